@@ -48,7 +48,8 @@ class ResidualKernelClassifier(ClassifierMixin, ResidualKernelEstimator):
         is all of up to 1,000 signals, and 400 of more.
     class_weight : dict, "balanced" or None, default None
         Weights of the classes by label, by default 1; "balanced" is inverse to their numbers of
-        signals. They weigh the views' errors, and shift decisions. 0 leaves a class out.
+        signals. They weigh the views' errors, and shift decisions. 0 leaves a class out. A weight
+        that finds no signal is told by a warning.
     engine : str, default "auto"
         As for calling a `rescntk.Kernel`.
     dtype : {"float32", "float64"}, default "float32"
@@ -63,8 +64,8 @@ class ResidualKernelClassifier(ClassifierMixin, ResidualKernelEstimator):
     ----------
     classes_ : ndarray, (n_classes,)
     left_out_proba_ : ndarray, (n_cases, n_classes)
-        Probabilities of the signals given to `fit`, in their order, each left out (see
-        Notes). NaN for signals of weight 0, and of classes of weight 0.
+        Probabilities of the signals given to `fit`, in their order, each left out (see Notes). NaN
+        for signals of weight 0, and of classes of weight 0.
     left_out_score_, left_out_score_error_ : float
         Accuracy on training signals left out, one by one or by groups, and its standard error.
         `class_weight` does not weigh it.
@@ -83,11 +84,11 @@ class ResidualKernelClassifier(ClassifierMixin, ResidualKernelEstimator):
 
     Notes
     -----
-    A signal is left out of each view's ridge regression, in closed form: with all its copies, or with
-    its group where `groups` are given. Views have weights from the errors of the other nine folds.
-    The signal has part in all else: the scales of views, landmarks, the choice among several
-    penalties, the errors of other folds, and the calibration. So left-out results may be a little
-    better than those of new signals.
+    A signal is left out of each view's ridge regression, in closed form: with all its copies, or
+    with its group where `groups` are given. The other nine folds weigh the views, and calibrate the
+    probabilities. The signal has part in all else: the scales of views, landmarks, the choice among
+    several penalties, and the errors of other folds. So left-out results may be a little better
+    than those of new signals.
 
     Folds come from the signals' contents and `random_state`. Other models of the same signals,
     groups and integer `random_state` have the same folds.
@@ -158,6 +159,7 @@ class ResidualKernelClassifier(ClassifierMixin, ResidualKernelEstimator):
             )
         # Targets ±1: one column for two classes, else one a class against the rest.
         signs = 2.0 * (labels[:, None] == np.arange(len(present))) - 1.0
+        self._warn_of_weights()
         cases = cases._replace(targets=signs[:, 1:] if len(present) == 2 else signs)
         # Without its only case, or group, a class is unknown: its errors measure no kernel.
         parts = np.bincount(np.unique(np.column_stack([labels, cases.members]), axis=0)[:, 0])
@@ -167,18 +169,24 @@ class ResidualKernelClassifier(ClassifierMixin, ResidualKernelEstimator):
         error_weights = by_class[labels] * counted
         left_out = self._fit_views(cases, error_weights)
         decisions = cases.targets - average(left_out.weights, left_out.of_views)
-        calibrated = _calibrate(decisions, labels, error_weights, self.class_weight is not None)
+        shift = self.class_weight is not None
+        calibrated = _calibrate(decisions, labels, error_weights, shift)
         self.inverse_temperature_, self.offsets_ = calibrated
         self.intercept_ = self._centre + self.offsets_
-        found = cases.targets - left_out.residuals + self.offsets_
-        chances = self._chances(found)
+        found, chances = cases.targets - left_out.residuals, np.empty((len(labels), len(present)))
+        for fold in np.unique(left_out.folds):
+            at = left_out.folds == fold
+            rest = decisions[~at], labels[~at], error_weights[~at]
+            inverse_temperature, offsets = _calibrate(*rest, shift)
+            chances[at] = _softmax(found[at] + offsets, inverse_temperature)
         self.left_out_proba_ = cases.as_given(chances)
+        own = self._chances(found + self.offsets_)[np.arange(len(labels)), labels]
         self._nonconformity = Nonconformity(
-            -chances[np.arange(len(labels)), labels],
+            -own,
             by_class[labels] * cases.weights,
             cases.members.max() + 1,
         )
-        self._score(self._labels(found) == labels, counted, cases, labels)
+        self._score(chances.argmax(axis=1) == labels, counted, cases, labels)
 
     def _score(
         self, right: np.ndarray, counted: np.ndarray, cases: Cases, labels: np.ndarray
@@ -220,17 +228,24 @@ class ResidualKernelClassifier(ClassifierMixin, ResidualKernelEstimator):
             label: check_nonnegative(weight, f"class_weight of {shown(label)}")
             for label, weight in given.items()
         }
-        unknown = [key for key in given if key not in labels]
+        unknown = [key for key in given if key not in labels]  # a fold may lack a class: a warning
         if unknown and any(label not in given for label in labels):
             raise ValueError(
                 f"class_weight has keys {shown(unknown)}, expected some of {shown(labels)}"
             )
-        if unknown:  # a fold may lack a class
-            warn(f"class_weight has keys {shown(unknown)}, which no signal of y has")
         weights = np.array([checked.get(label, 1.0) for label in labels])
         # A positive weight stays positive, however much larger another is.
         relative = np.maximum(np.ldexp(weights, -exponents_of(weights)), 1e-100)
         return np.where(weights > 0, relative, 0.0)
+
+    def _warn_of_weights(self) -> None:
+        """Warn where a class has a positive weight, and no signal that counts."""
+        if not isinstance(self.class_weight, dict):
+            return
+        found = self.classes_.tolist()
+        lost = [label for label, w in self.class_weight.items() if w and label not in found]
+        if lost:
+            warn(f"class_weight has keys {shown(lost)}, which no signal of positive weight has")
 
     def decision_function(self, X: ArrayLike) -> np.ndarray:
         """Return decisions: the class with the greatest decision is predicted.
@@ -346,7 +361,7 @@ class ResidualKernelClassifier(ClassifierMixin, ResidualKernelEstimator):
 
     def _chances(self, decisions: np.ndarray) -> np.ndarray:
         """Return the probabilities of decisions, offsets included."""
-        return softmax(self.inverse_temperature_ * _margins(decisions), axis=1)
+        return _softmax(decisions, self.inverse_temperature_)
 
     def _decisions(self, X: ArrayLike) -> np.ndarray:
         decisions, _, weights = self._decide(self._read(X))
@@ -360,6 +375,11 @@ class ResidualKernelClassifier(ClassifierMixin, ResidualKernelEstimator):
 def _margins(decisions: np.ndarray) -> np.ndarray:
     """Return decisions with one column for each class, even for two classes."""
     return decisions if decisions.shape[1] > 1 else np.hstack([-decisions, decisions])
+
+
+def _softmax(decisions: np.ndarray, inverse_temperature: float) -> np.ndarray:
+    """Return the probabilities of decisions, offsets included, (n_cases, n_classes)."""
+    return softmax(inverse_temperature * _margins(decisions), axis=1)
 
 
 def _calibrate(

@@ -176,6 +176,8 @@ class LeftOut:
     residuals: np.ndarray
     """Residuals of the average, (n_cases, n_outputs). The weights of views at a fold come from the
     errors of the other folds."""
+    folds: np.ndarray
+    """The number of each case's fold, (n_cases,)."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -433,7 +435,7 @@ class ResidualKernelEstimator(Settings, SignalEstimator):
         self._examples = take(X, np.sort(rng.permutation(n)[:_EXAMPLES]))
         novelties = novelties[kept]
         at_cases = weights_at(self._weights, novelties, distances, seeing[kept])
-        return LeftOut(residuals[kept], novelties, at_cases, mean)
+        return LeftOut(residuals[kept], novelties, at_cases, mean, folds)
 
     def _penalties(
         self, kernel: ViewKernel, weights: np.ndarray, more: Sequence[float]

@@ -298,7 +298,7 @@ class Cases(NamedTuple):
     places: np.ndarray  # of each signal given, the index of its case; -1 of signals without a case
 
     def as_given(self, values: np.ndarray) -> np.ndarray:
-        """Return values of cases, (n_cases, …), of each signal given; NaN of those without a case."""
+        """Return values of cases, (n_cases, …), for each signal given; NaN without a case."""
         found = values[self.places].astype(np.float64)
         found[self.places < 0] = np.nan
         return found

@@ -59,8 +59,8 @@ class ResidualKernelRegressor(MultiOutputMixin, RegressorMixin, ResidualKernelEs
     Attributes
     ----------
     left_out_prediction_ : ndarray, (n_cases,) or (n_cases, n_targets)
-        Predictions of the signals given to `fit`, in their order, each left out (see
-        Notes). NaN for signals of weight 0.
+        Predictions of the signals given to `fit`, in their order, each left out (see Notes). NaN
+        for signals of weight 0.
     left_out_score_, left_out_score_error_ : float
         R² over all targets on training signals left out, and its standard error; NaN where all
         targets are equal.
@@ -75,8 +75,8 @@ class ResidualKernelRegressor(MultiOutputMixin, RegressorMixin, ResidualKernelEs
 
     Notes
     -----
-    A signal is left out of each view's ridge regression, in closed form: with all its copies, or with
-    its group where `groups` are given. Views have weights from the errors of the other nine folds.
+    A signal is left out of each view's ridge regression, in closed form: with all its copies, or
+    with its group where `groups` are given. The errors of the other nine folds weigh the views.
     The signal has part in all else: the scales of views, landmarks, the choice of penalties, and
     the errors of other folds. So left-out results may be a little better than those of new signals.
 
@@ -171,8 +171,8 @@ class ResidualKernelRegressor(MultiOutputMixin, RegressorMixin, ResidualKernelEs
             warn("y has one value, which predictions then have")
         if self.left_out_score_ <= 0.0:
             warn(
-                f"left_out_score_, R² on signals left out, is {self.left_out_score_:.3g}: these views do "
-                f"not find what the targets depend on. {REMEDY}",
+                f"left_out_score_, R² on signals left out, is {self.left_out_score_:.3g}: these "
+                f"views do not find what the targets depend on. {REMEDY}",
             )
 
     def predict(

@@ -23,6 +23,7 @@ from rescntk.learn import (
     View,
     estimator,
 )
+from rescntk.learn.classifier import _calibrate
 from rescntk.learn.estimator import weigh, weights_at
 from tests import tolerances
 from tests.helpers import rarely
@@ -69,8 +70,6 @@ def test_one_view_is_ridge_regression_with_refits(rng):
     errors = refits(K, Y, np.full(18, penalty), np.arange(18))
     assert model.views_["error"][0] == pytest.approx(np.mean(errors**2))
     assert model.left_out_score_ == np.mean((Y - errors).argmax(axis=1) == y)
-    chances = softmax(model.inverse_temperature_ * (Y - errors), axis=1)
-    np.testing.assert_allclose(model.left_out_proba_, chances, atol=1e-9)
     G = np.linalg.inv(K + penalty * np.eye(18))
     usual = np.mean(1 / G.diagonal())
     novelty = (1 - np.einsum("ij,jk,ik->i", k, G, k) + penalty) / usual
@@ -281,9 +280,36 @@ def test_left_out_results_are_those_of_refits(given, rng):
     model = ResidualKernelClassifier(penalty=penalty, **ONE).fit(X, y, weights, groups)
     Y = 2.0 * np.eye(3)[y] - 1.0
     found = Y[kept] - errors_of(Y, y)
-    expected = np.full((25, 3), np.nan)
-    expected[kept] = softmax(model.inverse_temperature_ * found, axis=1)
-    np.testing.assert_allclose(model.left_out_proba_, expected, atol=1e-7)
+    assert np.isnan(model.left_out_proba_[[2, 20]]).all()
+    logs = np.log(model.left_out_proba_[kept])
+    logs, found = (each - each.mean(axis=1, keepdims=True) for each in (logs, found))
+    scale = (logs * found).sum(axis=1) / (found**2).sum(axis=1)  # the calibration of a fold
+    np.testing.assert_allclose(logs, scale[:, None] * found, atol=1e-7)
+    assert len(np.unique(np.round(scale, 6))) <= 10
+    np.testing.assert_allclose(scale, model.inverse_temperature_, rtol=0.5)
+
+
+@pytest.mark.parametrize("class_weight", [None, {0: 1.0, 1: 2.0, 2: 1.5}])
+def test_other_folds_calibrate_left_out_probabilities(class_weight, rng, monkeypatch):
+    X, y = waves(rng, 40, 3)
+    X = X + 0.5 * rng.standard_normal(X.shape)
+    order = sorted(range(40), key=lambda k: X[k].tobytes())  # that of cases
+    X, y = X[order], y[order]
+    folds, folds_of = [], estimator.folds_of
+    monkeypatch.setattr(
+        estimator, "folds_of", lambda *args: folds.append(folds_of(*args)) or folds[-1]
+    )
+    model = ResidualKernelClassifier(penalty=0.1, class_weight=class_weight, **ONE).fit(X, y)
+    Y, weights = 2.0 * np.eye(3)[y] - 1.0, np.array([1.0, 2.0, 1.5] if class_weight else [1] * 3)[y]
+    decisions = Y - refits(mean_kernel(X, X), Y, np.full(40, 0.1), np.arange(40))
+    for fold in range(10):
+        at = folds[0] == fold
+        rest = decisions[~at], y[~at], weights[~at]
+        scale, offsets = _calibrate(*rest, shift=class_weight is not None)
+        expected = softmax(scale * (decisions[at] + offsets), axis=1)
+        np.testing.assert_allclose(model.left_out_proba_[at], expected, atol=1e-6)
+    right = model.left_out_proba_.argmax(axis=1) == y
+    assert model.left_out_score_ == right.mean()
 
 
 @pytest.mark.parametrize("lists", [False, True])
