@@ -299,7 +299,7 @@ def _name_time_points(panels: np.ndarray, times: list[Any] | None) -> None:
     from matplotlib.ticker import MaxNLocator
 
     for row, names in zip(panels, times or (), strict=times is not None):
-        texts = [shown_name(f"{t:g}" if isinstance(t, float) else t) for t in names]
+        texts = [shown_name(f"{t:.12g}" if isinstance(t, float) else t) for t in names]
         at_most = max(2, min(9, _TICKS // (2 + max(map(len, texts)))))
         for ax in row:
             ax.xaxis.set_major_locator(MaxNLocator(at_most, integer=True))

@@ -5,6 +5,7 @@ import multiprocessing
 import re
 import warnings
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
 from enum import Enum, IntEnum, StrEnum
 from importlib.util import find_spec
 
@@ -112,6 +113,24 @@ def test_class_weights_find_rare_classes(rng):
         np.concatenate([X, X[:3] + 1]), np.append(y, [2, 2, 2])
     )
     assert without.classes_.tolist() == [0, 1]
+
+
+@pytest.mark.parametrize(
+    ("given", "weights", "lost"),
+    [
+        ({0: 1, 1: 2, 2: 3}, np.ones(48), r"\[2\]"),  # a fold that lacks a class
+        ({0: 1, 1: 2, "1": 2}, np.ones(48), r"\['1'\]"),
+        ({0: 1, 1: 2, 3: 0.5}, np.arange(48) % 3, r"\[3\]"),
+        ({0: 1, 1: 2, 2: 0.0, 3: 0}, np.ones(48), None),  # left out, and told to be
+        ("balanced", np.ones(48), None),
+    ],
+)
+def test_class_weights_that_find_no_signal_warn(given, weights, lost, rng):
+    X, y = waves(rng, 48, 2)
+    y = np.where(np.arange(48) % 6 == 3, 3, y) if isinstance(given, dict) and 3 in given else y
+    says = f"^class_weight has keys {lost}, which no signal of positive weight has"
+    with pytest.warns(UserWarning, match=says) if lost else nullcontext():
+        ResidualKernelClassifier(**ONE, class_weight=given).fit(X, y, weights)
 
 
 class Colour(Enum):

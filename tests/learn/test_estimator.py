@@ -106,6 +106,9 @@ def test_sets_and_intervals_reach_as_far_as_refits(groups, rng):
         assert found.dtype == bool and (found == (chances >= least)).all()
         low, high = regressor.predict_interval(Z, coverage)
         np.testing.assert_allclose((high - low) / 2 / deviation, np.sort(ratios)[rank - 1])
+    assert (model.predict_set(Z) == model.predict_set(Z, 0.9)).all()
+    for usual, end in zip(regressor.predict_interval(Z), (low, high), strict=True):
+        assert (usual == end).all()  # of the last coverage, 0.9
     with pytest.warns(UserWarning, match=f"and {n} training signals or groups tell"):
         model.predict_set(Z, 0.99)
 
