@@ -24,7 +24,12 @@ from .estimator import (
     squared_sum,
 )
 from .fitted_view import shares_of
-from .inputs import Cases, exponents_of, fitting, read_cases, read_labels
+from .inputs import Cases, Signals, exponents_of, fitting, read_cases, read_labels, scaled
+
+_NOVELTY_OF_DOUBT = 4.0
+"""Novelty above which probabilities are less certain. White noise has a mean largest probability of
+.57, and .90 without, over six sets; clean signals and those with noise of .1 have the same log
+loss to .001."""
 
 
 @dataclass(eq=False, repr=False)
@@ -76,7 +81,8 @@ class ResidualKernelClassifier(ClassifierMixin, ResidualKernelEstimator):
     intercept_ : ndarray, (n_outputs,)
         What contributions are added to.
     inverse_temperature_ : float
-        Probabilities are the softmax of decisions times this number.
+        Probabilities are the softmax of decisions times this number, unless a signal is novel
+        (`predict_proba`).
     offsets_ : ndarray, (n_outputs,)
         Shift of the decisions by `class_weight`; else 0.
     n_channels_, n_timepoints_ : int
@@ -173,16 +179,17 @@ class ResidualKernelClassifier(ClassifierMixin, ResidualKernelEstimator):
         calibrated = _calibrate(decisions, labels, error_weights, shift)
         self.inverse_temperature_, self.offsets_ = calibrated
         self.intercept_ = self._centre + self.offsets_
+        certainty = self._certainty(left_out.novelties, scaled(cases.signals, self._exponent))
         found, chances = cases.targets - left_out.residuals, np.empty((len(labels), len(present)))
         for fold in np.unique(left_out.folds):
             at = left_out.folds == fold
             rest = decisions[~at], labels[~at], error_weights[~at]
             inverse_temperature, offsets = _calibrate(*rest, shift)
-            chances[at] = _softmax(found[at] + offsets, inverse_temperature)
+            chances[at] = _softmax(found[at] + offsets, inverse_temperature * certainty[at])
         self.left_out_proba_ = cases.as_given(chances)
-        own = self._chances(found + self.offsets_)[np.arange(len(labels)), labels]
+        of_all = _softmax(found + self.offsets_, self.inverse_temperature_ * certainty)
         self._nonconformity = Nonconformity(
-            -own,
+            -of_all[np.arange(len(labels)), labels],
             by_class[labels] * cases.weights,
             cases.members.max() + 1,
         )
@@ -273,6 +280,9 @@ class ResidualKernelClassifier(ClassifierMixin, ResidualKernelEstimator):
     def predict_proba(self, X: ArrayLike) -> np.ndarray:
         """Return the probability of each class.
 
+        The novelty of a signal above 4 divides its decisions by a quarter of the novelty: signals
+        unlike all training signals have less certain classes.
+
         Parameters
         ----------
         X : array, table or list
@@ -290,7 +300,10 @@ class ResidualKernelClassifier(ClassifierMixin, ResidualKernelEstimator):
         NotFittedError
             Before `fit`.
         """
-        return self._chances(self._decisions(X))
+        signals = self._read(X)
+        decisions, novelties, weights = self._decide(signals)
+        decisions = average(weights, decisions) + self.offsets_
+        return _softmax(decisions, self.inverse_temperature_ * self._certainty(novelties, signals))
 
     def predict_set(self, X: ArrayLike, coverage: float = COVERAGE) -> np.ndarray:
         """Return the classes that may be right.
@@ -359,9 +372,9 @@ class ResidualKernelClassifier(ClassifierMixin, ResidualKernelEstimator):
         places = self._labels(self._decisions(X))
         return self.classes_[places]
 
-    def _chances(self, decisions: np.ndarray) -> np.ndarray:
-        """Return the probabilities of decisions, offsets included."""
-        return _softmax(decisions, self.inverse_temperature_)
+    def _certainty(self, novelties: np.ndarray, X: Signals) -> np.ndarray:
+        """Return factors of decisions, (n_cases, 1), from novelties of views and scaled signals."""
+        return 1.0 / np.maximum(1.0, self._novelty(novelties, X) / _NOVELTY_OF_DOUBT)[:, None]
 
     def _decisions(self, X: ArrayLike) -> np.ndarray:
         decisions, _, weights = self._decide(self._read(X))
@@ -377,9 +390,12 @@ def _margins(decisions: np.ndarray) -> np.ndarray:
     return decisions if decisions.shape[1] > 1 else np.hstack([-decisions, decisions])
 
 
-def _softmax(decisions: np.ndarray, inverse_temperature: float) -> np.ndarray:
-    """Return the probabilities of decisions, offsets included, (n_cases, n_classes)."""
-    return softmax(inverse_temperature * _margins(decisions), axis=1)
+def _softmax(decisions: np.ndarray, inverse_temperatures: np.ndarray) -> np.ndarray:
+    """Return probabilities, (n_cases, n_classes), of decisions with offsets.
+
+    Inverse temperatures are (n_cases, 1).
+    """
+    return softmax(inverse_temperatures * _margins(decisions), axis=1)
 
 
 def _calibrate(

@@ -250,16 +250,8 @@ class ResidualKernelEstimator(Settings, SignalEstimator):
         NotFittedError
             Before `fit`.
         """
-        signals, logs = self._read(X), []
-        for novelties, errors in zip(
-            np.moveaxis(self._decide(signals)[1], 2, 0),
-            np.transpose([fitted.error for fitted in self._fitted]),
-            strict=True,
-        ):
-            inverse = 1.0 / np.maximum(errors, np.finfo(np.float64).eps * (errors.max() or 1.0))
-            logs.append((inverse / inverse.sum()) @ np.log(novelties))
-        of_views = np.exp(np.mean(logs, axis=0))
-        return np.maximum(of_views, self._usual.distances(signals)[1] ** 2)
+        signals = self._read(X)
+        return self._novelty(self._decide(signals)[1], signals)
 
     def contributions(self, X: ArrayLike) -> Signals:
         """Return the contribution of each time point to each decision.
@@ -355,6 +347,19 @@ class ResidualKernelEstimator(Settings, SignalEstimator):
             np.concatenate(p, axis=1) for p in zip(*parts, strict=True)
         )
         return decisions, novelties, weights
+
+    def _novelty(self, novelties: np.ndarray, X: Signals) -> np.ndarray:
+        """Return the novelty of signals, from those of views (n_views, n_cases, k)."""
+        logs = []
+        for of_output, errors in zip(
+            np.moveaxis(novelties, 2, 0),
+            np.transpose([fitted.error for fitted in self._fitted]),
+            strict=True,
+        ):
+            inverse = 1.0 / np.maximum(errors, np.finfo(np.float64).eps * (errors.max() or 1.0))
+            logs.append((inverse / inverse.sum()) @ np.log(of_output))
+        of_views = np.exp(np.mean(logs, axis=0))
+        return np.maximum(of_views, self._usual.distances(X)[1] ** 2)
 
     def _shares(self, X: Signals) -> list[np.ndarray]:
         """Return the contributions of time points, (n_outputs, d_i) each."""

@@ -308,8 +308,8 @@ class Smoothing:
 class ChannelScale(StepOfPoints):
     """Give each channel of all signals mean 0 and deviation 1; constant ones are 0."""
 
-    mean: float | np.ndarray = field(default=0.0, compare=False)
-    scale: float | np.ndarray = field(default=1.0, compare=False)
+    mean: float | np.ndarray = field(default=0.0, compare=False, kw_only=True)
+    scale: float | np.ndarray = field(default=1.0, compare=False, kw_only=True)
     sees_levels = True
 
     def measure(self, X: Signals, weights: np.ndarray) -> Self:

@@ -366,7 +366,7 @@ class View(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):  # type
         if self.differences and n_points > 1:
             yield Differences(self.differences)
         if self.standardize == "point":
-            yield PointScale(0.0) if self.linear else PointScale()
+            yield PointScale(least=0.0) if self.linear else PointScale()
         yield Level()
         if self.time:
             yield Time(self.time)

@@ -23,7 +23,7 @@ from rescntk.datasets import load_labelled
 from rescntk.learn import ResidualKernelClassifier, View
 from rescntk.learn.classifier import _calibrate, _margins
 from tests import tolerances
-from tests.learn.cases import ONE, waves
+from tests.learn.cases import FOUR, ONE, waves
 
 VIEW = View(standardize="channel", filter_size=3)
 
@@ -61,6 +61,20 @@ def test_sets_that_ship():
     noise = np.random.default_rng(0).standard_normal(Z.shape)
     noise = Z.mean(axis=2, keepdims=True) + noise * Z.std(axis=2, keepdims=True)
     assert np.median(model.novelty(Z)) < 1.5 and np.median(model.novelty(noise)) > 10
+
+
+@pytest.mark.parametrize("classes", [2, 3])
+def test_classes_of_novel_signals_are_less_certain(classes, rng):
+    """Decisions are divided by a quarter of the novelty above 4; others are as they were."""
+    X, y = waves(rng, 40, classes)
+    model = ResidualKernelClassifier(**FOUR, random_state=0).fit(X, y)
+    Z = np.concatenate([X[:5], 3.0 * rng.standard_normal((5, 1, 24))])
+    novelty, decisions = model.novelty(Z), model.decision_function(Z).reshape(10, -1)
+    assert (novelty[:5] < 4).all() and (novelty[5:] > 4).all()
+    columns = decisions if classes > 2 else np.hstack([-decisions, decisions])
+    logits = model.inverse_temperature_ * columns / np.maximum(1, novelty / 4)[:, None]
+    expected = np.exp(logits) / np.exp(logits).sum(axis=1, keepdims=True)
+    assert np.abs(model.predict_proba(Z) - expected).max() <= 1e-12
 
 
 def test_gains_are_novel_either_way():

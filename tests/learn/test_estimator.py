@@ -357,6 +357,23 @@ def test_folds_are_the_same_for_all_fits_of_a_seed(rng, monkeypatch):
     assert [(each == folds[0]).all() for each in folds] == [True] * 3 + [False]
 
 
+def test_left_out_probabilities_of_a_novel_signal_are_less_certain(rng):
+    """As `predict_proba` has it: one signal is a thousand times as large as all others."""
+    X, y = waves(rng, 40, 3)
+    X[7] *= 1000.0
+    view = View(standardize="signal", filter_size=3)
+    model = ResidualKernelClassifier([view], dtype="float64", penalty=0.01).fit(X, y)
+    doubt = model.novelty(X[7:8])[0] / 4  # of sizes
+    others = np.delete(np.arange(40), 7)
+    assert doubt > 1 and (model.novelty(X[others]) < 4).all()
+    Y, K = 2.0 * np.eye(3)[y] - 1.0, mean_kernel(X, X, view)
+    found = (Y - refits(K, Y, np.full(40, 0.01), np.arange(40)))[7]
+    logs = np.log(model.left_out_proba_[7])
+    scale = (logs - logs.mean()) @ found / (found @ (found - found.mean()))
+    assert scale == pytest.approx(model.inverse_temperature_ / doubt, rel=0.5)
+    assert scale < model.inverse_temperature_ / 2
+
+
 def test_groups_are_left_out_whole(rng):
     """Signals of a wearer are alike: groups show what single signals hide."""
     wearers = np.arange(40) // 4
