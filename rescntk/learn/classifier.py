@@ -213,10 +213,8 @@ class ResidualKernelClassifier(ClassifierMixin, ResidualKernelEstimator):
         # With two right and two wrong answers more (Agresti and Coull 1998), the error is never 0.
         middle = (hits + 2.0) / (total + 4.0)
         squares = squared_sum(right - middle, cases, counted) + 2 * (middle**2 + (1 - middle) ** 2)
-        self.left_out_score_, self.left_out_score_error_ = (
-            hits / total,
-            np.sqrt(squares) / (total + 4.0),
-        )
+        self.left_out_score_ = hits / total
+        self.left_out_score_error_ = np.sqrt(squares) / (total + 4.0)
         majority = np.bincount(labels, counted).max() / total
         if self.left_out_score_ <= majority and self.class_weight is None and len(classes) > 1:
             warn(

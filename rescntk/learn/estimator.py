@@ -66,7 +66,7 @@ _FOLDS = 10  # of the score: weights of views at a fold come from the other fold
 _EXAMPLES = 40  # maximum number of training signals whose contributions give the usual ones
 
 COVERAGE = 0.9
-"""Default share of sets and intervals that have the truth. Ten signals can tell it."""
+"""Default share of sets and intervals that have the truth. Nine signals can tell it."""
 
 REMEDY = (
     "Look at views_, cut the signals to the part that matters, or try views such as "
