@@ -113,7 +113,7 @@ def measure(name: str, seed: int) -> list[Row]:
             within = model.predict_set(seen, COVERAGE)
             row[f"covered{drift}"] = float(within[np.arange(len(Z)), places].mean())
             row[f"classes{drift}"] = float(within.sum(axis=1).mean())
-        row |= {"left_out": model.best_score_}
+        row |= {"left_out": model.left_out_score_}
         rows.append(row | {"fit_seconds": seconds[0], "predict_seconds": seconds[1]})
     return rows
 

@@ -11,12 +11,20 @@ from numpy.typing import ArrayLike
 from scipy.optimize import minimize
 from scipy.special import log_softmax, softmax
 from sklearn.base import ClassifierMixin
+from sklearn.utils.validation import check_is_fitted
 
 from ..messages import shown, warn
 from ..validation import check_nonnegative
-from .estimator import REMEDY, ResidualKernelEstimator, average, squared_sum
+from .estimator import (
+    COVERAGE,
+    REMEDY,
+    Nonconformity,
+    ResidualKernelEstimator,
+    average,
+    squared_sum,
+)
 from .fitted_view import shares_of
-from .inputs import Cases, exponents_of, fitting, read_cases, read_labels
+from .inputs import Cases, Signals, exponents_of, fitting, read_cases, read_labels, scaled
 
 _NOVELTY_OF_DOUBT = 4.0
 """Novelty above which probabilities are less certain. White noise has a mean largest probability of
@@ -45,7 +53,8 @@ class ResidualKernelClassifier(ClassifierMixin, ResidualKernelEstimator):
         is all of up to 1,000 signals, and 400 of more.
     class_weight : dict, "balanced" or None, default None
         Weights of the classes by label, by default 1; "balanced" is inverse to their numbers of
-        signals. They weigh the views' errors, and shift decisions. 0 leaves a class out.
+        signals. They weigh the views' errors, and shift decisions. 0 leaves a class out. A weight
+        that finds no signal is told by a warning.
     engine : str, default "auto"
         As for calling a `rescntk.Kernel`.
     dtype : {"float32", "float64"}, default "float32"
@@ -59,7 +68,10 @@ class ResidualKernelClassifier(ClassifierMixin, ResidualKernelEstimator):
     Attributes
     ----------
     classes_ : ndarray, (n_classes,)
-    best_score_, best_score_error_ : float
+    left_out_proba_ : ndarray, (n_cases, n_classes)
+        Probabilities of the signals given to `fit`, in their order, each left out (see Notes). NaN
+        for signals of weight 0, and of classes of weight 0.
+    left_out_score_, left_out_score_error_ : float
         Accuracy on training signals left out, one by one or by groups, and its standard error.
         `class_weight` does not weigh it.
         The only signal of a class does not count.
@@ -75,6 +87,17 @@ class ResidualKernelClassifier(ClassifierMixin, ResidualKernelEstimator):
         Shift of the decisions by `class_weight`; else 0.
     n_channels_, n_timepoints_ : int
         Of the signals; None for time points of lists.
+
+    Notes
+    -----
+    A signal is left out of each view's ridge regression, in closed form: with all its copies, or
+    with its group where `groups` are given. The other nine folds weigh the views, and calibrate the
+    probabilities. The signal has part in all else: the scales of views, landmarks, the choice among
+    several penalties, and the errors of other folds. So left-out results may be a little better
+    than those of new signals.
+
+    Folds come from the signals' contents and `random_state`. Other models of the same signals,
+    groups and integer `random_state` have the same folds.
 
     Examples
     --------
@@ -142,6 +165,7 @@ class ResidualKernelClassifier(ClassifierMixin, ResidualKernelEstimator):
             )
         # Targets ±1: one column for two classes, else one a class against the rest.
         signs = 2.0 * (labels[:, None] == np.arange(len(present))) - 1.0
+        self._warn_of_weights()
         cases = cases._replace(targets=signs[:, 1:] if len(present) == 2 else signs)
         # Without its only case, or group, a class is unknown: its errors measure no kernel.
         parts = np.bincount(np.unique(np.column_stack([labels, cases.members]), axis=0)[:, 0])
@@ -149,15 +173,27 @@ class ResidualKernelClassifier(ClassifierMixin, ResidualKernelEstimator):
         if self.class_weight == "balanced":
             by_class = len(labels) / np.bincount(labels, cases.weights) / len(present)
         error_weights = by_class[labels] * counted
-        left_out, residuals = self._fit_views(cases, error_weights)
-        decisions = cases.targets - average(left_out[2], left_out[0])
-        calibrated = _calibrate(decisions, labels, error_weights, self.class_weight is not None)
+        left_out = self._fit_views(cases, error_weights)
+        decisions = cases.targets - average(left_out.weights, left_out.of_views)
+        shift = self.class_weight is not None
+        calibrated = _calibrate(decisions, labels, error_weights, shift)
         self.inverse_temperature_, self.offsets_ = calibrated
         self.intercept_ = self._centre + self.offsets_
-        found = cases.targets - residuals + self.offsets_
-        chances = self._chances(found)[np.arange(len(labels)), labels]
-        self._keep_nonconformity(-chances, by_class[labels] * cases.weights, cases.members)
-        self._score(self._labels(found) == labels, counted, cases, labels)
+        certainty = self._certainty(left_out.novelties, scaled(cases.signals, self._exponent))
+        found, chances = cases.targets - left_out.residuals, np.empty((len(labels), len(present)))
+        for fold in np.unique(left_out.folds):
+            at = left_out.folds == fold
+            rest = decisions[~at], labels[~at], error_weights[~at]
+            inverse_temperature, offsets = _calibrate(*rest, shift)
+            chances[at] = _softmax(found[at] + offsets, inverse_temperature * certainty[at])
+        self.left_out_proba_ = cases.as_given(chances)
+        of_all = _softmax(found + self.offsets_, self.inverse_temperature_ * certainty)
+        self._nonconformity = Nonconformity(
+            -of_all[np.arange(len(labels)), labels],
+            by_class[labels] * cases.weights,
+            cases.members.max() + 1,
+        )
+        self._score(chances.argmax(axis=1) == labels, counted, cases, labels)
 
     def _score(
         self, right: np.ndarray, counted: np.ndarray, cases: Cases, labels: np.ndarray
@@ -172,16 +208,17 @@ class ResidualKernelClassifier(ClassifierMixin, ResidualKernelEstimator):
                 f"{of_one} two signals, or groups: accuracy and probabilities are {told}",
             )
         if not total:
-            self.best_score_ = self.best_score_error_ = np.nan
+            self.left_out_score_ = self.left_out_score_error_ = np.nan
             return
         # With two right and two wrong answers more (Agresti and Coull 1998), the error is never 0.
         middle = (hits + 2.0) / (total + 4.0)
         squares = squared_sum(right - middle, cases, counted) + 2 * (middle**2 + (1 - middle) ** 2)
-        self.best_score_, self.best_score_error_ = hits / total, np.sqrt(squares) / (total + 4.0)
+        self.left_out_score_ = hits / total
+        self.left_out_score_error_ = np.sqrt(squares) / (total + 4.0)
         majority = np.bincount(labels, counted).max() / total
-        if self.best_score_ <= majority and self.class_weight is None and len(classes) > 1:
+        if self.left_out_score_ <= majority and self.class_weight is None and len(classes) > 1:
             warn(
-                f"best_score_ is {self.best_score_:.3g}, and the most common class has "
+                f"left_out_score_ is {self.left_out_score_:.3g}, and the most common class has "
                 f"{majority:.3g}: these views do not find what tells the classes apart. {REMEDY}",
             )
 
@@ -196,7 +233,7 @@ class ResidualKernelClassifier(ClassifierMixin, ResidualKernelEstimator):
             label: check_nonnegative(weight, f"class_weight of {shown(label)}")
             for label, weight in given.items()
         }
-        unknown = [key for key in given if key not in labels]  # a fold may lack a class
+        unknown = [key for key in given if key not in labels]  # a fold may lack a class: a warning
         if unknown and any(label not in given for label in labels):
             raise ValueError(
                 f"class_weight has keys {shown(unknown)}, expected some of {shown(labels)}"
@@ -205,6 +242,15 @@ class ResidualKernelClassifier(ClassifierMixin, ResidualKernelEstimator):
         # A positive weight stays positive, however much larger another is.
         relative = np.maximum(np.ldexp(weights, -exponents_of(weights)), 1e-100)
         return np.where(weights > 0, relative, 0.0)
+
+    def _warn_of_weights(self) -> None:
+        """Warn where a class has a positive weight, and no signal that counts."""
+        if not isinstance(self.class_weight, dict):
+            return
+        found = self.classes_.tolist()
+        lost = [label for label, w in self.class_weight.items() if w and label not in found]
+        if lost:
+            warn(f"class_weight has keys {shown(lost)}, which no signal of positive weight has")
 
     def decision_function(self, X: ArrayLike) -> np.ndarray:
         """Return decisions: the class with the greatest decision is predicted.
@@ -254,10 +300,10 @@ class ResidualKernelClassifier(ClassifierMixin, ResidualKernelEstimator):
         """
         signals = self._read(X)
         decisions, novelties, weights = self._decide(signals)
-        doubt = np.maximum(1.0, self._novelty(novelties, signals) / _NOVELTY_OF_DOUBT)
-        return self._chances(average(weights, decisions) + self.offsets_, doubt[:, None])
+        decisions = average(weights, decisions) + self.offsets_
+        return _softmax(decisions, self.inverse_temperature_ * self._certainty(novelties, signals))
 
-    def predict_set(self, X: ArrayLike, coverage: float = 0.9) -> np.ndarray:
+    def predict_set(self, X: ArrayLike, coverage: float = COVERAGE) -> np.ndarray:
         """Return the classes that may be right.
 
         A set has the most probable class, and each class whose probability is at least a threshold.
@@ -296,7 +342,8 @@ class ResidualKernelClassifier(ClassifierMixin, ResidualKernelEstimator):
         leaving out a signal changes probabilities little, and greater where the most probable class
         is right more often. No share is guaranteed without such a condition (Barber et al. 2021).
         """
-        least = -self._nonconformity_within(coverage)
+        check_is_fitted(self)
+        least = -self._nonconformity.within(coverage)
         chances = self.predict_proba(X)
         return chances >= np.minimum(least, chances.max(axis=1, keepdims=True))
 
@@ -323,9 +370,9 @@ class ResidualKernelClassifier(ClassifierMixin, ResidualKernelEstimator):
         places = self._labels(self._decisions(X))
         return self.classes_[places]
 
-    def _chances(self, decisions: np.ndarray, doubt: float | np.ndarray = 1.0) -> np.ndarray:
-        """Return the probabilities of decisions, offsets included, which are divided by a doubt."""
-        return softmax(self.inverse_temperature_ * _margins(decisions) / doubt, axis=1)
+    def _certainty(self, novelties: np.ndarray, X: Signals) -> np.ndarray:
+        """Return factors of decisions, (n_cases, 1), from novelties of views and scaled signals."""
+        return 1.0 / np.maximum(1.0, self._novelty(novelties, X) / _NOVELTY_OF_DOUBT)[:, None]
 
     def _decisions(self, X: ArrayLike) -> np.ndarray:
         decisions, _, weights = self._decide(self._read(X))
@@ -339,6 +386,14 @@ class ResidualKernelClassifier(ClassifierMixin, ResidualKernelEstimator):
 def _margins(decisions: np.ndarray) -> np.ndarray:
     """Return decisions with one column for each class, even for two classes."""
     return decisions if decisions.shape[1] > 1 else np.hstack([-decisions, decisions])
+
+
+def _softmax(decisions: np.ndarray, inverse_temperatures: np.ndarray) -> np.ndarray:
+    """Return probabilities, (n_cases, n_classes), of decisions with offsets.
+
+    Inverse temperatures are (n_cases, 1).
+    """
+    return softmax(inverse_temperatures * _margins(decisions), axis=1)
 
 
 def _calibrate(

@@ -7,6 +7,7 @@ Leave-one-out errors weigh the views (fitted_view.py). Classifier and regressor 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from itertools import islice
 
 import numpy as np
@@ -64,6 +65,9 @@ _LONG = 1e12
 
 _FOLDS = 10  # of the score: weights of views at a fold come from the other folds
 _EXAMPLES = 40  # maximum number of training signals whose contributions give the usual ones
+
+COVERAGE = 0.9
+"""Default share of sets and intervals that have the truth. Nine signals can tell it."""
 
 REMEDY = (
     "Look at views_, cut the signals to the part that matters, or try views such as "
@@ -154,6 +158,60 @@ def average(weights: np.ndarray, values: np.ndarray) -> np.ndarray:
     Weights are (n_views, n_cases, n_outputs), or one for all outputs, (n_views, n_cases, 1).
     """
     return np.asarray((weights * values).sum(axis=0))
+
+
+@dataclass(frozen=True, eq=False)
+class LeftOut:
+    """What a fit predicts of cases, each left out with its group.
+
+    With k as for `FittedView`, `of_views`, `novelties` and `weights` are the answers of `_decide`,
+    with residuals in the place of decisions.
+    """
+
+    of_views: np.ndarray
+    """Residuals of views, (n_views, n_cases, n_outputs)."""
+    novelties: np.ndarray
+    """Of views, (n_views, n_cases, k)."""
+    weights: np.ndarray
+    """Of views, (n_views, n_cases, k), from the errors of all cases."""
+    residuals: np.ndarray
+    """Residuals of the average, (n_cases, n_outputs). The weights of views at a fold come from the
+    errors of the other folds."""
+    folds: np.ndarray
+    """The number of each case's fold, (n_cases,)."""
+
+
+@dataclass(frozen=True, eq=False)
+class Nonconformity:
+    """How far off cases left out are, for sets and intervals."""
+
+    scores: np.ndarray
+    """(n_cases, …)"""
+    weights: np.ndarray
+    """(n_cases,)"""
+    n_groups: int
+    """A case may be a group."""
+
+    def within(self, coverage: float) -> np.ndarray:
+        """Return the score that the share `coverage` of new cases is not to exceed.
+
+        A new case, or group, is one of n + 1 with those left out.
+        """
+        if not 0 < check_positive(coverage, "coverage") < 1:
+            raise ValueError(f"coverage is {shown(coverage)}, expected a number between 0 and 1")
+        n = self.n_groups
+        if coverage * (n + 1) > n:
+            warn(
+                f"coverage is {coverage}, and {n} training signals or groups tell "
+                f"{n / (n + 1):.3g} at most",
+            )
+        share = min(1.0, max(0.0, coverage * (n + 1) / n - 1e-12))
+        return np.quantile(self.scores, share, axis=0, weights=self.weights, method="inverted_cdf")
+
+
+def folds_of(members: np.ndarray, rng: np.random.RandomState) -> np.ndarray:
+    """Return the number of each case's fold, (n_cases,), from numbers of groups, (n_cases,)."""
+    return (rng.permutation(members.max() + 1) % _FOLDS)[members]
 
 
 def squared_sum(deviations: np.ndarray, cases: Cases, weights: np.ndarray) -> float:
@@ -248,33 +306,6 @@ class ResidualKernelEstimator(Settings, SignalEstimator):
         medians = [np.median(shares[classes == k], axis=0) for k in np.unique(classes)]
         return np.asarray(np.mean(medians, axis=0))
 
-    def _keep_nonconformity(
-        self, scores: np.ndarray, weights: np.ndarray, members: np.ndarray
-    ) -> None:
-        """Keep how far off cases left out are, (n_cases, …), with weights and numbers of groups."""
-        self._nonconformity, self._nonconformity_weights = scores, weights
-        self._n_groups = members.max() + 1
-
-    def _nonconformity_within(self, coverage: float) -> np.ndarray:
-        """Return the score that the share `coverage` of new cases is not to exceed.
-
-        A new case, or group, is one of n + 1 with those left out.
-        """
-        check_is_fitted(self)
-        if not 0 < check_positive(coverage, "coverage") < 1:
-            raise ValueError(f"coverage is {shown(coverage)}, expected a number between 0 and 1")
-        n = self._n_groups
-        if coverage * (n + 1) > n:
-            warn(
-                f"coverage is {coverage}, and {n} training signals or groups tell "
-                f"{n / (n + 1):.3g} at most",
-            )
-        share = min(1.0, max(0.0, coverage * (n + 1) / n - 1e-12))
-        return np.quantile(
-            self._nonconformity, share, axis=0, weights=self._nonconformity_weights,
-            method="inverted_cdf",
-        )  # fmt: skip
-
     @staticmethod
     def _labels(decisions: np.ndarray) -> np.ndarray:
         """Return the predicted class of each row of decisions."""
@@ -347,19 +378,17 @@ class ResidualKernelEstimator(Settings, SignalEstimator):
 
     def _fit_views(
         self, cases: Cases, error_weights: np.ndarray, penalties: Sequence[float] = ()
-    ) -> tuple[tuple[np.ndarray, np.ndarray, np.ndarray], np.ndarray]:
-        """Fit the views to cases, and weigh them.
+    ) -> LeftOut:
+        """Fit the views to cases, weigh them, and return results of cases left out.
 
         `penalties` are tried besides the least one. Errors of cases count with `error_weights`.
-        Returned are the answers of `_decide` at cases left out, with residuals as decisions; and
-        residuals of the average, (n_cases, n_outputs), whose weights of views at a fold come from
-        the other folds.
         """
         self._centre = np.average(cases.targets, axis=0, weights=cases.weights)
         n_penalties = cases.targets.shape[1] if self._each else 1
         self._exponent = unit_exponent(cases.signals)
         cases = cases._replace(signals=scaled(cases.signals, self._exponent))
         X, n, rng = cases.signals, len(cases.weights), check_random_state(self.random_state)
+        folds = folds_of(cases.members, rng)  # first: the same for all fits of one seed
         views, options, places = self._views(n), self._options(), self._landmarks(n, rng)
         notes, resolved = np.full(len(views), "", dtype=object), dict[ResolvedView, int]()
         for k, view in enumerate(views):
@@ -397,7 +426,6 @@ class ResidualKernelEstimator(Settings, SignalEstimator):
             self._usual = Usual(X, cases.weights)
             distances, mean = self._usual.distances(X)[0], np.zeros(cases.targets.shape)
             seeing = np.array([view.sees_levels for view in resolved])
-            folds = (rng.permutation(cases.members.max() + 1) % _FOLDS)[cases.members]
             for fold in np.unique(folds):
                 at = folds == fold
                 others = np.where(at, 0.0, error_weights)
@@ -413,7 +441,7 @@ class ResidualKernelEstimator(Settings, SignalEstimator):
         self._examples = take(X, np.sort(rng.permutation(n)[:_EXAMPLES]))
         novelties = novelties[kept]
         at_cases = weights_at(self._weights, novelties, distances, seeing[kept])
-        return (residuals[kept], novelties, at_cases), mean
+        return LeftOut(residuals[kept], novelties, at_cases, mean, folds)
 
     def _penalties(
         self, kernel: ViewKernel, weights: np.ndarray, more: Sequence[float]

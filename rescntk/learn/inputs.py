@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from copy import copy
 from dataclasses import KW_ONLY, dataclass
 from enum import Enum
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
@@ -284,12 +285,23 @@ def read_labels(y: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
 
 
 class Cases(NamedTuple):
-    """Signals with targets, weights and groups, each different case once, in a fixed order."""
+    """Signals with targets, weights and groups, each different case once, in a fixed order.
+
+    Copies of a signal with one target and one group are one case. Without groups, all copies of a
+    signal are a group.
+    """
 
     signals: Signals
     targets: np.ndarray  # (n_cases, n_outputs)
     weights: np.ndarray  # sums over copies, (n_cases,), of mean 1
     members: np.ndarray  # number of each case's group, (n_cases,); a case may be a group
+    places: np.ndarray  # of each signal given, the index of its case; -1 of signals without a case
+
+    def as_given(self, values: np.ndarray) -> np.ndarray:
+        """Return values of cases, (n_cases, …), for each signal given; NaN without a case."""
+        found = values[self.places].astype(np.float64)
+        found[self.places < 0] = np.nan
+        return found
 
 
 def read_cases(
@@ -321,7 +333,14 @@ def read_cases(
         members[kept] = check_groups(groups, n, kept)
     contents = (((signals[k] + 0.0).tobytes(), *targets[k], members[k]) for k in kept)  # no -0.0
     rows = np.fromiter(contents, dtype=object, count=len(kept))
-    _, first, places = np.unique(rows, return_index=True, return_inverse=True)
+    different, first, places = np.unique(rows, return_index=True, return_inverse=True)
     sums, first = np.bincount(places, weights[kept]), kept[first]
-    members = np.arange(len(first)) if groups is None else members[first]
-    return Cases(take(signals, first), targets[first], sums / sums.mean(), members)
+    if groups is None:  # copies of a signal with other targets are left out together
+        members = np.cumsum([False, *(a[0] != b[0] for a, b in pairwise(different))])
+        if not members.any():
+            raise ValueError("X has n_samples=1 up to copies, expected two signals that differ")
+    else:
+        members = members[first]
+    of_given = np.full(n, -1)
+    of_given[kept] = places
+    return Cases(take(signals, first), targets[first], sums / sums.mean(), members, of_given)

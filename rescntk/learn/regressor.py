@@ -7,11 +7,18 @@ from typing import Self
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import MultiOutputMixin, RegressorMixin
-from sklearn.utils.validation import check_array
+from sklearn.utils.validation import check_array, check_is_fitted
 
 from ..messages import warn
 from ..validation import check_known
-from .estimator import REMEDY, ResidualKernelEstimator, average, squared_sum
+from .estimator import (
+    COVERAGE,
+    REMEDY,
+    Nonconformity,
+    ResidualKernelEstimator,
+    average,
+    squared_sum,
+)
 from .inputs import check_given, exponents_of, fitting, read_cases
 from .tables import check_numbers
 
@@ -51,7 +58,10 @@ class ResidualKernelRegressor(MultiOutputMixin, RegressorMixin, ResidualKernelEs
 
     Attributes
     ----------
-    best_score_, best_score_error_ : float
+    left_out_prediction_ : ndarray, (n_cases,) or (n_cases, n_targets)
+        Predictions of the signals given to `fit`, in their order, each left out (see Notes). NaN
+        for signals of weight 0.
+    left_out_score_, left_out_score_error_ : float
         R² over all targets on training signals left out, and its standard error; NaN where all
         targets are equal.
     views_ : dict of ndarray
@@ -62,6 +72,16 @@ class ResidualKernelRegressor(MultiOutputMixin, RegressorMixin, ResidualKernelEs
         Of the signals; None for time points of lists.
     intercept_ : ndarray, (n_targets,)
         The mean target, to which contributions are added.
+
+    Notes
+    -----
+    A signal is left out of each view's ridge regression, in closed form: with all its copies, or
+    with its group where `groups` are given. The errors of the other nine folds weigh the views.
+    The signal has part in all else: the scales of views, landmarks, the choice of penalties, and
+    the errors of other folds. So left-out results may be a little better than those of new signals.
+
+    Folds come from the signals' contents and `random_state`. Other models of the same signals,
+    groups and integer `random_state` have the same folds.
 
     Examples
     --------
@@ -128,8 +148,6 @@ class ResidualKernelRegressor(MultiOutputMixin, RegressorMixin, ResidualKernelEs
         self._shape = targets.shape[1:]
         targets = targets.reshape(len(targets), -1)
         cases = read_cases(self, X, y, targets, sample_weight, groups)
-        if len(cases.weights) < 2:
-            raise ValueError("X has n_samples=1 up to copies, expected two signals that differ")
         weights, exponents = cases.weights, exponents_of(cases.targets)
         targets = np.ldexp(cases.targets, -exponents)
         mean = np.average(targets, axis=0, weights=weights)
@@ -137,21 +155,24 @@ class ResidualKernelRegressor(MultiOutputMixin, RegressorMixin, ResidualKernelEs
         unit = np.where(spread > 0, spread, 1.0)
         self.intercept_, self._unit = np.ldexp(mean, exponents), np.ldexp(unit, exponents)
         cases = cases._replace(targets=(targets - mean) / unit)
-        left_out, residuals = self._fit_views(cases, weights, _PENALTIES)
-        deviations = self._mixture(*left_out)[1]
+        left_out = self._fit_views(cases, weights, _PENALTIES)
+        residuals = left_out.residuals
+        predicted = self._in_units(cases.targets - residuals)
+        self.left_out_prediction_ = cases.as_given(predicted)
+        deviations = self._mixture(left_out.of_views, left_out.novelties, left_out.weights)[1]
         ratios = np.abs(residuals) / np.where(deviations > 0, deviations, 1.0)
-        self._keep_nonconformity(ratios, weights, cases.members)
+        self._nonconformity = Nonconformity(ratios, weights, cases.members.max() + 1)
         squares = (residuals**2).mean(axis=1)
         error = float(np.average(squares, weights=weights))
-        self.best_score_ = 1.0 - error if spread.any() else np.nan
+        self.left_out_score_ = 1.0 - error if spread.any() else np.nan
         of_mean = np.sqrt(squared_sum(squares - error, cases, weights)) / weights.sum()
-        self.best_score_error_ = _DEPENDENCE * float(of_mean)
+        self.left_out_score_error_ = _DEPENDENCE * float(of_mean)
         if not spread.any():
             warn("y has one value, which predictions then have")
-        if self.best_score_ <= 0.0:
+        if self.left_out_score_ <= 0.0:
             warn(
-                f"best_score_, R² on signals left out, is {self.best_score_:.3g}: these views do "
-                f"not find what the targets depend on. {REMEDY}",
+                f"left_out_score_, R² on signals left out, is {self.left_out_score_:.3g}: these "
+                f"views do not find what the targets depend on. {REMEDY}",
             )
 
     def predict(
@@ -185,11 +206,11 @@ class ResidualKernelRegressor(MultiOutputMixin, RegressorMixin, ResidualKernelEs
             Before `fit`.
         """
         mean, deviation = self._mixture(*self._decide(self._read(X)))
-        mean = (mean * self._unit + self.intercept_).reshape(-1, *self._shape)
+        mean = self._in_units(mean)
         return (mean, (deviation * self._unit).reshape(mean.shape)) if return_std else mean
 
     def predict_interval(
-        self, X: ArrayLike, coverage: float = 0.95
+        self, X: ArrayLike, coverage: float = COVERAGE
     ) -> tuple[np.ndarray, np.ndarray]:
         """Return the ends of intervals that are to cover new observations.
 
@@ -200,7 +221,7 @@ class ResidualKernelRegressor(MultiOutputMixin, RegressorMixin, ResidualKernelEs
         ----------
         X : array, table or list
             Signals as for `fit`, of as many channels and, but for lists, time points.
-        coverage : float, default 0.95
+        coverage : float, default 0.9
             Share of intervals that cover the target, between 0 and 1.
 
         Returns
@@ -226,10 +247,15 @@ class ResidualKernelRegressor(MultiOutputMixin, RegressorMixin, ResidualKernelEs
         like the training signals, if leaving out a signal changes predictions little. No share is
         guaranteed without such a condition (Barber et al. 2021).
         """
-        factors = self._nonconformity_within(coverage)
+        check_is_fitted(self)
+        factors = self._nonconformity.within(coverage)
         mean, deviation = self.predict(X, return_std=True)
         half = deviation * factors.reshape(self._shape)
         return mean - half, mean + half
+
+    def _in_units(self, mean: np.ndarray) -> np.ndarray:
+        """Return means (n_cases, n_outputs) in the units and the shape of the targets."""
+        return (mean * self._unit + self.intercept_).reshape(-1, *self._shape)
 
     def _mixture(
         self, decisions: np.ndarray, novelties: np.ndarray, weights: np.ndarray

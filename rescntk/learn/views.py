@@ -165,6 +165,31 @@ class View(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):  # type
         self.__dict__.update(params)
         return self
 
+    def set_output(self, *, transform: str | None = None) -> Self:
+        """Take the output of a pipeline, which a view's signals do not have.
+
+        A pipeline sets the output of all its steps. Signals have three axes, and no table has them:
+        a view returns arrays or lists whatever is set.
+
+        Parameters
+        ----------
+        transform : {"default", "pandas", "polars"} or None, default None
+            Kind of tables that other steps return.
+
+        Returns
+        -------
+        View
+            The view itself.
+
+        Raises
+        ------
+        ValueError
+            For other kinds.
+        """
+        if transform is not None:
+            check_choice(transform, "transform", ("default", "pandas", "polars"))
+        return self
+
     def fit(self, X: ArrayLike, y: object = None) -> Self:
         """Measure the scales of signals.
 

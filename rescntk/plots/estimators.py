@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
@@ -28,6 +29,9 @@ if TYPE_CHECKING:
 
 Estimator: TypeAlias = Any
 """A fitted classifier or regressor of `rescntk.learn`, or another with the same attributes."""
+
+_TICKS = 80
+"""Characters of a time axis of 7 inches that names of time points may take."""
 
 _FITTED = "a fitted ResidualKernelClassifier or ResidualKernelRegressor"
 
@@ -75,7 +79,7 @@ def view_weights(model: Estimator, ax: Axes | None = None) -> Axes:
 
 
 def contributions(
-    model: Estimator, X: ArrayLike, output: int | None = None, y: ArrayLike | None = None,
+    model: Estimator, X: ArrayLike, output: Hashable = None, y: ArrayLike | None = None,
     usual: bool = True,
 ) -> np.ndarray:  # fmt: skip
     """Draw signals, coloured by the contribution of each time point to a decision.
@@ -94,9 +98,10 @@ def contributions(
     X : array, (n_cases, n_channels, n_timepoints) or (n_cases, n_timepoints), or a list
         Signals, as for the model; or pandas' tables with names of channels: a list of tables
         (n_timepoints, n_channels), or one whose columns have two levels, channel and time point.
-    output : int, optional
-        The column of ``model.contributions``: a class, or a target. The default is the class with
-        the greatest decision, or the first target.
+        Tables name the time points of the axis.
+    output : label or int, optional
+        The class, by its label, or the index of a target. The default is the class with the
+        greatest decision, of two classes the second one, or the first target.
     y : array-like, (n_cases,) or (n_cases, n_targets), optional
         True classes or targets, which the titles have too.
     usual : bool, default True
@@ -129,22 +134,24 @@ def contributions(
     """
     check_drawn(model, "model", _FITTED, "contributions")
     check_flag(usual, "usual")
-    given, channels = _with_channels(X)
-    intercepts = model.intercept_
+    given, channels, times = _with_names(X)
+    intercepts = np.asarray(model.intercept_)
     outputs = len(intercepts)
-    if output is not None and not -outputs <= check_integer(output, "output") < outputs:
-        raise ValueError(f"output is {shown(output)}, expected an integer below {outputs}")
     classes = getattr(model, "classes_", None)
     names = None if classes is None else [shown_name(label) for label in classes]
+    column, sign = _column_of(output, classes, outputs)
     truths = None if y is None else _truths(y, len(given), names, outputs)
-    all_shares = model.contributions(given)
+    all_shares = [sign * shares for shares in model.contributions(given)]
+    intercepts = sign * intercepts
+    if names is not None and sign < 0:
+        names = names[::-1]
     decisions = [shares.sum(axis=1) + intercepts for shares in all_shares]
     centre = getattr(model, "usual_contributions", lambda: None)() if usual else None
     if centre is not None:
-        all_shares = [shares - centre for shares in all_shares]
-        intercepts = intercepts + centre.sum(axis=1)
+        all_shares = [shares - sign * centre for shares in all_shares]
+        intercepts = intercepts + sign * centre.sum(axis=1)
     single = names is None or outputs == 1
-    columns = [(0 if single else int(d.argmax())) if output is None else output for d in decisions]
+    columns = [(0 if single else int(d.argmax())) if column is None else column for d in decisions]
     most = max(abs(shares[k]).max() for shares, k in zip(all_shares, columns, strict=True)) or 1.0
     rows = np.asarray(given) if hasattr(given, "columns") else given  # rows of a table are signals
     signals = [np.atleast_2d(np.asarray(x)) for x in rows]
@@ -165,12 +172,33 @@ def contributions(
             truth = shown_name(truths[case, 0]) if names is not None else _shown(truths[case, k])
             words = f"true {truth}, {words}"
         row[0].set_title(lines(words, width), fontsize="small")
-    panels[-1, -1].set_xlabel("time point")
+    _name_time_points(panels, times)
     label = _bar_label(names, single, centre is not None, 13 + int(17 * height / 1.5))
     everywhere = list(panels.ravel())
     drawing.colorbar(coloured[-1], ax=everywhere, label=label, fraction=0.04, aspect=10 * height)
     drawing.align_ylabels(panels.ravel())
     return panels[:, 0] if n_channels == 1 else panels
+
+
+def _column_of(
+    output: Hashable, classes: Sequence[Hashable] | None, outputs: int
+) -> tuple[int | None, int]:
+    """Return the column of a label or of a target, None for the default; and the decisions' sign.
+
+    Two classes have one column, which speaks for the second class.
+    """
+    if output is None:
+        return None, 1
+    if classes is None:
+        if not -outputs <= check_integer(output, "output") < outputs:
+            raise ValueError(f"output is {shown(output)}, expected an integer below {outputs}")
+        return int(output), 1  # type: ignore[call-overload]
+    places = [
+        k for k, label in enumerate(classes) if isinstance(output, Hashable) and label == output
+    ]
+    if not places:
+        raise ValueError(f"output is {shown(output)}, expected one of {shown(list(classes))}")
+    return (places[0], 1) if outputs > 1 else (0, 2 * places[0] - 1)
 
 
 def _truths(y: ArrayLike, n: int, names: list[str] | None, outputs: int) -> np.ndarray:
@@ -240,20 +268,47 @@ def _bar_label(names: list[str] | None, single: bool, less_usual: bool, width: i
     return label
 
 
-def _with_channels(X: Any) -> tuple[Any, list[Hashable] | None]:
-    """Return signals, and the names of their channels where pandas' tables have some."""
-    if getattr(getattr(X, "columns", None), "nlevels", 1) == 2:
-        names = list(dict.fromkeys(X.columns.get_level_values(0)))
-        flat, each = X.to_numpy(), len(X.columns) // len(names)
-        if list(X.columns.get_level_values(0)) != [name for name in names for _ in range(each)]:
+def _with_names(X: Any) -> tuple[Any, list[Hashable] | None, list[Any] | None]:
+    """Return signals, and the names of their channels and time points where tables have some.
+
+    Names of time points are a list or an index of pandas for each signal.
+    """
+    columns: Any = getattr(X, "columns", None)
+    if getattr(columns, "nlevels", 1) == 2:
+        names = list(dict.fromkeys(columns.get_level_values(0)))
+        flat, each = X.to_numpy(), len(columns) // len(names)
+        if list(columns.get_level_values(0)) != [name for name in names for _ in range(each)]:
             raise ValueError(
                 "X has columns of channels of different lengths or in turn, expected one channel "
                 "after the other: give X.sort_index(axis=1)"
             )
-        return flat.reshape(len(flat), len(names), each), names
+        parts = [columns.get_level_values(1)[k : k + each] for k in range(0, len(columns), each)]
+        times = [parts[0]] * len(flat) if all(list(t) == list(parts[0]) for t in parts) else None
+        return flat.reshape(len(flat), len(names), each), names, times
     if isinstance(X, (list, tuple)) and X and all(hasattr(x, "columns") for x in X):
         names = list(X[0].columns)
         if any(list(x.columns) != names for x in X):
             raise ValueError("X has tables of different columns, expected the same channels in all")
-        return [x.to_numpy().T for x in X], names
-    return X, None
+        times = [x.index for x in X] if all(hasattr(x, "index") for x in X) else None
+        return [x.to_numpy().T for x in X], names, times
+    return X, None, None if columns is None else [columns] * len(X)
+
+
+def _name_time_points(panels: np.ndarray, times: list[Any] | None) -> None:
+    """Name the time axes of panels (n_cases, n_channels); each signal has names of its own."""
+    from matplotlib.ticker import MaxNLocator
+
+    for row, names in zip(panels, times or (), strict=times is not None):
+        texts = [shown_name(f"{t:.12g}" if isinstance(t, float) else t) for t in names]
+        at_most = max(2, min(9, _TICKS // (2 + max(map(len, texts)))))
+        for ax in row:
+            ax.xaxis.set_major_locator(MaxNLocator(at_most, integer=True))
+            ax.xaxis.set_major_formatter(partial(_nearest, texts))
+    label = getattr(times[-1], "name", None) if times else None
+    panels[-1, -1].set_xlabel("time point" if label is None else shown_name(label))
+
+
+def _nearest(texts: list[str], place: float, _: int) -> str:
+    """Return the name of a time point, and nothing beyond the ends."""
+    k = round(place)
+    return texts[k] if 0 <= k < len(texts) and abs(k - place) < 1e-9 else ""

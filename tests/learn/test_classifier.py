@@ -5,6 +5,7 @@ import multiprocessing
 import re
 import warnings
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
 from enum import Enum, IntEnum, StrEnum
 from importlib.util import find_spec
 
@@ -56,7 +57,7 @@ def test_sets_that_ship():
     for views, least in (("fast", 0.97), ("default", 0.98)):
         model = ResidualKernelClassifier(views, random_state=0).fit(X, y)
         assert model.score(Z, truth) >= least
-        assert abs(model.best_score_ - 1) <= 0.05
+        assert abs(model.left_out_score_ - 1) <= 0.05
     noise = np.random.default_rng(0).standard_normal(Z.shape)
     noise = Z.mean(axis=2, keepdims=True) + noise * Z.std(axis=2, keepdims=True)
     assert np.median(model.novelty(Z)) < 1.5 and np.median(model.novelty(noise)) > 10
@@ -128,6 +129,24 @@ def test_class_weights_find_rare_classes(rng):
     assert without.classes_.tolist() == [0, 1]
 
 
+@pytest.mark.parametrize(
+    ("given", "weights", "lost"),
+    [
+        ({0: 1, 1: 2, 2: 3}, np.ones(48), r"\[2\]"),  # a fold that lacks a class
+        ({0: 1, 1: 2, "1": 2}, np.ones(48), r"\['1'\]"),
+        ({0: 1, 1: 2, 3: 0.5}, np.arange(48) % 3, r"\[3\]"),
+        ({0: 1, 1: 2, 2: 0.0, 3: 0}, np.ones(48), None),  # left out, and told to be
+        ("balanced", np.ones(48), None),
+    ],
+)
+def test_class_weights_that_find_no_signal_warn(given, weights, lost, rng):
+    X, y = waves(rng, 48, 2)
+    y = np.where(np.arange(48) % 6 == 3, 3, y) if isinstance(given, dict) and 3 in given else y
+    says = f"^class_weight has keys {lost}, which no signal of positive weight has"
+    with pytest.warns(UserWarning, match=says) if lost else nullcontext():
+        ResidualKernelClassifier(**ONE, class_weight=given).fit(X, y, weights)
+
+
 class Colour(Enum):
     RED, BLUE = "r", 7
 
@@ -169,7 +188,7 @@ KINDS_OF_LABELS = {
 }
 
 
-@pytest.mark.filterwarnings("ignore:best_score_ is")  # of labels that the signals do not tell
+@pytest.mark.filterwarnings("ignore:left_out_score_ is")  # of labels that the signals do not tell
 @pytest.mark.parametrize("of_kind", KINDS_OF_LABELS.values(), ids=KINDS_OF_LABELS)
 def test_labels_keep_their_kind(of_kind, rng):
     """2^53 and 2^53 + 1 are one number in float64, and two labels."""
@@ -198,7 +217,7 @@ def test_labels_keep_their_kind(of_kind, rng):
         assert (model.predict(X) == np.array(labels)).all()
         if not hasattr(form, "columns"):
             grouped = ResidualKernelClassifier(**ONE).fit(X, np.arange(24) % 2, groups=form)
-            assert grouped._n_groups == len(expected)
+            assert grouped._nonconformity.n_groups == len(expected)
 
 
 @pytest.mark.parametrize(
@@ -229,7 +248,7 @@ def test_the_unit_of_weights_does_not_matter(power, rng):
     model = ResidualKernelClassifier(**ONE, class_weight=scaled).fit(X, y, weights * unit)
     assert (model.predict_proba(X) == expected.predict_proba(X)).all()
     assert (model.predict_set(X, 0.9) == expected.predict_set(X, 0.9)).all()
-    assert model.best_score_error_ == expected.best_score_error_
+    assert model.left_out_score_error_ == expected.left_out_score_error_
     far = ResidualKernelClassifier(**ONE, class_weight={0: 1e-308, 1: 1e308}).fit(X, y)
     assert (far.predict(X) == 1).all() and np.isfinite(far.predict_proba(X)).all()
 
@@ -270,10 +289,10 @@ def test_scores(rng):
     X, y = waves(rng, 21, 2)
     y[-1] = 5
     model = ResidualKernelClassifier(**ONE).fit(X, y)
-    assert model.best_score_ > 0.9 and 0 < model.best_score_error_ < 0.1
+    assert model.left_out_score_ > 0.9 and 0 < model.left_out_score_error_ < 0.1
     with pytest.warns(UserWarning, match="no class has two signals"):
         alone = ResidualKernelClassifier(**ONE).fit(X[:3], [0, 1, 2])
-    assert np.isnan(alone.best_score_) and np.isfinite(alone.predict_proba(X)).all()
+    assert np.isnan(alone.left_out_score_) and np.isfinite(alone.predict_proba(X)).all()
     says = "^only class 'a' has two signals, or groups: accuracy and probabilities are about it"
     with pytest.warns(UserWarning, match=says) as told:
         ResidualKernelClassifier(**ONE).fit(X, np.where(np.arange(21) == 4, "b", "a"))
@@ -348,7 +367,7 @@ def test_calls_before_fit_are_refused(call, rng):
         getattr(ResidualKernelClassifier(), call)(waves(rng, 16, 2)[0])
 
 
-@pytest.mark.filterwarnings("ignore:best_score_ is")  # of the penalty 1e3
+@pytest.mark.filterwarnings("ignore:left_out_score_ is")  # of the penalty 1e3
 def test_searches(rng):
     X, y = waves(rng, 36, 2)
     model = ResidualKernelClassifier([VIEW], penalty=0.5, n_jobs=1)

@@ -23,6 +23,7 @@ from rescntk.learn import (
     View,
     estimator,
 )
+from rescntk.learn.classifier import _calibrate
 from rescntk.learn.estimator import weigh, weights_at
 from tests import tolerances
 from tests.helpers import rarely
@@ -68,7 +69,7 @@ def test_one_view_is_ridge_regression_with_refits(rng):
     np.testing.assert_allclose(model.decision_function(Z), k @ beta + b, atol=1e-9)
     errors = refits(K, Y, np.full(18, penalty), np.arange(18))
     assert model.views_["error"][0] == pytest.approx(np.mean(errors**2))
-    assert model.best_score_ == np.mean((Y - errors).argmax(axis=1) == y)
+    assert model.left_out_score_ == np.mean((Y - errors).argmax(axis=1) == y)
     G = np.linalg.inv(K + penalty * np.eye(18))
     usual = np.mean(1 / G.diagonal())
     novelty = (1 - np.einsum("ij,jk,ik->i", k, G, k) + penalty) / usual
@@ -105,6 +106,9 @@ def test_sets_and_intervals_reach_as_far_as_refits(groups, rng):
         assert found.dtype == bool and (found == (chances >= least)).all()
         low, high = regressor.predict_interval(Z, coverage)
         np.testing.assert_allclose((high - low) / 2 / deviation, np.sort(ratios)[rank - 1])
+    assert (model.predict_set(Z) == model.predict_set(Z, 0.9)).all()
+    for usual, end in zip(regressor.predict_interval(Z), (low, high), strict=True):
+        assert (usual == end).all()  # of the last coverage, 0.9
     with pytest.warns(UserWarning, match=f"and {n} training signals or groups tell"):
         model.predict_set(Z, 0.99)
 
@@ -181,7 +185,7 @@ def test_levels_that_drift(rng):
     assert model.score(Z, y) > 0.9
 
 
-@pytest.mark.filterwarnings("ignore:best_score_ is")  # of one of the views alone
+@pytest.mark.filterwarnings("ignore:left_out_score_ is")  # of one of the views alone
 def test_the_average_and_its_table(rng):
     X, y = waves(rng, 24, 2)
     model = ResidualKernelClassifier(**FOUR).fit(X, y)
@@ -228,7 +232,7 @@ def test_order_copies_and_weights_do_not_matter(kind, lists, rng):
     def fitted(cases, weights=None, form=np.asarray):
         S = [form(signals[k]) for k in cases] if lists else form(signals[cases])
         model = kind(**settings, random_state=0).fit(S, 1.0 * y[cases], weights)
-        return np.stack([model.predict(Z), model.novelty(Z), np.full(6, model.best_score_)])
+        return np.stack([model.predict(Z), model.novelty(Z), np.full(6, model.left_out_score_)])
 
     every = np.arange(24)
     expected = fitted(every)
@@ -242,6 +246,134 @@ def test_order_copies_and_weights_do_not_matter(kind, lists, rng):
     np.testing.assert_allclose(fitted(np.append(every, more), zero), expected, rtol=1e-8, atol=1e-8)
 
 
+FIRST = np.array([*range(20), 3, 3, 8, 19, 5])
+"""Signals that are given: the last five are copies."""
+
+
+@pytest.mark.filterwarnings("ignore:left_out_score_")  # of few signals
+@pytest.mark.parametrize("given", ["copies", "groups", "other targets"])
+def test_left_out_results_are_those_of_refits(given, rng):
+    """In the order of the signals; copies are left out together, or groups are."""
+    X, y = waves(rng, 20, 3)
+    X, y, penalty = X[FIRST], y[FIRST], 0.05
+    targets = X[:, 0, :5].sum(axis=1)[:, None] * [1.0, -2.0] + [0.0, 300.0]
+    members, weights = FIRST, np.ones(25)
+    if given == "other targets":
+        y, targets = (y + np.arange(25) // 22) % 3, targets + np.arange(25)[:, None]
+    elif given == "groups":
+        members = FIRST // 4
+    weights[[2, 20]] = 0.0
+    kept = np.flatnonzero(weights)
+    groups = members if given == "groups" else None
+    view = ONE["views"][0].fit(X[kept])
+    K = mean_kernel(X[kept], X, view)[kept]
+
+    def errors_of(Y, told):
+        """Return errors of signals left out; different cases have weights of mean 1."""
+        n_cases = len(np.unique(np.column_stack([FIRST, told])[kept], axis=0))
+        penalties = np.full(len(kept), penalty * len(kept) / n_cases)
+        return refits(K, Y[kept], penalties, members[kept])
+
+    model = ResidualKernelRegressor(penalty=penalty, **ONE).fit(X, targets, weights, groups)
+    expected = np.full(targets.shape, np.nan)
+    expected[kept] = targets[kept] - errors_of(targets, targets)
+    np.testing.assert_allclose(model.left_out_prediction_, expected, rtol=1e-7, atol=1e-7)
+    single = ResidualKernelRegressor(penalty=penalty, **ONE).fit(X, targets[:, 0], weights, groups)
+    np.testing.assert_allclose(single.left_out_prediction_, expected[:, 0], rtol=1e-7, atol=1e-7)
+    model = ResidualKernelClassifier(penalty=penalty, **ONE).fit(X, y, weights, groups)
+    Y = 2.0 * np.eye(3)[y] - 1.0
+    found = Y[kept] - errors_of(Y, y)
+    assert np.isnan(model.left_out_proba_[[2, 20]]).all()
+    logs = np.log(model.left_out_proba_[kept])
+    logs, found = (each - each.mean(axis=1, keepdims=True) for each in (logs, found))
+    scale = (logs * found).sum(axis=1) / (found**2).sum(axis=1)  # the calibration of a fold
+    np.testing.assert_allclose(logs, scale[:, None] * found, atol=1e-7)
+    assert len(np.unique(np.round(scale, 6))) <= 10
+    np.testing.assert_allclose(scale, model.inverse_temperature_, rtol=0.5)
+
+
+@pytest.mark.parametrize("class_weight", [None, {0: 1.0, 1: 2.0, 2: 1.5}])
+def test_other_folds_calibrate_left_out_probabilities(class_weight, rng, monkeypatch):
+    X, y = waves(rng, 40, 3)
+    X = X + 0.5 * rng.standard_normal(X.shape)
+    order = sorted(range(40), key=lambda k: X[k].tobytes())  # that of cases
+    X, y = X[order], y[order]
+    folds, folds_of = [], estimator.folds_of
+    monkeypatch.setattr(
+        estimator, "folds_of", lambda *args: folds.append(folds_of(*args)) or folds[-1]
+    )
+    model = ResidualKernelClassifier(penalty=0.1, class_weight=class_weight, **ONE).fit(X, y)
+    Y, weights = 2.0 * np.eye(3)[y] - 1.0, np.array([1.0, 2.0, 1.5] if class_weight else [1] * 3)[y]
+    decisions = Y - refits(mean_kernel(X, X), Y, np.full(40, 0.1), np.arange(40))
+    for fold in range(10):
+        at = folds[0] == fold
+        rest = decisions[~at], y[~at], weights[~at]
+        scale, offsets = _calibrate(*rest, shift=class_weight is not None)
+        expected = softmax(scale * (decisions[at] + offsets), axis=1)
+        np.testing.assert_allclose(model.left_out_proba_[at], expected, atol=1e-6)
+    right = model.left_out_proba_.argmax(axis=1) == y
+    assert model.left_out_score_ == right.mean()
+
+
+@pytest.mark.parametrize("lists", [False, True])
+@pytest.mark.parametrize("grouped", [False, True])
+def test_permuted_signals_have_permuted_left_out_results(lists, grouped, rng):
+    X, y = waves(rng, 24, 2)
+    X, y = X + rng.standard_normal(X.shape), np.append(y, [2, 0, 1])
+    signals = [x[:, : 24 - k % 3] for k, x in enumerate(X)] if lists else X
+    signals = [signals[k] for k in [*range(24), 4, 6, 9]]
+    weights = np.append(rng.uniform(0.5, 2.0, 25), [1.0, 0.0])
+    groups = rng.integers(0, 12, 27) if grouped else None
+    views = [View(standardize="channel"), View(differences=True), View(spectra=True, length=8)]
+    order = rng.permutation(27)
+    for kind, name, options in (
+        (ResidualKernelClassifier, "left_out_proba_", {"class_weight": {0: 1, 1: 2, 2: 0}}),
+        (ResidualKernelRegressor, "left_out_prediction_", {}),
+    ):
+        model, other = (kind(views, dtype="float64", random_state=0, **options) for _ in range(2))
+        model.fit(signals, y, weights, groups)
+        permuted = None if groups is None else groups[order]
+        other.fit([signals[k] for k in order], y[order], weights[order], permuted)
+        expected, found = getattr(model, name), getattr(other, name)
+        np.testing.assert_allclose(found, expected[order], rtol=0, atol=1e-10)
+        missing = [24, 26] if options else [26]
+        assert np.flatnonzero(np.isnan(expected.reshape(27, -1)[:, 0])).tolist() == missing
+
+
+def test_folds_are_the_same_for_all_fits_of_a_seed(rng, monkeypatch):
+    """Also of other views and landmarks, and of the other estimator."""
+    (X, y), folds, folds_of = waves(rng, 24, 2), [], estimator.folds_of
+    monkeypatch.setattr(
+        estimator, "folds_of", lambda *args: folds.append(folds_of(*args)) or folds[-1]
+    )
+    for kind, options in (
+        (ResidualKernelClassifier, FOUR),
+        (ResidualKernelClassifier, ONE | {"landmarks": 9}),
+        (ResidualKernelRegressor, ONE),
+    ):
+        kind(**options, random_state=3).fit(X, y)
+    ResidualKernelClassifier(**ONE, random_state=4).fit(X, y)
+    assert (np.bincount(folds[0], minlength=10) >= 2).all()
+    assert [(each == folds[0]).all() for each in folds] == [True] * 3 + [False]
+
+
+def test_left_out_probabilities_of_a_novel_signal_are_less_certain(rng):
+    """As `predict_proba` has it: one signal is a thousand times as large as all others."""
+    X, y = waves(rng, 40, 3)
+    X[7] *= 1000.0
+    view = View(standardize="signal", filter_size=3)
+    model = ResidualKernelClassifier([view], dtype="float64", penalty=0.01).fit(X, y)
+    doubt = model.novelty(X[7:8])[0] / 4  # of sizes
+    others = np.delete(np.arange(40), 7)
+    assert doubt > 1 and (model.novelty(X[others]) < 4).all()
+    Y, K = 2.0 * np.eye(3)[y] - 1.0, mean_kernel(X, X, view)
+    found = (Y - refits(K, Y, np.full(40, 0.01), np.arange(40)))[7]
+    logs = np.log(model.left_out_proba_[7])
+    scale = (logs - logs.mean()) @ found / (found @ (found - found.mean()))
+    assert scale == pytest.approx(model.inverse_temperature_ / doubt, rel=0.5)
+    assert scale < model.inverse_temperature_ / 2
+
+
 def test_groups_are_left_out_whole(rng):
     """Signals of a wearer are alike: groups show what single signals hide."""
     wearers = np.arange(40) // 4
@@ -252,8 +384,8 @@ def test_groups_are_left_out_whole(rng):
         whole = ResidualKernelClassifier(**FOUR, random_state=0).fit(
             X, y, groups=[f"wearer {k}" for k in wearers]
         )
-    assert single.best_score_ > 0.95 and whole.best_score_ < 0.8
-    assert whole.best_score_error_ > 2 * single.best_score_error_
+    assert single.left_out_score_ > 0.95 and whole.left_out_score_ < 0.8
+    assert whole.left_out_score_error_ > 2 * single.left_out_score_error_
 
 
 @pytest.mark.parametrize("n", [1, 64, 65, 127, 128, 193])
@@ -355,7 +487,7 @@ def each_line(call, at):
     return len(seen)
 
 
-@pytest.mark.filterwarnings("ignore:best_score_")  # of few signals
+@pytest.mark.filterwarnings("ignore:left_out_score_")  # of few signals
 @pytest.mark.parametrize("every", [23, *rarely(1)])
 @pytest.mark.parametrize(("model", "result"), INTERRUPTED.values(), ids=INTERRUPTED.keys())
 def test_an_interrupted_fit_leaves_the_model_as_it_was_or_fits_it(model, result, every, rng):

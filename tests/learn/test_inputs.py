@@ -94,7 +94,7 @@ def test_one_time_point_warns_at_any_size(rng):
         ResidualKernelClassifier(**ONE).fit(X, y)
 
 
-@pytest.mark.filterwarnings("ignore:best_score_")  # of noise
+@pytest.mark.filterwarnings("ignore:left_out_score_")  # of noise
 @pytest.mark.parametrize("shape", [(12, 1, 40), (12, 60, 9)])
 def test_other_signals_do_not_warn(shape, rng):
     with warnings.catch_warnings():
@@ -486,7 +486,7 @@ def test_masks_are_never_lost(axes, flat):
         CLASSIFIER.fit(X, y, groups=np.ma.masked_array(np.arange(20), y > 0))
 
 
-@pytest.mark.filterwarnings("ignore:best_score_")  # of targets that the signals do not tell
+@pytest.mark.filterwarnings("ignore:left_out_score_")  # of targets that the signals do not tell
 def test_dates_and_durations_are_no_targets(flat, pd):
     X, _ = flat
     times = (1000 * np.arange(20)).astype("timedelta64[ms]")
@@ -512,7 +512,7 @@ LEFT_IN = {
 }
 
 
-@pytest.mark.filterwarnings("ignore:best_score_")  # of labels and targets without a meaning
+@pytest.mark.filterwarnings("ignore:left_out_score_")  # of labels and targets without a meaning
 @pytest.mark.parametrize("kind", ["pandas", "polars"])
 @pytest.mark.parametrize(("name", "fit"), LEFT_IN.items(), ids=LEFT_IN.keys())
 def test_a_column_left_in_the_table_is_refused_by_name(name, fit, kind, flat, pd):
@@ -584,7 +584,7 @@ def test_warnings_name_the_line_of_the_caller(rng):
     assert [lines_of_warnings(call) for call in calls] == [{__file__}] * len(calls)
 
 
-@pytest.mark.filterwarnings("ignore:best_score_ is")  # of eight signals
+@pytest.mark.filterwarnings("ignore:left_out_score_ is")  # of eight signals
 def test_the_page_tells_what_lists_can(rng, tmp_path):
     """Each row of the table: what takes a list does, and what does not refuses it or is None."""
     pytest.importorskip("zarr")

@@ -18,8 +18,8 @@ def test_predictions(rng):
     X, y = rising(rng, 60)
     Z, truth = rising(rng, 40)
     model = ResidualKernelRegressor("fast", random_state=0).fit(X, y)
-    assert model.score(Z, truth) > 0.95 and model.best_score_ > 0.9
-    assert abs(model.best_score_ - model.score(Z, truth)) < 5 * model.best_score_error_
+    assert model.score(Z, truth) > 0.95 and model.left_out_score_ > 0.9
+    assert abs(model.left_out_score_ - model.score(Z, truth)) < 5 * model.left_out_score_error_
     mean, deviation = model.predict(Z, return_std=True)
     assert mean.shape == deviation.shape == (40,) and (deviation > 0).all()
 
@@ -89,10 +89,10 @@ def test_units_of_targets_and_weights_at_the_ends_of_float64(power, rng):
         for found, value in zip(of_model, of_expected, strict=True):
             assert (found == np.ldexp(value, power)).all()
     assert (model.contributions(Z) == np.ldexp(expected.contributions(Z), power)).all()
-    assert model.best_score_ == expected.best_score_
+    assert model.left_out_score_ == expected.left_out_score_
 
 
-@pytest.mark.filterwarnings("ignore:best_score_, R")  # of targets of noise
+@pytest.mark.filterwarnings("ignore:left_out_score_, R")  # of targets of noise
 @pytest.mark.parametrize("landmarks", [None, 12])
 def test_each_target_of_several_is_predicted_as_if_alone(landmarks, rng):
     """Its penalties, weights of views, deviations and intervals are its own."""
@@ -153,4 +153,4 @@ def test_equal_targets_have_no_score(rng):
     X = rng.standard_normal((8, 1, 20))
     with pytest.warns(UserWarning, match="^y has one value, which predictions then have"):
         model = ResidualKernelRegressor(**ONE).fit(X, np.ones(len(X)))
-    assert np.isnan(model.best_score_) and (model.predict(X) == 1.0).all()
+    assert np.isnan(model.left_out_score_) and (model.predict(X) == 1.0).all()

@@ -5,6 +5,7 @@ from functools import partial
 from types import SimpleNamespace
 
 import numpy as np
+import polars as pl
 import pytest
 
 import rescntk as rk
@@ -14,7 +15,7 @@ from tests import families
 from tests.families import powers
 from tests.helpers import run
 
-pytest.importorskip("matplotlib")
+ScalarFormatter = pytest.importorskip("matplotlib.ticker").ScalarFormatter
 
 
 def lines(ax):
@@ -63,15 +64,24 @@ def test_condition_numbers():
 
 
 @pytest.mark.parametrize(
-    ("output", "names"), [(None, None), (2, None), (None, np.array(["a", "b", "c"]))]
+    ("output", "names", "column"),
+    [
+        (None, None, 0),
+        (2, None, 2),
+        (None, np.array(["a", "b", "c"]), 0),
+        ("c", np.array(["a", "b", "c"]), 2),
+        (1, np.array([2, 3, 1]), 2),
+    ],
 )
-def test_contributions(output, names):
+def test_contributions(output, names, column):
     """Each half step between time points has the colour of the share of the nearer one."""
     shares, half = np.random.default_rng(0).standard_normal((2, 3, 4)), [0, 1, 1, 2, 2, 3]
     intercept = np.array([9.0, 0, 0])  # it prefers "a"
     model = SimpleNamespace(contributions=lambda X: shares, intercept_=intercept, classes_=names)
-    X, k = [np.arange(8.0).reshape(2, 4), np.ones((2, 4))], output or 0
-    start = "prediction" if names is None else "predicted a: decision for"
+    X, k = [np.arange(8.0).reshape(2, 4), np.ones((2, 4))], column
+    start = "prediction"
+    if names is not None:
+        start = f"predicted {names[0]}: decision for class {names[column]}:"
     panels = plots.contributions(model, X, output)
     assert panels.shape == (2, 2)
     for row, share, x in zip(panels, shares, X, strict=True):
@@ -107,6 +117,61 @@ def test_contributions_have_the_names_of_channels_of_tables():
             ValueError, match="X has columns of channels of .* in turn|X has tables"
         ):
             plots.contributions(model, wrong)
+
+
+def test_contributions_to_the_first_of_two_classes():
+    """Those to the second one, with the other sign; also less what is usual."""
+    shares, X = np.random.default_rng(0).standard_normal((2, 1, 4)), np.ones((2, 1, 4))
+    model = SimpleNamespace(contributions=lambda X: shares, intercept_=np.array([0.25]))
+    model.usual_contributions, model.classes_ = lambda: shares.mean(axis=0), [5, 7]
+    for usual in (True, False):
+        of_second = plots.contributions(model, X, 7, usual=usual)
+        assert "blue: class 5, orange: class 7" in of_second[0].figure.axes[-1].get_ylabel()
+        of_first = plots.contributions(model, X, 5, usual=usual)
+        assert "blue: class 7, orange: class 5" in of_first[0].figure.axes[-1].get_ylabel()
+        for pair in zip(of_first, of_second, shares, strict=True):
+            first, second = (ax.collections[0].get_array() for ax in pair[:2])
+            np.testing.assert_array_equal(first, -second)
+            decision = pair[2].sum() + 0.25
+            start = f"predicted {7 if decision > 0 else 5}: decision for class "
+            for ax, label, sign in ((pair[0], 5, -1), (pair[1], 7, 1)):
+                value = f"{sign * decision:.3g}".replace("-", "−")
+                assert ax.get_title().startswith(f"{start}{label}: {value} = contributions")
+
+
+def test_contributions_have_the_names_of_time_points_of_tables():
+    """At integer places; a table of a list has names of its own, and other signals have numbers."""
+    pd, rng = pytest.importorskip("pandas"), np.random.default_rng(0)
+    model = SimpleNamespace(intercept_=[0.0], classes_="ab")
+    model.contributions = lambda signals: [np.ones((1, 4))] * 2
+    days = pd.date_range("2026-03-30", periods=4, name="day")
+    times = [0.0, 0.5, 1.0, 1.5]
+    two = pd.MultiIndex.from_product([["left", "right"], days], names=["side", "day"])
+    other = pd.MultiIndex.from_tuples([*two[:4], *(("right", k) for k in range(4))])
+    X = rng.standard_normal((2, 8))
+    plain, apart = X[:, :4], pd.DataFrame(X, columns=other)
+    tables = [pd.DataFrame(X.reshape(2, 4, 2)[k], index=days + k * days.freq) for k in (0, 1)]
+    shown = [[f"{day} 00:00:00" for day in ("2026-03-30", "2026-03-31", "2026-04-01")]] * 2
+    for form, expected, label in (
+        (pd.DataFrame(X[:, :4], columns=times), [["0", "0.5", "1"]] * 2, "time point"),
+        (pl.DataFrame(X[:, :4], schema=["a", "b", "c", "d"]), [["a", "b", "c"]] * 2, "time point"),
+        (pd.DataFrame(X, columns=two), shown, "day"),
+        (tables, [shown[0], [*shown[0][1:], "2026-04-02 00:00:00"]], "day"),
+        (apart, [None] * 2, "time point"),
+        (plain, [None] * 2, "time point"),
+    ):
+        panels = np.reshape(plots.contributions(model, form), (2, -1))
+        panels[0, 0].figure.savefig(io.BytesIO())
+        for row, names in zip(panels, expected, strict=True):
+            for ax in row:
+                write = ax.xaxis.get_major_formatter()
+                if names is None:
+                    assert isinstance(write, ScalarFormatter)
+                    continue
+                assert [write(k, 0) for k in (0, 1, 2)] == names
+                assert write(0.5, 0) == write(4, 0) == write(-1, 0) == ""
+        assert panels[-1, -1].get_xlabel() == label
+        assert len(panels[0, 0].get_xticks()) <= 9
 
 
 def test_limit_distances():
@@ -203,7 +268,10 @@ def test_contributions_to_one_decision():
         model.classes_ = ["b", name]
         plots.contributions(model, X, y=["b", name])[0].figure.savefig(io.BytesIO())
     for classes, wrong, says in (
-        ("ab", {"output": 3}, "output is 3, expected an integer below 1"),
+        ("ab", {"output": 0}, r"output is 0, expected one of \['a', 'b'\]"),
+        ("ab", {"output": X}, "(?s)output is .*, expected one of"),
+        (None, {"output": 1}, "output is 1, expected an integer below 1"),
+        (None, {"output": "a"}, "output is 'a', expected an integer"),
         ("ab", {"y": ["b"]}, r"y has shape \(1,\), expected \(2,\)"),
         ("ab", {"usual": X}, "(?s)usual is .*, expected True or False"),
         (None, {"y": ["b", "a"]}, r"y has dtype <U1, expected real numbers \(2,\)"),
