@@ -281,28 +281,30 @@ class KernelCall:
             return [xp.broadcast_to(side, cases) for side in (left, right)]
 
         (left, left_power), (right, right_power) = map(xp.frexp, (scaled.left, scaled.right))
-        readout, readout_power = math.frexp(self.network.readout_scale)
-        mantissas, powers = of_cases(left, right), of_cases(left_power, right_power)
+        readout, of_readout = math.frexp(self.network.readout_scale)
+        mantissas, powers = of_cases(readout * left, right), of_cases(left_power, right_power)
         of_float64, least = np.finfo(np.float64), float(np.finfo(self.dtype).tiny)
         below = OverflowError(
             f"the kernel falls below {self.dtype.name} at depth {max(self.depths)}: expected "
             f"larger signals or readout_scale; normalized=True has no such limit"
         )
-        if bool(xp.isnan(left).any() | xp.isnan(right).any()):
+        if bool(xp.isnan(left.sum() + right.sum())):  # some are
             raise below
         roots = self._own_roots(scaled, kind)
 
+        def product(values: Array, factor: Array, exponents: Array) -> Array:
+            if xp is np:  # a device would be waited for; `ldexp` takes the time of ten products
+                whole = np.ldexp(factor, exponents)
+                if of_float64.tiny <= whole.min() and whole.max() <= of_float64.max:
+                    return values * whole
+            return xp.ldexp(values * factor, exponents)
+
         def scale(t: int, values: Array, piece: tuple[slice, ...], out: Array) -> None:
             a, b = (each[piece[:2]] for each in mantissas)
-            factor = a * b * readout
-            exponents = sum(each[piece[:2]] for each in powers) + scaled.exponents[t]
-            exponents = exponents + readout_power
-            whole = xp.ldexp(factor, exponents)
-            # `ldexp` takes the time of ten products; a device would be waited for.
-            if xp is np and of_float64.tiny <= whole.min() and whole.max() <= of_float64.max:
-                xp.multiply(values, whole, out=out, casting="same_kind")
-            else:
-                out[...] = xp.ldexp(values * factor, exponents)
+            factor = a * b
+            of_left, of_right = (each[piece[:2]] for each in powers)
+            exponents = of_left + of_right + (scaled.exponents[t] + of_readout)
+            out[...] = product(values, factor, exponents)
             small = xp.abs(out) < least  # such numbers have few digits, or are 0
             if bool(small.any()):  # which is right beside a larger √(K(x,x) K(z,z))
                 x, z = (each[piece[:2]] for each in of_cases(*(each[t] for each in roots())))
