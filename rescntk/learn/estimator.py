@@ -407,18 +407,10 @@ class ResidualKernelEstimator(Settings, SignalEstimator):
                 f"views='fast' take less time",
             )
         with one_blas_thread():
-            fits = [
-                fit_view(
-                    v,
-                    cases,
-                    places,
-                    self._penalties(v.kernel, cases.weights, penalties),
-                    error_weights,
-                    options,
-                    n_penalties,
-                )
-                for v in resolved
-            ]
+            fits = []
+            for v in resolved:
+                tried = self._penalties(v.kernel, cases.weights, penalties)
+                fits.append(fit_view(v, cases, places, tried, error_weights, options, n_penalties))
             fitted, *of_fits = zip(*fits, strict=True)
             residuals, novelties = map(np.array, of_fits)
             parts = np.split(residuals, n_penalties, axis=2)

@@ -20,16 +20,14 @@ from ..validation import (
     check_nonnegative,
     check_positive_integer,
 )
+from .bands import Bands, BandScale, LocalScale
 from .inputs import Signals, arrays, fitting, longest, read_signals
 from .steps import (
-    Bands,
-    BandScale,
     Blocks,
     ChannelScale,
     CommonScale,
     Differences,
     Level,
-    LocalScale,
     PointScale,
     ShortTimeSpectra,
     SignalScale,

@@ -6,13 +6,13 @@ import re
 import numpy as np
 import pytest
 
-from rescntk.learn import View, steps
+from rescntk.learn import View, bands, steps
 from rescntk.learn.steps import Step, StepOfPoints
 from tests.learn.cases import EVERY_STEP
 
 STEPS = {
     each
-    for each in vars(steps).values()
+    for each in (*vars(steps).values(), *vars(bands).values())
     if isinstance(each, type) and issubclass(each, Step) and each not in (Step, StepOfPoints)
 }
 

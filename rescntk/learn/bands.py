@@ -1,0 +1,138 @@
+"""Steps of bands: octaves of signals at their own resolution, and local scales.
+
+A band is a difference of smoothings by Gaussians, bent before blocks average it: first-order
+scattering (Bruna and Mallat 2013, 1203.1513).
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+import scipy.fft
+
+from .inputs import Signals
+from .steps import ROUNDING, Blocks, ChannelScale, Step
+
+_LEAST_OF_BAND = 0.1
+"""Least deviation of a band, in units of the largest."""
+
+_FINEST, _COARSEST = 0.7, 1 / 8
+"""Deviation of the narrowest Gaussian in points, and most of the widest one in signals' lengths."""
+
+_LOCAL_WINDOWS, _LEAST_LOCAL = 16, 0.1
+"""Deviations of a local window in a signal, and what is added to local deviations."""
+
+_LEVELS_OF_SIGNS = (-1.0, -0.3, 0.3, 1.0)
+"""In deviations of a signal's band."""
+
+
+@dataclass(frozen=True)
+class LocalScale(Step):
+    """Subtract local means, and divide by local deviations and a tenth.
+
+    The signals have mean 0 and deviation 1. Local is a Gaussian window whose deviation is the
+    sixteenth part of the signal.
+    """
+
+    reach = math.inf
+    sees_levels = False
+
+    def see(self, X: np.ndarray) -> np.ndarray:
+        width = X.shape[2] / _LOCAL_WINDOWS
+        apart = X - Smoothing(X).by(width)
+        variance = np.maximum(Smoothing(apart**2).by(width), 0.0)
+        return np.asarray(apart / (np.sqrt(variance) + _LEAST_LOCAL))
+
+    def to_time(self, shares: np.ndarray, x: np.ndarray, reach: float) -> np.ndarray:
+        """Keep the shares: a point's value decides more than those around it."""
+        return shares
+
+
+@dataclass(frozen=True)
+class Bands(Step):
+    """Split signals into bands of an octave, bend them, and average over blocks.
+
+    Band 0 is the signal less its smoothing by a Gaussian of .7 points. Band j is the difference of
+    smoothings by .7 · 2^(j − 1) and .7 · 2^j points. Kinds: "rectified" has max(b, 0) and
+    max(−b, 0) of each band b, "magnitudes" |b|, and "signs" where b is above some levels.
+    """
+
+    kind: str
+    octaves: int
+    blocks: Blocks
+    reach = math.inf
+    sees_levels = False
+
+    @staticmethod
+    def octaves_of(length: int) -> int:
+        """Return the number of bands of signals of this length, at least 1."""
+        return max(1, math.ceil(math.log2(length * _COARSEST / _FINEST)))
+
+    def see(self, X: np.ndarray) -> np.ndarray:
+        bands = self.split(X)
+        if self.kind == "rectified":
+            parts = [np.maximum(sign * bands, 0.0) for sign in (1, -1)]
+        elif self.kind == "magnitudes":
+            parts = [np.abs(bands)]
+        else:
+            unit = bands.std(axis=2, keepdims=True)
+            parts = [np.where(bands > level * unit, 1.0, 0.0) for level in _LEVELS_OF_SIGNS]
+        return self.blocks.see(np.concatenate(parts, axis=1))
+
+    def split(self, X: np.ndarray) -> np.ndarray:
+        """Return the bands of signals at their points, (n_cases, octaves · channels, n_points)."""
+        smoothing, bands, finer = Smoothing(X), [], X
+        for octave in range(self.octaves):
+            coarser = smoothing.by(_FINEST * 2.0**octave)
+            bands.append(finer - coarser)
+            finer = coarser
+        rounding = ROUNDING * np.abs(X).max(axis=2, keepdims=True)
+        return np.concatenate([np.where(np.abs(b) > rounding, b, 0.0) for b in bands], axis=1)
+
+    def to_time(self, shares: np.ndarray, x: np.ndarray, reach: float) -> np.ndarray:
+        """Divide the share of each block by the bands' energy at its points.
+
+        Bands count in their own units, but weak ones less. A block without energy, and any of
+        "signs", has equal parts.
+        """
+        equal = self.blocks.to_time(shares, x, reach)
+        if self.kind == "signs":
+            return equal
+        bands = self.split(x[None])
+        units = np.sqrt(np.mean(bands**2, axis=2, keepdims=True))
+        units = np.maximum(units, _LEAST_OF_BAND * units.max())
+        energy = ((bands / np.where(units > 0, units, np.inf)) ** 2).sum(axis=1, keepdims=True)
+        means = np.repeat(self.blocks.means(energy), self.blocks.sizes(x.shape[1]), axis=2)
+        found = means > ROUNDING**2
+        parts = np.divide(energy, means, out=np.ones(energy.shape), where=found)
+        return np.asarray(equal * parts[0, 0])
+
+
+@dataclass(frozen=True)
+class BandScale(ChannelScale):
+    """Give each channel of `Bands` mean 0 and deviation 1, but weak ones less.
+
+    Fine bands of smooth signals are weak: their noise would be magnified.
+    """
+
+    def mean_and_scale(self, X: Signals, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        mean, scale = super().mean_and_scale(X, weights)
+        return mean, np.maximum(scale, _LEAST_OF_BAND * scale.max())
+
+
+class Smoothing:
+    """Signals (n_cases, n_channels, n_points), to be smoothed by Gaussians.
+
+    They are reflected at their ends, as a cosine transform is.
+    """
+
+    def __init__(self, X: np.ndarray) -> None:
+        self.angles = np.pi * np.arange(X.shape[2]) / X.shape[2]
+        self.transform = scipy.fft.dct(X, axis=2)
+
+    def by(self, deviation: float) -> np.ndarray:
+        """Return the signals smoothed by a Gaussian; its deviation is in points."""
+        gains = np.exp(-0.5 * (self.angles * deviation) ** 2)
+        return np.asarray(scipy.fft.idct(self.transform * gains, axis=2))
