@@ -273,7 +273,8 @@ class _Pair(Recursion[_State]):
         kept = operations.keep**operations.depth
         parts, (F, *tangent) = operations.network.parts, carried[1]
         multiples = {"gpk": kept, "ntk": kept * parts.initial}
-        tangent = [A + (parts.readout - self.parts.readout) * F for A in tangent]
+        if parts.readout != self.parts.readout:  # A is T
+            tangent = [A + F for A in tangent]
         of_kinds = dict(zip(multiples, [F, *tangent], strict=False))
         return [self.with_head(of_kinds[kind], multiples[kind]) for kind in kinds]
 

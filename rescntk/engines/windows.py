@@ -220,8 +220,8 @@ class Operations:
     def may_join(self) -> bool:
         """True if layers can be joined: both filters have one size, a power of 3; no bias.
 
-        Sums of five taps round alike in layers that leave A as it is: inner or outer weights are
-        trained, or A is not there.
+        Inner or outer weights are trained too, or A is 0. Else layers hardly change A, and sums of
+        five taps round alike in all of them.
         """
         net, size = self.network, self.network.filter_size
         while size % 3 == 0:

@@ -350,7 +350,7 @@ class ResidualKernelEstimator(Settings, SignalEstimator):
         return decisions, novelties, weights
 
     def _novelty(self, novelties: np.ndarray, X: Signals) -> np.ndarray:
-        """Return the novelty of signals, from those of views (n_views, n_cases, k)."""
+        """Return the novelty of signals, from the novelties of views (n_views, n_cases, k)."""
         logs = []
         for of_output, errors in zip(
             np.moveaxis(novelties, 2, 0),

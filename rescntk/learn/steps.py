@@ -29,9 +29,9 @@ class Step(ABC):
     @property
     @abstractmethod
     def reach(self) -> float:
-        """How far around its own place a point before the step changes points after it.
+        """The largest distance at which a point before the step changes a point after it.
 
-        In points after the step. What a signal's mean and deviation change does not count.
+        In points after the step. Changes by a signal's mean and deviation do not count.
         """
 
     def measure(self, X: Signals, weights: np.ndarray) -> Self:

@@ -88,9 +88,9 @@ class View(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):  # type
     length : int, "all" or "fine", default 64
         Maximum number of points that the network sees. Longer signals are averaged over blocks.
         Signals that are not longer have neither short-time spectra nor statistics. "all" has no
-        maximum. "fine" has one that falls with the number n of signals in `fit`, so that a fit
-        takes as long for many signals as for few: the largest power of two up to 25,600/n, but
-        64 at least and 512 at most.
+        maximum. "fine" has one that falls with the number n of signals in `fit`: the largest power
+        of two up to 25,600/n, but 64 at least and 512 at most. From 50 to 400 signals the kernel
+        matrix of a GAP view then takes about the same time.
     linear : bool, default False
         Whether the kernel is the inner product of all points, in place of a network's: ridge
         regression on it is ridge regression on the points. Linear views have `differences`,

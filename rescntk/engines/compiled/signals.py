@@ -37,8 +37,8 @@ def row_bytes(request: Request, lengths: Any, behind: int) -> Any:
 class Signals:
     """The signals of one side, with the tables of some blocks.
 
-    The tables of the block that was used last are kept, and those of all blocks, or of the first
-    ones, where they take at most `kept_bytes` with it.
+    The tables of the block that was used last are kept. Tables of other blocks, the first ones
+    first, are kept as long as all together take at most `kept_bytes`.
 
     The module `maker` makes tables, and they are moved to the module `xp`. `lanes` is the number
     of right signals that lie side by side. Lines are doubled where lanes read right pixels from any
