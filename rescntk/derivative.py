@@ -26,7 +26,7 @@ from .arrays import Array
 from .kernels import Kernel
 from .kernels.call import default_errors
 from .messages import shown
-from .network import KERNEL_FIELDS, check_network
+from .network import FILTER_FIELDS, KERNEL_FIELDS, check_network
 from .validation import check_dtype
 
 STEPS = {"float64": 2.0**-10, "float32": 2.0**-5}
@@ -79,7 +79,7 @@ def alpha_derivative(
     """
     if not isinstance(kernel, Kernel):
         raise ValueError(f"kernel is {shown(kernel)}, expected a rescntk.Kernel")
-    check_network(kernel.network, KERNEL_FIELDS)
+    check_network(kernel.network, KERNEL_FIELDS, of_layers=FILTER_FIELDS)
     net, step = kernel.network, STEPS[check_dtype(dtype)]
     grows = not kernel.normalized and net.homogeneous
     layers = net.depth if grows else 0  # that multiply the kernel by 1 + β

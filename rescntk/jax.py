@@ -29,7 +29,7 @@ from .engines.windows import Operation, Operations, Window
 from .kernels import Kernel
 from .kernels.gram import GRAMS
 from .messages import shown
-from .network import KERNEL_FIELDS, Network, check_network
+from .network import ALL_FIELDS, OF_LAYERS, Network, check_network
 from .validation import check_flag, check_kinds, check_positive_integer
 
 if find_spec("jax") is None:
@@ -182,14 +182,14 @@ def _by_blocks(function: Callable[..., Any], block: int | None, batch: _Signal) 
 
 def _factor(network: Network, normalized: bool) -> float:
     """Return the growth of a known network, times its readout scale; 1 of normalized kernels."""
-    check_network(network, KERNEL_FIELDS - {"activation"})
-    if normalized or not network.growth:
+    check_network(network, ALL_FIELDS - {"activation"}, of_layers=OF_LAYERS)
+    if normalized:
         return 1.0
-    mantissa, exponent = Operations(network, 1, 1).power(network.depth)
+    mantissa, exponent = Operations(network, network.depth, 1).power(network.depth)
     if not -1022 < exponent < 1023:
         raise OverflowError(
-            f"the kernel leaves float64 at depth {network.depth}: each layer multiplies it by "
-            f"{network.growth:.3g}, expected a smaller depth or normalized=True"
+            f"the kernel leaves float64 at depth {network.depth}: its layers multiply it by "
+            f"2^{exponent}, expected a smaller depth or normalized=True"
         )
     return network.readout_scale * ldexp(mantissa, exponent)
 
@@ -215,19 +215,23 @@ class _Signal(NamedTuple):
     means: jax.Array  # (channels,), the parts' means over pixels; (channels, *pixels) over windows;
     energy: jax.Array  # (*pixels), F⁰ of single pixels at x = z;
     exponent: jax.Array  # of the power of two: kernels are homogeneous;
-    bias: jax.Array  # the standard deviation of biases, divided by the power.
+    bias: jax.Array  # the largest standard deviation of biases, divided by the power;
+    norm: jax.Array  # 1, divided by the power.
 
 
 def _read(operations: Operations, head: str | int, x: jax.Array) -> _Signal:
-    network = operations.network
-    mantissa, of_bias = frexp(network.bias)
+    network, forgets = operations.network, operations.forgets_size
+    mantissa, of_bias = frexp(operations.largest_bias)
     values, exponents = normal(lax.stop_gradient(x))
     none = -(2**14)
     exponents = jnp.where(values == 0, none, jnp.frexp(values)[1] - 1 + exponents)
-    exponent = jnp.maximum(exponents.max(), of_bias - 1 if mantissa else none)
+    beside = max(of_bias - 1 if mantissa else none, 0 if network.norm else none)
+    exponent = jnp.maximum(exponents.max(), none if forgets else beside)
     exponent = jnp.where(exponent == none, 0, exponent)
     x = read_scaled(x, -exponent)
+    exponent = jnp.zeros_like(exponent) if forgets else exponent
     bias = scaled(jnp.asarray(mantissa, x.dtype), of_bias - exponent)
+    norm = scaled(jnp.ones((), x.dtype), -exponent)
     squares = (x * x).sum(axis=0)
     factor = network.factor_of_input(len(x))
     unit = safe_quotient(x, safe_root(squares)[None])
@@ -236,11 +240,28 @@ def _read(operations: Operations, head: str | int, x: jax.Array) -> _Signal:
     means = root * sums / flat.shape[1]
     if not isinstance(head, str):
         means = root * pooled(x, widths_of(head, x.shape[1:]), jnp)
-    return _Signal(unit, root * x, means, factor * squares, exponent, bias)
+    return _Signal(unit, root * x, means, factor * squares, exponent, bias, norm)
 
 
 _State: TypeAlias = tuple[list[jax.Array], list[jax.Array]]
 """Masses, which are differentiated too, and deficits."""
+
+
+def _scanned_constants(operations: Operations) -> list[list[float]]:
+    """Return the constants that a scan over layers takes, of each layer."""
+    rows = []
+    for layer in range(1, operations.depth + 1):
+        constants, roots = operations.of_layer(layer), (False, True)
+        biases = [operations.bias(layer, is_branch) for is_branch in roots]
+        rows.append([operations.passed(layer - 1), *biases, constants.keep, constants.share])
+    return rows
+
+
+def _what_is_compiled(operations: Operations, of_layer: tuple[Operation, ...]) -> list[Any]:
+    """Return what layers of one scan have in common."""
+    constants = operations.of_layer(of_layer[0].layer)
+    order = bool(constants.keep), constants.keep < constants.share
+    return [order, *((operation.kind, operation.window) for operation in of_layer)]
 
 
 class _Pair(Recursion[_State]):
@@ -260,17 +281,14 @@ class _Pair(Recursion[_State]):
         operations = self.operations
         state, self.linear = self.enter()
         carried = state, [jnp.zeros_like(self.linear)] * (1 + ("ntk" in kinds))
-        each = [(operations.keep**k, operations.bias(k + 1)) for k in range(operations.depth)]
-        constants = jnp.asarray(each, self.linear.dtype)
+        constants = jnp.asarray(_scanned_constants(operations), self.linear.dtype)
         carried, _ = self.scanned(operations.layers[0], carried, constants[0])
-        for _, of_layers in groupby(
-            operations.layers[1:], lambda s: [(t.kind, t.window) for t in s]
-        ):
+        for _, of_layers in groupby(operations.layers[1:], partial(_what_is_compiled, operations)):
             alike = list(of_layers)
             layer = jax.checkpoint(partial(self.scanned, alike[0]), prevent_cse=False)
             first = alike[0][0].layer - 1
             carried, _ = lax.scan(layer, carried, constants[first : first + len(alike)])
-        kept = operations.keep**operations.depth
+        kept = operations.passed(operations.depth)
         parts, (F, *tangent) = operations.network.parts, carried[1]
         multiples = {"gpk": kept, "ntk": kept * parts.initial}
         if parts.readout != self.parts.readout:  # A is T
@@ -296,8 +314,22 @@ class _Pair(Recursion[_State]):
         self, of_layer: tuple[Operation, ...], carried: Any, constants: Any
     ) -> tuple[Any, None]:
         """Return masses and deficits, and F and A, behind a layer."""
-        (state, kernels), (kept, self.bias_root) = carried, constants
+        (state, kernels), (kept, *self.bias_roots, self.keep, self.share) = carried, constants
+        self.constants = self.operations.of_layer(of_layer[0].layer)
         return self.layer(of_layer, state, kernels, kept), None
+
+    def norm(self, operation: Operation, state: _State) -> tuple[_State, jax.Array]:
+        masses, deficits = state
+        roots = [
+            safe_quotient(side.norm, safe_root(m))
+            for side, m in zip((self.x, self.z), masses, strict=True)
+        ]
+        factor = mul(*self.sides(*roots))
+        ones = [
+            jnp.where(m > 0, side.norm**2, 0.0)
+            for side, m in zip((self.x, self.z), masses, strict=True)
+        ]
+        return (ones, [factor * u for u in deficits]), factor
 
     def activate(
         self, operation: Operation, state: _State, others: list[jax.Array]
@@ -347,7 +379,7 @@ class _Pair(Recursion[_State]):
 
     def bias(self, operation: Operation, state: _State) -> tuple[_State, jax.Array]:
         masses, deficits = state
-        root = self.bias_root * (self.operations.branch_bias if operation.is_branch else 1.0)
+        root = self.bias_roots[operation.is_branch]
         a, b = root * self.x.bias, root * self.z.bias
         both = [[m, a_or_b**2] for m, a_or_b in zip(masses, (a, b), strict=True)]
         deficits = [u + c * a * b for u, c in zip(deficits, (0.0, 2.0), strict=False)]
@@ -356,13 +388,28 @@ class _Pair(Recursion[_State]):
     def skip(
         self, operation: Operation, features: _State, branch: _State
     ) -> tuple[_State, tuple[float, float]]:
-        weights = self.operations.keep, self.operations.share
+        weights = self.constants.keep, self.constants.share
+        if not self.operations.has_like_layers:
+            weights = self.keep, self.share
         masses, deficits = (
-            [past_skip(*pair, *weights) for pair in zip(*sides, strict=False)]
+            [self.past_skip(*pair, weights) for pair in zip(*sides, strict=False)]
             for sides in zip(features, branch, strict=True)
         )
         both = [[*pair] for pair in zip(features[0], branch[0], strict=True)]
         return self.merged(both, weights, masses, deficits), weights
+
+    def past_skip(
+        self, features: jax.Array, branch: jax.Array, weights: tuple[float, float]
+    ) -> jax.Array:
+        keep, share = weights
+        if not isinstance(keep, jax.Array):
+            return past_skip(features, branch, keep, share)
+        # JAX does not know the weights, but which of them is greater.
+        if not self.constants.keep:
+            return share * branch
+        if self.constants.keep < self.constants.share:
+            return branch + keep * (features - branch)
+        return features + share * (branch - features)
 
     def taps(self, values: jax.Array, window: Window) -> list[jax.Array]:
         """Return the values at the taps of a window, the middle one first."""

@@ -10,7 +10,7 @@ from typing import Any
 
 from .activations import ACTIVATIONS, Relu, activation_of
 from .messages import shown
-from .network_parts import Filter, TrainedParts
+from .network_parts import Filter, Layer, TrainedParts
 from .validation import (
     PARTS,
     check_choice,
@@ -37,18 +37,24 @@ def _check_filter_size(value: object, name: str) -> int:
     return number
 
 
-def _check_dilation(value: object, depth: int) -> int | tuple[int, ...]:
-    """Return the dilation of all layers, or a tuple of one for each of `depth` layers."""
+def _check_of_layers(
+    check: Callable[[Any, str], Any], value: Any, name: str, depth: int
+) -> Any:
+    """Return the value that all layers have, or a tuple of one for each of `depth` layers."""
     if not is_sequence(value):
-        return check_integer(value, "dilation", at_least=1)
+        return check(value, name)
     values = tuple(value)
     if len(values) != depth:
         raise ValueError(
-            f"dilation is {shown(value)}, expected an integer of at least 1, or {depth} of them, "
-            f"one for each layer"
+            f"{name} has {len(values)} values, {shown(value)}, expected one for all layers, or "
+            f"{depth}, one for each layer"
         )
-    dilations = tuple(check_integer(each, "dilation", at_least=1) for each in values)
-    return dilations[0] if len(set(dilations)) == 1 else dilations
+    return _alike(tuple(check(of_layer, name) for of_layer in values))
+
+
+def _alike(values: tuple[Any, ...]) -> Any:
+    """Return the values of layers, or the one that all have."""
+    return values[0] if len(set(values)) == 1 else values
 
 
 def _check_trained(trained: Iterable[str], name: str) -> tuple[str, ...]:
@@ -71,9 +77,11 @@ def _check_input_scale(value: object, name: str) -> float | None:
     return number
 
 
-def _parameter(check: Callable[[Any, str], Any], default: Any = MISSING) -> Any:
-    """Return a field of `Network`, with the check of its value by value and name."""
-    return field(default=default, metadata={"check": check})
+def _parameter(
+    check: Callable[[Any, str], Any], default: Any = MISSING, of_layers: bool = False
+) -> Any:
+    """Return a field of `Network`, with the check of its value, or of the value of each layer."""
+    return field(default=default, metadata={"check": check, "of_layers": of_layers})
 
 
 @dataclass(frozen=True)
@@ -88,30 +96,37 @@ class Network:
         f^l = f^{l-1} + \alpha \sqrt{c_v/(q C)}\, V^l * \sigma(g^l),
 
     with circular convolutions; :math:`f^0` is a 1x1 convolution of the input, :math:`g^1` of it.
-    Without skip connections the identity path and :math:`\alpha` are absent.
+    Without skip connections the identity path and :math:`\alpha` are absent. With ``norm``,
+    :math:`g^l` reads :math:`f^{l-1}` divided by its root mean square over channels.
+
+    Parameters marked "of each layer" take one value for all layers, or ``depth`` values.
 
     Parameters
     ----------
     depth : int
         Number of residual layers L, at least 1.
-    filter_size : int, default 3
-        Size q of the inner filters (before the activation), odd; it may exceed the signal.
-    outer_filter_size : int, optional
-        Size of the outer filters (those after the activation), odd; ``filter_size`` by default.
+    filter_size : int or sequence of int, default 3
+        Size q of the inner filter (before the activation) of each layer, odd; it may exceed the
+        signal. Layer 1 has none: its value serves as default of the outer filter alone.
+    outer_filter_size : int or sequence of int, optional
+        Size of the outer filter (after the activation) of each layer, odd; ``filter_size`` by
+        default.
     input_filter_size : int, default 1
         Number of pixels that the first layer sees, odd; signals of one channel usually need more.
-    skip : bool, default True
-        Whether the network has the identity path.
-    alpha : float, default 1.0
-        Weight of the residual branch. Without skip connections it is ignored and stored as 1.0.
+    skip : bool or sequence of bool, default True
+        Whether the layer has the identity path, of each layer: ``(False, True, True)`` begins with
+        an ordinary layer.
+    alpha : float or sequence of float, default 1.0
+        Weight of the residual branch of each layer. Without the identity path it is ignored and
+        stored as 1.0.
     activation : {"relu", "erf", "gelu"}, default "relu"
         The nonlinearity (`rescntk.activations`). ReLU alone has compiled engines.
     negative_slope : float, default 0.0
         Slope s of a ReLU below 0, from 0 to 1: σ(u) = max(u, s u), the leaky ReLU (Maas et al.
         2013). ``c_v = 2 / (1 + s**2)`` keeps variances; near s = 1 the head "gap" loses digits
         of signals of zero mean (``docs/theory/network.md``).
-    c_v, c_w : float, default 2.0 and 1.0
-        Variances of the outer and the inner weights.
+    c_v, c_w : float or sequence of float, default 2.0 and 1.0
+        Variances of the outer and the inner weights of each layer.
     readout_scale : float, default 1.0
         Variance of the readout weights: a factor on the kernel.
     input_scale : float, optional
@@ -119,12 +134,17 @@ class Network:
     trained : iterable of str, default ("inner", "outer", "readout")
         The parts that the tangent kernel sums over, of "input", "inner", "outer", "readout".
     dilation : int or sequence of int, default 1
-        Pixels from one tap to the next of the inner and outer filters (Yu and Koltun 2016): one
-        number for all layers, or ``depth`` numbers. The input filter is not dilated.
-    bias : float, default 0.0
-        Standard deviation of the biases, one for each channel of every inner and outer
+        Pixels from one tap to the next of the inner and outer filters of each layer (Yu and Koltun
+        2016). The input filter is not dilated.
+    bias : float or sequence of float, default 0.0
+        Standard deviation of the biases of each layer, one for each channel of its inner and outer
         convolution. Biases are trained with the weights of their convolution, and α multiplies
         the biases of the branch (``docs/theory/biases.md``).
+    norm : bool, default False
+        Whether the branch of each layer reads normalized features: at each pixel, divided by their
+        root mean square over channels (Ba et al. 2016, before the convolution; their mean is 0 in
+        the limit of width). Pixels where all features are 0 stay 0. The identity path and the
+        readout are not normalized (``docs/theory/network.md``).
 
     Examples
     --------
@@ -134,56 +154,137 @@ class Network:
     7
     >>> Network(depth=3, dilation=(1, 2, 4)).inner_filter(3).offsets
     range(-4, 5, 4)
+    >>> Network(depth=3, skip=(False, True, True), alpha=0.5).layer(3).alpha
+    0.5
     """
 
     depth: int = _parameter(check_positive_integer)
-    filter_size: int = _parameter(_check_filter_size, 3)
+    filter_size: int | Sequence[int] = _parameter(_check_filter_size, 3, of_layers=True)
     _: KW_ONLY
-    outer_filter_size: int = _parameter(_check_filter_size, None)
+    outer_filter_size: int | Sequence[int] = _parameter(_check_filter_size, None, of_layers=True)
     input_filter_size: int = _parameter(_check_filter_size, 1)
-    skip: bool = _parameter(check_flag, True)
-    alpha: float = _parameter(check_nonnegative, 1.0)
+    skip: bool | Sequence[bool] = _parameter(check_flag, True, of_layers=True)
+    alpha: float | Sequence[float] = _parameter(check_nonnegative, 1.0, of_layers=True)
     activation: str = _parameter(partial(check_choice, choices=tuple(ACTIVATIONS)), "relu")
-    c_v: float = _parameter(check_nonnegative, 2.0)
-    c_w: float = _parameter(check_nonnegative, 1.0)
+    c_v: float | Sequence[float] = _parameter(check_nonnegative, 2.0, of_layers=True)
+    c_w: float | Sequence[float] = _parameter(check_nonnegative, 1.0, of_layers=True)
     readout_scale: float = _parameter(check_nonnegative, 1.0)
     input_scale: float | None = _parameter(_check_input_scale, None)
     trained: Iterable[str] = _parameter(_check_trained, ("inner", "outer", "readout"))
-    dilation: int | Sequence[int] = _parameter(lambda given, name: given, 1)  # needs the depth
+    dilation: int | Sequence[int] = _parameter(check_positive_integer, 1, of_layers=True)
     negative_slope: float = _parameter(check_nonnegative, 0.0)
-    bias: float = _parameter(check_nonnegative, 0.0)
+    bias: float | Sequence[float] = _parameter(check_nonnegative, 0.0, of_layers=True)
+    norm: bool = _parameter(check_flag, False)
 
     def __post_init__(self) -> None:
         if self.outer_filter_size is None:
             object.__setattr__(self, "outer_filter_size", self.filter_size)
-        for kept in fields(Network):
-            value = kept.metadata["check"](getattr(self, kept.name), kept.name)
-            object.__setattr__(self, kept.name, value)
-        object.__setattr__(self, "dilation", _check_dilation(self.dilation, self.depth))
-        longest = self.dilation if isinstance(self.dilation, int) else max(self.dilation)
-        if longest * max(self.filter_size, self.outer_filter_size) >= _LONGEST_WINDOW:
+        for parameter in fields(Network):  # the depth first
+            name, check = parameter.name, parameter.metadata["check"]
+            value = getattr(self, name)
+            if parameter.metadata["of_layers"]:
+                value = _check_of_layers(check, value, name, self.depth)
+            else:
+                value = check(value, name)
+            object.__setattr__(self, name, value)
+        self._drop_what_no_layer_reads()
+        sizes = *self.values_of("filter_size"), *self.values_of("outer_filter_size")
+        if max(self.values_of("dilation")) * max(sizes) >= _LONGEST_WINDOW:
             raise ValueError(
                 f"dilation is {shown(self.dilation)}, expected less than 2^60 divided by the "
                 f"filter size; dilations count modulo the length of a signal"
             )
-        if not self.skip:
-            object.__setattr__(self, "alpha", 1.0)
         if self.negative_slope > ACTIVATIONS[self.activation].has_negative_slope:
             raise ValueError(
                 f"negative_slope is {self.negative_slope!r} with activation {self.activation!r}, "
                 f"expected a number from 0 to 1 for 'relu', and 0 for other activations"
             )
-        if not math.isfinite(self.alpha * self.alpha * self.c_v * self.c_w):
+        for layer in self.different_layers():
+            self._check_layer(layer)
+
+    def _drop_what_no_layer_reads(self) -> None:
+        """Give equal networks equal fields: α of ordinary layers, the inner filter of layer 1."""
+        if not all(skips := self.values_of("skip")):
+            alphas = self.values_of("alpha")
+            pairs = zip(skips * len(alphas), alphas * len(skips), strict=False)
+            alphas = tuple(alpha if skip else 1.0 for skip, alpha in pairs)
+            object.__setattr__(self, "alpha", _alike(alphas))
+        if isinstance(sizes := self.filter_size, tuple):
+            object.__setattr__(self, "filter_size", _alike((sizes[1], *sizes[1:])))
+
+    def _check_layer(self, layer: Layer) -> None:
+        """Raise a ValueError if the constants of a layer exclude each other."""
+        alpha, c_v, c_w = layer.alpha, layer.c_v, layer.c_w
+        if not math.isfinite(alpha * alpha * c_v * c_w):
             raise ValueError(
-                f"alpha, c_v, c_w are {self.alpha!r}, {self.c_v!r}, {self.c_w!r}: "
+                f"alpha, c_v, c_w are {alpha!r}, {c_v!r}, {c_w!r}: "
                 f"alpha**2 * c_v * c_w is expected to be finite"
             )
-        constants = [self.c_v, self.c_w, 1.0 if self.input_scale is None else self.input_scale]
-        if self.bias and not all(constants):
+        if layer.bias and not (c_v and c_w and self.input_scale != 0):
             raise ValueError(
-                f"bias is {self.bias!r} with c_v {self.c_v!r}, c_w {self.c_w!r} and input_scale "
+                f"bias is {layer.bias!r} with c_v {c_v!r}, c_w {c_w!r} and input_scale "
                 f"{self.input_scale!r}, expected bias 0, or positive c_v, c_w and input_scale"
             )
+
+    # -- layers
+
+    @property
+    def is_uniform(self) -> bool:
+        """True if no parameter has a value for each layer."""
+        return not any(isinstance(getattr(self, name), tuple) for name in OF_LAYERS)
+
+    def values_of(self, name: str) -> tuple[Any, ...]:
+        """Return the values of a parameter of layers: of each layer, or one if all have the same.
+
+        Parameters
+        ----------
+        name : str
+            Of a parameter, such as "alpha".
+
+        Returns
+        -------
+        tuple
+        """
+        value = getattr(self, name)
+        return value if isinstance(value, tuple) else (value,)
+
+    def layer(self, number: int) -> Layer:
+        """Return the constants of a layer.
+
+        Parameters
+        ----------
+        number : int
+            From 1 to `depth`. Networks with one value for all layers have deeper ones too.
+
+        Returns
+        -------
+        Layer
+            Its filters, ``skip``, ``alpha``, ``c_v``, ``c_w``, ``bias``, and what follows of them.
+
+        Examples
+        --------
+        >>> from rescntk import Network
+        >>> Network(depth=2, alpha=(1.0, 0.5)).layer(2).branch_gain
+        0.25
+        """
+        values = (self._of_layer(name, number) for name in ("skip", "alpha", "c_v", "c_w", "bias"))
+        return Layer(
+            self.inner_filter(number), self.outer_filter(number), *values, self.activation_gain
+        )
+
+    def different_layers(self) -> Iterator[Layer]:
+        """Yield the constants of all layers, or of the first two at most if all are alike.
+
+        Yields
+        ------
+        Layer
+        """
+        for number in range(1, (min(self.depth, 2) if self.is_uniform else self.depth) + 1):
+            yield self.layer(number)
+
+    def _of_layer(self, name: str, number: int) -> Any:
+        value = getattr(self, name)
+        return value[number - 1] if isinstance(value, tuple) else value
 
     @property
     def is_relu(self) -> bool:
@@ -200,9 +301,9 @@ class Network:
         return activation_of(self).homogeneous
 
     @property
-    def has_branch(self) -> bool:
-        """True if a layer's branch depends on the input: α, c_v and c_w are not 0."""
-        return bool(self.alpha and self.c_v and self.c_w)
+    def has_bias(self) -> bool:
+        """True if a layer has biases."""
+        return any(self.values_of("bias"))
 
     @property
     def activation_gain(self) -> float:
@@ -213,24 +314,24 @@ class Network:
     def branch_gain(self) -> float:
         """β = α² c_v c_w (1 + s²)/2: a ReLU layer's branch adds β times the mean variance of F.
 
-        Biases add their variance besides.
+        Biases add their variance besides. All layers are alike, or this raises a ValueError, and
+        so do `growth` and `branch_share`; `layer` has them for each layer.
         """
-        check_network(self, KERNEL_FIELDS, activations=None)
-        return self.alpha**2 * self.c_v * self.c_w * self.activation_gain / 2.0
+        return self._any_layer().branch_gain
 
     @property
     def growth(self) -> float:
         """1 + β, or β without skips: a ReLU layer multiplies the mean variance of F by 1 + β."""
-        return self.skip + self.branch_gain
+        return self._any_layer().growth
 
     @property
     def branch_share(self) -> float:
         """β / (1 + β), or 1 without skips: the branch's part of the variance of a ReLU layer."""
-        check_network(self, KERNEL_FIELDS, activations=None)
-        if not self.skip:
-            return 1.0
-        root = self.alpha * math.sqrt(self.c_v * self.c_w * self.activation_gain / 2.0)
-        return root / (root + 1.0 / root) if root > 0 else 0.0  # for any alpha: β may overflow
+        return self._any_layer().branch_share
+
+    def _any_layer(self) -> Layer:
+        check_network(self, KERNEL_FIELDS, activations=None, of_layers=FILTER_FIELDS)
+        return self.layer(1)
 
     def factor_of_input(self, n_channels: int) -> float:
         """Return the factor on inner products of pixels: `input_scale`, or 1/n_channels.
@@ -269,7 +370,9 @@ class Network:
         -------
         Filter
         """
-        return Filter(1) if layer == 1 else Filter(self.filter_size, self._dilation_of(layer))
+        if layer == 1:
+            return Filter(1)
+        return Filter(self._of_layer("filter_size", layer), self._of_layer("dilation", layer))
 
     def outer_filter(self, layer: int) -> Filter:
         """Return the filter after the activation of a layer.
@@ -283,7 +386,8 @@ class Network:
         -------
         Filter
         """
-        return Filter(self.outer_filter_size, self._dilation_of(layer))
+        size = self._of_layer("outer_filter_size", layer)
+        return Filter(size, self._of_layer("dilation", layer))
 
     def filters(self) -> Iterator[Filter]:
         """Yield the inner and outer filters of layers 1 … depth, in the order of the network.
@@ -305,20 +409,17 @@ class Network:
             In pixels, on the unbounded line: signals may be shorter.
         """
         of_input = self.input_filter.reach
-        if not isinstance(self.dilation, int):
+        if not self.is_uniform:
             return of_input + sum(window.reach for window in self.filters())
         inner, outer = self.inner_filter(2).reach, self.outer_filter(1).reach
         return of_input + self.depth * (inner + outer) - inner
-
-    def _dilation_of(self, layer: int) -> int:
-        return self.dilation if isinstance(self.dilation, int) else self.dilation[layer - 1]
 
     def replace(self, **changes: Any) -> Network:
         """Return the same network with some parameters changed.
 
         An ``outer_filter_size`` that equals ``filter_size`` changes with it. Where each layer has
-        its own dilation, a smaller ``depth`` keeps the dilations of the first layers, and a
-        larger ``depth`` needs a new ``dilation``.
+        its own value, a smaller ``depth`` keeps those of the first layers, and a larger ``depth``
+        needs new ones.
 
         Parameters
         ----------
@@ -344,12 +445,22 @@ class Network:
             check_choice(name, "replace", [field.name for field in fields(self)])
         if "filter_size" in changes and self.outer_filter_size == self.filter_size:
             changes.setdefault("outer_filter_size", None)
-        if "depth" in changes and not isinstance(self.dilation, int):
-            changes.setdefault(
-                "dilation", self.dilation[: check_positive_integer(changes["depth"], "depth")]
-            )
+        if "depth" in changes:
+            depth = check_positive_integer(changes["depth"], "depth")
+            for name in OF_LAYERS:
+                if isinstance(value := getattr(self, name), tuple):
+                    changes.setdefault(name, value[:depth])
         return replace(self, **changes)
 
+
+OF_LAYERS = frozenset(
+    parameter.name for parameter in fields(Network) if parameter.metadata["of_layers"]
+)
+"""The fields of which each layer may have its own value. Kernels, engines and networks of finite
+width know all of them layer by layer."""
+
+FILTER_FIELDS = frozenset(("filter_size", "outer_filter_size", "dilation"))
+"""The fields of filters, which do not change the mean variance of a layer."""
 
 BASIC_FIELDS = frozenset[str]().union(
     ("depth", "filter_size", "outer_filter_size", "input_filter_size", "dilation"),
@@ -363,6 +474,9 @@ A new field stays out of this set. Each function that learns it adds it to its o
 """
 
 KERNEL_FIELDS = BASIC_FIELDS | {"bias"}
+"""The fields of networks without normalization."""
+
+ALL_FIELDS = KERNEL_FIELDS | {"norm"}
 """The fields that all kernels and all engines know, and networks of finite width.
 
 A field that one engine knows stands in the `fields` of that engine (`engines.Engine`) alone, and in
@@ -384,17 +498,18 @@ take any: ``check_network(network, known, activations=None)``. All others refuse
 def check_network(
     network: object, known: frozenset[str], reason: str = ": other values are not supported here",
     *, activations: frozenset[str] | None = BASIC_ACTIVATIONS,
+    of_layers: frozenset[str] = frozenset(("dilation",)),
 ) -> None:  # fmt: skip
     """Raise a ValueError if `network` is not a `Network`, or has fields that are not `known`.
 
     Each function that takes a network declares the fields that it knows. Its result depends on
     these fields, or by its definition it does not. All other fields must have their defaults. The
     `reason` ends the message. `activations` are the names that the function knows, or None if it
-    asks the activation's object.
+    asks the activation's object. `of_layers` are the fields that may differ from layer to layer.
     """
     if not isinstance(network, Network):
         raise ValueError(f"network is {shown(network)}, expected a rescntk.Network")
-    if unknown := unknown_field(network, known):
+    if unknown := unknown_field(network, known, of_layers):
         raise ValueError(unknown + reason)
     if activations is not None and "activation" in known and network.activation not in activations:
         expected = ", ".join(map(repr, sorted(activations)))
@@ -403,24 +518,33 @@ def check_network(
         )
 
 
-def unknown_field(network: Network, known: frozenset[str]) -> str | None:
-    """Return what is wrong with the fields that are not `known`, or None if all have defaults."""
-    unknown = [kept.name for kept in fields(network) if kept.name not in known]
+def unknown_field(
+    network: Network, known: frozenset[str], of_layers: frozenset[str] = OF_LAYERS
+) -> str | None:
+    """Return what is wrong with the fields that are not `known`, or None if all have defaults.
+
+    Fields other than `of_layers` are to have one value for all layers.
+    """
+    unknown = [parameter.name for parameter in fields(network) if parameter.name not in known]
     usual = type(network)(network.depth) if unknown else network
     for name in unknown:
         value, expected = getattr(network, name), getattr(usual, name)
         if value != expected:
             return f"network has {name} {shown(value)}, expected {expected!r}"
+    for name in sorted(OF_LAYERS - of_layers):
+        if isinstance(value := getattr(network, name), tuple):
+            return f"network has {name} {shown(value)}, expected one value for all layers"
     return None
+
+
+def check_kernel_network(network: object) -> None:
+    """Raise a ValueError if `network` is not a `Network` that all kernels know."""
+    check_network(network, ALL_FIELDS, activations=None, of_layers=OF_LAYERS)
 
 
 def check_one_dilation(
     network: Network, known: frozenset[str], activations: frozenset[str] | None = BASIC_ACTIVATIONS
 ) -> None:
-    """Check the `known` fields, and raise a ValueError if layers have dilations of their own."""
-    check_network(network, known, activations=activations)
-    if not isinstance(network.dilation, int):
-        raise ValueError(
-            f"network has the dilations {shown(network.dilation)}, expected one for all layers: "
-            f"this is about networks of any depth"
-        )
+    """Check the `known` fields of a network whose layers are alike, for statements about depth."""
+    reason = ": this is about networks of any depth"
+    check_network(network, known, reason, activations=activations, of_layers=frozenset())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import NamedTuple
 
 
@@ -72,3 +73,47 @@ class Filter(NamedTuple):
     def variance(self) -> float:
         """r² (q² − 1)/12, the mean square of the taps, in pixels²."""
         return self.dilation**2 * (self.size**2 - 1) / 12
+
+
+class Layer(NamedTuple):
+    """The constants of a layer."""
+
+    inner: Filter
+    """The filter before the activation; of layer 1 of size 1."""
+    outer: Filter
+    """The filter after the activation."""
+    skip: bool
+    """Whether it has the identity path."""
+    alpha: float
+    """The weight α of the branch; 1 without the identity path."""
+    c_v: float
+    """The variance of the outer weights."""
+    c_w: float
+    """The variance of the inner weights."""
+    bias: float
+    """The standard deviation of the biases."""
+    activation_gain: float
+    """1 + s² of a leaky ReLU, 1 of activations that are not homogeneous."""
+
+    @property
+    def has_branch(self) -> bool:
+        """True if the branch depends on the input: α, c_v and c_w are not 0."""
+        return bool(self.alpha and self.c_v and self.c_w)
+
+    @property
+    def branch_gain(self) -> float:
+        """β = α² c_v c_w (1 + s²)/2: a ReLU branch adds β times the mean variance of F."""
+        return self.alpha**2 * self.c_v * self.c_w * self.activation_gain / 2.0
+
+    @property
+    def growth(self) -> float:
+        """1 + β, or β without the identity path: the growth of the mean variance of F."""
+        return self.skip + self.branch_gain
+
+    @property
+    def branch_share(self) -> float:
+        """β / (1 + β), or 1 without the identity path."""
+        if not self.skip:
+            return 1.0
+        root = self.alpha * math.sqrt(self.c_v * self.c_w * self.activation_gain / 2.0)
+        return root / (root + 1.0 / root) if root > 0 else 0.0  # for any alpha: β may overflow

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 import rescntk as rk
 from rescntk.activations import ACTIVATIONS
-from rescntk.network import BASIC_FIELDS
+from rescntk.network import BASIC_FIELDS, OF_LAYERS
 from rescntk.validation import PARTS
 from tests.helpers import HEADS
 
@@ -24,7 +24,10 @@ values = st.one_of(
 def networks(
     draw, known=BASIC_FIELDS, max_depth=6, activations=tuple(ACTIVATIONS), dilated="never"
 ):
-    """Return networks that vary the `known` fields; `dilated` is "never", "evenly" or "freely"."""
+    """Return networks that vary the `known` fields; `dilated` is "never", "evenly" or "freely".
+
+    With "freely", half of the networks have layers that differ in other fields too.
+    """
     depth = draw(st.integers(1, max_depth))
     steps = st.integers(1, 4)
     dilations = [st.just(1)] if dilated == "never" else [st.just(1), st.just(1), steps]
@@ -46,8 +49,16 @@ def networks(
         "dilation": st.one_of(dilations),
         "negative_slope": st.sampled_from([0.0, 0.0, 0.01, 0.5]),
         "bias": st.sampled_from([0.0, 0.0, 0.3]),
+        "norm": st.sampled_from([False, False, True]),
     }
     assert strategies.keys() == ALL_FIELDS, "each field is drawn"
+    if dilated == "freely" and draw(st.booleans()):
+        for name in OF_LAYERS - {"dilation"}:
+            value = strategies[name]
+            if name == "outer_filter_size":
+                value = sizes
+            every = st.lists(value, min_size=depth, max_size=depth)
+            strategies[name] = st.one_of(strategies[name], every)
     drawn = {name: draw(values) for name, values in strategies.items() if name in known}
     if not ACTIVATIONS[drawn.get("activation", "relu")].has_negative_slope:
         drawn |= {"negative_slope": 0.0}

@@ -8,6 +8,7 @@ Each pixel pair (j, j') of two signals carries, with g = a b the product of both
 
 One layer, with w = 1 − ρ = U / g and v = 1 + ρ, is ::
 
+    U, U⁺, A ← n² / g times them, of the branch alone;            "norm";
     U, U⁺, A ← windows of the inner filter;                       "window", "bias";
     A_g = A + (i − r) Σ;  K = g κ₁;  M = κ₀ A_g + (o + r) K;      "activation";
     U, U⁺ = g (1 − κ₁), g (1 + κ₁);                               of ReLU;
@@ -53,7 +54,10 @@ class Recursion(ABC, Generic[State]):
         # A before the activation; K, and M if A is asked for, behind it.
         others = [A + self.parts.initial * kept * self.linear for A in kernels[1:]]
         for operation in of_layer:
-            if operation.kind == "activation":
+            if operation.kind == "norm":
+                state, factor = self.norm(operation, state)
+                others = [factor * A for A in others]
+            elif operation.kind == "activation":
                 state, others = self.activate(operation, state, others)
             elif operation.kind == "window":
                 state = self.window(operation, state)
@@ -67,7 +71,17 @@ class Recursion(ABC, Generic[State]):
             else:
                 raise NotImplementedError(f"arrays have no operation {operation.kind!r}")
         pairs = zip(kernels, others, strict=True)
-        return state, [past_skip(*pair, *weights) for pair in pairs]
+        return state, [self.past_skip(*pair, weights) for pair in pairs]
+
+    def past_skip(
+        self, features: AnyArray, branch: AnyArray, weights: tuple[float, float]
+    ) -> AnyArray:
+        """Return kernels behind a skip connection."""
+        return past_skip(features, branch, *weights)
+
+    @abstractmethod
+    def norm(self, operation: Operation, state: State) -> tuple[State, AnyArray]:
+        """Return the state of normalized features, and the factor on their tangent kernel."""
 
     @abstractmethod
     def activate(

@@ -35,6 +35,10 @@ from .pooling import widths_of
 from .request import Request
 from .windows import Operation, Operations, Window
 
+_LEAST_PIXEL = {"float32": 1e-33, "float64": 1e-280}
+"""Least part of a signal's variance that a pixel may have for layer normalization: products of two
+such pixels' features keep their digits."""
+
 LEAST_SHARE = {"float32": 1e-28, "float64": 1e-280}
 """Least part of a signal's variance that a kernel may consist of, in each precision.
 
@@ -76,7 +80,9 @@ class Input:
     scale: Array
     """(n,), the number by which each signal was divided; infinite or NaN beyond float64's range."""
     bias: Array
-    """(n,), the standard deviation σ_b of biases, divided by the scale; 0 without biases."""
+    """(n,), the largest standard deviation of biases, divided by the scale; 0 without biases."""
+    norm: Array
+    """(n,), the root n of normalized features: 1, divided by the scale; 0 without normalization."""
 
 
 @dataclass(frozen=True)
@@ -116,15 +122,27 @@ def zeros(shape: tuple[int, ...], dtype: str, xp: ModuleType) -> Array:
     return table
 
 
-def check_share(share: Array, request: Request, what: str) -> None:
+def check_share(
+    share: Array, request: Request, what: str, least_shares: dict[str, float] = LEAST_SHARE
+) -> None:
     """Raise an OverflowError if a share of signals' variance is too small for the precision."""
-    small = (share > 0) & (share < LEAST_SHARE[request.dtype])
+    least = least_shares[request.dtype]
+    small = (share > 0) & (share < least)
     if bool(small.any()):
         remedy = "give dtype='float64' or " if request.dtype == "float32" else "give "
         raise OverflowError(
             f"{what} a share of {float(share[small].min()):.1e} of a signal's variance, expected "
-            f"at least {LEAST_SHARE[request.dtype]:g} in {request.dtype}: {remedy}another network"
+            f"at least {least:g} in {request.dtype}: {remedy}another network"
         )
+
+
+def check_pixels(has_values: Array, share: Array, request: Request) -> None:
+    """Raise an OverflowError if pixels are not 0 and have no digits that could be normalized.
+
+    `share` is each pixel's of its signal's variance, biases and normalized features included.
+    """
+    share = array_module(share).where(has_values, share + _TINY, 0.0)
+    check_share(share, request, "a pixel, whose features are normalized, has", _LEAST_PIXEL)
 
 
 def read_input(operations: Operations, request: Request, X: Array) -> Input:
@@ -133,29 +151,35 @@ def read_input(operations: Operations, request: Request, X: Array) -> Input:
     X = xp.ascontiguousarray(X, np.float64)
     weights, of_bias = None, 0.0
     if request.head == "equivariant":
-        weights, of_bias = weights_at_pixel_1(operations, X.shape[2:])
-        weights = xp.asarray(weights)
+        if not net.norm:
+            weights, of_bias = weights_at_pixel_1(operations, X.shape[2:])
+            weights = xp.asarray(weights)
         X = xp.where(xp.asarray(seen_by_pixel_1(operations, X.shape[2:])), X, 0.0)
     # Divided by a power of two, at most 2^1023, squares stay within float64.
     flat, peak = X.reshape(len(X), -1), powers_of_two(X)
-    if net.bias:
-        bits = math.frexp(net.bias)[1]
+    forgets, beside = operations.forgets_size, max(operations.largest_bias, float(net.norm))
+    if beside and not forgets:
+        bits = math.frexp(beside)[1]
         peak = xp.where(flat.any(axis=1), xp.maximum(peak, bits), bits)
     scale = xp.ldexp(xp.ones(len(X)), peak - 1)
+    has_values = (X != 0).any(axis=1) if net.norm else None
     X = X / column(scale, X)
     squares = (X * X).sum(axis=1)
     input_scale = net.factor_of_input(X.shape[1])
     energy = input_scale * squares
     mean = own = energy.reshape(len(X), -1).mean(axis=1)
-    if net.bias:  # without skips, biases bring H σ_b² in the first layer: H = (1 + 2/gain) / c_w
-        mean = mean + (1.0 + operations.branch_bias**2) / net.c_w * (net.bias / scale) ** 2
+    if beside and not forgets:
+        more = operations.most_of_bias * (operations.largest_bias / scale) ** 2
+        mean = mean + (more + 1.0 / scale**2 if net.norm else more)
+    if has_values is not None:
+        check_pixels(has_values, energy / column(xp.where(mean > 0, mean, math.inf), energy), request)
     if weights is not None:
         own = (energy * weights).reshape(len(X), -1).sum(axis=1)
-        at_pixel_1 = own + of_bias * (net.bias / scale) ** 2
+        at_pixel_1 = own + of_bias * (operations.largest_bias / scale) ** 2
         share = xp.maximum(at_pixel_1, _TINY) / xp.where(mean > 0, mean, math.inf)
         check_share(share, request, "pixel 1 gets")
         mean = xp.where(mean > 0, at_pixel_1, 0.0)
-    if net.bias and "ntk" in request.kinds and net.trained == ("input",):
+    if net.has_bias and not net.norm and "ntk" in request.kinds and net.trained == ("input",):
         share = own / xp.where(mean > 0, mean, math.inf)
         share = xp.where(flat.any(axis=1), xp.maximum(share, _TINY), 0.0)
         check_share(share, request, "the input, which alone is trained, has, beside biases,")
@@ -168,18 +192,27 @@ def read_input(operations: Operations, request: Request, X: Array) -> Input:
     exact = operations.is_weak or request.pool
     means = means_of(request, X) if exact else X.reshape(*X.shape[:2], -1).mean(axis=2)
     means = means * column(of_parts.ravel(), means)
-    bias = net.bias / scale * inverse if net.bias else xp.zeros(len(X))
+    energy, parts = energy * column(inverse**2, energy), X * of_parts
+    if forgets:
+        root = math.sqrt(1.0 + operations.most_of_bias * operations.largest_bias**2)
+        scale, inverse, size = xp.ones(len(X)), xp.full(len(X), 1.0 / root), xp.full(len(X), root)
+    bias, norm = (
+        factor / scale * inverse if factor else xp.zeros(len(X))
+        for factor in (operations.largest_bias, float(net.norm))
+    )
     with np.errstate(over="ignore"):  # infinity and NaN are reported with the results
         scale = scale * size
     scale = xp.where((scale < np.finfo(np.float64).tiny) & (size > 0), math.nan, scale)
-    return Input(unit, energy * column(inverse**2, energy), X * of_parts, means, scale, bias)
+    return Input(unit, energy, parts, means, scale, bias, norm)
 
 
 def read_input_as_given(operations: Operations, request: Request, X: Array) -> Input:
     """Return the input of signals that keep their sizes, but for powers of two of tiny signals."""
     xp, net = array_module(X), operations.network
     X, root = xp.ascontiguousarray(X, np.float64), math.sqrt(net.factor_of_input(X.shape[1]))
-    scale = xp.ldexp(xp.ones(len(X)), powers_of_tiny(operations, request, X))
+    scale = xp.ones(len(X))
+    if not net.norm:
+        scale = xp.ldexp(scale, powers_of_tiny(operations, request, X))
     with np.errstate(over="ignore"):
         parts = X / column(scale, X) * root
         energy = (parts * parts).sum(axis=1)
@@ -188,11 +221,15 @@ def read_input_as_given(operations: Operations, request: Request, X: Array) -> I
             f"the signals are too large for float64 and activation {net.activation!r}, which "
             f"depends on their squares"
         )
-    norm = xp.sqrt(energy)[:, None]
-    unit = parts / xp.where(norm > 0, norm, math.inf)
+    if net.norm:
+        check_pixels((X != 0).any(axis=1), energy, request)
+    length = xp.sqrt(energy)[:, None]
+    unit = parts / xp.where(length > 0, length, math.inf)
     means = means_of(request, X)
     means = means / column(scale, means) * root
-    return Input(unit, energy, parts, means, scale, net.bias / scale)
+    return Input(
+        unit, energy, parts, means, scale, operations.largest_bias / scale, float(net.norm) / scale
+    )
 
 
 def means_of(request: Request, X: Array) -> Array:
@@ -211,22 +248,21 @@ def powers_of_tiny(operations: Operations, request: Request, X: Array) -> Array:
     """
     xp, net = array_module(X), operations.network
     # Powers of two above the roots of variances in layer 1, of the input and of it with biases.
-    factors = net.c_w, net.factor_of_input(X.shape[1]), X.shape[1]
+    factors = net.layer(1).c_w, net.factor_of_input(X.shape[1]), X.shape[1]
     of_input = math.ceil(sum(map(math.log2, filter(None, factors))) / 2)
     some = X.reshape(len(X), -1).any(axis=1)
     inputs = xp.where(some, powers_of_two(X) + of_input, _NONE)
-    both = xp.maximum(inputs, math.frexp(net.bias)[1] if net.bias else _NONE)
+    bias = operations.largest_bias
+    both = xp.maximum(inputs, math.frexp(bias)[1] if bias else _NONE)
     powers = xp.zeros(len(X), int)
     if linear_below := activation_of(net).linear_below:
-        gain = min(net.alpha**2 * net.c_w * (net.c_v + bool(net.bias)), 2.0**500)
-        growth = math.ceil(operations.depth * math.log2(1.0 + gain))
-        least = int(math.log2(linear_below)) - growth
+        least = int(math.log2(linear_below)) - math.ceil(operations.bits_of_linear_network)
         powers = xp.where(both > _NONE, xp.clip(both - least, -1000, 0), 0)
     alone = "ntk" in request.kinds and net.trained == ("input",)
     decisive = inputs if alone else both
     if bool(((decisive > _NONE) & (decisive - powers < _LEAST_BITS)).any()):
         raise OverflowError(
-            f"signals{' and biases' * bool(net.bias and not alone)} have roots of variances below "
+            f"signals{' and biases' * bool(bias and not alone)} have roots of variances below "
             f"2^{_LEAST_BITS} in layer 1, expected larger ones: float64 does not have their squares"
         )
     return powers
@@ -244,10 +280,13 @@ def seen_by_pixel_1(operations: Operations, pixels: tuple[int, ...]) -> np.ndarr
     """Return which pixels reach pixel 1, also where their weights leave the range of float64."""
     seen = np.zeros((1, *pixels), bool)
     seen[(0, *[0] * len(pixels))] = True
+    layers = [operations.of_layer(k).layer for k in range(1, operations.depth + 1)]
     for operation in chain(operations.input, *operations.layers):
-        if operation.window is not None and (operation.layer == 0 or operations.network.has_branch):
+        if operation.window is not None and (
+            operation.layer == 0 or layers[operation.layer - 1].has_branch
+        ):
             seen = reduce(operator.or_, taps_of(seen, operation.window, 1))
-    return seen[0] & (operations.network.skip or operations.network.has_branch)
+    return seen[0] & all(layer.skip or layer.has_branch for layer in layers)
 
 
 @lru_cache(maxsize=64)
@@ -259,7 +298,7 @@ def weights_at_pixel_1(operations: Operations, pixels: tuple[int, ...]) -> tuple
     """
     energy = np.zeros((2, *pixels))
     energy[(0, *[0] * len(pixels))] = 1.0
-    *_, last = _merged(operations, np, energy, np.array([0.0, 1.0]))
+    *_, last = _merged(operations, np, energy, np.array([0.0, 1.0]), np.zeros(2))
     return last[-1][0], float(last[-1][1].flat[0])
 
 
@@ -271,7 +310,13 @@ def mass_rows(
     least = float(np.finfo(request.dtype).tiny) ** 0.45
     a = xp.sqrt(given.energy)
     yield a
-    for operation, parts, weights, mass in _merged(operations, xp, given.energy, given.bias**2):
+    net, squares = operations.network, (given.bias**2, given.norm**2)
+    for operation, parts, weights, mass in _merged(operations, xp, given.energy, *squares):
+        if operation.kind == "norm":
+            before, a = a, xp.sqrt(mass)
+            yield a
+            yield a / xp.where(before > 0, before, math.inf)
+            continue
         if operation.kind == "activation":
             yield 1.0 / xp.maximum(a, least)
             if operation.has_root:
@@ -287,9 +332,9 @@ def mass_rows(
         divisors = {weight: both * math.sqrt(2.0 / weight) for weight in {*weights[1:]} - {0.0}}
         for other, weight in zip(others, weights[1:], strict=True):
             yield other / divisors[weight] if weight else 0.0 * other
-    if request.head == "equivariant" and not operations.network.homogeneous:
+    if request.head == "equivariant" and (net.norm or not net.homogeneous):
         check_pixel_1(operations, xp.sqrt(mass), given, 4.0 * least)
-    if operations.network.bias and operations.network.homogeneous:  # else signals keep their size
+    if (net.has_bias or net.norm) and net.homogeneous:  # else signals keep their size
         check_share(mass.reshape(len(mass), -1).mean(axis=1), request, "the last layer has")
 
 
@@ -298,19 +343,19 @@ def check_variances(operations: Operations, layer: int, mass: Array, energy: Arr
 
     `mass` is of the pre-activations of a layer, and `energy` of the input, (n, *pixels).
     """
-    net = operations.network
+    net, of_layer = operations.network, operations.of_layer(layer).layer
     most = activation_of(net).largest_variance
     with np.errstate(over="ignore"):
-        largest = float(net.c_w * mass.max())
+        largest = float(of_layer.c_w * mass.max())
     if not largest < most:
         raise OverflowError(
             f"the signals are too large for float64 and activation {net.activation!r}: variances "
             f"of layer {layer} reach {largest:.3g}, expected less than {most:g}"
         )
-    if layer < operations.depth or net.skip or not net.has_branch:
+    if layer < operations.depth or of_layer.skip or not of_layer.has_branch:
         return
     last, enters = (each.reshape(len(mass), -1).max(axis=1) for each in (mass, energy))
-    if bool(((enters > 0) & (net.c_w * last < _LEAST_VARIANCE)).any()):
+    if bool(((enters > 0) & (of_layer.c_w * last < _LEAST_VARIANCE)).any()):
         raise OverflowError(
             f"variances of layer {layer} fall below {_LEAST_VARIANCE:g}, expected a "
             f"smaller depth or larger c_v and c_w: float64 does not resolve kernels that small"
@@ -332,26 +377,33 @@ def check_pixel_1(operations: Operations, roots: Array, given: Input, least: flo
 
 
 def _merged(
-    operations: Operations, xp: ModuleType, energy: Array, bias: Array
+    operations: Operations, xp: ModuleType, energy: Array, bias: Array, norm: Array
 ) -> Iterator[tuple[Operation, list[Array], list[float], Array]]:
     """Yield each operation with its parts, their weights, and the mass of the whole, (n, *pixels).
 
     The first part has the most weight, so that coordinates of the others are small. `energy` is of
-    single pixels; `bias`, (n,), is the variance of biases.
+    single pixels; `bias` and `norm`, (n,), are the variances of biases and normalized features.
     """
     features = mass = energy
     # Rounding has lost this of sums with biases: all layers add the same, and round alike.
     lost_features = lost = 0.0 * energy
     activation = activation_of(operations.network)
-    for of_layer in (operations.input, *operations.layers):
+    has_bias = operations.network.has_bias
+    for number, of_layer in enumerate((operations.input, *operations.layers)):
+        constants = operations.of_layer(max(number, 1))
         for operation in of_layer:
+            if operation.kind == "norm":
+                parts, mass = [mass], xp.where(mass > 0, column(norm, mass), 0.0)
+                lost = 0.0 * mass
+                yield operation, parts, [1.0], mass
+                continue
             if operation.kind == "activation":
                 features, parts = mass if operations.joined else features, [mass]
                 if operation.has_root:
                     check_variances(operations, operation.layer, mass, energy)
-                    variance = activation.variance(operations.network.c_w * mass)
+                    variance = activation.variance(constants.layer.c_w * mass)
                     with np.errstate(over="ignore"):
-                        mass = operations.branch_scale * variance
+                        mass = constants.branch_scale * variance
                     lost = 0.0 * mass
                     if not bool(xp.isfinite(mass).all()):
                         raise OverflowError(
@@ -367,11 +419,11 @@ def _merged(
                 parts, weights = [mass, variance + xp.zeros_like(mass)], [1.0, 1.0]
                 mass, lost = sum_and_rest(mass, parts[1] + lost)
             elif operation.kind == "skip":
-                parts, weights = [features, mass], [operations.keep, operations.share]
+                parts, weights = [features, mass], [constants.keep, constants.share]
                 mass = past_skip(features, mass, *weights)
-                if operations.network.bias:
+                if has_bias:
                     lost = past_skip(lost_features, lost, *weights)
-                if operations.keep < operations.share:
+                if constants.keep < constants.share:
                     parts, weights = parts[::-1], weights[::-1]
             elif operation.kind == "joined":
                 weights = from_the_middle(operations.joined_weights(operation.layer))
@@ -381,7 +433,7 @@ def _merged(
                 weights = list(operation.window.weights)
                 parts = taps_of(mass, operation.window, 1)
                 mass = weighted_mean(parts, weights)
-                if operations.network.bias:
+                if has_bias:
                     lost = window_mean(lost, operation.window, 1)
             yield operation, parts, weights, mass
         features, lost_features = mass, lost

@@ -1,4 +1,4 @@
-"""A network as a list of operations: windows, biases, activations and skip connections.
+"""A network as a list of operations: norms, windows, biases, activations, skip connections.
 
 A *merge* joins parts p with root masses a_p and b_p of two pixels into a² = Σ a_p², b² = Σ b_p².
 Part 0 has the most weight. All others have *coordinates* u_p = a_p / (a + a_0) and
@@ -11,17 +11,22 @@ they are the rows of tables (tables.py), in the order of operations. Kernels are
 sizes of both signals and by the growth G of each layer: ::
 
     F ← keep F + share (box(K) + bias);     keep = [skip] / G;  share = β / G.
+
+Layer normalization divides U and A by a b, and multiplies them by the product of both signals' n²:
+n is 1 beside the signal's size. With S_0 = 1, S_l = [skip] S_{l−1} + β and G = S_l / S_{l−1}, n is
+the same in all layers.
 """
 
 from __future__ import annotations
 
 import decimal
 import math
+import operator
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
-from itertools import chain, repeat
+from itertools import accumulate, chain, repeat
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -29,7 +34,7 @@ import numpy as np
 from ..activations import activation_of
 from ..arrays import Array
 from ..network import Network
-from ..network_parts import Filter
+from ..network_parts import Filter, Layer
 from .once import once
 from .request import ScaledKernel
 
@@ -38,10 +43,10 @@ MOST_BITS = 500
 the range of float64."""
 
 
-def check_growth(network: Network) -> float:
-    """Return `Network.growth`, or raise a ValueError if it leaves the range of float64."""
-    growth = network.growth
-    if network.has_branch and not 2.0**-MOST_BITS <= growth <= 2.0**MOST_BITS:
+def check_growth(layer: Layer) -> float:
+    """Return `Layer.growth`, or raise a ValueError if it leaves the range of float64."""
+    growth = layer.growth
+    if layer.has_branch and not 2.0**-MOST_BITS <= growth <= 2.0**MOST_BITS:
         raise ValueError(
             f"network multiplies variances by {growth:.3g} at each layer, expected a number "
             f"between 2^-{MOST_BITS} and 2^{MOST_BITS}"
@@ -80,6 +85,8 @@ class Window(NamedTuple):
 class Operation(NamedTuple):
     """An operation of a layer. An "activation" has the table row 1/a, of the root a before it.
 
+    A "norm" has the root n of normalized features, 0 where features are 0, and n/a.
+
     A merge has, from `row` on, the root a of the whole, (a + a_0) / √2, and the coordinates of all
     other parts. The parts are the taps of a "window"; the state and the bias of a "bias"; features
     and branch of a "skip"; and five taps of a "joined" operation. This is two filters of 3 and the
@@ -103,7 +110,51 @@ class Operation(NamedTuple):
     def n_rows(self) -> int:
         if self.window is not None:
             return 1 + self.window.n_taps
-        return {"activation": 1 + self.has_root, "bias": 3, "skip": 3, "joined": 6}[self.kind]
+        rows = {"activation": 1 + self.has_root, "norm": 2, "bias": 3, "skip": 3, "joined": 6}
+        return rows[self.kind]
+
+
+class Constants(NamedTuple):
+    """The constants of a layer's operations."""
+
+    layer: Layer
+    growth: float
+    """G, by which the layer is divided: [skip] + β, or 1. It is 1 of activations that are not
+    homogeneous, and is not used with normalization."""
+    share: float
+    """β / G, the factor on the branch; 1 where activations are not homogeneous."""
+    keep: float
+    """[skip] / G, the factor on the features that pass the layer."""
+    branch_scale: float
+    """The factor on `Activation.dual`: α² c_v, or 1 if β / G is multiplied afterwards."""
+    branch_bias: float
+    """The ratio of biases' roots after and before the activation, in the units of a layer."""
+
+
+def _plain(network: Network, layer: Layer) -> Constants:
+    """Return the constants of a layer without normalization, or of a smooth activation."""
+    if not network.homogeneous:
+        scale, skip = layer.alpha**2 * layer.c_v, float(layer.skip)
+        return Constants(layer, 1.0, 1.0, skip, scale, layer.alpha * math.sqrt(layer.c_w))
+    own = check_growth(layer)
+    growth = max(own, 1.0) if network.has_bias or not own else own
+    share = layer.branch_share if growth == own else layer.branch_gain / growth
+    keep = 1.0 - share if layer.skip else 0.0
+    return Constants(layer, growth, share, keep, 1.0, _branch_bias(layer))
+
+
+def _normalized(layer: Layer, before: Fraction, after: Fraction) -> Constants:
+    """Return the constants of a layer with normalization, of a homogeneous activation.
+
+    `before` and `after` are S around the layer.
+    """
+    share = float(1 - layer.skip * before / after)
+    keep = 1.0 - share if layer.skip else 0.0
+    return Constants(layer, 1.0, share, keep, 1.0, _branch_bias(layer))
+
+
+def _branch_bias(layer: Layer) -> float:
+    return 1.0 / math.sqrt(layer.c_v * layer.activation_gain / 2.0) if layer.bias else 0.0
 
 
 def windows_of(given: Filter) -> Iterator[Window]:
@@ -159,7 +210,7 @@ class Operations:
     @property
     def _different(self) -> Sequence[int]:
         """The layers whose operations may differ from those of the layer before, from 0 on."""
-        if isinstance(self.network.dilation, int):
+        if self.network.is_uniform:
             return sorted({min(layer, self.depth) for layer in (0, 1, 2, 3, self.depth)})
         return range(self.depth + 1)
 
@@ -195,10 +246,13 @@ class Operations:
             for window in windows_of(net.input_filter._replace(n_axes=n_axes)):
                 yield "window", window, False
             return
+        of_layer = net.layer(layer)
+        if net.norm:
+            yield "norm", None, False
         if not self.joined or (layer == 2 and not self.fused):
             for window in windows_of(net.inner_filter(layer)._replace(n_axes=n_axes)):
                 yield "window", window, False
-        if net.bias:
+        if of_layer.bias:
             yield "bias", None, False
         yield "activation", None, True
         if self.ends_early and layer == self.depth:
@@ -211,25 +265,27 @@ class Operations:
             if triangles:
                 window = window._replace(n_taps=5, is_triangle=True)
             yield "window", window, True
-        if net.bias:
+        if of_layer.bias:
             yield "bias", None, True
-        if net.skip or self.share != 1.0:
+        if any(net.values_of("skip")) or self.of_layer(layer).share != 1.0:
             yield "skip", None, True
 
     @property
     def may_join(self) -> bool:
-        """True if layers can be joined: both filters have one size, a power of 3; no bias.
+        """True if layers can be joined: all filters have one size, a power of 3; no bias or norm.
 
         Inner or outer weights are trained too, or A is 0. Else layers hardly change A, and sums of
         five taps round alike in all of them.
         """
         net, size = self.network, self.network.filter_size
+        if not isinstance(size, int) or isinstance(net.skip, tuple):
+            return False
         while size % 3 == 0:
             size //= 3
-        alike = net.filter_size == net.outer_filter_size > 1 and net.dilation == 1
+        alike = net.filter_size == net.outer_filter_size != 1 and net.dilation == 1
         parts = net.parts.carried
         changes = parts.inner or parts.outer or not parts.initial
-        return size == 1 and alike and not net.bias and bool(changes)
+        return size == 1 and alike and not (net.has_bias or net.norm) and bool(changes)
 
     @property
     def may_fuse(self) -> bool:
@@ -247,42 +303,61 @@ class Operations:
         `keep` is in the middle; in layer 1, whose pre-activations have no window, in the middle
         three taps.
         """
-        kept = (0, 1, 1, 1, 0) if layer == 1 else (0, 0, 1, 0, 0)
-        pairs = zip((1, 2, 3, 2, 1), kept, strict=True)
-        return tuple(self.share * w / 9.0 + self.keep * k / sum(kept) for w, k in pairs)
+        constants, kept = self.of_layer(layer), (0, 1, 1, 1, 0) if layer == 1 else (0, 0, 1, 0, 0)
+        keep, pairs = constants.keep / sum(kept), zip((1, 2, 3, 2, 1), kept, strict=True)
+        return tuple(constants.share * w / 9.0 + keep * k for w, k in pairs)
 
-    # -- constants of all layers
-
-    @once
-    def growth(self) -> float:
-        """G, by which layers are divided: `Network.growth`, at least 1 with biases.
-
-        It is 1 of activations that are not homogeneous: their layers depend on sizes.
-        """
-        if not self.network.homogeneous:
-            return 1.0
-        growth = check_growth(self.network)
-        return max(growth, 1.0) if self.network.bias or not growth else growth
+    # -- constants of layers
 
     @once
-    def share(self) -> float:
-        """β / G, the factor on a layer's branch; 1 where activations are not homogeneous."""
+    def has_like_layers(self) -> bool:
+        """True if all layers have the same constants."""
+        return self.network.is_uniform and not (self.network.norm and self.network.homogeneous)
+
+    def of_layer(self, layer: int) -> Constants:
+        """Return the constants of a layer."""
+        return self._constants[0 if self.has_like_layers else layer - 1]
+
+    @once
+    def _constants(self) -> tuple[Constants, ...]:
+        """The constants of layers 1 … depth, or of one if all are alike."""
         net = self.network
-        if not net.homogeneous:
-            return 1.0
-        return net.branch_share if self.growth == net.growth else net.branch_gain / self.growth
+        layers = [net.layer(k) for k in range(1, 2 if self.has_like_layers else self.depth + 1)]
+        if not (net.norm and net.homogeneous):
+            return tuple(_plain(net, layer) for layer in layers)
+        return tuple(map(_normalized, layers, self._sums, self._sums[1:]))
 
     @once
-    def keep(self) -> float:
-        """[skip] / G, the factor on the features that pass a layer."""
-        if not self.network.homogeneous:
-            return float(self.network.skip)
-        return 1.0 - self.share if self.network.skip else 0.0
+    def _sums(self) -> tuple[Fraction, ...]:
+        """S_0 … S_L of a network with normalization."""
+
+        def behind(before: Fraction, layer: int) -> Fraction:
+            return self.network.layer(layer).skip * before + self._gain(layer) or before
+
+        return tuple(accumulate(range(1, self.depth + 1), behind, initial=Fraction(1)))
+
+    def _gain(self, layer: int) -> Fraction:
+        """Return β of a layer, as it is."""
+        constants = self.network.layer(layer)
+        alpha, c_v, c_w = map(Fraction, (constants.alpha, constants.c_v, constants.c_w))
+        return alpha**2 * c_v * c_w * activation_of(self.network).gain
+
+    def passed(self, layer: int) -> float:
+        """Return the factor on F⁰ behind a layer."""
+        if self.has_like_layers:
+            return self.of_layer(1).keep ** layer
+        return self._passed[layer]
 
     @once
-    def branch_scale(self) -> float:
-        """The factor on `Activation.dual`: α² c_v, or 1 if β / G is multiplied afterwards."""
-        return 1.0 if self.network.homogeneous else self.network.alpha**2 * self.network.c_v
+    def _passed(self) -> tuple[float, ...]:
+        """The products of `keep` over layers 1 … 0, 1 … 1, 1 … 2, ..."""
+        return tuple(accumulate((each.keep for each in self._constants), operator.mul, initial=1.0))
+
+    @once
+    def _shrunk(self) -> tuple[float, ...]:
+        """The products of 1/√G over layers, likewise."""
+        roots = (each.growth**-0.5 for each in self._constants)
+        return tuple(accumulate(roots, operator.mul, initial=1.0))
 
     @once
     def linear_share(self) -> float:
@@ -292,49 +367,102 @@ class Operations:
     @property
     def is_weak(self) -> bool:
         """True if layers may add little to the features: what cancels in these decides kernels."""
-        return self.share < 2.0**-4 or not self.network.homogeneous
+        weak = self.network.norm or min(each.share for each in self._constants) < 2.0**-4
+        return weak or not self.network.homogeneous
 
     @once
     def has_opposite(self) -> bool:
         """True if U⁺ = a b (1 + ρ) is carried too, since 2 − w has too few digits of v = 1 + ρ.
 
         A ReLU layer leaves v ≥ (1 − λ) share / 2 at most pixel pairs. Above 2^-5 rounding errors of
-        2 − w cost κ0 less than two units. Other activations may keep pixels opposite.
+        2 − w cost κ0 less than two units. Other activations may keep pixels opposite, and so does
+        normalization beside features of any size.
         """
-        least = activation_of(self.network).least_opposite
-        return least < 0.1 or (self.network.skip and least * self.share < 2.0**-4)
+        least, norm = activation_of(self.network).least_opposite, self.network.norm
+        weak = (norm or least * each.share < 2.0**-4 for each in self._constants if each.layer.skip)
+        return least < 0.1 or any(weak)
 
     @once
-    def branch_bias(self) -> float:
-        """The ratio of biases' roots after and before the activation, in the units of a layer."""
+    def largest_bias(self) -> float:
+        """The largest standard deviation of biases that a layer has, the unit of others."""
+        return max(self.network.values_of("bias")[: self.depth])
+
+    @once
+    def forgets_size(self) -> bool:
+        """True if layer 1 reads normalized features alone: signals of all sizes are alike."""
         net = self.network
-        if not net.homogeneous:
-            return net.alpha * math.sqrt(net.c_w)
-        return 1.0 / math.sqrt(net.c_v * net.activation_gain / 2.0) if net.bias else 0.0
+        return net.norm and net.homogeneous and not net.layer(1).skip
+
+    @once
+    def bits_of_linear_network(self) -> float:
+        """By how many bits, at most, all layers multiply variances if the activation is linear."""
+        bits = 0.0
+        for constants in self._constants:
+            of = constants.layer
+            gain = min(of.alpha**2 * of.c_w * (of.c_v + bool(of.bias)), 2.0**500)
+            bits += math.log2(1.0 + gain)
+        return bits * self.depth if self.has_like_layers else bits
+
+    @once
+    def most_of_bias(self) -> float:
+        """The most variance that biases of 1 would add in a first layer, at a signal of size 1.
+
+        Without skips that is H σ_b²: H = (1 + 2/gain) / c_w.
+        """
+        of_layers = [
+            (each.layer.bias / self.largest_bias) ** 2
+            * ((1.0 + each.branch_bias**2) / each.layer.c_w)
+            for each in self._constants
+            if each.layer.bias
+        ]
+        return max(of_layers, default=0.0)
 
     def bias(self, layer: int, is_branch: bool = False) -> float:
-        """Return the root of the mass that a bias 1 adds in a layer, at a signal of size 1.
+        """Return the root of the mass that biases add in a layer, at a signal of size 1.
 
-        It is 0 of a network without biases.
+        The network's largest bias is 1; layers without biases have 0.
         """
-        if not self.network.bias:
+        constants = self.of_layer(layer)
+        if not constants.layer.bias:
             return 0.0
-        before = self.growth ** (-0.5 * (layer - 1)) / math.sqrt(self.network.c_w)
-        return before * (self.branch_bias if is_branch else 1.0)
+        if self.network.norm and self.network.homogeneous:
+            before = 1.0  # normalized features have one size in all layers
+        elif self.has_like_layers:
+            before = constants.growth ** (-0.5 * (layer - 1))
+        else:
+            before = self._shrunk[layer - 1]
+        before = before / math.sqrt(constants.layer.c_w)
+        if constants.layer.bias != self.largest_bias:
+            before *= constants.layer.bias / self.largest_bias
+        return before * (constants.branch_bias if is_branch else 1.0)
 
     @lru_cache(maxsize=256)  # noqa: B019
     def power(self, layer: int) -> tuple[float, int]:
-        """Return G^layer as m · 2^e, with m between ½ and 2, exact but for one rounding."""
-        net, two = self.network, decimal.Decimal(2)
+        """Return the product of G over layers as m · 2^e, with m between ½ and 2.
+
+        It is exact but for one rounding.
+        """
+        if self.network.norm:
+            whole = self._sums[layer]
+            exponent = whole.numerator.bit_length() - whole.denominator.bit_length()
+            return float(whole / Fraction(2) ** exponent), exponent
+        two = decimal.Decimal(2)
         with decimal.localcontext(prec=60, Emax=decimal.MAX_EMAX, Emin=decimal.MIN_EMIN):
-            alpha, c_v, c_w = map(decimal.Decimal, (net.alpha, net.c_v, net.c_w))
-            gain = activation_of(net).gain
-            growth = net.skip + alpha**2 * c_v * c_w * gain.numerator / gain.denominator
-            if self.growth != net.growth:
-                growth = decimal.Decimal(1)
-            bits = growth.log10() / two.log10() * layer
+            if self.has_like_layers:
+                whole = self._growth(1) ** layer
+            else:
+                whole = math.prod(map(self._growth, range(1, layer + 1)), start=decimal.Decimal(1))
+            bits = whole.log10() / two.log10()
             exponent = int(bits.to_integral_value(decimal.ROUND_FLOOR))
-            return float(growth**layer / two**exponent), exponent
+            return float(whole / two**exponent), exponent
+
+    def _growth(self, layer: int) -> decimal.Decimal:
+        """Return G of a layer in the digits of the decimal context."""
+        of_layer, gain = self.network.layer(layer), activation_of(self.network).gain
+        if self.of_layer(layer).growth != of_layer.growth:
+            return decimal.Decimal(1)
+        alpha, c_v, c_w = map(decimal.Decimal, (of_layer.alpha, of_layer.c_v, of_layer.c_w))
+        return of_layer.skip + alpha**2 * c_v * c_w * gain.numerator / gain.denominator
 
     def scaled(
         self, depths: tuple[int, ...], values: dict[str, Array], left: Array, right: Array
@@ -362,15 +490,17 @@ def rounded_weights(operations: Operations, dtype: str) -> dict[int, tuple[float
         keep, share = (next(known.setdefault(w, _roundings(w, dtype))) for w in weights)
         return keep, share
 
-    share = Fraction(operations.share)
-    keep = Fraction(operations.network.skip)
-    if operations.network.homogeneous:
-        keep *= 1 - share
     weights = {}
     for operation in chain(operations.input, *operations.layers):
+        if operation.kind not in ("skip", "joined"):
+            continue
+        constants = operations.of_layer(operation.layer)
+        share, keep = Fraction(constants.share), Fraction(constants.layer.skip)
+        if operations.network.homogeneous:
+            keep *= 1 - share
         if operation.kind == "skip":
             weights[operation.row] = rounded(keep, share)
-        elif operation.kind == "joined":  # three taps of layer 1 have a third of the features each
+        else:  # three taps of layer 1 have a third of the features each
             weights[operation.row] = rounded(keep / 3 if operation.layer == 1 else keep, share / 9)
     return weights
 

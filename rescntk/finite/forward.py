@@ -14,10 +14,10 @@ from numpy.typing import ArrayLike
 from ..activations import activation_of
 from ..engines.means import pooled
 from ..engines.pooling import check_head, widths_of
-from ..network import KERNEL_FIELDS, Network, check_network
+from ..network import Network, check_kernel_network
 from ..network_parts import Filter
 from ..validation import check_batch, check_unmasked
-from .parameters import Layer, Parameters, precision, shapes
+from .parameters import Layer, Parameters, precision, reads_signal, shapes
 
 Values = TypeVar("Values", np.ndarray, jax.Array)
 
@@ -102,27 +102,37 @@ def _last_layer(network: Network, params: Parameters, x: jax.Array) -> jax.Array
     energy = 1.0 if network.input_scale is None else network.input_scale * x.shape[-1]
     activation = activation_of(network)
 
-    def convolve(layer: Layer, signal: jax.Array, variance: float, dilation: int = 1) -> jax.Array:
-        fan_in = math.prod(layer.weights.shape[:-1])
+    def convolve(
+        weights: Layer, signal: jax.Array, variance: float, bias: float = 0.0, dilation: int = 1
+    ) -> jax.Array:
+        fan_in = math.prod(weights.weights.shape[:-1])
         result = math.sqrt(variance / fan_in) * circular_convolution(
-            signal, layer.weights, dilation
+            signal, weights.weights, dilation
         )
-        return result if layer.biases is None else result + network.bias * layer.biases
+        return result if weights.biases is None else result + bias * weights.biases
 
     f: Any = None if params.input is None else convolve(params.input, x, energy)
     for index, inner in enumerate(params.inner):
-        if index == 0 and "input" not in network.trained:
-            g = convolve(inner, x, network.c_w * energy)
+        layer = network.layer(index + 1)
+        if index == 0 and reads_signal(network):
+            g = convolve(inner, x, layer.c_w * energy, layer.bias)
         else:
-            g = convolve(inner, f, network.c_w, network.inner_filter(index + 1).dilation)
+            read = normalized(f) if network.norm else f
+            g = convolve(inner, read, layer.c_w, layer.bias, layer.inner.dilation)
         branch = activation.function(jnp, jax.scipy.special, g)
         if params.outer:
-            dilation = network.outer_filter(index + 1).dilation
-            branch = convolve(params.outer[index], branch, network.c_v, dilation)
+            outer = params.outer[index]
+            branch = convolve(outer, branch, layer.c_v, layer.bias, layer.outer.dilation)
         else:
-            branch = math.sqrt(network.c_v) * branch
-        f = f + network.alpha * branch if network.skip else branch
+            branch = math.sqrt(layer.c_v) * branch
+        f = f + layer.alpha * branch if layer.skip else branch
     return f
+
+
+def normalized(f: jax.Array) -> jax.Array:
+    """Return features (…, width) divided by their root mean square over channels; 0 stays 0."""
+    square = jnp.mean(f * f, axis=-1, keepdims=True)
+    return f * jnp.where(square > 0, jax.lax.rsqrt(jnp.where(square > 0, square, 1.0)), 0.0)
 
 
 def circular_convolution(signal: jax.Array, weights: jax.Array, dilation: int) -> jax.Array:
@@ -144,7 +154,7 @@ def check_signals(
 
     Values that JAX traces are not checked.
     """
-    check_network(network, KERNEL_FIELDS, activations=None)
+    check_kernel_network(network)
     check_head(head)
     if not isinstance(params, Parameters):
         raise ValueError(f"params is {type(params).__name__}, expected Parameters of finite.init")

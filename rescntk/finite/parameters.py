@@ -10,7 +10,7 @@ import jax
 import numpy as np
 from numpy.typing import DTypeLike
 
-from ..network import KERNEL_FIELDS, Network, check_network
+from ..network import Network, check_kernel_network
 from ..validation import (
     check_dtype,
     check_flag,
@@ -32,7 +32,7 @@ class Layer(NamedTuple):
     weights: Tensor
     """(q, inputs, outputs) of signals, (q, q, inputs, outputs) of images."""
     biases: Tensor | None = None
-    """(outputs,), with the factor `Network.bias` in front of them."""
+    """(outputs,), with the factor `bias` of their layer in front of them."""
 
 
 class Parameters(NamedTuple):
@@ -48,6 +48,11 @@ class Parameters(NamedTuple):
     """(width,), or (n_timepoints, width) for the head "trace" and pooled heads."""
 
 
+def reads_signal(network: Network) -> bool:
+    """Return whether g¹ is a convolution of the signal, not of f⁰."""
+    return "input" not in network.trained and not network.norm
+
+
 def shapes(
     network: Network, n_channels: int, width: int, n_timepoints: int | None, axes: int
 ) -> Parameters:
@@ -60,19 +65,21 @@ def shapes(
     def array(*shape: int) -> jax.ShapeDtypeStruct:
         return jax.ShapeDtypeStruct(shape, np.float32)
 
-    def layer(size: int, inputs: int, biased: bool = True) -> Layer:
-        biases = array(width) if biased and network.bias > 0 else None
+    def convolution(size: int, inputs: int, bias: float) -> Layer:
+        biases = array(width) if bias > 0 else None
         return Layer(array(*(size,) * axes, inputs, width), biases)
 
-    reads_signal, first = "input" not in network.trained, network.input_filter_size
-    has_input = network.skip or not reads_signal
-    has_outer = network.skip or "outer" in network.trained or network.bias > 0
-    has_outer = has_outer or network.outer_filter_size > 1
-    rest = [layer(network.inner_filter(k).size, width) for k in range(2, network.depth + 1)]
-    outer = [layer(network.outer_filter_size, width) for _ in range(network.depth)]
+    first, layers = network.input_filter_size, [*map(network.layer, range(1, network.depth + 1))]
+    signal_alone = reads_signal(network)
+    has_input = layers[0].skip or not signal_alone
+    has_outer = any(network.values_of("skip")) or "outer" in network.trained or network.has_bias
+    has_outer = has_outer or any(layer.outer.size > 1 for layer in layers)
+    size, inputs = (first, n_channels) if signal_alone else (1, width)
+    rest = [convolution(layer.inner.size, width, layer.bias) for layer in layers[1:]]
+    outer = [convolution(layer.outer.size, width, layer.bias) for layer in layers]
     return Parameters(
-        input=layer(first, n_channels, biased=False) if has_input else None,
-        inner=(layer(first, n_channels) if reads_signal else layer(1, width), *rest),
+        input=convolution(first, n_channels, 0.0) if has_input else None,
+        inner=(convolution(size, inputs, layers[0].bias), *rest),
         outer=tuple(outer) if has_outer else (),
         readout=array(width) if n_timepoints is None else array(n_timepoints, width),
     )
@@ -121,7 +128,7 @@ def init(
     >>> params.input.weights.shape, params.inner[1].weights.shape, params.readout.shape
     ((1, 4, 64), (3, 64, 64), (64,))
     """
-    check_network(network, KERNEL_FIELDS, activations=None)
+    check_kernel_network(network)
     n_channels, width = (
         check_positive_integer(n_channels, "n_channels"),
         check_positive_integer(width, "width"),

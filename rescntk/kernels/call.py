@@ -32,7 +32,7 @@ from ..engines.request import Request, ScaledKernel
 from ..engines.windows import check_growth
 from ..engines.work import pieces
 from ..messages import shown
-from ..network import KERNEL_FIELDS, Network, check_network
+from ..network import OF_LAYERS, Network, check_kernel_network
 from ..validation import (
     check_batches,
     check_depths,
@@ -83,7 +83,7 @@ class KernelCall:
         progress: bool = False, shares: bool = False, paired: bool = False,
         names: tuple[str, str] = ("X", "Z"),
     ) -> None:  # fmt: skip
-        check_network(network, KERNEL_FIELDS, activations=None)
+        check_kernel_network(network)
         self.network = network
         self.kinds = check_kinds(kinds)
         self.depths = (network.depth,) if depths is None else check_depths(depths)
@@ -136,27 +136,36 @@ class KernelCall:
         return max(channels_and_length(batch)[1] for batch in batches)
 
     def _check_network(self) -> None:
-        """Raise a ValueError if a layer has no dilation, or the dtype no numbers for the NTK."""
+        """Raise a ValueError if a layer lacks constants, or the dtype numbers for the NTK."""
         net, deepest = self.network, max(self.depths)
-        if not isinstance(net.dilation, int) and len(net.dilation) < deepest:
-            raise ValueError(
-                f"network has the dilations {shown(net.dilation)}, and depths has {deepest}: "
-                f"expected depths of at most {len(net.dilation)}, or one dilation for all layers"
-            )
+        for name in sorted(OF_LAYERS):
+            values = net.values_of(name)
+            if 1 < len(values) < deepest:
+                raise ValueError(
+                    f"network has {name} {shown(values)}, and depths has {deepest}: expected "
+                    f"depths of at most {len(values)}, or one {name} for all layers"
+                )
+        if "ntk" not in self.kinds:
+            return
+        layers = [net.layer(k) for k in range(1, (1 if net.is_uniform else deepest) + 1)]
         least = 2**32 * float(np.finfo(self.dtype).tiny)
-        if "ntk" in self.kinds and net.parts.initial == 0 and 0 < net.branch_gain < least:
+        gain = max(layer.branch_gain for layer in layers)
+        if net.parts.initial == 0 and 0 < gain < least:
             raise ValueError(
-                f"network has the branch gain {net.branch_gain:.3g} and trains "
+                f"network has the branch gain {gain:.3g} and trains "
                 f"only {' and '.join(net.trained)}, expected a gain of at least {least:.2g}: "
                 f"{self.dtype.name} does not resolve this tangent kernel for smaller gains"
             )
-        biased = net.bias and net.homogeneous and net.trained == ("input",)
-        falls = biased and check_growth(net) < 1.0
-        if "ntk" in self.kinds and falls and deepest * math.log(net.growth) < math.log(least):
-            most = int(math.log(least) / math.log(net.growth))
+        biased = net.has_bias and net.homogeneous and net.trained == ("input",) and not net.norm
+        if not biased:
+            return
+        logs = [math.log(check_growth(layer)) for layer in layers]
+        growth = math.exp(math.fsum(logs) / len(logs))
+        if growth < 1.0 and deepest * math.log(growth) < math.log(least):
+            most = int(math.log(least) / math.log(growth))
             raise ValueError(
                 f"network has biases, trains the input alone, and has {deepest} layers, expected "
-                f"at most {most}: each multiplies its tangent kernel by at most {net.growth:.3g}, "
+                f"at most {most}: each multiplies its tangent kernel by at most {growth:.3g}, "
                 f"and {self.dtype.name} does not resolve smaller ones"
             )
 
@@ -170,7 +179,8 @@ class KernelCall:
             len(self.request.axes(self.length)),
         )
         for layer, name in ((1, "input_filter_size"), (1, "outer_filter_size"), (2, "filter_size")):
-            size = getattr(self.network, name) if layer <= self.request.depths[-1] else 1
+            sizes = self.network.values_of(name) if layer <= self.request.depths[-1] else (1,)
+            size = max(sizes)
             window = f"{name} {size}: a window of layer {layer}"
             check_free_memory(size**n_axes * itemsize, window, f"give a smaller {name}")
 
@@ -183,7 +193,8 @@ class KernelCall:
             channels_and_length(self.X)[0],
             [channels_and_length(s)[1] for s in sides],
         )
-        size = max(self.network.filter_size, self.network.outer_filter_size)
+        names = "filter_size", "outer_filter_size"
+        size = max(max(self.network.values_of(name)) for name in names)
         check_free_memory(
             self.engine.bytes_of_pair(self.request, channels, *lengths),
             f"depth {self.request.depths[-1]} for signals of {self.length} timepoints and filters "

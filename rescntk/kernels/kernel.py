@@ -8,7 +8,7 @@ from typing import Any
 
 from ..arrays import ArrayT
 from ..engines.pooling import check_head
-from ..network import KERNEL_FIELDS, Network, check_network
+from ..network import Network, check_kernel_network
 from ..validation import KINDS, check_choice, check_flag
 from .call import KernelCall, default_errors
 from .gram import gram, prepare
@@ -56,7 +56,7 @@ class Kernel:
     normalized: bool = False
 
     def __post_init__(self) -> None:
-        check_network(self.network, KERNEL_FIELDS, activations=None)
+        check_kernel_network(self.network)
         check_choice(self.kind, "kind", KINDS)
         object.__setattr__(self, "head", check_head(self.head))
         check_flag(self.normalized, "normalized")

@@ -19,7 +19,7 @@ from ..arrays import Array
 from ..derivative import alpha_derivative
 from ..kernels import Kernel
 from ..messages import shown, warn
-from ..network import KERNEL_FIELDS, Network, check_network
+from ..network import Network, check_kernel_network
 from ..regression import pivoted_cholesky
 from ..validation import check_positive_integer, check_real
 from .inputs import (
@@ -262,7 +262,7 @@ def _parameters(network: Network) -> dict[str, Any]:
 
 def _changed(network: Network, parameters: dict[str, Any]) -> Network:
     """Return the network with some parameters replaced; the same one without any."""
-    check_network(network, KERNEL_FIELDS, activations=None)
+    check_kernel_network(network)
     return network.replace(**parameters) if parameters else network
 
 

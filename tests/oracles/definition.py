@@ -134,6 +134,7 @@ def pixel_pairs(X, network):
 FIELDS = frozenset((
     "depth", "filter_size", "outer_filter_size", "input_filter_size", "dilation", "skip", "alpha",
     "activation", "negative_slope", "bias", "c_v", "c_w", "readout_scale", "input_scale", "trained",
+    "norm",
 ))  # fmt: skip
 """The fields of a network that stand in the formulas below."""
 
@@ -147,30 +148,45 @@ def of_pairs(X, network, left, right):
     itself = np.flatnonzero(left == right)
     itself = itself[np.argsort(left[itself])]
     dual = np.frompyfunc(_once(dual_of(network)), 3, 2)
-    alpha, c_v, c_w, readout, bias = (
-        mp.mpf(getattr(network, name)) for name in ("alpha", "c_v", "c_w", "readout_scale", "bias")
-    )
+    readout = mp.mpf(network.readout_scale)
     scale = mp.mpf(1) / X.shape[1] if network.input_scale is None else mp.mpf(network.input_scale)
-    branch_scale = alpha**2 if network.skip else 1
     X = _mpf(X)
     F = np.array([np.dot(X[i].T, X[k]) * scale for i, k in zip(left, right, strict=True)])
     F = box(F, q=network.input_filter_size)
     T = F * (1 if "input" in network.trained else 0)
-    steps, results = np.broadcast_to(network.dilation, network.depth).tolist(), {}
+    results = {}
     for layer in range(1, network.depth + 1):
-        q, step = 1 if layer == 1 else network.filter_size, steps[layer - 1]
-        S = c_w * box(F, q=q, step=step) + bias**2
+        of_layer = partial(of_layers, network, layer)
+        q, step = 1 if layer == 1 else of_layer("filter_size"), of_layer("dilation")
+        alpha, c_v, c_w, bias = map(mp.mpf, map(of_layer, ("alpha", "c_v", "c_w", "bias")))
+        skip, read, tangent_read = of_layer("skip"), F, T
+        branch_scale = alpha**2 if skip else 1
+        if network.norm:
+            roots = root(F[itself].diagonal(axis1=1, axis2=2))
+            sizes = roots[left, :, None] * roots[right, None, :]
+            read, tangent_read = quotient(F, sizes), quotient(T, sizes)
+        S = c_w * box(read, q=q, step=step) + bias**2
         variance = S[itself].diagonal(axis1=1, axis2=2)
         K, K_dot = dual(S, variance[left, :, None], variance[right, None, :])
-        T_g = c_w * box(T, q=q, step=step) + (S if "inner" in network.trained else 0)
-        outer = partial(box, q=network.outer_filter_size, step=step)
+        T_g = c_w * box(tangent_read, q=q, step=step) + (S if "inner" in network.trained else 0)
+        outer = partial(box, q=of_layer("outer_filter_size"), step=step)
         branch = c_v * outer(K) + bias**2
         tangent = c_v * outer(K_dot * T_g) + (branch if "outer" in network.trained else 0)
-        T = (T if network.skip else 0) + branch_scale * tangent
-        F = (F if network.skip else 0) + branch_scale * branch
+        T = (T if skip else 0) + branch_scale * tangent
+        F = (F if skip else 0) + branch_scale * branch
         ntk = T + F if "readout" in network.trained else T
         results[layer] = F * readout, ntk * readout
     return results
+
+
+def of_layers(network, layer, name):
+    """Return a layer's value of a field that has one for all layers, or one for each."""
+    value = getattr(network, name)
+    return value[layer - 1] if isinstance(value, tuple) else value
+
+
+root = np.frompyfunc(mp.sqrt, 1, 1)
+quotient = np.frompyfunc(lambda a, b: a / b if b else mp.mpf(0), 2, 1)
 
 
 def windows(width, sides):

@@ -76,8 +76,7 @@ class Program:
             n_input=len(operations.input), all_shared=1.0, places=1, terms=self.n_terms,
             n_operations=len(self._operations), n_windows=len(self._windows),
             has_opposite=operations.has_opposite, with_ntk="ntk" in request.kinds,
-            keep=operations.keep, share=operations.share, linear_share=operations.linear_share,
-            initial=parts.initial,
+            linear_share=operations.linear_share, initial=parts.initial,
             inner_minus_readout=parts.inner_minus_readout,
             outer_plus_readout=parts.outer_plus_readout, readout=parts.readout,
             later_readout=request.network.parts.readout - parts.readout,
@@ -109,7 +108,7 @@ class Program:
     def _fill(self, record: np.ndarray, number: int) -> None:
         """Fill the record of a layer."""
         operations, request = self.operations, self.request
-        for name in ("inner_bias", "outer_bias", "skip", "joined", "report"):
+        for name in ("norm", "inner_bias", "outer_bias", "skip", "joined", "report"):
             record[name] = -1
         record["inner"] = len(self._operations)
         record["enters"] = operations.joined and not operations.fused
@@ -126,12 +125,14 @@ class Program:
                 record[f"{side}_bias"] = operation.row
             else:
                 record[operation.kind] = operation.row
-                record["keep"], record["share"] = rounded_weights(operations, request.dtype)[
-                    operation.row
-                ]
+                if operation.kind != "norm":
+                    weights = rounded_weights(operations, request.dtype)[operation.row]
+                    record["keep"], record["share"] = weights
         last = operations.layers[number - 1][-1]
         record["features"] = last.root if last.kind == "activation" else last.row
-        record["kept"] = operations.keep**number
+        constants = operations.of_layer(number)
+        record["sum_keep"], record["sum_share"] = constants.keep, constants.share
+        record["kept"] = operations.passed(number)
         for side in ("inner", "outer"):
             record[f"{side}_product"] = operations.bias(number, side == "outer") ** 2
         if number in request.depths:

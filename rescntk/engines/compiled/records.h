@@ -15,6 +15,7 @@ struct Operation {
 };
 
 struct Layer {             // -1: there is no such merge
+    int64 norm;            // of normalized features: the root, and the factor on them
     int64 inner, n_inner;  // the first merge of its windows before the activation, and their number
     int64 inner_bias, root, inverse;  // of the pre-activations
     int64 outer, n_outer, outer_bias, skip;
@@ -24,7 +25,8 @@ struct Layer {             // -1: there is no such merge
     int64 report;    // the place among the depths asked for
     double inner_product, outer_product;  // of biases 1 at two signals of size 1
     double keep, share;  // weights of features and branch, rounded; of a tap of `joined`
-    double kept;         // of F0, the factor behind the layer
+    double sum_keep, sum_share;  // the same of sums, not rounded; never of a tap
+    double kept;                 // of F0, the factor behind the layer
 };
 
 struct Side {  // the signals of one side
@@ -64,7 +66,7 @@ struct Job {
     const Window *windows;
     const Operation *operations;  // the first n_input are of the input filter
     const Layer *layers;          // 1 ... depth
-    double keep, share, linear_share, initial, inner_minus_readout, outer_plus_readout, readout;
+    double linear_share, initial, inner_minus_readout, outer_plus_readout, readout;
     double later_readout;  // the multiple of F that joins A behind the last layer
     double *gpk, *ntk;     // results, or null
     const int64 *stop;     // becomes 1 when the call is to end

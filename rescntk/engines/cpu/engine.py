@@ -12,7 +12,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from ...arrays import Batch
-from ...network import KERNEL_FIELDS
+from ...network import ALL_FIELDS
 from ...validation import free_bytes
 from ..compiled.program import operations_of
 from ..compiled.records import copied, pointer
@@ -52,7 +52,7 @@ class CpuEngine(Engine):
     """The compiled loops, on threads, for NumPy arrays and ReLU networks."""
 
     name = "cpu"
-    fields = KERNEL_FIELDS
+    fields = ALL_FIELDS
     activations = frozenset(("relu",))
     arrays = frozenset(("numpy",))
     lists = True

@@ -70,9 +70,9 @@ struct Results {
                 const Layer &l = job.layers[layer - 1];
                 const double product = of_biases * l.outer_product, K = sums.at(0, layer, p)[lane],
                              M = sums.at(1, layer, p)[lane];
-                F = job.keep * F + job.share * (K + product);
-                A = job.keep * A + job.share * (M + job.outer_plus_readout * product);
-                kept *= job.keep;
+                F = l.sum_keep * F + l.sum_share * (K + product);
+                A = l.sum_keep * A + l.sum_share * (M + job.outer_plus_readout * product);
+                kept *= l.sum_keep;
                 if (l.report < 0) continue;
                 const int64 place = l.report * numbers + at + p;
                 const double gpk = F + kept * linear, tangent = A + kept * job.initial * linear;

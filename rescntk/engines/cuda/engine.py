@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from ...arrays import Array, array_module, channels_and_length
-from ...network import KERNEL_FIELDS
+from ...network import ALL_FIELDS
 from ..compiled.program import operations_of
 from ..compiled.records import filled
 from ..compiled.signals import BlockTables, Signals, moved, row_bytes
@@ -37,7 +37,7 @@ class CudaEngine(Engine):
     """Rows of pixel pairs on an NVIDIA GPU, for arrays of NumPy and CuPy and ReLU networks."""
 
     name = "cuda"
-    fields = KERNEL_FIELDS
+    fields = ALL_FIELDS
     activations = frozenset(("relu",))
     arrays = frozenset(("numpy", "cupy"))
     lists = False

@@ -100,6 +100,7 @@ struct Layers {
     FORMULA void layer(const Layer &l, bool first, bool passes_on)
     {
         State branch = state;
+        normalize<WITH_OPPOSITE>(l.norm, branch);
         windows<WITH_OPPOSITE>(l.inner, l.n_inner, branch);
         if (l.enters) state = branch;
         bias<WITH_OPPOSITE>(l.inner_bias, l.inner_product, job.readout, branch);
@@ -179,6 +180,19 @@ struct Layers {
     {
         for (int64 m = first; m < first + count; m++) window<WITH_OPPOSITE>(job.operations[m], s);
     }
+    // Divide a state by the roots of both sides' variances.
+    template <bool WITH_OPPOSITE>
+    FORMULA void normalize(int64 first, State &s) const
+    {
+        if (first < 0) return;
+        OVER_PIXELS (p)
+            OVER_LANES (q) {
+                const R factor = row.product(first + 1, p, q);
+                const Numbers<R> f = s.at(p, q);
+                s.template put<WITH_OPPOSITE, NTK>(p, q,
+                                                   {factor * f.U, factor * f.O, factor * f.A});
+            }
+    }
     // Add a bias to a state: its product of both sides, and that times a factor to A.
     template <bool WITH_OPPOSITE>
     FORMULA void bias(int64 first, double product, double factor, State &s) const
@@ -237,8 +251,8 @@ struct Layers {
                 l.inner_bias >= 0 ? times * l.outer_product * double(biases[m]) : 0.0;
             const double K = double(K_sum[m]) + product,
                          M = double(M_sum[m]) + job.outer_plus_readout * product;
-            F[m] = fma(job.share, K, job.keep * F[m]);
-            A[m] = fma(job.share, M, job.keep * A[m]);
+            F[m] = fma(l.sum_share, K, l.sum_keep * F[m]);
+            A[m] = fma(l.sum_share, M, l.sum_keep * A[m]);
         }
     }
     // Merge a branch with the features that pass the layer.

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from ...arrays import Array, Batch, SignalList, array_module, channels_and_length, lengths_of
-from ...network import KERNEL_FIELDS
+from ...network import ALL_FIELDS
 from ..engine import Engine
 from ..request import Request, ScaledKernel
 from ..tables import Tables, signal_tables
@@ -36,7 +36,7 @@ class ReferenceEngine(Engine):
     """The recursion as array code, for NumPy and CuPy arrays and all activations."""
 
     name = "reference"
-    fields = KERNEL_FIELDS
+    fields = ALL_FIELDS
     activations = None
     arrays = frozenset(("numpy", "cupy"))
     lists = True

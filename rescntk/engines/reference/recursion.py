@@ -133,7 +133,7 @@ class Pairs(Recursion[list[Array]]):
         kernels, kept = [self.xp.zeros_like(self.linear)] * (1 + self.with_ntk), 1.0
         for layer, of_layer in enumerate(self.operations.layers, start=1):
             state, kernels = self.layer(of_layer, state, kernels, kept)
-            kept *= self.operations.keep
+            kept *= self.operations.of_layer(layer).keep
             if layer in self.request.depths:
                 yield self.at_depth(kernels, kept)
 
@@ -161,6 +161,11 @@ class Pairs(Recursion[list[Array]]):
         N = c * d * summed([*until_stopped((u - v) ** 2 for u, v in coordinates)])
         return [reduce(add, parts) + N for parts in until_stopped(parts_of_each)]
 
+    def norm(self, operation: Operation, state: list[Array]) -> tuple[list[Array], Array]:
+        left, right = self.sides(operation.row + 1)
+        factor = left * right
+        return [factor * u for u in state], factor
+
     def activate(
         self, operation: Operation, deficits: list[Array], others: list[Array]
     ) -> tuple[list[Array], list[Array]]:
@@ -186,7 +191,7 @@ class Pairs(Recursion[list[Array]]):
         self, operation: Operation, sides: list[Array], deficits: list[Array], others: list[Array]
     ) -> tuple[list[Array], list[Array]]:
         """Return what `activate` returns, at once; `sides` are the roots and their inverses."""
-        xp, T, c_w = self.xp, self.T, self.request.network.c_w
+        xp, T, constants = self.xp, self.T, self.operations.of_layer(operation.layer)
         a, b, *inverse = sides
         g = a * b
         w, *opposite = (xp.minimum(u * (inverse[0] * inverse[1]), T(2.0)) for u in deficits)
@@ -194,7 +199,8 @@ class Pairs(Recursion[list[Array]]):
         if not operation.has_root:
             K, branch, times_slope = self.activation.dual(Gaussians(w, v, g, (a * a, b * b)))
         else:
-            variances, scale = (c_w * a * a, c_w * b * b), self.operations.branch_scale
+            c_w, scale = constants.layer.c_w, constants.branch_scale
+            variances = c_w * a * a, c_w * b * b
             K, branch, times_slope = self.activation.dual(Gaussians(w, v, c_w * g, variances))
             K, branch = scale * K, (scale * branch[0], scale * branch[1])
         deficits = [*branch[: 1 + self.operations.has_opposite]]
@@ -205,7 +211,7 @@ class Pairs(Recursion[list[Array]]):
             A_g = A_g + T(c) * (g * xp.where(w < v, T(1.0) - w, v - T(1.0)))
         M = times_slope(A_g)
         if operation.has_root:
-            M = (c_w * scale) * M
+            M = (constants.layer.c_w * scale) * M
         return deficits, [K, M + T(self.parts.outer_plus_readout) * K]
 
     def window(self, operation: Operation, state: list[Array]) -> list[Array]:
