@@ -17,7 +17,7 @@ from neural_tangents import stax
 jax.config.update("jax_enable_x64", True)
 
 FOLDER = Path(__file__).parent
-FILES = ("", "_biases", "_images", "_gelu", "_pooled")
+FILES = ("", "_biases", "_images", "_gelu", "_pooled", "_norm")
 ACTIVATIONS = {"relu": stax.Relu, "erf": stax.Erf, "gelu": stax.Gelu}
 
 
@@ -35,7 +35,9 @@ def kernel_of(meta, shape):
     activation = ACTIVATIONS[meta.get("activation", "relu")]
     layers = []
     for layer in range(meta["depth"]):
+        norm = [stax.LayerNorm(axis=-1, eps=0)] if meta.get("norm") else []
         branch = stax.serial(
+            *norm,
             conv(inner if layer else 1, meta["c_w"] ** 0.5, bias),
             activation(),
             conv(outer, alpha * meta["c_v"] ** 0.5, alpha * bias),

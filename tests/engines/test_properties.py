@@ -195,7 +195,7 @@ def test_symmetries(engine, network, batches, head, kind, seed, factor):
     axes = tuple(range(1, X[0].ndim))
     mixer = np.linalg.qr(rng.standard_normal((len(X[0]),) * 2))[0]
     common = rng.integers(-9, 9, len(axes))
-    homogeneous = network.homogeneous and not network.bias
+    homogeneous = network.homogeneous and not (network.has_bias or network.norm)
     factors = (factor, rng.choice([1e-100, 0.01, 3.0])) if homogeneous else (1.0, 1.0)
 
     def changed(x, factor):

@@ -26,6 +26,8 @@ CASES = [
     (rk.Network(2, 3, trained=("inner", "readout"), readout_scale=0.5), "gap", (4,)),
     (rk.Network(2, negative_slope=0.2, c_v=1.9, trained="readout"), "gap", (4,)),
     (rk.Network(2, 3, skip=False, trained=("input", "inner"), bias=0.3), "gap", (4,)),
+    (rk.Network(3, (3, 1, 5), skip=(False, True, True), alpha=0.7, bias=(0.0, 0.3, 0.0)), "gap", (4,)),
+    (rk.Network(2, 3, norm=True, c_w=(1.0, 0.7), c_v=(2.0, 1.4)), "gap", (4,)),
     (literature.one_convolution_resnet(2, alpha=0.8), "gap", (4,)),
     (rk.Network(3, 3, alpha=0.7), "equivariant", (3, 4)),
     (rk.Network(2, 3, bias=0.6, alpha=0.7, c_v=1.4), "trace", (3, 4)),
@@ -77,26 +79,30 @@ def features(network, params, x):
     leaky = lambda g: np.where(g > 0, g, network.negative_slope * g)  # noqa: E731
     gelu = lambda g: g * scipy.special.ndtr(g)  # noqa: E731
     activation = {"relu": leaky, "erf": scipy.special.erf, "gelu": gelu}[network.activation]
-    steps = np.broadcast_to(network.dilation, network.depth)
 
-    def layer(part, signal, variance, step=1):
+    def layer(part, signal, variance, bias=0.0, step=1):
         fan_in = math.prod(part.weights.shape[:-1])
         g = math.sqrt(variance / fan_in) * convolve(np.asarray(part.weights), signal, step)
         if part.biases is None:
             return g
-        return g + network.bias * np.expand_dims(part.biases, tuple(range(1, g.ndim)))
+        return g + bias * np.expand_dims(part.biases, tuple(range(1, g.ndim)))
 
     scale = 1.0 if network.input_scale is None else len(x) * network.input_scale
     f = None if params.input is None else layer(params.input, x, scale)
     for index, W in enumerate(params.inner):
-        reads_f = index > 0 or "input" in network.trained
-        inputs = (f, network.c_w, steps[index]) if reads_f else (x, network.c_w * scale)
+        names = "alpha", "skip", "c_v", "c_w", "bias", "dilation"
+        alpha, skip, c_v, c_w, bias, step = (
+            definition.of_layers(network, index + 1, name) for name in names
+        )
+        reads_f = index > 0 or "input" in network.trained or network.norm
+        read = f / np.sqrt((f**2).mean(axis=0)) if network.norm else f
+        inputs = (read, c_w, bias, step) if reads_f else (x, c_w * scale, bias)
         branch = activation(layer(W, *inputs))
         if params.outer:
-            branch = layer(params.outer[index], branch, network.c_v, steps[index])
+            branch = layer(params.outer[index], branch, c_v, bias, step)
         else:
-            branch = math.sqrt(network.c_v) * branch
-        f = f + network.alpha * branch if network.skip else branch
+            branch = math.sqrt(c_v) * branch
+        f = f + alpha * branch if skip else branch
     return f
 
 
@@ -169,6 +175,8 @@ EXACT = {
     "all parts, vectors": (literature.tirer_resnet(2, 0.5), "ntk", "gap", (1,)),
     "biases": (rk.Network(2, 3, bias=0.8, alpha=0.7), "ntk", "gap", (4,)),
     "images": (rk.Network(2, 3, outer_filter_size=1, input_filter_size=3), "ntk", "gap", (2, 3)),
+    "layers": (rk.Network(3, 3, alpha=(1.0, 0.5, 1.0), skip=(True, True, False)), "ntk", "gap", (4,)),
+    "normalized": (rk.Network(2, 3, bias=0.4, norm=True, c_w=(1.5, 0.7)), "ntk", "gap", (4,)),
     "pooled": (rk.Network(2, 3, bias=0.4), "ntk", 3, (5,)),
     "pooled images": (rk.Network(2, 3), "gpk", 2, (3, 4)),
 }

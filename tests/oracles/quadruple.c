@@ -5,10 +5,10 @@
 typedef __float128 Q;
 
 typedef struct {
-    long depth, inner, outer, input, skip, erf, of_input, of_inner, of_outer, of_readout, channels,
-        length;
-    double alpha, c_v, c_w, readout, input_scale, slope, bias;
-    const long *dilation;  // of each layer
+    long depth, input, erf, norm, of_input, of_inner, of_outer, of_readout, channels, length;
+    double readout, input_scale, slope;
+    const long *inner, *outer, *dilation, *skip;  // of each layer
+    const double *alpha, *c_v, *c_w, *bias;
 } Network;
 
 static long on_ring(long j, long d)
@@ -51,16 +51,25 @@ static void erf_network(Q S, Q a, Q b, Q *K, Q *D)
     *K = 2 / M_PIq * asinq(2 * S / sqrtq(m)), *D = 4 / M_PIq / sqrtq(m - 4 * S * S);
 }
 
+// Divide by the roots of both sides' variances, `variances` if x is z; 0 where one of them is 0.
+static void normalize(Q *F, const Q *of_x, const Q *of_z, const Q *variances, long d, long offset)
+{
+    for (long j = 0; j < d; j++) {
+        const Q a = variances ? variances[j] : of_x[j],
+                b = variances ? variances[j] : of_z[on_ring(j + offset, d)];
+        F[j] = a > 0 && b > 0 ? F[j] / (sqrtq(a) * sqrtq(b)) : 0;
+    }
+}
+
 // Sums of the pair (x, z) over the pixel pairs (j, j + offset): of pixel 1 alone, and of all, for
-// both kinds. `of_x` and `of_z` are variances (depth, d) before each activation; if there are none,
-// they are written to `variances`.
+// both kinds. `of_x` and `of_z` are variances (2, depth, d) before each activation, and before each
+// layer; if there are none, they are written to `variances`.
 static void offset_of(const Network *net, const double *x, const double *z, long offset,
                       const Q *of_x, const Q *of_z, Q *variances, Q first[2], Q all[2])
 {
-    const long d = net->length;
-    const Q strength = net->skip ? (Q)net->alpha * net->alpha : 1, bias = (Q)net->bias * net->bias;
-    Q *F = malloc(6 * d * sizeof(Q)), *T = F + d, *S = F + 2 * d, *K = F + 3 * d, *M = F + 4 * d,
-      *room = F + 5 * d;
+    const long d = net->length, features = net->depth * d;
+    Q *F = malloc(8 * d * sizeof(Q)), *T = F + d, *S = F + 2 * d, *K = F + 3 * d, *M = F + 4 * d,
+      *room = F + 5 * d, *N = F + 6 * d, *T_N = F + 7 * d;
     for (long j = 0; j < d; j++) {
         room[j] = 0;
         for (long c = 0; c < net->channels; c++)
@@ -70,12 +79,24 @@ static void offset_of(const Network *net, const double *x, const double *z, long
     box(room, F, d, net->input, 1);
     for (long j = 0; j < d; j++) T[j] = net->of_input * F[j];
     for (long layer = 0; layer < net->depth; layer++) {
-        const long inner = layer ? net->inner : 1, step = net->dilation[layer];
-        box(F, S, d, inner, step), box(T, M, d, inner, step);
+        const long inner = layer ? net->inner[layer] : 1, step = net->dilation[layer],
+                   at = features + layer * d;
+        const Q bias = (Q)net->bias[layer] * net->bias[layer], c_w = net->c_w[layer],
+                c_v = net->c_v[layer], alpha = net->alpha[layer],
+                strength = net->skip[layer] ? alpha * alpha : 1;
+        for (long j = 0; j < d; j++) N[j] = F[j], T_N[j] = T[j];
+        if (variances)
+            for (long j = 0; j < d; j++) variances[at + j] = F[j];
+        if (net->norm) {
+            const Q *own = variances ? variances + at : 0;
+            normalize(N, of_x + at, of_z + at, own, d, offset);
+            normalize(T_N, of_x + at, of_z + at, own, d, offset);
+        }
+        box(N, S, d, inner, step), box(T_N, M, d, inner, step);
         for (long j = 0; j < d; j++) {
             const long k = on_ring(j + offset, d);
             Q slope;
-            S[j] = net->c_w * S[j] + bias;
+            S[j] = c_w * S[j] + bias;
             if (variances) variances[layer * d + j] = S[j];
             const Q a = variances ? S[j] : of_x[layer * d + j],
                     b = variances ? S[j] : of_z[layer * d + k];
@@ -85,13 +106,13 @@ static void offset_of(const Network *net, const double *x, const double *z, long
                 relu(S[j], a, b, net->slope, &K[j], &slope);
             if (variances && !net->erf)
                 slope = (1 + (Q)net->slope * net->slope) / 2, K[j] = slope * S[j];
-            M[j] = slope * (net->c_w * M[j] + net->of_inner * S[j]);
+            M[j] = slope * (c_w * M[j] + net->of_inner * S[j]);
         }
-        box(K, S, d, net->outer, step), box(M, K, d, net->outer, step);
+        box(K, S, d, net->outer[layer], step), box(M, K, d, net->outer[layer], step);
         for (long j = 0; j < d; j++) {
-            const Q branch = net->c_v * S[j] + bias;
-            F[j] = (net->skip ? F[j] : 0) + strength * branch;
-            T[j] = (net->skip ? T[j] : 0) + strength * (net->c_v * K[j] + net->of_outer * branch);
+            const Q branch = c_v * S[j] + bias;
+            F[j] = (net->skip[layer] ? F[j] : 0) + strength * branch;
+            T[j] = (net->skip[layer] ? T[j] : 0) + strength * (c_v * K[j] + net->of_outer * branch);
         }
     }
     for (int kind = 0; kind < 2; kind++) {
@@ -110,7 +131,7 @@ static void offset_of(const Network *net, const double *x, const double *z, long
 void quadruple(const Network *net, const double *X, long n, double *high, double *low,
                double *mantissa, int *exponent)
 {
-    const long d = net->length, C = net->channels, table = net->depth * d;
+    const long d = net->length, C = net->channels, table = 2 * net->depth * d;
     Q *variances = malloc((n * table + 6 * n * n) * sizeof(Q)), *gram = variances + n * table,
       first[2], all[2];
     for (long i = 0; i < n; i++)

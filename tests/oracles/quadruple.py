@@ -12,15 +12,17 @@ import numpy as np
 
 from rescntk.validation import HEADS, KINDS, PARTS
 
-INTEGERS = "depth inner outer input skip erf of_input of_inner of_outer of_readout channels length"
-NUMBERS = "alpha c_v c_w readout input_scale slope bias"
+INTEGERS = "depth input erf norm of_input of_inner of_outer of_readout channels length"
+NUMBERS = "readout input_scale slope"
+OF_LAYERS = "filter_size outer_filter_size dilation skip alpha c_v c_w bias"
+"""As in quadruple.c: the first four are integers."""
 
 
 class Network(ctypes.Structure):
     _fields_ = (
         *((name, ctypes.c_long) for name in INTEGERS.split()),
         *((name, ctypes.c_double) for name in NUMBERS.split()),
-        ("dilation", ctypes.c_void_p),
+        *((name, ctypes.c_void_p) for name in OF_LAYERS.split()),
     )
 
 
@@ -47,14 +49,14 @@ class Grams:
         X = np.ascontiguousarray(X, np.float64)
         n, channels, length = X.shape
         depth, trained = network.depth, [part in network.trained for part in PARTS]
-        dilation = np.broadcast_to(np.array(network.dilation, np.int64), depth)
-        dilation = np.ascontiguousarray(dilation % length, np.int64)
+        kinds = zip(OF_LAYERS.split(), [np.int64] * 4 + [np.float64] * 4, strict=True)
+        of_layers = [np.full(depth, getattr(network, name), kind) for name, kind in kinds]
+        of_layers[2] %= length
         scale = -1.0 if network.input_scale is None else network.input_scale
         record = Network(
-            depth, network.filter_size, network.outer_filter_size, network.input_filter_size,
-            network.skip, {"relu": 0, "erf": 1}[network.activation], *trained, channels, length,
-            network.alpha, network.c_v, network.c_w, network.readout_scale, scale,
-            network.negative_slope, network.bias, dilation.ctypes.data,
+            depth, network.input_filter_size, {"relu": 0, "erf": 1}[network.activation],
+            network.norm, *trained, channels, length, network.readout_scale, scale,
+            network.negative_slope, *(values.ctypes.data for values in of_layers),
         )  # fmt: skip
         shape = len(KINDS), len(HEADS)
         self.high, self.low = np.empty((2, *shape, n, n))
