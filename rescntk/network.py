@@ -37,17 +37,15 @@ def _check_filter_size(value: object, name: str) -> int:
     return number
 
 
-def _check_of_layers(
-    check: Callable[[Any, str], Any], value: Any, name: str, depth: int
-) -> Any:
+def _check_of_layers(check: Callable[[Any, str], Any], value: Any, name: str, depth: int) -> Any:
     """Return the value that all layers have, or a tuple of one for each of `depth` layers."""
     if not is_sequence(value):
         return check(value, name)
     values = tuple(value)
     if len(values) != depth:
         raise ValueError(
-            f"{name} has {len(values)} values, {shown(value)}, expected one for all layers, or "
-            f"{depth}, one for each layer"
+            f"{name} is {shown(value)}, expected one value for all layers, or {depth} of them, "
+            f"one for each layer"
         )
     return _alike(tuple(check(of_layer, name) for of_layer in values))
 
@@ -267,10 +265,11 @@ class Network:
         >>> Network(depth=2, alpha=(1.0, 0.5)).layer(2).branch_gain
         0.25
         """
-        values = (self._of_layer(name, number) for name in ("skip", "alpha", "c_v", "c_w", "bias"))
+        of = partial(self._of_layer, number=number)
         return Layer(
-            self.inner_filter(number), self.outer_filter(number), *values, self.activation_gain
-        )
+            self.inner_filter(number), self.outer_filter(number),
+            of("skip"), of("alpha"), of("c_v"), of("c_w"), of("bias"), self.activation_gain,
+        )  # fmt: skip
 
     def different_layers(self) -> Iterator[Layer]:
         """Yield the constants of all layers, or of the first two at most if all are alike.

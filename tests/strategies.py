@@ -22,11 +22,12 @@ values = st.one_of(
 
 @st.composite
 def networks(
-    draw, known=BASIC_FIELDS, max_depth=6, activations=tuple(ACTIVATIONS), dilated="never"
-):
+    draw, known=BASIC_FIELDS, max_depth=6, activations=tuple(ACTIVATIONS), dilated="never",
+    layers="alike",
+):  # fmt: skip
     """Return networks that vary the `known` fields; `dilated` is "never", "evenly" or "freely".
 
-    With "freely", half of the networks have layers that differ in other fields too.
+    Half of the networks have layers that differ in other fields too if `layers` is "of their own".
     """
     depth = draw(st.integers(1, max_depth))
     steps = st.integers(1, 4)
@@ -52,7 +53,7 @@ def networks(
         "norm": st.sampled_from([False, False, True]),
     }
     assert strategies.keys() == ALL_FIELDS, "each field is drawn"
-    if dilated == "freely" and draw(st.booleans()):
+    if layers == "of their own" and draw(st.booleans()):
         for name in OF_LAYERS - {"dilation"}:
             value = strategies[name]
             if name == "outer_filter_size":

@@ -86,7 +86,8 @@ NUMBER, ODD, POSITIVE = "a finite number of at least 0", "a positive odd integer
 FIELDS = [
     ("depth", POSITIVE, [0, 2.0, True, "2"]),
     ("filter_size", ODD, [4, 0]),
-    ("alpha", NUMBER, [-1, np.nan, "1", b"3", np.array("3"), True, np.array([3.0]), None]),
+    ("alpha", NUMBER, [-1, np.nan, "1", b"3", np.array("3"), True, None]),
+    ("alpha", "one value for all layers, or . of them", [np.array([3.0]), [1.0] * 4]),
     ("negative_slope", NUMBER, [np.True_, np.timedelta64(3, "s")]),
     ("input_scale", NUMBER, [-1.0]),
     ("input_scale", "0 or from 1e-300 to 1e[+]300", [1e308, 5e-324]),

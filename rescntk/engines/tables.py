@@ -172,7 +172,9 @@ def read_input(operations: Operations, request: Request, X: Array) -> Input:
         more = operations.most_of_bias * (operations.largest_bias / scale) ** 2
         mean = mean + (more + 1.0 / scale**2 if net.norm else more)
     if has_values is not None:
-        check_pixels(has_values, energy / column(xp.where(mean > 0, mean, math.inf), energy), request)
+        check_pixels(
+            has_values, energy / column(xp.where(mean > 0, mean, math.inf), energy), request
+        )
     if weights is not None:
         own = (energy * weights).reshape(len(X), -1).sum(axis=1)
         at_pixel_1 = own + of_bias * (operations.largest_bias / scale) ** 2

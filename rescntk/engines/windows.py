@@ -33,7 +33,7 @@ import numpy as np
 
 from ..activations import activation_of
 from ..arrays import Array
-from ..network import Network
+from ..network import FILTER_FIELDS, OF_LAYERS, Network
 from ..network_parts import Filter, Layer
 from .once import once
 from .request import ScaledKernel
@@ -311,8 +311,10 @@ class Operations:
 
     @once
     def has_like_layers(self) -> bool:
-        """True if all layers have the same constants."""
-        return self.network.is_uniform and not (self.network.norm and self.network.homogeneous)
+        """True if all layers have the same constants, whatever their filters."""
+        net = self.network
+        alike = not any(isinstance(getattr(net, name), tuple) for name in OF_LAYERS - FILTER_FIELDS)
+        return alike and not (net.norm and net.homogeneous)
 
     def of_layer(self, layer: int) -> Constants:
         """Return the constants of a layer."""
@@ -443,9 +445,9 @@ class Operations:
         It is exact but for one rounding.
         """
         if self.network.norm:
-            whole = self._sums[layer]
-            exponent = whole.numerator.bit_length() - whole.denominator.bit_length()
-            return float(whole / Fraction(2) ** exponent), exponent
+            total = self._sums[layer]
+            exponent = total.numerator.bit_length() - total.denominator.bit_length()
+            return float(total / Fraction(2) ** exponent), exponent
         two = decimal.Decimal(2)
         with decimal.localcontext(prec=60, Emax=decimal.MAX_EMAX, Emin=decimal.MIN_EMIN):
             if self.has_like_layers:

@@ -156,9 +156,11 @@ class SignalKernel(SklearnKernel):
 
         A ValueError is raised if α is 0 and not fixed.
         """
-        bounds = self.alpha_bounds if self.network.skip else "fixed"
+        (alpha, *more), skips = self.network.values_of("alpha"), self.network.values_of("skip")
+        is_learned = all(skips) and not (more or self.network.norm)
+        bounds = self.alpha_bounds if is_learned else "fixed"
         learned = Hyperparameter("alpha", "numeric", bounds)
-        if not (learned.fixed or self.network.alpha > 0):
+        if not (learned.fixed or alpha > 0):
             raise ValueError(
                 f"alpha is {self.network.alpha!r}, expected a positive number, or "
                 f"alpha_bounds='fixed'"

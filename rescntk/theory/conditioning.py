@@ -414,7 +414,8 @@ def _laws_hold(network: Network, signals: Iterable[np.ndarray], kind: str, head:
         return False
     lengths = {length for signal in signals for length in signal.shape[1:] if length > 1}
     apart = any(math.gcd(cast(int, network.dilation), length) > 1 for length in lengths)
-    if max(network.filter_size, network.outer_filter_size) > 1 and not apart:
+    layer = network.layer(2)
+    if max(layer.inner.size, layer.outer.size) > 1 and not apart:
         by_shape = defaultdict[tuple[int, ...], list[np.ndarray]](list)
         for signal in signals:
             by_shape[signal.shape].append(signal)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from itertools import chain
 from typing import NamedTuple, Unpack
 
 import numpy as np
@@ -16,7 +15,15 @@ from scipy.optimize import least_squares, nnls
 from scipy.special import logsumexp
 
 from ..messages import shown
-from ..network import BASIC_FIELDS, KERNEL_FIELDS, RELU_FIELDS, Network, check_network
+from ..network import (
+    ALL_FIELDS,
+    BASIC_FIELDS,
+    KERNEL_FIELDS,
+    OF_LAYERS,
+    RELU_FIELDS,
+    Network,
+    check_network,
+)
 from ..validation import check_depths, check_shape
 from . import spectrum
 from .argument_checks import (
@@ -67,11 +74,11 @@ def path_counts(network: Network, n_timepoints: int) -> np.ndarray:
     >>> paths.path_counts(literature.barzilai_cnn(depth=2), n_timepoints=9)
     array([7, 6, 3, 1, 0, 0, 1, 3, 6], dtype=object)
     """
-    check_network(network, KERNEL_FIELDS, activations=None)
+    check_network(network, ALL_FIELDS, activations=None, of_layers=OF_LAYERS)
     d = check_length(n_timepoints)
     check_layers(network.depth, "depth is")
-    sizes = network.filter_size, network.outer_filter_size
-    bits = network.depth * sum(map(math.log2, sizes)) + math.log2(network.input_filter_size)
+    windows = [*network.filters(), network.input_filter]
+    bits = sum(math.log2(window.size) for window in windows)
     # Words of 64 bits to add, of half the final length each; a call of Python takes as long as 100.
     # 10^12 words take half an hour to two hours (1.3 to 8 ns a word).
     if 2 * d * bits * (bits / 128 + 100) > 10**12:
@@ -81,7 +88,7 @@ def path_counts(network: Network, n_timepoints: int) -> np.ndarray:
         )
     ways = np.zeros(d, dtype=object)
     ways[0] = 1
-    for window in chain(network.filters(), [network.input_filter]):
+    for window in windows:
         ways = np.asarray(circular_sum(ways, window))
     return ways
 
@@ -367,17 +374,17 @@ def stride_kernel(network: Network, t: np.ndarray, *, complement: bool = False) 
     >>> rk.theory.paths.stride_kernel(rk.Network(1), [[0.2, 0.5, 0.1]]).round(4)
     array([0.4839])
     """
-    check_network(network, RELU_FIELDS, ": appendix D is about ReLU")
+    check_network(network, RELU_FIELDS, ": appendix D is about ReLU", of_layers=OF_LAYERS)
     n = math.prod(window.size for window in (*network.filters(), network.input_filter))
     t = check_shape(t, "t", f"(..., {n}), one for each path", lambda shape: shape[-1:] == (n,))
     delta = check_dot_products(t, complement)
     delta = delta.reshape(*delta.shape[:-1], -1, network.input_filter_size).mean(axis=-1)
-    outer = network.outer_filter_size
-    for inner in (1,) + (network.filter_size,) * (network.depth - 1):
+    for layer in map(network.layer, range(1, network.depth + 1)):
         # The last axis is cut into windows: an entry per path becomes one per beginning of a path.
+        outer, inner = layer.outer.size, layer.inner.size
         windows = delta.reshape(*delta.shape[:-1], -1, outer, inner)
         (branch,) = activate(network.parts, 0.0, windows.mean(axis=-1))
         carried = windows[..., outer // 2, inner // 2]
-        (delta,) = add_branch((carried,), (branch.mean(axis=-1),), network.branch_share)
+        (delta,) = add_branch((carried,), (branch.mean(axis=-1),), layer.branch_share)
     delta = delta[..., 0]
     return delta if complement else 1.0 - delta

@@ -224,14 +224,14 @@ def jacobian_bound(network: Network, width: int, n_inputs: int) -> float:
         (check_positive_integer(width, "width"), "width"),
         (check_positive_integer(n_inputs, "n_inputs"), "n_inputs"),
     )
-    slope, alpha = activation_of(network).largest_slope, network.alpha
-    sigma_v, sigma_w = math.sqrt(network.c_v), math.sqrt(network.c_w)
-    constants = {"activation": network.activation, "c_w": network.c_w, "readout_scale": network.c_w}
-    resnet = literature.tirer_resnet(network.depth, alpha).replace(c_v=network.c_v, **constants)
+    slope, first = activation_of(network).largest_slope, network.layer(1)
+    alpha, sigma_v, sigma_w = first.alpha, math.sqrt(first.c_v), math.sqrt(first.c_w)
+    constants = {"activation": network.activation, "c_w": first.c_w, "readout_scale": first.c_w}
+    resnet = literature.tirer_resnet(network.depth, alpha).replace(c_v=first.c_v, **constants)
     if network == resnet:
         scale, layer, layers = sigma_w, 1 + 9 * alpha * slope * sigma_v * sigma_w, network.depth
     elif network == literature.tirer_mlp(network.depth).replace(**constants):
-        scale, layer, layers = slope * network.c_w, 3 * slope * sigma_w, network.depth - 1
+        scale, layer, layers = slope * first.c_w, 3 * slope * sigma_w, network.depth - 1
     else:
         raise ValueError(
             f"network is {shown(network)}, expected literature.tirer_resnet(...) or "

@@ -18,7 +18,7 @@ from tests.strategies import ALL_FIELDS, batches, heads, kinds, networks
 
 pytestmark = pytest.mark.slow
 engines, subjects = (pytest.mark.parametrize("engine", each) for each in (ENGINES, SUBJECTS))
-any_network = networks(ALL_FIELDS, dilated="freely")
+any_network = networks(ALL_FIELDS, dilated="freely", layers="of their own")
 
 
 def fewer_of_jax(test):

@@ -150,13 +150,13 @@ CONDITIONING = [
     (lambda: compare(X=G[:1]), "X has 1 case, expected at least 2"),
     (lambda: compare(rk.Network(1, alpha=0.0)), "alpha 0.0, .* expected positive numbers"),
     (lambda: compare(CNN), "network has no skip connections, expected a ResNet"),
-    (lambda: compare(rk.Network(2, dilation=(1, 2))), r"dilations \(1, 2\), expected one"),
+    (lambda: compare(rk.Network(2, dilation=(1, 2))), r"dilation \(1, 2\), expected one"),
     (lambda: compare(X=G * [[[1]], [[1]], [[0]]]), r"X has a signal .* 0 \(case 2\)"),
 ]
 DEPTH = [
     (lambda: check(3), "family is 3, expected a function"),
     (lambda: check(lambda n: rk.Network(5)), "returns a network of depth 5, expected 8"),
-    (lambda: check(lambda n: rk.Network(2, dilation=(1, 2))), r"dilations \(1, 2\), expected one"),
+    (lambda: check(lambda n: rk.Network(2, dilation=(1, 2))), r"dilation \(1, 2\), expected one"),
     (lambda: check(lambda n: rk.Network(n, input_scale=0)), "expected a positive input_scale"),
     (lambda: check(depths=(1, 2, 4)), r"\(1, 2, 4\), expected at least 6, each at least 1.25"),
     (lambda: check(X=G * [[[1]], [[0]], [[1]]]), "a signal whose kernel with itself is 0"),
@@ -180,7 +180,7 @@ DEPTH = [
     (lambda: classify(rk.Network(2, negative_slope=1.0)), "negative_slope 1.0, expected less"),
     (lambda: classify(rk.Network(2, alpha=0)), "without a residual branch"),
     (lambda: depth.scales(ERF, 8), "activation 'erf', expected 'relu'"),
-    (lambda: depth.scales(rk.Network(2, dilation=(1, 2)), 8), r"dilations \(1, 2\), expected one"),
+    (lambda: depth.scales(rk.Network(2, dilation=(1, 2)), 8), r"dilation \(1, 2\), expected one"),
     (lambda: depth.scales(NET, 8, layer=0), "layer is 0, expected an integer of at least 1"),
     (lambda: check(engine=np.ones(2)), r"engine is array\(\[1., 1.\]\), expected"),
     (

@@ -357,7 +357,8 @@ def _signals(X: np.ndarray | None, network: Network, rng: np.random.Generator) -
     Without biases normalized ReLU kernels do not depend on the lengths of signals of one pixel.
     """
     if X is None:
-        sizes = network.filter_size, network.outer_filter_size, network.input_filter_size
+        layer = network.layer(2)
+        sizes = layer.inner.size, layer.outer.size, network.input_filter_size
         X = multisphere.sample(6, 4, 5 if max(sizes) > 1 else 1, rng)
     X = check_signals(X, "X")
     check_cases(X, 2, "a distance is taken over pairs of signals")

@@ -139,9 +139,9 @@ def _integrate(network: Network, kind: str, start: list[np.ndarray]) -> np.ndarr
 
     `start` has the variances q1 and q2 of the pixels, and half the squared distances D.
     """
-    parts, activation, c_w = network.parts, activation_of(network), network.c_w
+    parts, activation, layer = network.parts, activation_of(network), network.layer(2)
     decay = network.branch_gain if network.homogeneous else 0.0  # ReLU: e^βt is the unit
-    inner, outer = network.inner_filter(2), network.outer_filter(2)
+    inner, outer = layer.inner, layer.outer
     q1, q2, D = np.broadcast_arrays(*start)
     F = 0.5 * (q1 + q2) - D
     initial = np.stack([q1, q2, D, *([parts.input * F] if kind == "ntk" else [])], axis=1)
@@ -153,7 +153,7 @@ def _integrate(network: Network, kind: str, start: list[np.ndarray]) -> np.ndarr
 
     def velocity(root: float, flat: np.ndarray) -> np.ndarray:
         state = flat.reshape(initial.shape)
-        q1, q2, D, *T = np.moveaxis(c_w * circular_mean(state, inner), 1, 0)
+        q1, q2, D, *T = np.moveaxis(layer.c_w * circular_mean(state, inner), 1, 0)
         S, root1, root2 = 0.5 * (q1 + q2) - D, np.sqrt(q1), np.sqrt(q2)
         g, z = root1 * root2, 0.5 * (root1 - root2) ** 2
         w = np.divide(D - z, g, out=np.ones_like(D), where=g > 0)
@@ -164,9 +164,9 @@ def _integrate(network: Network, kind: str, start: list[np.ndarray]) -> np.ndarr
         branches = [K1, K2, distance]
         if T:
             branches.append(parts.outer * dual.K + dual.times_slope(parts.inner * S + T[0]))
-        scale = network.c_v * float(activation.gain)
+        scale = layer.c_v * float(activation.gain)
         boxed = scale * circular_mean(np.stack(branches, axis=1), outer)
-        return np.ravel(2.0 * root * (network.alpha**2 * boxed - decay * state))
+        return np.ravel(2.0 * root * (layer.alpha**2 * boxed - decay * state))
 
     # Over the root of time, in which windows at a root are smooth (docs/theory/depth_limits.md, 6).
     # The relative errors of some 100 steps are below `ERROR`; a part may be of the gain's order.

@@ -315,7 +315,7 @@ def _dot_product(
     branch = one_layer(network, X, kind="gpk", head=head).diagonal()
     zero = (errors >= 1.0) | (start == 0)
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-        ratio = network.alpha**2 * branch / start  # F⁰ leads once Lα² branch is less
+        ratio = network.layer(1).alpha ** 2 * branch / start  # F⁰ leads once Lα² branch is less
     source = "Barzilai et al., theorem 6.1: the dot product"
     if not zero.any():
         onset = _depth_of(float(ratio.max()) or network.branch_gain, power)

@@ -133,7 +133,7 @@ def _erf_exponent(network: Network, is_gpk: bool) -> float:
             f"network has activation 'erf' and {what}, expected no skip connections and kind "
             f"'gpk': other limits are not known here"
         )
-    gain = network.c_v * network.c_w
+    gain = network.layer(1).c_v * network.layer(1).c_w
     if not math.pi / 4 < gain <= 1e300:
         raise ValueError(
             f"network has c_v * c_w = {gain:g}, expected more than pi/4, up to which variances "

@@ -154,7 +154,7 @@ def _lower_coefficient(
     r = float(((derivatives[s + orders] / (derivatives[s] or 1.0)) ** (1 / orders)).min())
     several = 0.0
     for tap, count in taps(network.outer_filter(network.depth), d).items():
-        bound = count / network.outer_filter_size * derivatives[s]
+        bound = count / network.outer_filter(network.depth).size * derivatives[s]
         for unit in ((tap - pixel) % d for pixel in pixels):
             g = before[unit : unit + 1] - u_0 * np.eye(1, DEGREE + 1)
             cube = cube_before[unit] * (1.0 + r * (value_before[unit] - u_0))

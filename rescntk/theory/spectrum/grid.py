@@ -96,7 +96,7 @@ class KernelOnGrid:
         self._parts, self._d, self._tick = network.parts, d, tick
         delta = self._mean(complements.reshape(-1, *[1] * (d - 1)), network.input_filter)
         self._state, self._tau = input_state(delta, network.parts, kind), network.parts.input
-        skip = float(network.skip)
+        skip = float(network.layer(1).skip)
         variance = 1.0 if network.input_scale is None else C * network.input_scale
         for layer, pixels in enumerate(windows(network, d)[0], start=1):
             q = 1.0 if network.homogeneous else variance
@@ -117,7 +117,7 @@ class KernelOnGrid:
             boxed = tuple(self._mean(branches.pop(0), outer) for _ in self._state)
             self._state = add_branch(self._state, boxed, share)
             self._tau += share * (self._own - self._tau)
-            variance *= network.skip + self._gain
+            variance *= network.layer(1).skip + self._gain
         self.scale = variance * network.readout_scale
         self.own = skip + self._gain
         if kind == "ntk":
@@ -170,7 +170,8 @@ def _at_variance(network: Network, q: float) -> tuple[Dual, float, float, float]
     """Return the dual activation at features of variance q, μ0, α² K(x, x)/q and the share s."""
     if network.is_relu:
         return relu_dual, 1.0, network.branch_gain, network.branch_share
-    activation, q_g = activation_of(network), np.full(1, network.c_w * q)
+    layer = network.layer(1)
+    activation, q_g = activation_of(network), np.full(1, layer.c_w * q)
     if not q_g[0] < activation.largest_variance:
         raise OverflowError(
             f"variances reach {q_g[0]:.3g}, expected less than "
@@ -180,8 +181,8 @@ def _at_variance(network: Network, q: float) -> tuple[Dual, float, float, float]
     if value == 0.0:  # no variance: the branch is 0, with the correlations of a linear activation
         return lambda w, wanted: (w, np.zeros_like(w)), 1.0, 0.0, float(not network.skip)
     ratio, gain = (
-        network.c_w * q / value,
-        network.alpha**2 * network.c_v * float(activation.gain) * value / q,
+        layer.c_w * q / value,
+        layer.alpha**2 * layer.c_v * float(activation.gain) * value / q,
     )
     none = np.zeros(1)
     own_slope = float(activation.correlation_map(none, 2.0 - none, q_g, q_g).times_slope(ratio)[0])
@@ -191,4 +192,4 @@ def _at_variance(network: Network, q: float) -> tuple[Dual, float, float, float]
         complement = found.deficits[0] / value
         return complement, own_slope - found.times_slope(ratio) if wanted else None
 
-    return dual, own_slope, gain, gain / (network.skip + gain)
+    return dual, own_slope, gain, gain / (layer.skip + gain)

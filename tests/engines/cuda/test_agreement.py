@@ -35,7 +35,8 @@ SHAPES = [(1, 1, 3), (13, 7, 1), (26, 3, 3), (3, 17, 3)]
 def drawn(draw):
     """Return a network, and two batches of signals for it, of one of a few shapes."""
     d, inner, outer = draw(st.sampled_from(SHAPES))
-    network = draw(networks(ALL_FIELDS, activations=("relu",), dilated="freely"))
+    options = {"activations": ("relu",), "dilated": "freely", "layers": "of their own"}
+    network = draw(networks(ALL_FIELDS, **options))
     network = network.replace(filter_size=inner, outer_filter_size=outer)
     X, Z = draw(signals(batches=2, length=d))
     sides = draw(st.sampled_from([(d,), (2, d // 2)])) if d % 2 == 0 else (d,)
