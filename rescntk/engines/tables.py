@@ -181,7 +181,12 @@ def read_input(operations: Operations, request: Request, X: Array) -> Input:
         share = xp.maximum(at_pixel_1, _TINY) / xp.where(mean > 0, mean, math.inf)
         check_share(share, request, "pixel 1 gets")
         mean = xp.where(mean > 0, at_pixel_1, 0.0)
-    if net.has_bias and not net.norm and "ntk" in request.kinds and net.trained == ("input",):
+    if (
+        operations.has_bias
+        and not net.norm
+        and "ntk" in request.kinds
+        and net.trained == ("input",)
+    ):
         share = own / xp.where(mean > 0, mean, math.inf)
         share = xp.where(flat.any(axis=1), xp.maximum(share, _TINY), 0.0)
         check_share(share, request, "the input, which alone is trained, has, beside biases,")
@@ -336,7 +341,7 @@ def mass_rows(
             yield other / divisors[weight] if weight else 0.0 * other
     if request.head == "equivariant" and (net.norm or not net.homogeneous):
         check_pixel_1(operations, xp.sqrt(mass), given, 4.0 * least)
-    if (net.has_bias or net.norm) and net.homogeneous:  # else signals keep their size
+    if (operations.has_bias or net.norm) and net.homogeneous:  # else signals keep their size
         check_share(mass.reshape(len(mass), -1).mean(axis=1), request, "the last layer has")
 
 
@@ -390,7 +395,7 @@ def _merged(
     # Rounding has lost this of sums with biases: all layers add the same, and round alike.
     lost_features = lost = 0.0 * energy
     activation = activation_of(operations.network)
-    has_bias = operations.network.has_bias
+    has_bias = operations.has_bias
     for number, of_layer in enumerate((operations.input, *operations.layers)):
         constants = operations.of_layer(max(number, 1))
         for operation in of_layer:

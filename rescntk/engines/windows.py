@@ -362,6 +362,11 @@ class Operations:
         return tuple(accumulate(roots, operator.mul, initial=1.0))
 
     @once
+    def has_bias(self) -> bool:
+        """True if a layer has biases."""
+        return self.network.has_bias
+
+    @once
     def linear_share(self) -> float:
         """λ = 2s / (1 + s²): a leaky ReLU of slope s has κ = (1 − λ) κ_relu + λ κ_linear."""
         return activation_of(self.network).linear_share

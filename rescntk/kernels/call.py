@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from copy import copy
 from dataclasses import replace
-from functools import cache
+from functools import cache, lru_cache
 from types import ModuleType
 from typing import Any, cast
 
@@ -65,6 +65,44 @@ def default_errors() -> Iterator[None]:
         yield
 
 
+@lru_cache(maxsize=64)
+def check_constants(
+    network: Network, kinds: tuple[str, ...], deepest: int, dtype: np.dtype
+) -> None:
+    """Raise a ValueError if a layer lacks constants, or the dtype numbers for the NTK."""
+    for name in sorted(OF_LAYERS):
+        values = network.values_of(name)
+        if 1 < len(values) < deepest:
+            raise ValueError(
+                f"network has {name} {shown(values)}, and depths has {deepest}: expected "
+                f"depths of at most {len(values)}, or one {name} for all layers"
+            )
+    if "ntk" not in kinds:
+        return
+    layers = [network.layer(k) for k in range(1, (1 if network.is_uniform else deepest) + 1)]
+    least = 2**32 * float(np.finfo(dtype).tiny)
+    gain = max(layer.branch_gain for layer in layers)
+    if network.parts.initial == 0 and 0 < gain < least:
+        raise ValueError(
+            f"network has the branch gain {gain:.3g} and trains "
+            f"only {' and '.join(network.trained)}, expected a gain of at least {least:.2g}: "
+            f"{dtype.name} does not resolve this tangent kernel for smaller gains"
+        )
+    if network.trained != ("input",) or network.norm or not network.has_bias:
+        return
+    if not network.homogeneous:
+        return
+    logs = [math.log(check_growth(layer)) for layer in layers]
+    growth = math.exp(math.fsum(logs) / len(logs))
+    if growth < 1.0 and deepest * math.log(growth) < math.log(least):
+        most = int(math.log(least) / math.log(growth))
+        raise ValueError(
+            f"network has biases, trains the input alone, and has {deepest} layers, expected "
+            f"at most {most}: each multiplies its tangent kernel by at most {growth:.3g}, "
+            f"and {dtype.name} does not resolve smaller ones"
+        )
+
+
 class KernelCall:
     """A checked call for the kernels of one network, with one head, on some signals.
 
@@ -88,7 +126,7 @@ class KernelCall:
         self.kinds = check_kinds(kinds)
         self.depths = (network.depth,) if depths is None else check_depths(depths)
         self.dtype = np.dtype(check_dtype(dtype))
-        self._check_network()
+        check_constants(network, self.kinds, max(self.depths), self.dtype)
         kept = Z.signals if isinstance(Z, PreparedKernel) else Z
         self._kept = kept if isinstance(kept, PreparedSignals) else None
         if self._kept is not None:
@@ -134,40 +172,6 @@ class KernelCall:
         """Number of time points of the longest signal."""
         batches = [self.X] if self.Z is None else [self.X, self.Z]
         return max(channels_and_length(batch)[1] for batch in batches)
-
-    def _check_network(self) -> None:
-        """Raise a ValueError if a layer lacks constants, or the dtype numbers for the NTK."""
-        net, deepest = self.network, max(self.depths)
-        for name in sorted(OF_LAYERS):
-            values = net.values_of(name)
-            if 1 < len(values) < deepest:
-                raise ValueError(
-                    f"network has {name} {shown(values)}, and depths has {deepest}: expected "
-                    f"depths of at most {len(values)}, or one {name} for all layers"
-                )
-        if "ntk" not in self.kinds:
-            return
-        layers = [net.layer(k) for k in range(1, (1 if net.is_uniform else deepest) + 1)]
-        least = 2**32 * float(np.finfo(self.dtype).tiny)
-        gain = max(layer.branch_gain for layer in layers)
-        if net.parts.initial == 0 and 0 < gain < least:
-            raise ValueError(
-                f"network has the branch gain {gain:.3g} and trains "
-                f"only {' and '.join(net.trained)}, expected a gain of at least {least:.2g}: "
-                f"{self.dtype.name} does not resolve this tangent kernel for smaller gains"
-            )
-        biased = net.has_bias and net.homogeneous and net.trained == ("input",) and not net.norm
-        if not biased:
-            return
-        logs = [math.log(check_growth(layer)) for layer in layers]
-        growth = math.exp(math.fsum(logs) / len(logs))
-        if growth < 1.0 and deepest * math.log(growth) < math.log(least):
-            most = int(math.log(least) / math.log(growth))
-            raise ValueError(
-                f"network has biases, trains the input alone, and has {deepest} layers, expected "
-                f"at most {most}: each multiplies its tangent kernel by at most {growth:.3g}, "
-                f"and {self.dtype.name} does not resolve smaller ones"
-            )
 
     def _check_windows(self) -> None:
         """Raise a MemoryError if a filter has more taps than there is memory for.

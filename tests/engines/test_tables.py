@@ -81,7 +81,10 @@ def test_the_head_equivariant_counts_the_energy_that_reaches_pixel_1():
 @pytest.mark.parametrize("engine", CPU)
 @settings(max_examples=200)
 @given(
-    networks(ALL_FIELDS, max_depth=9, dilated="freely", layers="of their own"), batches(), heads, st.sampled_from(DTYPES)
+    networks(ALL_FIELDS, max_depth=9, dilated="freely", layers="of their own"),
+    batches(),
+    heads,
+    st.sampled_from(DTYPES),
 )
 def test_rows_are_counted_as_they_are_stored(engine, network, batches, head, dtype):
     """By the memory check, without a table; the rows that are made are those that are asked for."""

@@ -97,7 +97,8 @@ private:
     void layer(Strip<R> &strip, int64 number_of, bool passes_on) const
     {
         const Layer &l = job.layers[number_of - 1];
-        State<V> in = normalized<WITH_OPPOSITE>(strip, l.norm, strip.features);
+        State<V> in = strip.features;
+        if (l.norm >= 0) in = normalized<WITH_OPPOSITE>(strip, l.norm + 1, in);
         in = windows<WITH_OPPOSITE>(strip, l.inner, l.n_inner, in);
         if (l.enters && in.U != strip.features.U) {
             strip.take(in);
@@ -240,15 +241,14 @@ private:
         return in;
     }
 
-    // Return normalized features, or `in` itself if a layer does not normalize.
+    // Return features times the factors of a row.
     template <bool WITH_OPPOSITE>
-    State<V> normalized(const Strip<R> &strip, int64 row, const State<V> in) const
+    ALONE State<V> normalized(const Strip<R> &strip, int64 row, const State<V> in) const
     {
-        if (row < 0) return in;
         const State<V> out = strip.spare->beside(in);
         strip.runs([&](const Rows<R> &at, int64 j, int64 to) INLINED {
             for (; j < to; j++) {
-                const V factor = at.product(row + 1, j);
+                const V factor = at.product(row, j);
                 const Numbers<V> f = in.at(j);
                 put<WITH_OPPOSITE, NTK>(out, j, {factor * f.U, factor * f.O, factor * f.A});
             }
