@@ -204,7 +204,8 @@ class Network:
         """Give equal networks equal fields: α of ordinary layers, the inner filter of layer 1."""
         if not all(skips := self.values_of("skip")):
             alphas = self.values_of("alpha")
-            pairs = zip(skips * len(alphas), alphas * len(skips), strict=False)
+            skips, alphas = (v * (max(len(skips), len(alphas)) // len(v)) for v in (skips, alphas))
+            pairs = zip(skips, alphas, strict=True)
             alphas = tuple(alpha if skip else 1.0 for skip, alpha in pairs)
             object.__setattr__(self, "alpha", _alike(alphas))
         if isinstance(sizes := self.filter_size, tuple):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Mapping, Sized
 from typing import cast
 
@@ -11,6 +12,7 @@ from numpy.typing import ArrayLike
 from ..engines.pooling import check_head
 from ..messages import shown
 from ..network import Network
+from ..network_parts import Layer
 from ..validation import (
     KINDS,
     check_choice,
@@ -42,6 +44,16 @@ def check_branch(network: Network) -> None:
             f"expected positive numbers, alpha with a square above 0: without a residual branch "
             f"depth changes nothing"
         )
+
+
+def check_branch_of_layers(layers: Iterable[Layer]) -> None:
+    """Refuse layers whose branch adds no variance, or more than float64 has."""
+    for layer in layers:
+        if not 0 < layer.branch_gain < math.inf:
+            raise ValueError(
+                f"network has a layer of alpha {layer.alpha!r}, c_v {layer.c_v!r} and c_w "
+                f"{layer.c_w!r}, expected positive numbers whose alpha**2 * c_v * c_w is one too"
+            )
 
 
 def check_kind(kind: str) -> str:

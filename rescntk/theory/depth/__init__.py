@@ -2,11 +2,13 @@ r"""Kernels of deep networks: limits at infinite depth, rates of convergence, an
 
 ``laws`` predicts the limit and the rate of a family of networks with :math:`\alpha = a
 L^{-\gamma}`. ``half_power`` integrates the limit at :math:`\gamma = \frac12`. ``rates`` has closed
-forms. ``scales`` has the layers in which pixels even out, and ``votes`` the classifier of infinite
+forms. ``effective`` has the sum over layers that decides how far a network of any layers has gone.
+``scales`` has the layers in which pixels even out, and ``votes`` the classifier of infinite
 depth. ``checker`` compares predictions with kernels (``docs/theory/depth_limits.md``).
 """
 
 from .checker import DEFAULT_DEPTHS, VERDICTS, Estimate, Report, Row, check
+from .effective import ComplementBounds, complement_bounds, effective_depth, like_normalized
 from .half_power import half_power_limit
 from .laws import Family, Prediction, one_layer
 from .rates import asymptotic_complement, ffnet_limit, ffnet_rate, resnet_limit, resnet_rate
@@ -14,7 +16,8 @@ from .scales import DepthScales, ScaleRow, scales
 from .votes import Classifier, classifier
 
 __all__ = [
-    "DEFAULT_DEPTHS", "VERDICTS", "Classifier", "DepthScales", "Estimate", "Family", "Prediction",
-    "Report", "Row", "ScaleRow", "asymptotic_complement", "check", "classifier", "ffnet_limit",
-    "ffnet_rate", "half_power_limit", "one_layer", "resnet_limit", "resnet_rate", "scales",
+    "DEFAULT_DEPTHS", "VERDICTS", "Classifier", "ComplementBounds", "DepthScales", "Estimate",
+    "Family", "Prediction", "Report", "Row", "ScaleRow", "asymptotic_complement", "check",
+    "classifier", "complement_bounds", "effective_depth", "ffnet_limit", "ffnet_rate",
+    "half_power_limit", "like_normalized", "one_layer", "resnet_limit", "resnet_rate", "scales",
 ]  # fmt: skip

@@ -19,7 +19,7 @@ from ...engines.means import pooled
 from ...engines.pooling import in_words, pixels_averaged
 from ...kernels import gram
 from ...messages import shown
-from ...network import BASIC_FIELDS, Network, check_one_dilation
+from ...network import ALL_FIELDS, OF_LAYERS, Network, check_network
 from ...validation import check_depths, check_rng, check_signals
 from .. import multisphere
 from ..argument_checks import check_cases, check_energies, check_layers
@@ -190,7 +190,8 @@ def check(
         absolute = 0.0
         roundings = _ROUNDINGS + np.sqrt(ladder)
     else:
-        alike = len({network.replace(depth=1) for network in networks}) == 1  # in one pass
+        # One pass, if each network has the first layers of the deepest one.
+        alike = all(networks[-1].replace(depth=network.depth) == network for network in networks)
         passes = [(networks[-1], ladder)] if alike else [(n, (n.depth,)) for n in networks]
         found = [
             gram(
@@ -341,7 +342,7 @@ def _network(family: Callable[[int], Network], depth: int) -> Network:
             f"family is {shown(family)}, expected a function from a depth to a Network"
         )
     network = family(depth)
-    check_one_dilation(network, BASIC_FIELDS | {"bias"})
+    check_network(network, ALL_FIELDS, of_layers=OF_LAYERS)
     if network.depth != depth:
         raise ValueError(f"family returns a network of depth {network.depth}, expected {depth}")
     if network.input_scale == 0:
@@ -362,8 +363,12 @@ def _signals(X: np.ndarray | None, network: Network, rng: np.random.Generator) -
         X = multisphere.sample(6, 4, 5 if max(sizes) > 1 else 1, rng)
     X = check_signals(X, "X")
     check_cases(X, 2, "a distance is taken over pairs of signals")
-    lengthless = network.is_relu and not network.bias and X.shape[2] == 1 and X.any(axis=1).all()
-    return multisphere.project(X) if lengthless or multisphere.contains(X) else X
+    lengthless = network.is_relu and not (network.has_bias or network.norm) and X.shape[2] == 1
+    return (
+        multisphere.project(X)
+        if (lengthless and X.any(axis=1).all()) or multisphere.contains(X)
+        else X
+    )
 
 
 def _keeps_digits(networks: list[Network], X: np.ndarray, head: str | int) -> bool:
@@ -373,8 +378,9 @@ def _keeps_digits(networks: list[Network], X: np.ndarray, head: str | int) -> bo
     or over windows, whose squared norms are F⁰(x, x), are large.
     """
     first, *others = {network.replace(depth=1, alpha=1.0) for network in networks}
-    usual = first.is_relu and first.input_filter_size == 1 and not (first.bias or others)
-    if not (usual and multisphere.contains(X)):
+    usual = first.is_relu and first.input_filter_size == 1 and not (first.has_bias or others)
+    alike = all(network.is_uniform and not network.norm for network in networks)
+    if not (usual and alike and multisphere.contains(X)):
         return False
     if (width := pixels_averaged(head, X.shape[2:])) == 1:
         return True

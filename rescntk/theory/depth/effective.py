@@ -1,0 +1,215 @@
+r"""Depth as a sum over layers: constants of each layer, and normalized features, have one law.
+
+A ReLU layer without biases takes the complement u of a pixel pair to u − p h(u). p is the branch's
+part of the variance, and u − h(u) the complement behind a layer of a CNN. So the sum of p over
+layers decides first of all, whatever α the layers have, and with normalization
+(docs/theory/depth_limits.md, section 9, derives it).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from itertools import accumulate
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from ...network import OF_LAYERS, RELU_FIELDS, Network, check_network
+from ...validation import check_depths, check_positive
+from ..argument_checks import check_branch_of_layers, check_dot_products, check_layers
+
+_UPPER = math.sqrt(2.0) / (3.0 * math.pi)
+"""k, the least h(u) / (2 u^3/2), at u = 0."""
+
+_LOWER = 1.0 / (4.0 * math.sqrt(2.0))
+"""The greatest h(u) / (2 u^3/2), at u = 2."""
+
+
+class ComplementBounds(NamedTuple):
+    """Bounds on 1 − ρ behind layers, (depths, …)."""
+
+    lower: np.ndarray
+    upper: np.ndarray
+
+
+def effective_depth(
+    network: Network, depths: Iterable[int] | None = None, *, energy: float = 1.0
+) -> np.ndarray:
+    r"""Return the effective depth: the sum of all branches' parts of the variance behind them.
+
+    :math:`s_L = \sum_l p_l`, :math:`p_l = \beta_l/e_l` with :math:`e_l = [\mathrm{skip}_l]\,e_{l-1}
+    + \beta_l` in networks with normalized features, and :math:`p_l = \beta_l/([\mathrm{skip}_l] +
+    \beta_l)` in others; :math:`\beta_l = \alpha_l^2 c_{v,l} c_{w,l}/2`. With one α for all layers
+    it grows like L, with normalization like log L. Limits at infinite depth are degenerate if and
+    only if it is infinite there (docs/theory/depth_limits.md, section 9).
+
+    Parameters
+    ----------
+    network : Network
+        Of ReLU without biases, with layers of their own and normalized features as well.
+    depths : iterable of int, optional
+        Strictly increasing, by default the network's depth.
+    energy : float, default 1.0
+        :math:`e_0`, the variance of the input's features at each pixel: ``input_scale`` times the
+        squared norm of a pixel. It counts in networks with normalized features alone.
+
+    Returns
+    -------
+    ndarray, (n_depths,)
+
+    Raises
+    ------
+    ValueError
+        If the network has another activation, biases, no branch in a layer, or fewer layers.
+
+    Examples
+    --------
+    >>> import rescntk as rk
+    >>> from rescntk.theory import depth
+    >>> depth.effective_depth(rk.Network(1), (10, 100, 1000))
+    array([  5.,  50., 500.])
+    >>> depth.effective_depth(rk.Network(1, norm=True), (10, 100, 1000)).round(2)
+    array([2.02, 4.2 , 6.49])
+    """
+    asked, parts = _parts(network, depths, energy)
+    return np.cumsum(parts)[asked - 1]
+
+
+def complement_bounds(
+    network: Network, complements: ArrayLike, depths: Iterable[int] | None = None, *,
+    energy: float = 1.0,
+) -> ComplementBounds:  # fmt: skip
+    r"""Return bounds on 1 − (normalized GPK) behind each layer of a ResNet.
+
+    .. math::
+        \Bigl(u_0^{-1/2} + \tfrac{1}{4\sqrt2} \sum_l r_l\Bigr)^{-2} \le u_L \le
+        \Bigl(u_0^{-1/2} + \tfrac{\sqrt2}{3\pi}\, s_L\Bigr)^{-2}
+
+    with :math:`s_L` of `effective_depth` and :math:`r_l = \beta_l`, or :math:`\beta_l/e_{l-1}` in
+    networks with normalized features. They hold at each depth, for signals of one pixel. Of
+    signals of several pixels of equal energy the upper bound holds for the mean of 1 − ρ over the
+    pixels of a row, from the mean u_0 of that row; the bounds from the row's least and greatest u_0
+    hold for each pixel pair (docs/theory/depth_limits.md, section 9).
+
+    Parameters
+    ----------
+    network : Network
+        Of ReLU without biases, with skip connections in all layers.
+    complements : array_like
+        :math:`u_0 = 1 - \rho` of the input, in [0, 2].
+    depths, energy
+        As for `effective_depth`.
+
+    Returns
+    -------
+    ComplementBounds
+        Two arrays, (n_depths, …).
+
+    Raises
+    ------
+    ValueError
+        For a network as for `effective_depth`, or one with an ordinary layer, and complements
+        that are out of range.
+
+    Examples
+    --------
+    >>> import rescntk as rk
+    >>> from rescntk.theory import depth, multisphere
+    >>> low, high = depth.complement_bounds(rk.Network(1), [0.7], (10, 1000))
+    >>> exact = multisphere.normalized_gpk(rk.Network(10), [0.7], complement=True)
+    >>> print(low[0].round(3), exact.round(3), high[0].round(3))
+    [0.114] [0.244] [0.264]
+    """
+    asked, parts = _parts(network, depths, energy)
+    if not all(network.values_of("skip")):
+        raise ValueError(
+            f"network has skip {network.skip!r}, expected skip connections in all layers: an "
+            f"ordinary layer has no bound from below"
+        )
+    u = check_dot_products(np.asarray(complements, dtype=np.float64), complement=True)
+    with np.errstate(divide="ignore"):
+        start = 1.0 / np.sqrt(u)
+    # p = β/e_l, and β/e_{l−1} = p/(1 − p).
+    sums = (np.cumsum(each)[asked - 1] for each in (parts / (1.0 - parts), parts))
+    bounds = (
+        (start + factor * of.reshape(-1, *[1] * u.ndim)) ** -2.0
+        for factor, of in zip((_LOWER, _UPPER), sums, strict=True)
+    )
+    return ComplementBounds(*bounds)
+
+
+def like_normalized(network: Network, *, energy: float = 1.0) -> Network:
+    r"""Return the network of layers of their own that equals one with normalized features.
+
+    Where all pixels that are not 0 have one energy e, normalization is the same as
+    :math:`\alpha_l^2 = \alpha^2/e_{l-1}`, :math:`e_l = e + \beta l` (docs/theory/depth_limits.md,
+    section 9). The kernels are equal, not only their limits.
+
+    Parameters
+    ----------
+    network : Network
+        Of ReLU without biases, with normalized features and skip connections in all layers.
+    energy : float, default 1.0
+        e, the variance of the input's features at each pixel.
+
+    Returns
+    -------
+    Network
+
+    Raises
+    ------
+    ValueError
+        For another network.
+
+    Examples
+    --------
+    >>> import rescntk as rk
+    >>> X = rk.theory.multisphere.sample(3, 2, 4, 0)  # of variance 1 at each pixel
+    >>> norm = rk.Network(3, norm=True)
+    >>> like = rk.theory.depth.like_normalized(norm)
+    >>> bool(abs(rk.gram(norm, X).ntk - rk.gram(like, X).ntk).max() < 1e-13)
+    True
+    """
+    _parts(network, None, energy)  # refuses networks
+    if not network.norm or not all(network.values_of("skip")):
+        raise ValueError(
+            f"network has norm {network.norm} and skip {network.skip!r}, expected normalized "
+            f"features and skip connections in all layers"
+        )
+    layers = [network.layer(number) for number in range(1, network.depth + 1)]
+    energies = accumulate((layer.branch_gain for layer in layers), initial=energy)
+    alphas = [
+        layer.alpha / math.sqrt(before) for layer, before in zip(layers, energies, strict=False)
+    ]
+    return network.replace(norm=False, alpha=alphas)
+
+
+def _parts(
+    network: Network, depths: Iterable[int] | None, energy: float
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return the depths asked for, and p of all layers up to the deepest."""
+    known = RELU_FIELDS | {"norm"}
+    check_network(network, known, ": the law is about ReLU", of_layers=OF_LAYERS)
+    asked = (network.depth,) if depths is None else check_depths(depths)
+    before = check_positive(energy, "energy")
+    check_layers(max(asked), "depths has")
+    if max(asked) > network.depth and not network.is_uniform:
+        raise ValueError(
+            f"depths has {max(asked)}, expected at most {network.depth}, the network's layers"
+        )
+    if network.is_uniform and not network.norm:
+        check_branch_of_layers([network.layer(1)])
+        return np.array(asked), np.full(max(asked), network.layer(1).branch_share)
+    numbers = [1] * max(asked) if network.is_uniform else range(1, max(asked) + 1)
+    layers = [network.layer(number) for number in numbers]
+    check_branch_of_layers(layers)
+    if not network.norm:
+        return np.array(asked), np.array([layer.branch_share for layer in layers])
+    gains = np.array([layer.branch_gain for layer in layers])
+    energies = []
+    for layer, gain in zip(layers, gains, strict=True):
+        before = layer.skip * before + gain
+        energies.append(before)
+    return np.array(asked), gains / np.array(energies)

@@ -1,0 +1,158 @@
+"""Sums over layers, against kernels of networks whose layers differ, and of normalized features."""
+
+import math
+
+import numpy as np
+import pytest
+from scipy.special import digamma
+
+import rescntk as rk
+from rescntk.theory import depth, multisphere
+from tests import tolerances
+
+ONE_PIXEL = {"head": "trace", "kinds": ("gpk",), "normalized": True}
+
+
+def circle(*complements):
+    """Return signals of one pixel of norm √2; the first has these complements to the others."""
+    angles = np.append(0.0, np.arccos(1.0 - np.array(complements)))
+    return math.sqrt(2.0) * np.stack([np.cos(angles), np.sin(angles)], axis=1)[:, :, None]
+
+
+def complements_of(network, X, depths):
+    """Return 1 − K̄ of the first signal and all others, (depths, n − 1)."""
+    return 1.0 - rk.gram(network, X, depths=depths, **ONE_PIXEL).gpk[:, 0, 1:]
+
+
+def falling(layers):
+    """Return Hayou's α of layers 1 …: 1/(√l log(l + 1))."""
+    numbers = np.arange(1, layers + 1)
+    return (1.0 / (np.sqrt(numbers) * np.log(numbers + 1))).tolist()
+
+
+def test_parts_of_layers_add_up():
+    network = rk.Network(3, alpha=(1.0, 0.5, 1.0), skip=(True, True, False), c_v=(2.0, 2.0, 3.0))
+    sums = depth.effective_depth(network, (1, 2, 3))
+    np.testing.assert_allclose(sums, np.cumsum([1 / 2, 1 / 5, 1.0]), rtol=1e-15)
+    sums = depth.effective_depth(network.replace(norm=True), (1, 2, 3), energy=3.0)
+    np.testing.assert_allclose(sums, np.cumsum([1 / 4, 1 / 17, 1.0]), rtol=1e-15)
+
+
+def test_depth_counts_by_its_logarithm():
+    """s_L = Σ β/(e + β l) = ψ(1 + e/β + L) − ψ(1 + e/β), which is log(1 + βL/e) and a constant."""
+    for alpha, energy in ((1.0, 1.0), (0.5, 3.0), (2.0, 0.1)):
+        network, beta = rk.Network(1, alpha=alpha, norm=True), alpha**2
+        depths = (10, 1000, 100_000)
+        found = depth.effective_depth(network, depths, energy=energy)
+        start = 1.0 + energy / beta
+        exact = digamma(start + np.array(depths)) - digamma(start)
+        np.testing.assert_allclose(found, exact, rtol=1e-12)
+        law = np.log1p(beta * 1e5 / energy) + math.log(energy / beta) - digamma(start)
+        assert abs(found[-1] - law) <= 1e-4 * law
+
+
+def test_the_law_of_the_logarithm():
+    """u_L^-½ = u_0^-½ + k s_L + (√u_0 − √u_L)/20 + smaller terms; u_0 = .7, β = 1 (theory 34)."""
+    network, depths = rk.Network(1, 1, norm=True), range(1, 1001)
+    u = complements_of(network, circle(0.7), depths)[:, 0]
+    np.testing.assert_allclose(u[[9, 999]], [0.4300, 0.2052], atol=5e-5)
+    s, roots = depth.effective_depth(network, depths), np.sqrt(np.append(0.7, u))
+    steps = np.diff(s, prepend=0.0) ** 2 * roots[:-1]
+    law = roots[0] ** -1.0 + math.sqrt(2.0) / (3.0 * math.pi) * s
+    second = law + (roots[0] - roots[1:]) / 20.0 + np.cumsum(steps) / (3.0 * math.pi**2)
+    np.testing.assert_allclose(second[[9, 999]] ** -2.0, [0.4316, 0.2058], atol=5e-5)
+    assert (np.abs(second**-2.0 - u) < 0.25 * np.abs(law**-2.0 - u))[9:].all()
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_bounds_hold_at_every_depth(seed):
+    rng = np.random.default_rng(seed)
+    layers, norm = int(rng.integers(1, 60)), bool(rng.integers(2))
+    alphas = np.exp(rng.normal(scale=2.0, size=layers))
+    scale, energy = math.exp(rng.normal()), float(np.exp(rng.normal(scale=2.0)))
+    network = rk.Network(layers, 1, alpha=alphas, c_v=2.0 * scale, norm=norm)
+    u = np.append(rng.uniform(0.0, 2.0, 6), [2.0, 1e-3])
+    depths = tuple(range(1, layers + 1))
+    found = complements_of(network, math.sqrt(energy) * circle(*u), depths)
+    low, high = depth.complement_bounds(network, u, depths, energy=energy)
+    slack = tolerances.ROUTES
+    assert (low - slack <= found).all() and (found <= high + slack).all()
+
+
+@pytest.mark.parametrize("kind", ["gpk", "ntk"])
+@pytest.mark.parametrize("head", ["equivariant", "trace", "gap", 2])
+def test_normalized_features_are_layers_of_their_own(kind, head, rng):
+    """Kernels are equal where the energies of pixels are, and differ where these do."""
+    network = rk.Network(6, 3, alpha=(0.5, 1.0, 2.0, 0.3, 1.0, 1.0), norm=True, c_v=1.4)
+    X = multisphere.sample(4, 3, 5, rng)
+    options = {"head": head, "kinds": (kind,)}
+    for energy in (0.2, 1.0, 30.0):
+        signals = math.sqrt(energy) * X
+        (K,) = rk.gram(network, signals, **options)
+        (same,) = rk.gram(depth.like_normalized(network, energy=energy), signals, **options)
+        assert np.abs(K - same).max() <= tolerances.ROUTES * np.abs(K).max()
+    uneven = X * np.array([1.0, 3.0, 1.0, 0.5, 1.0])
+    (K,) = rk.gram(network, uneven, **options)
+    (same,) = rk.gram(depth.like_normalized(network, energy=1.0), uneven, **options)
+    assert np.abs(K - same).max() > 1e-3 * np.abs(K).max()
+
+
+def test_limits_are_degenerate_where_effective_depth_is_infinite():
+    """Σ 1/(l log²(l + 1)) is 3.388 (theory 34): most of it from layer 1, and signals stay apart."""
+    layers = 3000
+    stable = rk.Network(layers, 1, alpha=falling(layers))
+    plain, norm = rk.Network(layers, 1), rk.Network(layers, 1, norm=True)
+    total = sum(alpha**2 for alpha in falling(layers))
+    assert 3.388 - 1.05 / math.log(layers) < total < 3.388
+    u = {net: complements_of(net, circle(0.7), (layers,))[0, 0] for net in (stable, plain, norm)}
+    assert u[stable] > 0.4 and 0.1 < u[norm] < 0.3 and u[plain] < 1e-4
+
+
+def test_rows_of_pixels_lie_below_the_path_of_their_mean(rng):
+    network, X = rk.Network(200, 3, norm=True), multisphere.sample(2, 3, 8, rng)
+    start = 1.0 - np.einsum("cj,ck->jk", X[0], X[1]) / 3.0
+    pairs = rk.pixel_pairs(network, X, kind="gpk")[0, 1]
+    own = rk.pixel_pairs(network, X, kind="gpk")[0, 0, 0, 0]
+    u = 1.0 - pairs / own
+    for offset in range(8):
+        row = [(j, (j + offset) % 8) for j in range(8)]
+        begin = np.array([start[j, k] for j, k in row])
+        end = np.array([u[j, k] for j, k in row])
+        assert end.mean() <= depth.complement_bounds(network, begin.mean()).upper[0] + 1e-12
+        low = depth.complement_bounds(network, begin.min()).lower[0]
+        assert low - 1e-12 <= end.min()
+        assert end.max() <= depth.complement_bounds(network, begin.max()).upper[0] + 1e-12
+
+
+def test_checks_take_layers_and_normalized_features(rng):
+    """Without a prediction there is no verdict; the rows have the kernels."""
+    X = circle(0.7, 1.1)
+    report = depth.check(
+        lambda layers: rk.Network(layers, 1, norm=True), X, kind="gpk", head="trace",
+        depths=[2**k for k in range(3, 10)],
+    )  # fmt: skip
+    assert report.verdict == "undefined"
+    exact = complements_of(rk.Network(1, 1, norm=True), X, (512,))[0]
+    other = 1.0 - rk.gram(rk.Network(512, 1, norm=True), X, **ONE_PIXEL).gpk[1, 2]
+    assert abs(list(report)[-1].complement - np.append(exact, other).mean()) <= tolerances.ROUTES
+
+
+@pytest.mark.parametrize(
+    ("network", "says"),
+    [
+        (rk.Network(2, bias=0.1), "network has bias 0.1"),
+        (rk.Network(2, activation="erf"), "network has activation 'erf'"),
+        (rk.Network(2, alpha=(1.0, 0.0)), "network has a layer of alpha 0.0"),
+        (rk.Network(2, alpha=(1.0, 2.0)), "depths has 3, expected at most 2"),
+    ],
+)
+def test_other_networks_are_refused(network, says):
+    with pytest.raises(ValueError, match=says):
+        depth.effective_depth(network, (1, 3) if "depths" in says else (1, 2))
+
+
+def test_ordinary_layers_have_no_bound_from_below():
+    with pytest.raises(ValueError, match="network has skip"):
+        depth.complement_bounds(rk.Network(2, skip=(False, True)), [0.5])
+    with pytest.raises(ValueError, match="network has norm False"):
+        depth.like_normalized(rk.Network(2))
