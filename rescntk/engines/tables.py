@@ -341,7 +341,8 @@ def mass_rows(
             yield other / divisors[weight] if weight else 0.0 * other
     if request.head == "equivariant" and (net.norm or not net.homogeneous):
         check_pixel_1(operations, xp.sqrt(mass), given, 4.0 * least)
-    if (operations.has_bias or net.norm) and net.homogeneous:  # else signals keep their size
+    falls = not all(net.values_of("skip")) if net.norm else operations.has_bias
+    if falls and net.homogeneous:  # else signals keep their size
         check_share(mass.reshape(len(mass), -1).mean(axis=1), request, "the last layer has")
 
 

@@ -24,7 +24,7 @@ struct Layer {             // -1: there is no such merge
     int64 enters;    // whether its windows before the activation change the features for good
     int64 report;    // the place among the depths asked for
     double inner_product, outer_product;  // of biases 1 at two signals of size 1
-    double keep, share;  // weights of features and branch, rounded; of a tap of `joined`
+    double keep, share;          // weights of features and branch, rounded; of a tap of `joined`
     double sum_keep, sum_share;  // the same of sums, not rounded; never of a tap
     double kept;                 // of F0, the factor behind the layer
 };
