@@ -1,0 +1,109 @@
+"""Layers with constants of their own, and normalized features, on every engine."""
+
+import numpy as np
+import pytest
+
+import rescntk as rk
+from rescntk.validation import DTYPES
+from tests import tolerances
+from tests.helpers import ENGINES, HEADS
+from tests.oracles import definition
+
+engines = pytest.mark.parametrize("engine", ENGINES)
+X = np.random.default_rng(0).standard_normal((3, 2, 4))
+X[1, :, 2] = 0.0  # a pixel without features
+NORM = rk.Network(3, 3, alpha=0.7, norm=True)
+FORGETS = NORM.replace(skip=(False, True, True), bias=(0.0, 0.3, 0.0))
+
+
+def error(network, X, head, engine, dtype):
+    """Return the largest error of normalized kernels of both kinds, beside 40 digits."""
+    kernels = rk.gram(network, X, head=head, engine=engine, dtype=dtype, normalized=True)
+    errors = []
+    for K, pairs in zip(kernels, definition.pixel_pairs(X, network)[network.depth], strict=True):
+        exact = definition.head(pairs, head)
+        root = np.array([definition.mp.sqrt(value) for value in exact.diagonal()])
+        errors.append(np.abs(K - (exact / np.outer(root, root)).astype(float)).max())
+    return max(errors)
+
+
+@engines
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("size", [1e-13, 1e-3, 1.0, 1e6, 1e13])
+@pytest.mark.parametrize("network", [NORM, FORGETS], ids=["residual", "ordinary layer first"])
+def test_normalized_features_of_signals_of_any_size(network, size, dtype, engine):
+    for head in HEADS:
+        assert error(network, size * X, head, engine, dtype) <= tolerances.KERNEL[dtype]
+
+
+@engines
+def test_a_pixel_that_is_not_zero_is_normalized_however_small(engine):
+    """sin π is 1.2e-16 in float64: beside pixels of size 1 it is a pixel, not 0."""
+    nearly = X.copy()
+    nearly[1, :, 2] = 1.2e-16, -2e-16
+    for dtype in DTYPES:
+        assert error(NORM, nearly, "trace", engine, dtype) <= tolerances.KERNEL[dtype]
+    with_zero, without = (rk.gram(NORM, S, head="trace", engine=engine).gpk for S in (X, nearly))
+    assert abs(with_zero - without)[1, 1] > 0.01
+
+
+@engines
+def test_pixels_without_digits_are_refused(engine):
+    tiny = X.copy()
+    tiny[1, :, 2] = 1e-17
+    with pytest.raises(OverflowError, match=r"a pixel, .* share of .*e-35 .* dtype='float64' or"):
+        rk.gram(NORM, tiny, engine=engine, dtype="float32")
+    tiny[1, :, 2] = 1e-170
+    with pytest.raises(OverflowError, match="a pixel, whose features are normalized, has a share"):
+        rk.gram(NORM, tiny, engine=engine)
+
+
+@engines
+def test_sizes_are_forgotten_behind_an_ordinary_layer(engine):
+    factors = np.array([1e-120, 3.0, 1e90])[:, None, None]
+    for head in HEADS:
+        options = {"head": head, "engine": engine}
+        for K, same in zip(
+            rk.gram(FORGETS, factors * X, **options), rk.gram(FORGETS, X, **options), strict=True
+        ):
+            assert np.abs(K - same).max() <= tolerances.ROUTES * np.abs(same).max()
+
+
+@engines
+def test_signals_of_zeros_stay_zeros_without_biases(engine):
+    zero = np.zeros((2, 1, 3))
+    for network in (NORM, NORM.replace(skip=False)):
+        assert not np.any(rk.gram(network, zero, engine=engine))
+    assert (rk.gram(FORGETS, zero, engine=engine).gpk > 0).all()
+
+
+@engines
+def test_biases_of_a_late_layer_reach_signals_of_zeros(engine):
+    network = rk.Network(3, 1, bias=(0.0, 0.0, 0.5))
+    K = rk.gram(network, np.zeros((1, 1, 2)), engine=engine, head="trace").gpk
+    assert K[0, 0] == pytest.approx(0.5**2 + 0.5**2, rel=1e-15)  # of c_v/2 = 1, and of the outer
+
+
+def test_equal_networks_are_equal():
+    assert rk.Network(3, alpha=(0.5, 0.5, 0.5)) == rk.Network(3, alpha=0.5)
+    assert rk.Network(2, (5, 3), outer_filter_size=1) == rk.Network(2, 3, outer_filter_size=1)
+    assert rk.Network(2, (5, 3)) == rk.Network(2, 3, outer_filter_size=(5, 3))
+    ordinary = rk.Network(2, skip=(False, True), alpha=(7.0, 0.5))
+    assert ordinary.alpha == (1.0, 0.5) and ordinary == ordinary.replace(alpha=0.5)
+    assert rk.Network(2, alpha=np.array([0.5, 1.0])).alpha == (0.5, 1.0)
+    assert eval(repr(ordinary), {"Network": rk.Network}) == ordinary
+
+
+def test_depths_of_one_pass_are_the_first_layers():
+    network = rk.Network(
+        4, (3, 1, 5, 3), alpha=(1.0, 0.5, 2.0, 0.3), skip=(True, False, True, True)
+    )
+    for norm in (False, True):
+        deep = network.replace(norm=norm)
+        for depth, K in zip((1, 2, 4), rk.gram(deep, X, depths=(1, 2, 4)).ntk, strict=True):
+            alone = rk.gram(deep.replace(depth=depth), X).ntk
+            assert np.abs(K - alone).max() <= tolerances.ROUTES * np.abs(alone).max()
+    with pytest.raises(ValueError, match="network has alpha .* and depths has 5"):
+        rk.gram(network, X, depths=(2, 5))
+    with pytest.raises(ValueError, match="is .* expected one value for all layers, or 5 of them"):
+        network.replace(depth=5)
