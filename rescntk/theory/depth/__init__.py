@@ -6,15 +6,14 @@ forms. ``scales`` has the layers in which pixels even out, and ``votes`` the cla
 depth. ``checker`` compares predictions with kernels (``docs/theory/depth_limits.md``).
 """
 
-from .checker import DEFAULT_DEPTHS, VERDICTS, Estimate, Report, Row, check
-from .half_power import half_power_limit
+from .checker import Estimate, Report, Row, check
 from .laws import Family, Prediction, one_layer
 from .rates import asymptotic_complement, ffnet_limit, ffnet_rate, resnet_limit, resnet_rate
 from .scales import DepthScales, ScaleRow, scales
 from .votes import Classifier, classifier
 
 __all__ = [
-    "DEFAULT_DEPTHS", "VERDICTS", "Classifier", "DepthScales", "Estimate", "Family", "Prediction",
-    "Report", "Row", "ScaleRow", "asymptotic_complement", "check", "classifier", "ffnet_limit",
-    "ffnet_rate", "half_power_limit", "one_layer", "resnet_limit", "resnet_rate", "scales",
+    "Classifier", "DepthScales", "Estimate", "Family", "Prediction", "Report", "Row", "ScaleRow",
+    "asymptotic_complement", "check", "classifier", "ffnet_limit", "ffnet_rate", "one_layer",
+    "resnet_limit", "resnet_rate", "scales",
 ]  # fmt: skip

@@ -97,7 +97,7 @@ class Report(ReportTable[Row]):
     exponent: Estimate
     """p of the distance, L^-p (log L)^k."""
     verdict: str
-    """A key of `VERDICTS`."""
+    """"agrees", "contradicts", "open" or "undefined": see `check`."""
     reason: str
     family: str
     kind: str
