@@ -1,7 +1,6 @@
 """The theory around the kernels, as things one can compute, plot and check.
 
-- ``conditioning``: condition numbers of kernel matrices over depth, and bounds on them;
-  its parts ``separation`` and ``mean_entries`` have files of their own.
+- ``conditioning``: condition numbers of kernel matrices over depth, and bounds on them.
 - ``depth``: limits of kernels at infinite depth, rates of convergence, a check of both.
 - ``learning``: learning curves, numbers of signals, what gradient flow has learned when.
 - ``locality``: effective receptive fields and their widths.

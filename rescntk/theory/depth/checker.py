@@ -228,7 +228,7 @@ def judge(
     table = tuple(map(Row, depths, *(column.tolist() for column in columns)))
     if limit is None:
         unknown = Estimate(math.nan, math.inf)
-        return Report(table, used, unknown, UNDEFINED, used.undefined, *subject)
+        return Report(table, used, unknown, UNDEFINED, used.undefined, **subject._asdict())
     q, k = used.correction, used.log_power
     noise = noise + 4 * _EPS * np.abs(limit).max() + used.error
     # x is the relative size of the first correction; removals leave `left`.
@@ -244,7 +244,7 @@ def judge(
     reason = f"the exponent of the distance is {exponent}, predicted {used.exponent:g}{why}"
     if math.isinf(left):
         reason = f"the law sets in deeper than this ladder, at depth {used.onset:.1e} or more"
-    return Report(table, used, exponent, verdict, reason, *subject)
+    return Report(table, used, exponent, verdict, reason, **subject._asdict())
 
 
 def _verdict(fit: Estimate, used: Prediction, deepest: float, wrong: float) -> tuple[str, str]:
