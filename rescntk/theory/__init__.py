@@ -9,6 +9,7 @@
 - ``smoothness``: interpolants on the circle, measures of their smoothness, bounds on Jacobians;
   its part ``circle`` has a file of its own.
 - ``spectrum``: eigenvalues on the multi-sphere, and theorem 5.1 on their decay.
+- ``symmetry``: the mean of a kernel over a group of symmetries.
 
 A part is imported when it is first used: all of them take longer than the kernels do.
 """
@@ -18,7 +19,7 @@ from types import ModuleType
 
 __all__ = [
     "conditioning", "depth", "learning", "locality", "multisphere", "paths", "smoothness",
-    "spectrum",
+    "spectrum", "symmetry",
 ]  # fmt: skip
 
 
