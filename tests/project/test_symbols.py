@@ -24,18 +24,16 @@ def formulas(text):
     """Return the formulas of a page's prose, without words in them."""
     prose = re.sub(r"^( *)```.*?^\1```$|`[^`\n]*`", "", text, flags=re.S | re.M)
     found = re.findall(r"\$\$(.*?)\$\$|\$([^$]+)\$", prose, re.S)
-    words = r"\\(?:text|mathrm|operatorname|mathcal|begin|end)\{[^{}]*\}"
+    words = r"\\(?:text|mathrm|operatorname|mathcal|mathbb|begin|end)\{[^{}]*\}"
     spaced = (re.sub(words, " ", shown or inline) for shown, inline in found)
     other = rf"\\(?!(?:{GREEK.replace(' ', '|')})(?![A-Za-z]))[A-Za-z]+"
     return [re.sub(r"\s*_\s*", "_", re.sub(other, " ", each)) for each in spaced]
 
 
 def symbols(formula):
-    """Yield the symbols of a formula, a letter with its subscript, and letters in subscripts."""
+    """Yield the symbols of a formula: a letter, and its subscript up to a comma, or ""."""
     for letter, braced, bare in SYMBOL.findall(formula):
-        below = re.sub(r"[\s,{}]", "", braced or bare)
-        yield letter, below
-        yield from ((inner, "") for inner in re.findall(LETTER, braced or bare))
+        yield letter, re.sub(r"[\s{}]", "", braced or bare).split(",")[0]
 
 
 def table(page):
@@ -47,9 +45,11 @@ def table(page):
     return prose, [name + (f"_{below}" if below else "") for name, below in found]
 
 
-def explained(letter, below, known):
-    """Return whether a table has a symbol, with its subscript or as a letter with any."""
-    return letter in INDICES or bool({letter, f"{letter}_{below}"} & known)
+def unexplained(letter, below, known):
+    """Return the letters of a symbol that no table has: alone or, as $c_v$, with the subscript."""
+    letters = [letter, *re.findall(LETTER, below)]
+    alone = [each for each in letters if each not in known | INDICES]
+    return [] if f"{letter}_{below}" in known else alone
 
 
 EVERYWHERE = table(GLOSSARY)[1]
@@ -72,7 +72,7 @@ def test_letters_of_formulas_are_in_one_table_once(page):
     letters = [name for name in own if "_" not in name]
     for name in (name.split("_")[0] for name in own if "_" in name):
         assert name not in letters, f"{name} alone and with a subscript"
-    missing = {f"{a}_{b}" if b else a for a, b in used if not explained(a, b, known)}
+    missing = {letter for symbol in used for letter in unexplained(*symbol, known)}
     assert not missing, f"{sorted(missing)} are not in a table"
-    seen = {a for a, _ in used} | {f"{a}_{b}" for a, b in used}
+    seen = {letter for a, b in used for letter in (a, f"{a}_{b}", *re.findall(LETTER, b))}
     assert seen.issuperset(own), sorted(set(own) - seen)
