@@ -39,6 +39,7 @@ CALLS = {
     finite.apply: lambda net: finite.apply(net, PARAMETERS, SIGNALS),
     finite.ntk: lambda net: finite.ntk(net, PARAMETERS, SIGNALS),
     finite.gpk: lambda net: finite.gpk(0, net, SIGNALS, 4, 2),
+    finite.correction: lambda net: finite.correction(net.replace(skip=False), SIGNALS[:, :, :1], 4),
     finite.train: lambda net: finite.train(net, PARAMETERS, SIGNALS, np.zeros(3), 0.1, 1),
     conditioning.asymptotic_condition_number: lambda net: conditioning.asymptotic_condition_number(
         net, 3, kind="gpk"
