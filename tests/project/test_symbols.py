@@ -39,7 +39,7 @@ def symbols(formula):
 def table(page):
     """Return the page's prose without its table of symbols, and the symbols of the table."""
     prose, _, below = PAGES[page].partition(TABLES.get(page, "## Symbols"))
-    rows = re.findall(r"^\|([^|]*)\|[^|]*\|$", below.partition("\n## ")[0], re.M)[1:]
+    rows = re.findall(r"^\|([^|]*)\|.*\|$", below.partition("\n## ")[0], re.M)[2:]
     cells = [formula for row in rows for formula in formulas(row)]
     found = [next(symbols(cell), ("", "")) for cell in cells]
     return prose, [name + (f"_{below}" if below else "") for name, below in found]
