@@ -18,6 +18,11 @@ LOOKS: dict[str, tuple[str, Any]] = {
 }
 
 
+def target(angles: np.ndarray) -> np.ndarray:
+    """Return the function that the paper samples, ½ cos β + sin 4β (C.1), at angles in radians."""
+    return 0.5 * np.cos(angles) + np.sin(4.0 * np.asarray(angles))
+
+
 def functions_on_circle(
     functions: Mapping[str, np.ndarray],
     angles: np.ndarray | None = None,

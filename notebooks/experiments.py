@@ -7,6 +7,7 @@ from functools import partial
 from itertools import product
 from typing import Any
 
+import circle
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -262,7 +263,7 @@ def deep_regression(depth: int, width: int, n_networks: int, steps: int) -> Resu
 def sampled(n_points: int) -> tuple[np.ndarray, np.ndarray]:
     """Return angles, equally spaced, and the paper's function there (eq. C.1)."""
     angles = smoothness.grid(n_points) + np.pi / n_points
-    return angles, smoothness.target(angles)
+    return angles, circle.target(angles)
 
 
 def figure_1a(width: int, n_samples: int) -> Result:

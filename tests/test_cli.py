@@ -47,9 +47,10 @@ def test_the_main_job(tmp_path, capsys):
     assert [int(row["depth"]) for row in rows] == list(cli.DEFAULT_DEPTHS)
     for row in rows:
         for name in ("cnn", "resnet"):
-            value, lower, upper = (float(row[name + end]) for end in ("", "_lower", "_upper"))
+            numbers = ("condition_number", "lower", "upper")
+            value, lower, upper = (float(row[f"{name}.{of}"]) for of in numbers)
             assert 1 < lower <= value <= upper
-        assert float(row["cnn_lower"]) > float(row["resnet_lower"])
+        assert float(row["cnn.lower"]) > float(row["resnet.lower"])
         assert (float(row["ratio"]) > 1) is (int(row["depth"]) >= 27)
     assert len(printed.splitlines()) == len(rows) + 7
     assert "inf" not in printed and "upper bounds that are vacuous at every depth" in printed
@@ -82,7 +83,7 @@ def test_images_and_identical_signals(signals, capsys):
     assert str(conditioning.compare(rk.Network(1, 1), lines, (1, 4), **options)) in printed
     for row in conditioning.compare(rk.Network(1), X, (1, 4), **options):
         K = rk.ResCGPK(row.depth, head="trace", normalized=True)(X)
-        assert row.resnet == conditioning.condition_number(K)
+        assert row.resnet.condition_number == conditioning.condition_number(K)
     np.save("two.npy", signals[[0, 0, 1, 2]])
     assert run("compare two.npy --depths 1,2,20 --out two") == 0
     assert " inf " in capsys.readouterr().out and is_picture("two/compare.png")

@@ -39,6 +39,7 @@ CALLS = {
     finite.apply: lambda net: finite.apply(net, PARAMETERS, SIGNALS),
     finite.ntk: lambda net: finite.ntk(net, PARAMETERS, SIGNALS),
     finite.gpk: lambda net: finite.gpk(0, net, SIGNALS, 4, 2),
+    finite.correction: lambda net: finite.correction(net.replace(skip=False), SIGNALS[:, :, :1], 4),
     finite.train: lambda net: finite.train(net, PARAMETERS, SIGNALS, np.zeros(3), 0.1, 1),
     conditioning.asymptotic_condition_number: lambda net: conditioning.asymptotic_condition_number(
         net, 3, kind="gpk"
@@ -50,7 +51,6 @@ CALLS = {
     conditioning.separation_bound: lambda net: conditioning.separation_bound(
         net, multisphere.sample(2, 2, 3, 0), **GAP
     ),
-    depth.half_power_limit: lambda net: depth.half_power_limit(net, SIGNALS, **GAP),
     depth.Family: lambda net: depth.Family(net, 1.0),
     depth.one_layer: lambda net: depth.one_layer(net, SIGNALS, **GAP),
     depth.asymptotic_complement: lambda net: depth.asymptotic_complement(net),
@@ -62,7 +62,6 @@ CALLS = {
     locality.effective_receptive_field: lambda net: locality.effective_receptive_field(
         net, 3, kind="gpk"
     ),
-    locality.reach: locality.reach,
     locality.width: lambda net: locality.width(net, kind="gpk"),
     multisphere.normalized_gpk: lambda net: multisphere.normalized_gpk(net, [[0.5]]),
     multisphere.gram_complements: lambda net: multisphere.gram_complements(
@@ -70,7 +69,6 @@ CALLS = {
     ),
     paths.path_counts: lambda net: paths.path_counts(net, 3),
     paths.ensemble: lambda net: paths.ensemble(net, 2, 2, 2, kind="gpk"),
-    paths.mixture: lambda net: paths.mixture(net, 2, 2, 2, kind="gpk"),
     paths.path_pixels: paths.path_pixels,
     paths.stride_kernel: lambda net: paths.stride_kernel(net, [0.5]),
     smoothness.jacobian_bound: lambda net: smoothness.jacobian_bound(net, 4, 2),
@@ -146,9 +144,8 @@ def made_up(monkeypatch):
 
 ASKING = (
     rk.gram, rk.Kernel, rk.pixel_pairs, rk.pixel_shares, finite.init, finite.apply, finite.ntk,
-    finite.gpk, finite.train, depth.half_power_limit, spectrum.eigenvalues, spectrum.cost,
-    learning.sample_complexity, learning.clock, locality.reach, paths.path_counts,
-    paths.path_pixels,
+    finite.gpk, finite.train, spectrum.eigenvalues, spectrum.cost, learning.sample_complexity,
+    learning.clock, paths.path_counts, paths.path_pixels,
 )  # fmt: skip
 """Functions that ask the activation's object for all formulas."""
 
@@ -157,7 +154,7 @@ ASKING = (
 def test_functions_that_ask_the_object_take_a_made_up_activation(call, made_up):
     network, twin = made_up
     found, expected = CALLS[call](network), CALLS[call](twin)
-    if call in (rk.gram, rk.pixel_pairs, depth.half_power_limit, finite.apply):
+    if call in (rk.gram, rk.pixel_pairs, finite.apply):
         assert np.array_equal(found, expected)
 
 

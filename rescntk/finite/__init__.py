@@ -8,9 +8,13 @@ from importlib.util import find_spec
 if find_spec("jax") is None or find_spec("optax") is None:
     raise ImportError("rescntk.finite needs jax and optax: pip install 'rescntk[finite]'")
 
+from .correction import Correction, correction
 from .forward import apply
 from .kernels import gpk, ntk
 from .parameters import Layer, Parameters, init
 from .training import Training, train
 
-__all__ = ["Layer", "Parameters", "Training", "apply", "gpk", "init", "ntk", "train"]
+__all__ = [
+    "Correction", "Layer", "Parameters", "Training", "apply", "correction", "gpk", "init", "ntk",
+    "train",
+]  # fmt: skip

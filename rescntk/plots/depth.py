@@ -62,8 +62,8 @@ def condition_numbers(
         ("resnet", skips, VERMILION, "s", 0.95),
     ):
         value, lower, upper, improved, law = (
-            comparison.column(name + suffix)
-            for suffix in ("", "_lower", "_upper", "_improved", "_asymptote")
+            comparison.column(f"{name}.{of}")
+            for of in ("condition_number", "lower", "upper", "improved", "asymptote")
         )
         infinite = ~np.isfinite(value)
         for numbers in (value, lower, improved):

@@ -1,7 +1,6 @@
 """The theory around the kernels, as things one can compute, plot and check.
 
-- ``conditioning``: condition numbers of kernel matrices over depth, and bounds on them;
-  its parts ``separation`` and ``mean_entries`` have files of their own.
+- ``conditioning``: condition numbers of kernel matrices over depth, and bounds on them.
 - ``depth``: limits of kernels at infinite depth, rates of convergence, a check of both.
 - ``learning``: learning curves, numbers of signals, what gradient flow has learned when.
 - ``locality``: effective receptive fields and their widths.
@@ -10,6 +9,7 @@
 - ``smoothness``: interpolants on the circle, measures of their smoothness, bounds on Jacobians;
   its part ``circle`` has a file of its own.
 - ``spectrum``: eigenvalues on the multi-sphere, and theorem 5.1 on their decay.
+- ``symmetry``: the mean of a kernel over a group of symmetries.
 
 A part is imported when it is first used: all of them take longer than the kernels do.
 """
@@ -19,7 +19,7 @@ from types import ModuleType
 
 __all__ = [
     "conditioning", "depth", "learning", "locality", "multisphere", "paths", "smoothness",
-    "spectrum",
+    "spectrum", "symmetry",
 ]  # fmt: skip
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sized
+from collections.abc import Callable, Iterable, Sized
 from typing import cast
 
 import numpy as np
@@ -175,10 +175,3 @@ def check_grid(
     highest = tuple(check_integer(k, "max_frequency", at_least=0) for k in given)
     check_nonnegative(max(highest), "max_frequency")  # within float64
     return channels, d, highest, check_named_head(head, POOLED_EIGENVALUES)
-
-
-def check_options(options: Mapping[str, object], *flags: str) -> None:
-    """Refuse flags among the options of a call that are always set."""
-    for name in flags:
-        if name in options:
-            raise ValueError(f"{name} is given, expected other options: it is always True here")

@@ -87,33 +87,6 @@ def circle(angles: ArrayLike) -> np.ndarray:
     return np.stack([np.cos(angles), np.sin(angles)], axis=1)[:, :, None]
 
 
-def target(angles: ArrayLike) -> np.ndarray:
-    r"""Return the function that the paper samples, :math:`\frac12\cos\beta + \sin 4\beta` (C.1).
-
-    Parameters
-    ----------
-    angles : array_like, (n,)
-        β, in radians.
-
-    Returns
-    -------
-    ndarray, (n,)
-
-    Raises
-    ------
-    ValueError
-        If `angles` is no vector of real numbers.
-
-    Examples
-    --------
-    >>> from rescntk.theory import smoothness
-    >>> smoothness.target([0.0])
-    array([0.5])
-    """
-    angles = check_vector(angles, "angles")
-    return 0.5 * np.cos(angles) + np.sin(4.0 * angles)
-
-
 def gaussian_kernel(X: np.ndarray, Z: np.ndarray | None = None) -> np.ndarray:
     r"""Return the Gaussian kernel :math:`\exp(-\frac12\|x - z\|^2)`, the paper's reference.
 
@@ -180,7 +153,7 @@ def interpolation(
     --------
     >>> from rescntk.theory import smoothness
     >>> f = smoothness.interpolation(smoothness.gaussian_kernel, [0.0, 1.0], [2.0, 3.0])
-    >>> round(float(f[smoothness.SAMPLES // 2]), 6)  # at the angle 0
+    >>> round(float(f[2048]), 6)  # at the angle 0
     2.0
     """
     check_kernel(kernel)

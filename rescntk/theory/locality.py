@@ -10,12 +10,12 @@ import math
 
 import numpy as np
 
-from ..network import KERNEL_FIELDS, RELU_FIELDS, Network, check_network
+from ..network import RELU_FIELDS, Network, check_network
 from ..validation import check_flag
 from .argument_checks import check_kind, check_length
 from .complements import check_nonzero, circular_mean
 
-__all__ = ["effective_receptive_field", "reach", "width"]
+__all__ = ["effective_receptive_field", "width"]
 
 
 def effective_receptive_field(
@@ -64,7 +64,7 @@ def effective_receptive_field(
     if check_flag(normalized, "normalized"):
         check_nonzero(network, kind)
     # Where the field does not wrap around, a circle just large enough for it will do.
-    circle = min(d, 2 * reach(network) + 1)
+    circle = min(d, 2 * network.reach() + 1)
     field, mean = _counted_ends(network, circle, base, each), base + each * branches
     field = circular_mean(field / mean if mean else field, network.input_filter)
     if not normalized:
@@ -80,29 +80,6 @@ def effective_receptive_field(
     weights = np.zeros(d)
     weights[np.arange(circle) - circle // 2] = np.roll(field, circle // 2)
     return weights
-
-
-def reach(network: Network) -> int:
-    """Return the distance of the farthest pixel in the receptive field, in pixels.
-
-    Parameters
-    ----------
-    network : Network
-        Its filters and dilations alone count.
-
-    Returns
-    -------
-    int
-        On the unbounded line: signals may be shorter.
-
-    Examples
-    --------
-    >>> import rescntk as rk
-    >>> rk.theory.locality.reach(rk.Network(depth=5, dilation=(1, 2, 4, 8, 16)))
-    61
-    """
-    check_network(network, KERNEL_FIELDS, activations=None)
-    return network.reach()
 
 
 def width(network: Network, *, kind: str) -> float:

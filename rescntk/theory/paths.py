@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from typing import NamedTuple, Unpack
 
 import numpy as np
-from scipy.optimize import least_squares, nnls
+from scipy.optimize import least_squares
 from scipy.special import logsumexp
 
 from ..messages import shown
@@ -31,16 +31,12 @@ from .argument_checks import (
     check_dot_products,
     check_layers,
     check_length,
-    check_options,
     read_once,
 )
 from .complements import activate, add_branch, circular_sum
-from .spectrum.funk_hecke import Quadrature
-from .spectrum.grid import taps
+from .spectrum.funk_hecke import Quadrature, check_quadrature
 
-__all__ = [
-    "Ensemble", "Mixture", "ensemble", "mixture", "path_counts", "path_pixels", "stride_kernel",
-]  # fmt: skip
+__all__ = ["Ensemble", "ensemble", "path_counts", "path_pixels", "stride_kernel"]
 
 
 def path_counts(network: Network, n_timepoints: int) -> np.ndarray:
@@ -94,8 +90,9 @@ def path_counts(network: Network, n_timepoints: int) -> np.ndarray:
 
 
 class Ensemble(NamedTuple):
-    """Theorem 5.2's constants, fitted in logarithms to the eigenvalues λ that exceed their errors.
+    """Theorem 5.2's constants, fitted in logarithms to the eigenvalues λ of K/K(x, x).
 
+    Eigenvalues count that exceed ten times their errors (``Spectrum.resolved``).
     Of ``depths`` l: exact ``paths`` p_i^(l), (depths, d), and ``constants`` c_l, nearly 0 where the
     fit needs no depth. ``base`` A is at least 1, ``exponent`` is e, ``rms`` the root mean square of
     log λ − log fit. ``r_squared`` is the share of the variance of log λ that the fit explains. The
@@ -139,7 +136,7 @@ def ensemble(
     exponent : float, optional
         e; −n_channels − 2 in the theorem. By default it is fitted.
     **options
-        Options of ``spectrum.eigenvalues``, but ``errors``.
+        Of the quadrature, as of ``spectrum.eigenvalues``.
 
     Returns
     -------
@@ -151,7 +148,7 @@ def ensemble(
         If fewer eigenvalues exceed their errors than there are constants, an argument is out of
         range, or the work exceeds what the options allow.
     OverflowError
-        If eigenvalues exceed float64, or variances the activation's range.
+        If variances exceed the activation's range.
 
     Examples
     --------
@@ -161,7 +158,7 @@ def ensemble(
     ((1, 2), 0.85)
     """
     check_network(network, BASIC_FIELDS)
-    check_options(options, "errors")
+    check_quadrature(options)
     max_frequency = read_once(max_frequency)
     every = range(1, network.depth + 1) if network.skip else (network.depth,)
     depths = tuple(every) if depths is None else check_depths(depths)
@@ -176,7 +173,7 @@ def ensemble(
         powers = np.nextafter(e, -np.inf), np.nextafter(e, np.inf)  # bounds must differ
     space = n_channels, n_timepoints, max_frequency
     found = spectrum.eigenvalues(
-        network, *space, kind=kind, head="equivariant", errors=True, **options
+        network, *space, kind=kind, head="equivariant", normalized=True, errors=True, **options
     )
     cnns = (network.replace(depth=depth, skip=False) for depth in depths)
     paths = np.array([path_counts(cnn, n_timepoints) for cnn in cnns])  # may exceed any float
@@ -208,103 +205,6 @@ def ensemble(
     square = float((left**2).mean())
     fitted = np.exp(logs), math.exp(log_base), float(e), math.sqrt(square)
     return Ensemble(depths, paths, *fitted, 1 - square / float(target.var()), math.exp(left.min()))
-
-
-class Mixture(NamedTuple):
-    """A ResNet's eigenvalues as a weighted sum of the eigenvalues of CNNs of its depths.
-
-    ``depths`` are 0 (the dot product, which only the skip connections carry), 1 … L, ``weights``
-    theirs. Three arrays have the shape of ``spectrum.eigenvalues``: the ResNet's ``eigenvalues`` λ
-    of K/K(x, x), the sum ``mixed``, and ``alone``, the deepest CNN's times the weight that fits
-    best. ``rms`` and ``rms_alone`` are root mean squares of log λ − log of the two.
-    """
-
-    depths: tuple[int, ...]
-    weights: np.ndarray
-    eigenvalues: np.ndarray
-    mixed: np.ndarray
-    alone: np.ndarray
-    rms: float
-    rms_alone: float
-
-
-def mixture(
-    network: Network, n_channels: int, n_timepoints: int, max_frequency: int | Iterable[int], *,
-    kind: str, **options: Unpack[Quadrature],
-) -> Mixture:  # fmt: skip
-    """Fit a ResNet's spectrum by a sum of the spectra of CNNs, the network of less depth, no skips.
-
-    Weights are at least 0 and minimize relative errors: the idea behind theorem 5.2.
-
-    Parameters
-    ----------
-    network : Network
-        With skip connections, without biases.
-    n_channels : int
-        C0, at least 2.
-    n_timepoints : int
-        Number d of pixels, at most 32.
-    max_frequency : int or d ints
-        Highest frequency, of all pixels or of each.
-    kind : {"gpk", "ntk"}
-    **options
-        Options of ``spectrum.eigenvalues``, but ``normalized`` and ``errors``.
-
-    Returns
-    -------
-    `Mixture`
-
-    Raises
-    ------
-    ValueError
-        If the network has no skip connections, none of its eigenvalues exceeds its error, or the
-        work exceeds what the options allow.
-    OverflowError
-        If eigenvalues exceed float64, or variances the activation's range.
-
-    Examples
-    --------
-    >>> from rescntk import literature, theory
-    >>> resnet = literature.one_convolution_resnet(2)
-    >>> theory.paths.mixture(resnet, 2, 3, 5, kind="gpk").weights.round(2)
-    array([0.3 , 0.2 , 0.47])
-    """
-    check_network(network, BASIC_FIELDS)
-    if not network.skip:
-        raise ValueError("network has no skip connections, expected a ResNet")
-
-    check_options(options, "normalized", "errors")
-    options["normalized"] = True
-    space = n_channels, n_timepoints, read_once(max_frequency)
-
-    def spectrum_of(part: Network, errors: bool = False) -> spectrum.Spectrum:
-        return spectrum.eigenvalues(
-            part, *space, kind=kind, head="equivariant", errors=errors, **options
-        )
-
-    found = spectrum_of(network, errors=True)
-    target, resolved = found.eigenvalues, found.resolved
-    if not resolved.any():
-        raise ValueError(
-            f"network is {shown(network)}: none of its eigenvalues exceed errors, expected at "
-            f"least one"
-        )
-    dot, pixels = np.zeros_like(target), np.eye(target.ndim, dtype=int)
-    for pixel, times in taps(network.input_filter, target.ndim).items():
-        if target.shape[pixel] > 1:
-            dot[tuple(pixels[pixel])] = times / (network.input_filter_size * n_channels)
-    depths = tuple(range(network.depth + 1))
-    cnns = (network.replace(depth=depth, skip=False) for depth in depths[1:])
-    parts = np.array([dot, *(spectrum_of(cnn).eigenvalues for cnn in cnns)])
-
-    def fit(some: np.ndarray) -> tuple[np.ndarray, np.ndarray, float]:
-        relative = (some[:, resolved] / target[resolved]).T
-        weights, _ = nnls(relative, np.ones(len(relative)))
-        rms = float(np.sqrt((np.log(relative @ weights) ** 2).mean()))
-        return weights, np.tensordot(weights, some, 1), rms
-
-    (weights, mixed, rms), (_, alone, rms_alone) = fit(parts), fit(parts[-1:])
-    return Mixture(depths, weights, target, mixed, alone, rms, rms_alone)
 
 
 def path_pixels(network: Network) -> np.ndarray:

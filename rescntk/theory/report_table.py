@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import compress, zip_longest
 from os import PathLike
-from typing import Generic, NamedTuple, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -36,7 +36,7 @@ class ReportTable(Generic[RowT]):
         Parameters
         ----------
         name : str
-            The name of the column.
+            The name of the column; of a part of a field both names with a dot, as "cnn.lower".
 
         Returns
         -------
@@ -47,18 +47,19 @@ class ReportTable(Generic[RowT]):
         ValueError
             If the table has no such column.
         """
-        check_choice(name, "column", self.rows[0]._fields)
-        return np.array([getattr(row, name) for row in self.rows])
+        columns = self._columns()
+        check_choice(name, "column", columns)
+        return np.array(columns[name])
 
     def write_csv(self, path: str | PathLike[str] | int) -> None:
         """Write all rows to a CSV file with a header, in full precision.
 
-        A field that has several numbers becomes as many columns, NAME_0, NAME_1 and so on. Cells of
-        rows that have fewer stay empty. The file is a path, or the descriptor of an open file,
-        which is closed.
+        A part of a field is a column, such as cnn.lower. A field that has several numbers becomes
+        as many columns, NAME_0, NAME_1 and so on. Cells of rows that have fewer stay empty. The
+        file is a path, or the descriptor of an open file, which is closed.
         """
         header, columns = list[str](), list[Iterable[object]]()
-        for name, cells in zip(self.rows[0]._fields, zip(*self.rows, strict=True), strict=True):
+        for name, cells in self._columns().items():
             several = [cell for cell in cells if isinstance(cell, tuple)]
             header += self._names(name, max(map(len, several))) if several else [name]
             columns += zip_longest(*cells, fillvalue="") if several else [cells]
@@ -66,6 +67,17 @@ class ReportTable(Generic[RowT]):
             writer = csv.writer(file)
             writer.writerow(header)
             writer.writerows(zip(*columns, strict=True))
+
+    def _columns(self) -> dict[str, tuple[Any, ...]]:
+        """Return all columns by name; named tuples in a field are columns of their own."""
+        found = dict[str, tuple[Any, ...]]()
+        for name, cells in zip(self.rows[0]._fields, zip(*self.rows, strict=True), strict=True):
+            if inner := getattr(cells[0], "_fields", ()):
+                parts = zip(*cells, strict=True)
+                found |= {f"{name}.{part}": cell for part, cell in zip(inner, parts, strict=True)}
+            else:
+                found[name] = cells
+        return found
 
     def _names(self, field: str, count: int) -> list[str]:
         """Return the names of the columns of a field that has several numbers."""

@@ -27,12 +27,11 @@ from ..validation import (
     check_shape,
 )
 from .argument_checks import check_points
-from .circle import SAMPLES, circle, gaussian_kernel, grid, interpolation, target
+from .circle import circle, gaussian_kernel, grid, interpolation
 
 __all__ = [
-    "CUTOFF", "SAMPLES", "alpha_threshold", "circle", "curvature", "gaussian_kernel",
-    "gaussian_rkhs_norm", "gaussian_rkhs_ratio", "grid", "interpolation", "jacobian_bound",
-    "target",
+    "alpha_threshold", "circle", "curvature", "gaussian_kernel", "gaussian_rkhs_norm",
+    "gaussian_rkhs_ratio", "grid", "interpolation", "jacobian_bound",
 ]  # fmt: skip
 
 CUTOFF = 14

@@ -35,17 +35,17 @@ def test_condition_numbers():
     ax = plots.figure((4, 3)).subplots()
     assert plots.condition_numbers(table, ax) is ax
     drawn = lines(ax)
-    laws = {"_lower": "lower bound", "_improved": "improved upper bound"}
+    laws = {"lower": "lower bound", "improved": "improved upper bound"}
     for name, label, colour in (
         ("cnn", "CGPK (no skip connections)", "#0072B2"),
         ("resnet", "ResCGPK", "#D55E00"),
     ):
-        for column, line in {"": label, **laws}.items():
-            values = table.column(name + column)
+        for column, line in {"condition_number": label, **laws}.items():
+            values = table.column(f"{name}.{column}")
             values = np.where(np.isfinite(values), values, np.nan)
             np.testing.assert_array_equal(drawn[line + colour].get_ydata(), values)
         found = drawn["asymptote: the leading term" + colour].get_ydata()
-        law = table.column(f"{name}_asymptote")
+        law = table.column(f"{name}.asymptote")
         np.testing.assert_array_equal(found, law[np.isfinite(law)])
     assert len(ax.collections) == 2  # a band for each, where the upper bound exists
     entries = texts(ax.get_legend())

@@ -50,7 +50,7 @@ def test_runs(name, kernel):
 
 
 def test_what_pages_say_of_stored_networks():
-    """docs/theory/found_here.md, "What trained networks do": numbers from the stored arrays."""
+    """docs/theory/finite_width.md, section 4: numbers from the stored arrays."""
     pytest.importorskip("jax")
     finite_experiments = pytest.importorskip("finite_experiments")
     ffnet, _ = finite_experiments.stored("deep_regression")["result"]["rows"]

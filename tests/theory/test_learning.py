@@ -11,7 +11,7 @@ import rescntk as rk
 from rescntk import literature
 from rescntk.datasets import load_labelled
 from rescntk.regression import flow
-from rescntk.theory import learning, multisphere, smoothness, spectrum
+from rescntk.theory import learning, multisphere, spectrum
 from rescntk.theory.learning import clock, learned
 from rescntk.validation import HEADS, KINDS
 from tests import tolerances
@@ -146,14 +146,6 @@ def test_numbers_beyond_float64_are_refused(value, part, count, noise):
     assert exact.rows[0].test_error == np.inf
 
 
-def test_alignment():
-    x = np.random.default_rng(0).standard_normal((20, 4))
-    found = learning.alignment(x @ x.T, 1e200 * x[:, :2])
-    U = np.linalg.svd(x)[0][:, :4]  # the target is in the span of these features
-    shares = ((U.T @ x[:, :2]) ** 2).sum(axis=1) / (x[:, :2] ** 2).sum()
-    assert np.abs(found - np.cumsum(np.append(shares, np.zeros(16)))).max() <= 100 * EPS
-
-
 D = 4
 PLACES = [(2, 0, 0, 0), (1, 1, 0, 0), (1, 0, 1, 0)]
 
@@ -212,9 +204,8 @@ def test_curve_of_the_spectrum():
     """`learning.curve` with n signals has κ at the eigenvalue, for any share and penalty."""
     network, penalty, space = literature.barzilai_cnn(2), 0.2, (3, 3, 6)
     of_kernel = {"kind": "gpk", "head": "equivariant"}
-    found = spectrum.eigenvalues(network, *space, **of_kernel, normalized=True)
-    values = found.eigenvalues.ravel()
-    counts = spectrum.multiplicities(*space, head="equivariant").ravel()
+    found = spectrum.eigenvalues(network, *space, **of_kernel, normalized=True, errors=True)
+    values, counts = found.significant.ravel(), found.counts.ravel()
     rest = 1 - values @ counts
     options = {"frequencies": [(1, 1, 0)], "share": 0.25, "penalty": penalty}
     found = learning.sample_complexity(network, *space, **of_kernel, **options)
@@ -261,13 +252,6 @@ def test_tables_of_clocks_name_times_and_pixels(tmp_path):
     header, one, two = (tmp_path / "sets.csv").read_text().splitlines()
     assert header.startswith("pixels_0,pixels_1,exponent")
     assert one.startswith("0,,-") and two.startswith("0,1,-")
-
-
-@pytest.mark.parametrize("large", [lambda v: 1e308 * v, lambda v: 1e200 * v])
-def test_modified_spectra_beyond_float64_are_refused(large):
-    K = np.array([[2.0, 1.0], [1.0, 2.0]])
-    with pytest.raises(OverflowError, match="the results exceed float64"):
-        learning.modified_spectrum(K, large, 1e100 * K, 1e100 * K)
 
 
 def test_flows_of_data(rng):
@@ -318,12 +302,10 @@ def test_exponents_are_slopes_of_curves(network, channels, kind, expected):
     top = 30 if d == 3 else 60 if channels == 4 else 1200
     sizes = (50, 200) if top == 1200 else (1000, 4000)
     found = spectrum.eigenvalues(
-        network, channels, d, top, kind=kind, head="equivariant", normalized=True
+        network, channels, d, top, kind=kind, head="equivariant", normalized=True, errors=True
     )
-    values = np.maximum(found.eigenvalues.ravel(), 0.0)
-    counts = spectrum.multiplicities(channels, d, top, head="equivariant").ravel()
-    tail = max(1.0 - counts @ values, 0.0)
-    options = {"penalty": tail, "noise": tail, "multiplicities": counts}
+    values, counts = found.significant.ravel(), found.counts.ravel()
+    options = {"penalty": found.tail, "noise": found.tail, "multiplicities": counts}
     low, high = learning.curve(values, np.sqrt(counts * values), sizes, **options)
     slope = np.log(high.test_error / low.test_error) / np.log(4)
     assert abs(slope - expected) <= tolerances.CURVE_SLOPE["curve"]
@@ -339,35 +321,3 @@ def test_exponents_are_slopes_of_regressions(kind):
     slope = np.log(left[1023].mean() / left[255].mean()) / np.log(4)
     bar = tolerances.CURVE_SLOPE["regression"]
     assert abs(slope - learning.exponent(network, 2, 3, kind=kind)) <= bar
-
-
-@pytest.mark.parametrize("power", [0.0, 0.5, 1.0, 2.0])
-def test_kernels_of_modified_spectra(power):
-    """On the circle, whose eigenfunctions are waves: all their values between the sample's, too."""
-    network, n = rk.Network(2, 1), 200
-    points = multisphere.project(smoothness.circle(2 * np.pi * np.arange(n) / n))
-    angles = np.array([0.1, 0.7, 2.0])
-    kernel = rk.Kernel(network, "gpk", "trace", normalized=True)
-    others = multisphere.project(smoothness.circle(angles))
-    left = kernel(others, points)
-
-    def function(values):
-        return np.where(values > 1e-6, values**power, 0.0)
-
-    found = learning.modified_spectrum(kernel(points), function, left, left)
-    exact = spectrum.eigenvalues(network, 2, 1, 60, kind="gpk", head="trace", normalized=True)
-    k, values = np.arange(61), function(exact.eigenvalues)
-    waves = np.cos(np.subtract.outer(angles, angles)[..., None] * k)
-    expected = (waves * values * np.where(k > 0, 2, 1)).sum(axis=-1)
-    # An equidistant sample sees frequency k as n − k, of eigenvalues (n/k − 1)^−4 times as large.
-    aliases = (n / (k[values > 0].max()) - 1) ** -4.0
-    assert np.abs(found - expected).max() <= 4 * aliases * expected[0, 0]
-    whole = learning.modified_spectrum(kernel(points), np.square)
-    K = kernel(points)
-    assert np.abs(whole - K @ K / n).max() <= tolerances.ROUTES
-
-
-def test_functions_of_spectra_may_write_into_their_argument():
-    K = np.array([[2.0, 1.0], [1.0, 2.0]])
-    found = learning.modified_spectrum(K, lambda values: np.square(values, out=values))
-    assert np.abs(found - K @ K / 2).max() <= tolerances.ROUTES

@@ -116,9 +116,9 @@ def test_fourier_form(depth, d, skip):
 @pytest.mark.slow
 @given(relu_networks(3), kinds)
 def test_widths_are_the_second_moments(network, kind):
-    if locality.reach(network) > 6:  # exact fractions would take seconds
+    if network.reach() > 6:  # exact fractions would take seconds
         network = network.replace(dilation=1)
-    d = 2 * locality.reach(network) + 1
+    d = 2 * network.reach() + 1
     exact = fields.weights(network, d)[KINDS.index(kind)]
     assert exact[d // 2] or not any(exact) or network.alpha == 0  # the farthest pixel counts
     if not any(exact):
@@ -194,6 +194,6 @@ def test_a_field_beyond_float64_is_refused():
 def test_tails_of_deep_fields_have_all_their_digits():
     """An FFT would lose them: the farthest pixel is reached by one path in q^(2L−1)."""
     network = literature.barzilai_cnn(100, 3)
-    assert locality.reach(network) == 199
+    assert network.reach() == 199
     field = locality.effective_receptive_field(network, 401, kind="gpk")
     assert field[199] == pytest.approx(3.0**-199, rel=1e-13) and field[200] == field[201] == 0

@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 
 import rescntk as rk
+import spectra
 from rescntk import literature
-from rescntk.theory import locality, multisphere, paths, spectrum
+from rescntk.theory import multisphere, paths, spectrum
 from tests import tolerances
 from tests.oracles import papers
 
@@ -41,7 +42,7 @@ def test_path_counts_by_walking_all_paths(depth, q, outer, first, dilated):
         assert found.tolist() == np.bincount(np.mod(ends, d), minlength=d).tolist()
     pixels = paths.path_pixels(network)
     assert pixels.tolist() == ends
-    assert abs(pixels).max() == locality.reach(network)
+    assert abs(pixels).max() == network.reach()
 
 
 @pytest.mark.slow
@@ -49,7 +50,8 @@ def test_path_counts_by_walking_all_paths(depth, q, outer, first, dilated):
 def test_fitted_constants(exponent):
     network, d, top = RESNET(3), 4, 5
     fit = paths.ensemble(network, 2, d, top, kind="gpk", exponent=exponent)
-    found = spectrum.eigenvalues(network, 2, d, top, kind="gpk", head="equivariant").eigenvalues
+    options = {"kind": "gpk", "head": "equivariant", "normalized": True}
+    found = spectrum.eigenvalues(network, 2, d, top, **options).eigenvalues
     k = np.argwhere(found > 0)
     model = np.zeros(len(k))
     for depth, constant in zip(fit.depths, fit.constants, strict=True):
@@ -79,7 +81,7 @@ WINDOW = rk.Network(1, input_filter_size=3, alpha=0.5, trained=("readout",))
 )
 def test_a_single_layer_is_its_own_ensemble(network, kind, d, top):
     """t + α² κ1(t), weights 1 and α² over their sum; a window longer than the ring sees twice."""
-    found = paths.mixture(network, 3, d, top, kind=kind)
+    found = spectra.mixture(network, 3, d, top, kind)
     assert np.abs(found.weights - [0.8, 0.2]).max() <= 1e-6
     assert found.rms <= 1e-6
     assert np.abs(found.mixed - found.eigenvalues).max() <= 1e-6

@@ -16,6 +16,7 @@ from rescntk.theory import (
     spectrum,
 )
 from rescntk.theory.depth import Family, Prediction
+from rescntk.theory.depth.half_power import half_power_limit
 from tests import families
 from tests.families import powers
 
@@ -96,10 +97,6 @@ FLAT = ERF.replace(skip=False, c_v=0.5)
 
 def means(network=NET, X=X3):
     conditioning.mean_entries(network, X, (1, 2))
-
-
-def modified(*arguments):
-    learning.modified_spectrum(A, *arguments)
 
 
 MULTISPHERE = [
@@ -195,23 +192,12 @@ LEARNING = [
     (lambda: curve(multiplicities=[-2]), "multiplicities has -2"),
     (lambda: learning.from_gram(np.eye(2), [1, 2], (2,)), "sizes has 2, expected numbers below"),
     (lambda: learning.from_gram(-np.eye(2), [1, 2], (1,)), "K of .* has the eigenvalue -1, exp"),
-    (lambda: learning.alignment(np.eye(2), [0, 0]), "y is 0 for all signals, expected targets"),
+    (lambda: learning.learned(np.eye(2), [0, 0], 1.0), "y is 0 for all signals, expected targe"),
     (lambda: complexity(share=1.0), "share is 1.0, expected a number between 0 and 1"),
     (lambda: complexity(frequencies=[(1, 0)]), "expected sets of 3 integers from 0 to 4"),
     (lambda: complexity(frequencies=5), "frequencies is 5, expected sets of 3 integers"),
     (lambda: complexity(frequencies=[[1], [1, 2]]), "frequencies is not a rectangular array"),
     (lambda: complexity(errors=True), "errors is given, expected other options"),
-    (
-        lambda: modified(lambda v: -v),
-        "the result of function is .*, expected real numbers of at least 0",
-    ),
-    (lambda: learning.modified_spectrum(0 * A, np.sqrt), "K is 0, expected a kernel matrix"),
-    (lambda: modified(3), "function is 3, expected a function of eigenvalues"),
-    (lambda: modified(np.sum), r"the result of function has shape \(\), expected \(2,\)"),
-    (
-        lambda: modified(np.sqrt, np.ones((3, 3))),
-        r"left has shape \(3, 3\), expected \(m_cases, 2\)",
-    ),
     (lambda: learning.exponent(ERF, 2, 3, kind="gpk"), "'erf', expected 'relu'"),
     (lambda: learning.exponent(UNTRAINED, 2, 3, kind="ntk"), "ntk is 0 for every signal"),
     (lambda: learning.exponent(rk.Network(2, alpha=0), 2, 3, kind="gpk"), "without a residual"),
@@ -230,12 +216,11 @@ PATHS = [
     (lambda: paths.path_pixels(rk.Network(10)), r"network has 10\^9\.1 paths, expected"),
     (lambda: paths.stride_kernel(rk.Network(1), [0.1, 0.2]), r"t has shape \(2,\), expected"),
     (lambda: paths.stride_kernel(rk.Network(1), [0.1, 0.2, 2]), "t has values from 0.1 to 2.0"),
-    (lambda: paths.mixture(CNN, 2, 3, 4, kind="gpk"), "expected a ResNet"),
-    (lambda: paths.mixture(UNTRAINED, 2, 2, 4, kind="ntk"), "none of .*, expected"),
     (lambda: ensemble(RESNET, 1, 2), "expected at least 5 for 4 constants"),
     (lambda: ensemble(n_channels="2"), "n_channels is '2', expected an integer"),
     (lambda: ensemble(max_memory=1), "takes .*, expected max_memory, 1e-06 MB, at most"),
-    (lambda: paths.mixture(NET, 2, 2, 4, kind="ntk", max_points=1), "expected max_points, 1, at"),
+    (lambda: ensemble(max_points=1), "expected max_points, 1, at"),
+    (lambda: ensemble(normalized=True), "normalized is given, expected other options: method, no"),
     (lambda: ensemble(depths=[2, 2]), r"depths is \(2, 2\), expected different ones of at most"),
     (lambda: paths.path_counts(rk.Network(10**5), 10**5), "depth is 100000: counts of"),
     (lambda: paths.path_counts(rk.Network(10**8), 9), "depth is 100000000: .* 9 pixels take hours"),
@@ -253,6 +238,7 @@ SMOOTHNESS = [
     (lambda: smoothness.interpolation(3, [0.0], [1.0]), "kernel is 3, expected a rescntk.Kernel"),
 ]
 NORMED = spectrum.eigenvalues(NET, 2, 1, 2, **GPK)
+RESOLVED = spectrum.eigenvalues(NET, 2, 1, 2, **GPK, errors=True)
 SPECTRUM = [
     (lambda: NORMED.rkhs_norm([1.0]), r"coefficients has shape \(1,\), expected \(3,\)"),
     (lambda: exponents(ERF), "theorem 5.1 is about ReLU"),
@@ -264,10 +250,8 @@ SPECTRUM = [
     (lambda: series(NET, 5, 30), r"max_degree is 30: .* pairs of coefficients"),
     (lambda: constants(UNTRAINED, "ntk"), "ntk is 0 for every signal"),
     (lambda: constants(WINDOW, "gpk"), "size 3, expected 1: theorem"),
-    (
-        lambda: spectrum.multiplicities(3, 12, 20, head="equivariant"),
-        r"117,693,240\.2 GB, expected max_memory",
-    ),
+    (lambda: NORMED.effective_dimension(0.1), "the errors of these eigenvalues were not asked"),
+    (lambda: RESOLVED.effective_dimension(0), "penalty is 0, expected a positive number"),
     (lambda: spectrum.harmonics(3, -1), "frequency is -1, expected an integer of at least 0"),
     (
         lambda: depth.classifier(rk.Network(1), kind="ntk", head=4),
@@ -309,14 +293,13 @@ def test_refusals(call, message):
         lambda: separation(BIASED),
         lambda: means(BIASED),
         lambda: depth.asymptotic_complement(BIASED),
-        lambda: depth.half_power_limit(BIASED, G, **GPK),
+        lambda: half_power_limit(BIASED, G, **GPK),
         lambda: Family(BIASED),
         lambda: classify(BIASED),
         lambda: learning.sample_complexity(BIASED, 2, 3, 4, **GPK),
         lambda: learning.clock(BIASED, 2, 2, 2, [1.0], **GPK),
         lambda: learning.exponent(BIASED, 2, 3, kind="gpk"),
         lambda: ensemble(BIASED),
-        lambda: paths.mixture(BIASED, 2, 3, 4, kind="gpk"),
         lambda: paths.stride_kernel(BIASED, [T]),
         lambda: smoothness.jacobian_bound(BIASED, 8, 2),
         lambda: spectrum.eigenvalues(BIASED, 2, 3, 4, **GPK),

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import rescntk as rk
+from circle import target
 from rescntk import literature
 from rescntk.theory import smoothness
 from rescntk.theory.smoothness import _gaussian_coefficients as coefficients
@@ -22,7 +23,7 @@ def kernel(network, kind="ntk"):
     return rk.Kernel(network, kind, "trace")
 
 
-def shape(kernel, n=smoothness.SAMPLES):
+def shape(kernel, n=4096):
     """Return a kernel against the angle between its arguments, on `smoothness.grid`."""
     return kernel(smoothness.circle([0.0]), smoothness.circle(smoothness.grid(n)))[0]
 
@@ -57,7 +58,7 @@ def test_norm_of_the_gaussian_interpolant(rng, count):
     """(yᵀ K⁻¹ y)^½ in 50 digits."""
     equal = 2 * np.pi * np.arange(count) / count
     for angles in (equal, rng.uniform(-np.pi, np.pi, count)):
-        y = smoothness.target(angles)
+        y = target(angles)
         K = mp.matrix([[mp.exp(mp.cos(mp.mpf(a) - mp.mpf(b)) - 1) for b in angles] for a in angles])
         exact = mp.sqrt((mp.matrix(y).T * mp.lu_solve(K, mp.matrix(y)))[0])
         bar = tolerances.solution(count, float(mp.sqrt(mp.cond(K))))
@@ -95,7 +96,7 @@ def experiments():
     found = {}
     for kind, depth, count in product(("ntk", "gpk"), (5, 15), (6, 10)):
         angles = smoothness.grid(count)
-        y = smoothness.target(angles)
+        y = target(angles)
         resnets = [literature.tirer_resnet(depth, alpha) for alpha in (1.0, 0.1)]
         networks = literature.tirer_mlp(depth), *resnets
         drawn = [smoothness.interpolation(kernel(net, kind), angles, y) for net in networks]
@@ -125,7 +126,7 @@ def test_gpk_and_ntk_differ_in_smoothness(experiments):
         k = K[size[K] > 1e3 * EPS * size.max()]  # some have no odd or no even frequencies
         slope = np.polyfit(np.log(k), np.log(size[k]), 1)[0]
         assert abs(slope + exponent) <= 0.02
-        y = smoothness.target(angles)
+        y = target(angles)
         coarse, fine = (smoothness.interpolation(own, angles, y, n) for n in (1024, 4096))
         grown = smoothness.curvature(fine) / smoothness.curvature(coarse)
         assert abs(grown - growth) <= bar

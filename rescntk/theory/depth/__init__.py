@@ -7,17 +7,16 @@ forms. ``effective`` has the sum over layers that decides how far a network of a
 depth. ``checker`` compares predictions with kernels (``docs/theory/depth_limits.md``).
 """
 
-from .checker import DEFAULT_DEPTHS, VERDICTS, Estimate, Report, Row, check
+from .checker import Estimate, Report, Row, check
 from .effective import ComplementBounds, complement_bounds, effective_depth, like_normalized
-from .half_power import half_power_limit
 from .laws import Family, Prediction, one_layer
 from .rates import asymptotic_complement, ffnet_limit, ffnet_rate, resnet_limit, resnet_rate
 from .scales import DepthScales, ScaleRow, scales
 from .votes import Classifier, classifier
 
 __all__ = [
-    "DEFAULT_DEPTHS", "VERDICTS", "Classifier", "ComplementBounds", "DepthScales", "Estimate",
-    "Family", "Prediction", "Report", "Row", "ScaleRow", "asymptotic_complement", "check",
-    "classifier", "complement_bounds", "effective_depth", "ffnet_limit", "ffnet_rate",
-    "half_power_limit", "like_normalized", "one_layer", "resnet_limit", "resnet_rate", "scales",
+    "Classifier", "ComplementBounds", "DepthScales", "Estimate", "Family", "Prediction", "Report",
+    "Row", "ScaleRow", "asymptotic_complement", "check", "classifier", "complement_bounds",
+    "effective_depth", "ffnet_limit", "ffnet_rate", "like_normalized", "one_layer", "resnet_limit",
+    "resnet_rate", "scales",
 ]  # fmt: skip

@@ -97,7 +97,7 @@ class Report(ReportTable[Row]):
     exponent: Estimate
     """p of the distance, L^-p (log L)^k."""
     verdict: str
-    """A key of `VERDICTS`."""
+    """"agrees", "contradicts", "open" or "undefined": see `check`."""
     reason: str
     family: str
     kind: str
@@ -229,7 +229,7 @@ def judge(
     table = tuple(map(Row, depths, *(column.tolist() for column in columns)))
     if limit is None:
         unknown = Estimate(math.nan, math.inf)
-        return Report(table, used, unknown, UNDEFINED, used.undefined, *subject)
+        return Report(table, used, unknown, UNDEFINED, used.undefined, **subject._asdict())
     q, k = used.correction, used.log_power
     noise = noise + 4 * _EPS * np.abs(limit).max() + used.error
     # x is the relative size of the first correction; removals leave `left`.
@@ -245,7 +245,7 @@ def judge(
     reason = f"the exponent of the distance is {exponent}, predicted {used.exponent:g}{why}"
     if math.isinf(left):
         reason = f"the law sets in deeper than this ladder, at depth {used.onset:.1e} or more"
-    return Report(table, used, exponent, verdict, reason, *subject)
+    return Report(table, used, exponent, verdict, reason, **subject._asdict())
 
 
 def _verdict(fit: Estimate, used: Prediction, deepest: float, wrong: float) -> tuple[str, str]:

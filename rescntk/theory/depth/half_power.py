@@ -71,9 +71,9 @@ def half_power_limit(network: Network, X: np.ndarray, *, kind: str, head: str | 
     Examples
     --------
     >>> import rescntk as rk
-    >>> from rescntk.theory import depth
+    >>> from rescntk.theory.depth.half_power import half_power_limit
     >>> X = rk.theory.multisphere.sample(2, 3, 4, rng=0)
-    >>> limit = depth.half_power_limit(rk.Network(1), X, kind="ntk", head="gap")
+    >>> limit = half_power_limit(rk.Network(1), X, kind="ntk", head="gap")
     >>> deep = rk.ResCNTK(4000, alpha=4000**-0.5, normalized=True)(X)
     >>> [round(float(K[0, 1]), 3) for K in (limit, deep)]
     [0.315, 0.315]

@@ -130,7 +130,7 @@ def resnet_limit(t: ArrayLike) -> np.ndarray:
     r"""Return :math:`\bar\Omega_1 = \frac12(\kappa_1(t) + t \kappa_0(t))`, the ResNet's limit.
 
     Theorem 7 has :math:`\alpha = 1/L`; it is the limit for :math:`\alpha = L^{-\gamma}` with any
-    :math:`\gamma > \frac12` (depth_limits.md, section 2); `half_power_limit` is at :math:`\frac12`.
+    :math:`\gamma > \frac12` (depth_limits.md, section 2).
 
     Parameters
     ----------

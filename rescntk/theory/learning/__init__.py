@@ -10,11 +10,9 @@ Gradient flow from 0 learns the share :math:`1 - e^{-\lambda t}` of it (Barzilai
 from .complexity import ComplexityRow, SampleComplexity, sample_complexity
 from .curves import CurveRow, LearningCurve, curve, from_gram
 from .exponent import exponent
-from .flows import Clock, ClockRow, Learned, alignment, clock, learned
-from .modified import modified_spectrum
+from .flows import Clock, ClockRow, Learned, clock, learned
 
 __all__ = [
     "Clock", "ClockRow", "ComplexityRow", "CurveRow", "Learned", "LearningCurve",
-    "SampleComplexity", "alignment", "clock", "curve", "exponent", "from_gram", "learned",
-    "modified_spectrum", "sample_complexity",
+    "SampleComplexity", "clock", "curve", "exponent", "from_gram", "learned", "sample_complexity",
 ]  # fmt: skip

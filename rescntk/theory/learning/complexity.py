@@ -18,9 +18,9 @@ from ...validation import (
     is_sequence,
 )
 from .. import spectrum
-from ..argument_checks import check_grid, check_options
+from ..argument_checks import check_grid
 from ..report_table import ReportTable
-from ..spectrum.funk_hecke import Quadrature
+from ..spectrum.funk_hecke import Quadrature, check_quadrature
 from .curves import learnabilities
 
 
@@ -42,7 +42,7 @@ class SampleComplexity(ReportTable[ComplexityRow]):
     """Numbers of signals; iterating gives a `ComplexityRow` for each set of frequencies."""
 
     tail: float
-    """Part of the kernel's trace in frequencies above `max_frequency`, from 0 to 1."""
+    """``Spectrum.tail``: the part of the kernel's trace that is not resolved, from 0 to 1."""
 
 
 def sample_complexity(
@@ -52,8 +52,9 @@ def sample_complexity(
 ) -> SampleComplexity:  # fmt: skip
     r"""Return at how many signals, drawn from the multi-sphere, each frequency is half learned.
 
-    Frequencies above `max_frequency` act like a penalty. The largest eigenvalue of the last two
-    frequencies is taken to bound theirs: this bounds n (``docs/theory/learning_curves.md``).
+    Frequencies above `max_frequency`, and eigenvalues that do not exceed their errors, act like a
+    penalty. The largest eigenvalue of the last two frequencies, or error of an eigenvalue below, is
+    taken to bound theirs: this bounds n (``docs/theory/learning_curves.md``).
 
     Parameters
     ----------
@@ -75,7 +76,7 @@ def sample_complexity(
     penalty : float, default 0.0
         δ, in units of K(x, x) of the equivariant kernel.
     **options
-        Options of ``spectrum.eigenvalues``, but ``normalized`` and ``errors``.
+        Of the quadrature, as of ``spectrum.eigenvalues``.
 
     Returns
     -------
@@ -102,39 +103,31 @@ def sample_complexity(
         raise ValueError(f"share is {shown(share)}, expected a number between 0 and 1")
     penalty, space = check_nonnegative(penalty, "penalty"), (n_channels, d, top)
     chosen = None if frequencies is None else _check_frequencies(frequencies, d, top)
-    check_options(options, "normalized", "errors")
-    options["normalized"] = True
-    found = spectrum.eigenvalues(network, *space, kind=kind, head=head, errors=True, **options)
-    # All count among the others. Below 0 they are by errors of the quadrature.
-    resolved, values = found.significant, np.maximum(found.eigenvalues, 0.0)
+    check_quadrature(options)
+    computed = spectrum.eigenvalues(
+        network, *space, kind=kind, head=head, normalized=True, errors=True, **options
+    )
+    values, counts = computed.significant, computed.counts
     if chosen is None:  # only now it is known that there is memory for them
         one = np.eye(d, dtype=int)
         others = one[1 : d // 2 + 1]
         chosen = np.concatenate([np.arange(1, top + 1)[:, None] * one[0], one[0] + others])
         chosen = np.insert(chosen, top, others, axis=0) if head == "equivariant" else chosen
-    limit = options.get("max_memory", 4e9)
-    counts = spectrum.multiplicities(*space, head=head, max_memory=limit)
-    of_trace = spectrum.multiplicities(*space, head="equivariant", max_memory=limit)
-    tail = max(1.0 - float((of_trace * values).sum()), 0.0)
-    tail_least = tail_most = tail
-    if head == "gap":
-        # Each mode of the equivariant head is 1/d of a mode of GAP. It is more where a shift keeps
-        # its frequencies. Then d/c pixels of a cycle have the frequency above max_frequency.
-        cycles, kept = np.gcd(np.arange(1, d), d), float(spectrum.harmonics(n_channels, top + 1))
-        tail_least = tail / d
-        tail_most = tail_least * (1.0 + float((kept ** (1.0 - d / cycles)).sum()))
-    outer = values.copy()
-    outer[(slice(0, max(top - 1, 1)),) * d] = 0.0
-    edge, rows = float(outer.max()), []
+    # No eigenvalue in the tail is above the largest one of the last two frequencies, or 2 errors.
+    inner, outer = (slice(0, max(top - 1, 1)),) * d, values.copy()
+    outer[inner] = 0.0
+    unresolved = 2.0 * computed.errors[values == 0]
+    edge, rows = max(float(outer.max()), float(unresolved.max(initial=0.0))), []
+    tail_least, tail_most = computed.tail_bounds
     for place in map(tuple, chosen.tolist()):
-        value, least, most = float(resolved[place]), math.inf, math.inf
+        value, least, most = float(values[place]), math.inf, math.inf
         kappa = value * (1.0 - share) / share
         if kappa > 0:
             with np.errstate(invalid="ignore"):  # κ beyond float64, for the tiniest shares
                 known = float((counts * learnabilities(values, kappa)[0]).sum()) + penalty / kappa
             least, most = known + tail_least / (kappa + edge), known + tail_most / kappa
         rows.append(ComplexityRow(place, value, 0.5 * (least + most), least, most))
-    return SampleComplexity(tuple(rows), tail)
+    return SampleComplexity(tuple(rows), computed.tail)
 
 
 def _check_frequencies(given: Iterable[Iterable[int]], d: int, top: int) -> np.ndarray:

@@ -17,9 +17,8 @@ from ...decomposition import decompose, nonnegative
 from ...network import Network
 from ...validation import check_targets
 from .. import spectrum
-from ..argument_checks import check_options, read_once
 from ..report_table import ReportTable, texts
-from ..spectrum.funk_hecke import Quadrature
+from ..spectrum.funk_hecke import Quadrature, check_quadrature
 
 
 class ClockRow(NamedTuple):
@@ -51,7 +50,8 @@ class Clock(ReportTable[ClockRow]):
 
 def clock(
     network: Network, n_channels: int, n_timepoints: int, max_frequency: int | Iterable[int],
-    times: ArrayLike, *, kind: str, head: str, **options: Unpack[Quadrature],
+    times: ArrayLike, *, kind: str, head: str, normalized: bool = False,
+    **options: Unpack[Quadrature],
 ) -> Clock:  # fmt: skip
     r"""Return what gradient flow has learned of each eigenfunction on the multi-sphere over time.
 
@@ -73,8 +73,10 @@ def clock(
         At least 0; infinity learns all of positive eigenvalues.
     kind : {"gpk", "ntk"}
     head : {"equivariant", "trace", "gap"}
+    normalized : bool, default False
+        As for ``spectrum.eigenvalues``.
     **options
-        Options of ``spectrum.eigenvalues``, but ``errors``.
+        Of the quadrature, as of ``spectrum.eigenvalues``.
 
     Returns
     -------
@@ -103,14 +105,15 @@ def clock(
             1 1      0.1402             4  0.1308  0.7538
     """
     moments = nonnegative(times, "times", finite=False)
-    check_options(options, "errors")
-    space = n_channels, n_timepoints, read_once(max_frequency)
-    found = spectrum.eigenvalues(network, *space, kind=kind, head=head, errors=True, **options)
-    values = found.significant
-    counts = spectrum.multiplicities(*space, head=head, max_memory=options.get("max_memory", 4e9))
+    check_quadrature(options)
+    computed = spectrum.eigenvalues(
+        network, n_channels, n_timepoints, max_frequency, kind=kind, head=head,
+        normalized=normalized, errors=True, **options,
+    )  # fmt: skip
+    values = computed.significant
     order = np.argsort(-values, axis=None, kind="stable")
     frequencies, falling = np.argwhere(values >= 0)[order], values.flat[order]
-    columns = frequencies, falling, counts.flat[order], _grown(falling, moments).T
+    columns = frequencies, falling, computed.counts.flat[order], _grown(falling, moments).T
     rows = zip(*(column.tolist() for column in columns), strict=True)
     table = tuple(ClockRow(tuple(k), value, n, tuple(own)) for k, value, n, own in rows)
     return Clock(table, tuple(moments.tolist()))
@@ -174,36 +177,3 @@ def _grown(values: np.ndarray, times: np.ndarray) -> np.ndarray:
     """Return 1 − exp(−λt), (n_times, n_values); 0 where λ is 0, at all times."""
     with np.errstate(invalid="ignore", over="ignore"):
         return np.where(values > 0, -np.expm1(-np.multiply.outer(times, values)), 0.0)
-
-
-def alignment(K: np.ndarray, y: np.ndarray) -> np.ndarray:
-    """Return the share of y in the k leading eigenvectors of a kernel matrix, for each k.
-
-    It rises to 1: the earlier, the fewer signals are needed (Canatar et al. 2021). Within equal
-    eigenvalues the order is arbitrary.
-
-    Parameters
-    ----------
-    K : ndarray, (n, n)
-        Kernel matrix.
-    y : ndarray, (n,) or (n, n_targets)
-        Not 0. Several targets have one share, of all their squares.
-
-    Returns
-    -------
-    ndarray, (n,)
-        For k = 1 … n.
-
-    Raises
-    ------
-    ValueError
-        If K is not symmetric and positive semidefinite, or y is 0.
-
-    Examples
-    --------
-    >>> from rescntk.theory import learning
-    >>> learning.alignment([[3.0, 0.0], [0.0, 1.0]], [3.0, 4.0])
-    array([0.36, 1.  ])
-    """
-    sums = np.cumsum(learned(K, y, (0.0,)).shares)
-    return np.asarray(sums / sums[-1])

@@ -16,10 +16,9 @@ import numpy as np
 from ...messages import shown
 from ...network import Network
 from ...validation import check_integer, is_sequence
-from ..argument_checks import check_options
 from ..report_table import ReportTable
 from .constants import NU, check_pixel_set, check_ring
-from .funk_hecke import Quadrature, eigenvalues
+from .funk_hecke import Quadrature, check_quadrature, eigenvalues
 from .grid import shifts, taps, widen, windows
 
 
@@ -46,7 +45,7 @@ class DecayRow(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class DecayTable(ReportTable[DecayRow]):
-    """A `DecayRow` for each set; k = 1 … K, and eigenvalues and their errors, (n_sets, K)."""
+    """A `DecayRow` for each set; k = 1 … K; eigenvalues of K/K(x, x) and errors, (n_sets, K)."""
 
     frequencies: np.ndarray
     eigenvalues: np.ndarray
@@ -76,7 +75,7 @@ def decay_exponents(
     pixels : iterable of sets of pixels, optional
         By default 0; 0 and 1; −1, 0 and 1, as far as the receptive field has them.
     **options
-        Options of `eigenvalues`, but ``errors``.
+        Of the quadrature, as of `eigenvalues`.
 
     Returns
     -------
@@ -87,8 +86,6 @@ def decay_exponents(
     ------
     ValueError
         If the network is another one, or a set has pixels outside the receptive field.
-    OverflowError
-        If eigenvalues exceed float64, or variances the activation's range.
 
     Examples
     --------
@@ -101,6 +98,7 @@ def decay_exponents(
        0 1    -5.988        0.201   -6      -8       -4
     -1 0 1    -5.931       0.2018   -6     -12       -6
     """
+    check_quadrature(options)
     C, d = check_ring(network, n_channels, n_timepoints, kind, "equivariant", {"input_filter_size"})
     K, field = check_integer(max_frequency, "max_frequency", 8), windows(network, d)[1][-1]
     if pixels is None:
@@ -110,14 +108,13 @@ def decay_exponents(
     if not sets:
         raise ValueError(f"pixels is {shown(pixels)}, expected sets of one or more integers")
     top = [K if pixel in frozenset().union(*sets) else 0 for pixel in range(d)]
-    check_options(options, "errors")
     computed = eigenvalues(
-        network, C, d, top, kind=kind, head="equivariant", errors=True, **options
+        network, C, d, top, kind=kind, head="equivariant", normalized=True, errors=True, **options
     )
     k, rows, columns = np.arange(1, K + 1), [], []
     for chosen in sets:
         at = tuple(k if pixel in chosen else 0 for pixel in range(d))
-        columns.append([array[at] for array in computed[:2]])
+        columns.append([computed.eigenvalues[at], computed.errors[at]])
         known = np.where(computed.resolved[at], columns[-1][0], 0.0)
         halves = slice(K // 2 - 1, None), slice(K // 4 - 1, K // 2)
         upper, lower = (_slope(k[half], known[half], C) for half in halves)

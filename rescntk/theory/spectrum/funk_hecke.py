@@ -9,15 +9,14 @@ Barzilai et al. 2022, section 5 and appendix G; Geifman et al. 2022, lemma A.6.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from functools import reduce
 from itertools import product
-from typing import NamedTuple, TypedDict
+from typing import TypedDict
 
 import numpy as np
 import scipy.ndimage
 
-from ...decomposition import check_finite
 from ...kernels.progress import progress_bar
 from ...messages import shown
 from ...network import BASIC_FIELDS, Network, check_network
@@ -27,17 +26,16 @@ from ...validation import (
     check_memory,
     check_nonnegative,
     check_positive_integer,
-    check_shape,
 )
 from ..argument_checks import check_grid, check_kind, read_once
 from .grid import Block, KernelOnGrid, Tick, grid_shape, leading, rotate, shifts, taps, windows
 from .quadrature import METHODS, default_nodes, harmonics, integrate, rule
+from .result import Spectrum
 
 
 class Quadrature(TypedDict, total=False):
-    """Options of `eigenvalues` that other functions hand on."""
+    """Options of `eigenvalues` that every function of spectra takes and hands on."""
 
-    normalized: bool
     method: str
     nodes: int | None
     max_memory: float
@@ -45,90 +43,12 @@ class Quadrature(TypedDict, total=False):
     progress: bool
 
 
-class Spectrum(NamedTuple):
-    """Eigenvalues of a kernel on the multi-sphere, with their errors."""
-
-    eigenvalues: np.ndarray
-    """(max_frequency + 1, ..., max_frequency + 1), an axis for each pixel's frequency."""
-    errors: np.ndarray
-    """Estimates, in the shape of the eigenvalues: the largest difference from two coarser grids, at
-    this frequency and its neighbours, plus rounding errors. NaN if they were not asked for."""
-    trace: float
-    """K(x, x) of the equivariant kernel: the sum of its eigenvalues times `multiplicities`."""
-    head: str
-    """The head of the kernel."""
-
-    @property
-    def resolved(self) -> np.ndarray:
-        """True where an eigenvalue exceeds ten times its error, and may enter a fit."""
-        return self.eigenvalues > 10.0 * self._known_errors()
-
-    @property
-    def significant(self) -> np.ndarray:
-        """The eigenvalues, 0 where they do not exceed their errors."""
-        return np.where(self.eigenvalues > self._known_errors(), self.eigenvalues, 0.0)
-
-    def rkhs_norm(self, coefficients: np.ndarray) -> float:
-        r"""Return the norm of a function in the kernel's RKHS on the multi-sphere.
-
-        :math:`(\sum_k v_k^2/\lambda_k)^{1/2}` (Barzilai et al. 2022, section 3.2), of functions
-        whose frequencies are all among the computed ones. The eigenvalues need their errors
-        (``errors=True``): rounding errors in the place of a 0 would make infinite norms finite.
-
-        Parameters
-        ----------
-        coefficients : ndarray, in the shape of the eigenvalues
-            v_k: the root of the sum of squared coefficients of all orthonormal eigenfunctions of
-            the frequencies k. GAP's space has shift-invariant functions alone: their v_k are equal
-            at all shifts of k. Coefficients do not show whether the parts of equal v_k are shifts
-            of each other; with GAP they are taken to be.
-
-        Returns
-        -------
-        float
-            Infinity for functions outside the space: with a part where the eigenvalue is 0, or not
-            above its error, and with GAP with different v_k at two shifts of k.
-
-        Raises
-        ------
-        ValueError
-            If there are not as many coefficients as eigenvalues, or these have no errors.
-        OverflowError
-            If the norm is finite and exceeds float64.
-
-        Examples
-        --------
-        >>> import rescntk as rk
-        >>> from rescntk.theory import spectrum
-        >>> options = {"kind": "ntk", "head": "trace", "errors": True}
-        >>> found = spectrum.eigenvalues(rk.Network(2), 2, 1, 3, **options)
-        >>> round(found.rkhs_norm([0.0, 0.0, 0.0, 1.0]), 3)  # a wave of frequency 3
-        3.191
-        """
-        v = np.abs(check_shape(coefficients, "coefficients", self.eigenvalues.shape))
-        values = self.significant[v > 0]
-        if not values.all() or (self.head == "gap" and not _shift_invariant(v)):
-            return math.inf
-        with np.errstate(over="ignore"):
-            parts = v[v > 0] / np.sqrt(values)
-        return float(check_finite(np.asarray(math.hypot(*parts))))
-
-    def _known_errors(self) -> np.ndarray:
-        if np.isnan(self.errors).any():
-            raise ValueError("the errors of these eigenvalues were not asked for: errors=True")
-        return self.errors
-
-
-def _shift_invariant(v: np.ndarray) -> bool:
-    """Return whether coefficients are equal at all shifts of their frequencies, up to rounding."""
-    frequencies = np.argwhere(v)
-    for shift in range(1, v.ndim):
-        moved = np.roll(frequencies, shift, axis=1)
-        if (moved >= v.shape).any():  # frequencies that were not computed
-            return False
-        if (np.abs(v[tuple(moved.T)] - v[tuple(frequencies.T)]) > 1e-12 * v.max()).any():
-            return False
-    return True
+def check_quadrature(options: Mapping[str, object]) -> None:
+    """Refuse names that are no options of the quadrature, before long work."""
+    known = Quadrature.__annotations__
+    for name in options:
+        if name not in known:
+            raise ValueError(f"{name} is given, expected other options: {', '.join(known)}")
 
 
 def eigenvalues(
@@ -154,7 +74,7 @@ def eigenvalues(
     kind : {"gpk", "ntk"}
     head : {"equivariant", "trace", "gap"}
         The equivariant head reads pixel 0. Trace and GAP average its eigenvalues over all shifts
-        of the frequencies (Geifman et al. 2022, theorem 3.7; see `multiplicities`).
+        of the frequencies (Geifman et al. 2022, theorem 3.7; see `Spectrum.counts`).
     normalized : bool, default False
         Divide the kernel by its value K(x, x) for the equivariant head.
     method : {"auto", "angles", "gegenbauer"}, default "auto"
@@ -218,13 +138,14 @@ def eigenvalues(
     with progress_bar(progress, points, "point") as tick:
         fine, trace = request.compute(request.nodes, normalized, tick)
         if not errors:
-            return Spectrum(fine, np.full_like(fine, math.nan), trace, request.head)
+            unknown = np.full_like(fine, math.nan)
+            return Spectrum(fine, unknown, trace, request.head, request.n_channels)
         coarse = [request.compute(each, normalized, tick)[0] for each in others]
     # A difference may cross zero: take the largest of two grids and of its neighbours.
     apart = np.maximum(*(np.abs(fine - each) for each in coarse))
     estimated = scipy.ndimage.maximum_filter(apart, 3, mode="nearest")
     estimated += request.rounding(fine, trace)
-    return Spectrum(fine, estimated, trace, request.head)
+    return Spectrum(fine, estimated, trace, request.head, request.n_channels)
 
 
 def cost(

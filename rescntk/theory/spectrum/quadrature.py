@@ -6,16 +6,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from functools import reduce
 from itertools import product
 
 import numpy as np
 import scipy.special
 
-from ...messages import shown
-from ...validation import check_integer, check_memory
-from ..argument_checks import check_channels, check_grid, read_once
+from ...validation import check_integer
+from ..argument_checks import check_channels
 
 METHODS = ("angles", "gegenbauer")
 
@@ -98,52 +97,15 @@ def default_nodes(method: str, n_channels: int, max_frequency: int) -> int:
 
 
 def multiplicities(
-    n_channels: int, n_timepoints: int, max_frequency: int | Iterable[int], *, head: str,
-    max_memory: float = 4e9,
-) -> np.ndarray:  # fmt: skip
-    r"""Return the number of eigenfunctions of each frequency, an axis for each pixel.
+    n_channels: int, highest: tuple[int, ...], *, shift_invariant: bool
+) -> np.ndarray:
+    """Return the numbers of eigenfunctions of each frequency, an axis for each pixel.
 
-    For the equivariant and trace heads :math:`\prod_i N(C_0, k_i)`, N of `harmonics`. With GAP
-    only eigenfunctions that no shift changes have an eigenvalue other than 0. They are divided
-    equally among all shifts of a frequency, into fractions if need be.
-
-    Parameters
-    ----------
-    n_channels : int
-        C0, at least 2.
-    n_timepoints : int
-        Number d of pixels, at most 32.
-    max_frequency : int or d ints
-        Highest frequency, of all pixels or of each.
-    head : {"equivariant", "trace", "gap"}
-    max_memory : float, default 4e9
-        Maximum number of bytes of arrays.
-
-    Returns
-    -------
-    ndarray, (max_frequency + 1, ..., max_frequency + 1)
-        In the shape of ``eigenvalues(...).eigenvalues``.
-
-    Raises
-    ------
-    ValueError
-        If an argument is out of range, or the array exceeds `max_memory`.
-
-    Examples
-    --------
-    >>> from rescntk.theory import spectrum
-    >>> spectrum.multiplicities(3, 2, 2, head="gap")[2]
-    array([ 2.5,  7.5, 15. ])
+    All of them, or those that no shift changes, in equal parts for all shifts of a frequency.
     """
-    max_frequency = read_once(max_frequency)
-    n_channels, d, highest, head = check_grid(n_channels, n_timepoints, max_frequency, head)
-    size = math.prod(k + 1 for k in highest)
-    check_memory(
-        16 * size, max_memory, f"max_frequency is {shown(max_frequency)}: for {d} pixels this"
-    )
     count = [float(harmonics(n_channels, k)) for k in range(max(highest) + 1)]
-    result = reduce(np.multiply.outer, [np.array(count[: k + 1]) for k in highest])
-    if head != "gap":
+    result, d = reduce(np.multiply.outer, [np.array(count[: k + 1]) for k in highest]), len(highest)
+    if not shift_invariant:
         return result
     for shift in range(1, d):  # Burnside's lemma: add the products that each shift keeps
         cycles = math.gcd(shift, d)  # pixels of a cycle have equal residues modulo `cycles`

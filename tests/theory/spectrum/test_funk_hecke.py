@@ -12,7 +12,7 @@ import rescntk as rk
 from rescntk import literature
 from rescntk.theory import multisphere, spectrum
 from rescntk.theory.spectrum import quadrature
-from rescntk.validation import KINDS
+from rescntk.validation import HEADS, KINDS
 from tests import tolerances
 from tests.strategies import kinds, networks
 
@@ -95,8 +95,8 @@ def test_no_eigenvalue_is_negative(network, d, n_channels, kind):
     x, kernel = multisphere.sample(1, n_channels, d, 0), rk.Kernel(network, kind, "equivariant")
     own = kernel.diag(x, engine="reference")[0]
     assert abs(found.trace - own) <= tolerances.ROUTES * own
-    count = spectrum.multiplicities(n_channels, d, 4, head="equivariant")
-    assert (found.eigenvalues * count).sum() <= found.trace + (found.errors * count).sum()
+    most = found.trace + (found.errors * found.counts).sum()
+    assert (found.eigenvalues * found.counts).sum() <= most
 
 
 @pytest.mark.parametrize("kind", ["gpk", "ntk"])
@@ -110,9 +110,8 @@ def test_eigenvalues_of_a_group_of_signals(kind):
     expected = np.zeros((m, m))
     for k in product(range(-top, top + 1), repeat=d):
         expected[k[0] % m, k[1] % m] += found.eigenvalues[abs(k[0]), abs(k[1])]
-    count = spectrum.multiplicities(2, d, top, head="equivariant")
-    rest = found.trace - (found.eigenvalues * count).sum()
-    errors = (found.errors * count).sum() + 1e3 * EPS * found.trace
+    rest = found.tail
+    errors = (found.errors * found.counts).sum() + 1e3 * EPS * found.trace
     difference = computed - np.sort(expected.ravel())
     assert (difference >= -errors).all() and (difference <= rest + errors).all()
     assert rest <= {"gpk": 1e-5, "ntk": 0.02}[kind] * found.trace
@@ -225,3 +224,33 @@ def test_the_space_of_gap_has_shift_invariant_functions_alone():
     assert interpolants[0] < interpolants[1] < interpolants[2] < norm < 1.02 * interpolants[2]
     cut = spectrum.eigenvalues(network, 2, 2, (2, 0), **options)
     assert cut.rkhs_norm([[0.0], [1.0], [0.0]]) == np.inf  # the shift's frequencies are cut off
+
+
+@pytest.mark.parametrize("head", HEADS)
+@pytest.mark.parametrize("kind", KINDS)
+def test_effective_dimensions_are_those_of_large_grams(kind, head):
+    """Of K/n over n signals, but for shares of dimension/n; `tail_bounds` add what is left out."""
+    n, network = 1000, rk.Network(3)
+    found = spectrum.eigenvalues(network, 2, 3, 12, kind=kind, head=head, errors=True)
+    assert found.counts.shape == found.eigenvalues.shape
+    kernel, rng = rk.Kernel(network, kind, head), np.random.default_rng(0)
+    own = [np.linalg.eigvalsh(kernel(multisphere.sample(n, 2, 3, rng))) / n for _ in range(5)]
+    for penalty in (0.01 * found.trace, 0.1 * found.trace):
+        of_grams = [(mu / (mu + penalty)).sum() for mu in own]
+        least = found.effective_dimension(penalty)
+        mean, error = np.mean(of_grams), 3 * np.std(of_grams, ddof=1) / np.sqrt(len(own))
+        most = least + found.tail_bounds[1] / penalty
+        assert least * (1 - mean / n) - error <= mean <= most + error
+
+
+@pytest.mark.parametrize("head", HEADS)
+def test_tails_are_what_higher_frequencies_hold(head):
+    """More frequencies move their part from the tail to the sum; GAP's bounds hold it."""
+    options = {"kind": "ntk", "head": head, "normalized": True, "errors": True}
+    few, more = (spectrum.eigenvalues(rk.Network(2), 2, 4, top, **options) for top in (3, 9))
+    sums = [float((found.counts * found.significant).sum()) for found in (few, more)]
+    least, most = few.tail_bounds
+    moved, slack = sums[1] - sums[0], tolerances.ROUTES
+    assert least - more.tail_bounds[1] - slack <= moved <= most - more.tail_bounds[0] + slack
+    assert head == "gap" or abs(few.tail - more.tail - moved) <= slack
+    assert 0 < more.tail < few.tail < 1

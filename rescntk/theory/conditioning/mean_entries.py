@@ -9,11 +9,11 @@ from typing import NamedTuple
 import numpy as np
 from scipy.stats import binom
 
-from ..network import RELU_FIELDS, Network, check_one_dilation
-from ..validation import check_depths
-from . import multisphere
-from .argument_checks import check_branch, check_cases, check_resnet
-from .report_table import ReportTable
+from ...network import RELU_FIELDS, Network, check_one_dilation
+from ...validation import check_depths
+from .. import multisphere
+from ..argument_checks import check_branch, check_cases, check_resnet
+from ..report_table import ReportTable
 
 
 class MeanRow(NamedTuple):

@@ -9,14 +9,14 @@ import math
 
 import numpy as np
 
-from ..kernels import Kernel
-from ..network import RELU_FIELDS, Network, check_network
-from ..network_parts import Filter
-from ..validation import check_free_memory, check_integer
-from . import multisphere
-from .argument_checks import check_kind, check_named_head
-from .complements import check_nonzero, circular_mean
-from .spectrum.taylor import kernel_series
+from ...kernels import Kernel
+from ...network import RELU_FIELDS, Network, check_network
+from ...network_parts import Filter
+from ...validation import check_free_memory, check_integer
+from .. import multisphere
+from ..argument_checks import check_kind, check_named_head
+from ..complements import check_nonzero, circular_mean
+from ..spectrum.taylor import kernel_series
 
 _MOST = 4096
 """Highest degree: a pixel pair takes a second there."""

@@ -1,0 +1,105 @@
+"""Means of kernels over groups: against training on all transformed copies, and other heads."""
+
+from itertools import permutations, product
+
+import numpy as np
+import pytest
+
+import rescntk as rk
+from rescntk.theory.symmetry import symmetrized
+from tests import tolerances
+
+
+def reverse(X):
+    return X[:, :, ::-1]
+
+
+def swap(X):
+    return X[:, [1, 0, 2]]
+
+
+def turn(X):
+    return X[:, [1, 2, 0]]
+
+
+def shift(X):
+    return np.roll(X, 1, axis=2)
+
+
+CASES = [
+    ([reverse], [np.positive, reverse]),
+    ([reverse, np.negative], [np.positive, np.negative, reverse, lambda X: -reverse(X)]),
+    ([swap, turn], [lambda X, p=p: X[:, list(p)] for p in permutations(range(3))]),
+]
+"""Generators, and all elements of the groups, written out."""
+
+
+@pytest.mark.parametrize("head", ["trace", "gap", 3])
+@pytest.mark.parametrize("kind", ["gpk", "ntk"])
+@pytest.mark.parametrize(("generators", "elements"), CASES)
+def test_symmetrized_kernels_are_training_on_all_copies(generators, elements, kind, head, rng):
+    """Ridge with K_G and the penalty λ/|G| is ridge with K and λ on n |G| signals."""
+    kernel = rk.Kernel(rk.Network(3), kind, head)
+    X, Z, y = rng.standard_normal((6, 3, 8)), rng.standard_normal((4, 3, 8)), rng.standard_normal(6)
+    copies, penalty = np.concatenate([g(X) for g in elements]), 0.3
+    K = kernel(copies) + penalty * np.eye(len(copies))
+    expected = kernel(Z, copies) @ np.linalg.solve(K, np.tile(y, len(elements)))
+    K_G = symmetrized(kernel, generators)
+    own = K_G(X) + penalty / len(elements) * np.eye(len(X))
+    found = K_G(Z, X) @ np.linalg.solve(own, y)
+    assert np.abs(found - expected).max() <= tolerances.ROUTES * np.linalg.cond(K)
+    for g, h in product(elements, repeat=2):
+        assert np.abs(K_G(g(X), h(Z)) - K_G(X, Z)).max() <= tolerances.ROUTES * K_G(X).max()
+    assert (K_G(X) == K_G(X).T).all()
+
+
+@pytest.mark.parametrize("kind", ["gpk", "ntk"])
+def test_the_mean_of_trace_over_all_shifts_is_gap(kind, rng):
+    """Barzilai et al. 2022, section 4."""
+    X, network = rng.standard_normal((4, 2, 7)), rk.Network(2, alpha=0.7)
+    found = symmetrized(rk.Kernel(network, kind, "trace"), [shift])(X)
+    expected = rk.Kernel(network, kind, "gap")(X)
+    assert np.abs(found - expected).max() <= tolerances.ROUTES * expected.max()
+
+
+def test_images_turn(rng):
+    """The four quarter turns of images, whose kernels with trace they do not change."""
+    X = rng.standard_normal((3, 1, 4, 4))
+    kernel = rk.Kernel(rk.Network(2), "gpk", "trace")
+    found = symmetrized(kernel, [lambda X: np.rot90(X, axes=(2, 3))])(X)
+    turns = [kernel(X, np.rot90(X, k, axes=(2, 3))) for k in range(4)]
+    assert np.abs(found - np.mean(turns, axis=0)).max() <= tolerances.ROUTES * found.max()
+
+
+def ones(X, Z=None):
+    return np.ones((len(X), len(X if Z is None else Z)))
+
+
+X = np.random.default_rng(0).standard_normal((3, 3, 8))
+TRACE, SCALELESS = (rk.Kernel(rk.Network(2), "gpk", "trace", normalized=n) for n in (False, True))
+
+
+def test_biases_do_not_see_the_sign_of_both_signals():
+    """It leaves covariances of pre-activations as they are; the equivariant head, too."""
+    K_G = symmetrized(rk.Kernel(rk.Network(2, bias=0.5), "ntk", "equivariant"), [np.negative])
+    assert np.abs(K_G(X, -X) - K_G(X)).max() <= tolerances.ROUTES * K_G(X).max()
+
+
+@pytest.mark.parametrize(
+    ("kernel", "group", "message"),
+    [
+        (3, [reverse], "kernel is 3, expected a rescntk.Kernel or another callable"),
+        (TRACE, [], r"group is \[\], expected one or more functions of signals"),
+        (TRACE, reverse, "group is <function reverse.*, expected one or more functions"),
+        (TRACE, [reverse, 2], "group is .*, expected one or more functions of signals"),
+        (TRACE, [np.abs], "changes the kernel, number 0: expected K"),
+        (ones, [np.abs], "is not one to one, number 0: expected symmetries such as time reversal"),
+        (TRACE, [reverse, lambda X: X[:, :, ::2]], r"makes shape \(2, 3, 4\) of \(2, 3, 8\)"),
+        (TRACE, [lambda X: 2.0 * X], "changes the kernel, number 0: expected K"),
+        (SCALELESS, [lambda X: 1.1 * X], "more than 5040 elements, expected a finite group"),
+        (rk.ResCGPK(2, head="equivariant"), [reverse], "changes the kernel, number 0: expected K"),
+    ],
+)
+def test_what_is_no_group_or_no_symmetry_is_refused(kernel, group, message):
+    with pytest.raises(ValueError, match=message):
+        symmetrized(kernel, group)(X)
