@@ -185,7 +185,7 @@ def _factor(network: Network, normalized: bool) -> float:
     check_network(network, ALL_FIELDS - {"activation"}, of_layers=OF_LAYERS)
     if normalized:
         return 1.0
-    mantissa, exponent = Operations(network, network.depth, 1).power(network.depth)
+    mantissa, exponent = Operations(network, network.depth, 1).constants.power(network.depth)
     if not -1022 < exponent < 1023:
         raise OverflowError(
             f"the kernel leaves float64 at depth {network.depth}: its layers multiply it by "
@@ -220,8 +220,8 @@ class _Signal(NamedTuple):
 
 
 def _read(operations: Operations, head: str | int, x: jax.Array) -> _Signal:
-    network, forgets = operations.network, operations.forgets_size
-    mantissa, of_bias = frexp(operations.largest_bias)
+    network, forgets = operations.network, operations.constants.forgets_size
+    mantissa, of_bias = frexp(operations.constants.largest_bias)
     values, exponents = normal(lax.stop_gradient(x))
     none = -(2**14)
     exponents = jnp.where(values == 0, none, jnp.frexp(values)[1] - 1 + exponents)
@@ -236,7 +236,7 @@ def _read(operations: Operations, head: str | int, x: jax.Array) -> _Signal:
     factor = network.factor_of_input(len(x))
     unit = safe_quotient(x, safe_root(squares)[None])
     flat, root = x.reshape(len(x), -1), factor**0.5
-    sums = compensated_sum(flat, jnp) if operations.is_weak else flat.sum(axis=1)
+    sums = compensated_sum(flat, jnp) if operations.constants.is_weak else flat.sum(axis=1)
     means = root * sums / flat.shape[1]
     if not isinstance(head, str):
         means = root * pooled(x, widths_of(head, x.shape[1:]), jnp)
@@ -249,17 +249,17 @@ _State: TypeAlias = tuple[list[jax.Array], list[jax.Array]]
 
 def _scanned_constants(operations: Operations) -> list[list[float]]:
     """Return the constants that a scan over layers takes, of each layer."""
-    rows = []
+    rows, every = [], operations.constants
     for layer in range(1, operations.depth + 1):
-        constants, roots = operations.of_layer(layer), (False, True)
-        biases = [operations.bias(layer, is_branch) for is_branch in roots]
-        rows.append([operations.passed(layer - 1), *biases, constants.keep, constants.share])
+        constants, roots = every.of_layer(layer), (False, True)
+        biases = [every.bias(layer, is_branch) for is_branch in roots]
+        rows.append([every.passed(layer - 1), *biases, constants.keep, constants.share])
     return rows
 
 
 def _what_is_compiled(operations: Operations, of_layer: tuple[Operation, ...]) -> list[Any]:
     """Return what layers of one scan have in common."""
-    constants = operations.of_layer(of_layer[0].layer)
+    constants = operations.constants.of_layer(of_layer[0].layer)
     order = bool(constants.keep), constants.keep < constants.share
     return [order, *((operation.kind, operation.window) for operation in of_layer)]
 
@@ -288,7 +288,7 @@ class _Pair(Recursion[_State]):
             layer = jax.checkpoint(partial(self.scanned, alike[0]), prevent_cse=False)
             first = alike[0][0].layer - 1
             carried, _ = lax.scan(layer, carried, constants[first : first + len(alike)])
-        kept = operations.passed(operations.depth)
+        kept = operations.constants.passed(operations.depth)
         parts, (F, *tangent) = operations.network.parts, carried[1]
         multiples = {"gpk": kept, "ntk": kept * parts.initial}
         if parts.readout != self.parts.readout:  # A is T
@@ -315,7 +315,7 @@ class _Pair(Recursion[_State]):
     ) -> tuple[Any, None]:
         """Return masses and deficits, and F and A, behind a layer."""
         (state, kernels), (kept, *self.bias_roots, self.keep, self.share) = carried, constants
-        self.constants = self.operations.of_layer(of_layer[0].layer)
+        self.constants = self.operations.constants.of_layer(of_layer[0].layer)
         return self.layer(of_layer, state, kernels, kept), None
 
     def norm(self, operation: Operation, state: _State) -> tuple[_State, jax.Array]:
@@ -335,7 +335,7 @@ class _Pair(Recursion[_State]):
         self, operation: Operation, state: _State, others: list[jax.Array]
     ) -> tuple[_State, list[jax.Array]]:
         masses, deficits = state
-        share, g = self.operations.linear_share, self.product(masses)
+        share, g = self.operations.constants.linear_share, self.product(masses)
         w, *opposite = (jnp.where(g > 0, safe_quotient(u, g), 1.0) for u in deficits)
         w = w - lax.stop_gradient(jnp.maximum(w - 2.0, 0.0))
         v = opposite[0] if opposite else 2.0 - w
@@ -352,7 +352,7 @@ class _Pair(Recursion[_State]):
                 tangent += c * (g * jnp.where(near, 1.0 - w, v - 1.0) + sigma)
             M = tangent - (1.0 - share) * lost * tangent + self.parts.outer_plus_readout * K
             others = [M]
-        return (masses, branch[: 1 + self.operations.has_opposite]), [K, *others]
+        return (masses, branch[: 1 + self.operations.constants.has_opposite]), [K, *others]
 
     def merged(
         self, masses: Any, weights: Sequence[float], wholes: list[Any], deficits: list[Any]
@@ -389,7 +389,7 @@ class _Pair(Recursion[_State]):
         self, operation: Operation, features: _State, branch: _State
     ) -> tuple[_State, tuple[float, float]]:
         weights = self.constants.keep, self.constants.share
-        if not self.operations.has_like_layers:
+        if not self.operations.constants.has_like_layers:
             weights = self.keep, self.share
         masses, deficits = (
             [self.past_skip(*pair, weights) for pair in zip(*sides, strict=False)]

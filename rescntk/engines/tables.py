@@ -147,7 +147,7 @@ def check_pixels(has_values: Array, share: Array, request: Request) -> None:
 
 def read_input(operations: Operations, request: Request, X: Array) -> Input:
     """Return the input of signals, of size 1 in the mean over pixels, or at pixel 1."""
-    xp, net = array_module(X), operations.network
+    xp, net, constants = array_module(X), operations.network, operations.constants
     X = xp.ascontiguousarray(X, np.float64)
     weights, of_bias = None, 0.0
     if request.head == "equivariant":
@@ -157,7 +157,10 @@ def read_input(operations: Operations, request: Request, X: Array) -> Input:
         X = xp.where(xp.asarray(seen_by_pixel_1(operations, X.shape[2:])), X, 0.0)
     # Divided by a power of two, at most 2^1023, squares stay within float64.
     flat, peak = X.reshape(len(X), -1), powers_of_two(X)
-    forgets, beside = operations.forgets_size, max(operations.largest_bias, float(net.norm))
+    forgets, beside = (
+        constants.forgets_size,
+        max(constants.largest_bias, float(net.norm)),
+    )
     if beside and not forgets:
         bits = math.frexp(beside)[1]
         peak = xp.where(flat.any(axis=1), xp.maximum(peak, bits), bits)
@@ -169,7 +172,7 @@ def read_input(operations: Operations, request: Request, X: Array) -> Input:
     energy = input_scale * squares
     mean = own = energy.reshape(len(X), -1).mean(axis=1)
     if beside and not forgets:
-        more = operations.most_of_bias * (operations.largest_bias / scale) ** 2
+        more = constants.most_of_bias * (constants.largest_bias / scale) ** 2
         mean = mean + (more + 1.0 / scale**2 if net.norm else more)
     if has_values is not None:
         check_pixels(
@@ -177,16 +180,11 @@ def read_input(operations: Operations, request: Request, X: Array) -> Input:
         )
     if weights is not None:
         own = (energy * weights).reshape(len(X), -1).sum(axis=1)
-        at_pixel_1 = own + of_bias * (operations.largest_bias / scale) ** 2
+        at_pixel_1 = own + of_bias * (constants.largest_bias / scale) ** 2
         share = xp.maximum(at_pixel_1, _TINY) / xp.where(mean > 0, mean, math.inf)
         check_share(share, request, "pixel 1 gets")
         mean = xp.where(mean > 0, at_pixel_1, 0.0)
-    if (
-        operations.has_bias
-        and not net.norm
-        and "ntk" in request.kinds
-        and net.trained == ("input",)
-    ):
+    if constants.has_bias and not net.norm and "ntk" in request.kinds and net.trained == ("input",):
         share = own / xp.where(mean > 0, mean, math.inf)
         share = xp.where(flat.any(axis=1), xp.maximum(share, _TINY), 0.0)
         check_share(share, request, "the input, which alone is trained, has, beside biases,")
@@ -196,16 +194,16 @@ def read_input(operations: Operations, request: Request, X: Array) -> Input:
     unit = X / xp.where(norm > 0, norm, math.inf)
     of_parts = column(inverse * math.sqrt(input_scale), X)
     # GAP adds products of means to α² times the branch: means of size α need all their digits.
-    exact = operations.is_weak or request.pool
+    exact = constants.is_weak or request.pool
     means = means_of(request, X) if exact else X.reshape(*X.shape[:2], -1).mean(axis=2)
     means = means * column(of_parts.ravel(), means)
     energy, parts = energy * column(inverse**2, energy), X * of_parts
     if forgets:
-        root = math.sqrt(1.0 + operations.most_of_bias * operations.largest_bias**2)
+        root = math.sqrt(1.0 + constants.most_of_bias * constants.largest_bias**2)
         scale, inverse, size = xp.ones(len(X)), xp.full(len(X), 1.0 / root), xp.full(len(X), root)
     bias, norm = (
         factor / scale * inverse if factor else xp.zeros(len(X))
-        for factor in (operations.largest_bias, float(net.norm))
+        for factor in (constants.largest_bias, float(net.norm))
     )
     with np.errstate(over="ignore"):  # infinity and NaN are reported with the results
         scale = scale * size
@@ -215,7 +213,7 @@ def read_input(operations: Operations, request: Request, X: Array) -> Input:
 
 def read_input_as_given(operations: Operations, request: Request, X: Array) -> Input:
     """Return the input of signals that keep their sizes, but for powers of two of tiny signals."""
-    xp, net = array_module(X), operations.network
+    xp, net, constants = array_module(X), operations.network, operations.constants
     X, root = xp.ascontiguousarray(X, np.float64), math.sqrt(net.factor_of_input(X.shape[1]))
     scale = xp.ones(len(X))
     if not net.norm:
@@ -235,7 +233,13 @@ def read_input_as_given(operations: Operations, request: Request, X: Array) -> I
     means = means_of(request, X)
     means = means / column(scale, means) * root
     return Input(
-        unit, energy, parts, means, scale, operations.largest_bias / scale, float(net.norm) / scale
+        unit,
+        energy,
+        parts,
+        means,
+        scale,
+        constants.largest_bias / scale,
+        float(net.norm) / scale,
     )
 
 
@@ -259,11 +263,12 @@ def powers_of_tiny(operations: Operations, request: Request, X: Array) -> Array:
     of_input = math.ceil(sum(map(math.log2, filter(None, factors))) / 2)
     some = X.reshape(len(X), -1).any(axis=1)
     inputs = xp.where(some, powers_of_two(X) + of_input, _NONE)
-    bias = operations.largest_bias
+    bias = operations.constants.largest_bias
     both = xp.maximum(inputs, math.frexp(bias)[1] if bias else _NONE)
     powers = xp.zeros(len(X), int)
     if linear_below := activation_of(net).linear_below:
-        least = int(math.log2(linear_below)) - math.ceil(operations.bits_of_linear_network)
+        growth = math.ceil(operations.constants.bits_of_linear_network)
+        least = int(math.log2(linear_below)) - growth
         powers = xp.where(both > _NONE, xp.clip(both - least, -1000, 0), 0)
     alone = "ntk" in request.kinds and net.trained == ("input",)
     decisive = inputs if alone else both
@@ -287,7 +292,7 @@ def seen_by_pixel_1(operations: Operations, pixels: tuple[int, ...]) -> np.ndarr
     """Return which pixels reach pixel 1, also where their weights leave the range of float64."""
     seen = np.zeros((1, *pixels), bool)
     seen[(0, *[0] * len(pixels))] = True
-    layers = [operations.of_layer(k).layer for k in range(1, operations.depth + 1)]
+    layers = [operations.constants.of_layer(k).layer for k in range(1, operations.depth + 1)]
     for operation in chain(operations.input, *operations.layers):
         if operation.window is not None and (
             operation.layer == 0 or layers[operation.layer - 1].has_branch
@@ -341,7 +346,7 @@ def mass_rows(
             yield other / divisors[weight] if weight else 0.0 * other
     if request.head == "equivariant" and (net.norm or not net.homogeneous):
         check_pixel_1(operations, xp.sqrt(mass), given, 4.0 * least)
-    falls = not all(net.values_of("skip")) if net.norm else operations.has_bias
+    falls = not all(net.values_of("skip")) if net.norm else operations.constants.has_bias
     if falls and net.homogeneous:  # else signals keep their size
         check_share(mass.reshape(len(mass), -1).mean(axis=1), request, "the last layer has")
 
@@ -351,7 +356,7 @@ def check_variances(operations: Operations, layer: int, mass: Array, energy: Arr
 
     `mass` is of the pre-activations of a layer, and `energy` of the input, (n, *pixels).
     """
-    net, of_layer = operations.network, operations.of_layer(layer).layer
+    net, of_layer = operations.network, operations.constants.of_layer(layer).layer
     most = activation_of(net).largest_variance
     with np.errstate(over="ignore"):
         largest = float(of_layer.c_w * mass.max())
@@ -396,9 +401,9 @@ def _merged(
     # Rounding has lost this of sums with biases: all layers add the same, and round alike.
     lost_features = lost = 0.0 * energy
     activation = activation_of(operations.network)
-    has_bias = operations.has_bias
+    has_bias = operations.constants.has_bias
     for number, of_layer in enumerate((operations.input, *operations.layers)):
-        constants = operations.of_layer(max(number, 1))
+        constants = operations.constants.of_layer(max(number, 1))
         for operation in of_layer:
             if operation.kind == "norm":
                 parts, mass = [mass], xp.where(mass > 0, column(norm, mass), 0.0)
@@ -421,9 +426,8 @@ def _merged(
                 yield operation, parts, [1.0], mass
                 continue
             if operation.kind == "bias":
-                variance = column(
-                    operations.bias(operation.layer, operation.is_branch) ** 2 * bias, mass
-                )
+                root = operations.constants.bias(operation.layer, operation.is_branch)
+                variance = column(root**2 * bias, mass)
                 parts, weights = [mass, variance + xp.zeros_like(mass)], [1.0, 1.0]
                 mass, lost = sum_and_rest(mass, parts[1] + lost)
             elif operation.kind == "skip":

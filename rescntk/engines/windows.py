@@ -7,51 +7,28 @@ v_p = b_p / (b + b_0). The whole has the deficit ::
     U = a b (1 − ρ) = Σ_p U_p + ½ (a + a_0) (b + b_0) Σ_p>0 (u_p − v_p)².
 
 All terms are positive (docs/theory/recursion.md). Roots and coordinates belong to single signals:
-they are the rows of tables (tables.py), in the order of operations. Kernels are divided by the
-sizes of both signals and by the growth G of each layer: ::
-
-    F ← keep F + share (box(K) + bias);     keep = [skip] / G;  share = β / G.
-
-Layer normalization divides U and A by a b, and multiplies them by the product of both signals' n²:
-n is 1 beside the signal's size. With S_0 = 1, S_l = [skip] S_{l−1} + β and G = S_l / S_{l−1}, n is
-the same in all layers.
+they are the rows of tables (tables.py), in the order of operations. Weights of parts are in
+constants.py.
 """
 
 from __future__ import annotations
 
-import decimal
 import math
-import operator
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
-from itertools import accumulate, chain, repeat
+from itertools import chain, repeat
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..activations import activation_of
 from ..arrays import Array
-from ..network import FILTER_FIELDS, OF_LAYERS, Network
-from ..network_parts import Filter, Layer
+from ..network import Network
+from ..network_parts import Filter
+from .constants import AllConstants
 from .once import once
 from .request import ScaledKernel
-
-MOST_BITS = 500
-"""Most bits by which a layer may multiply or divide variances; others are refused. More bits leave
-the range of float64."""
-
-
-def check_growth(layer: Layer) -> float:
-    """Return `Layer.growth`, or raise a ValueError if it leaves the range of float64."""
-    growth = layer.growth
-    if layer.has_branch and not 2.0**-MOST_BITS <= growth <= 2.0**MOST_BITS:
-        raise ValueError(
-            f"network multiplies variances by {growth:.3g} at each layer, expected a number "
-            f"between 2^-{MOST_BITS} and 2^{MOST_BITS}"
-        )
-    return growth
 
 
 class Window(NamedTuple):
@@ -112,49 +89,6 @@ class Operation(NamedTuple):
             return 1 + self.window.n_taps
         rows = {"activation": 1 + self.has_root, "norm": 2, "bias": 3, "skip": 3, "joined": 6}
         return rows[self.kind]
-
-
-class Constants(NamedTuple):
-    """The constants of a layer's operations."""
-
-    layer: Layer
-    growth: float
-    """G, by which the layer is divided: [skip] + β, or 1. It is 1 of activations that are not
-    homogeneous, and is not used with normalization."""
-    share: float
-    """β / G, the factor on the branch; 1 where activations are not homogeneous."""
-    keep: float
-    """[skip] / G, the factor on the features that pass the layer."""
-    branch_scale: float
-    """The factor on `Activation.dual`: α² c_v, or 1 if β / G is multiplied afterwards."""
-    branch_bias: float
-    """The ratio of biases' roots after and before the activation, in the units of a layer."""
-
-
-def _plain(network: Network, layer: Layer) -> Constants:
-    """Return the constants of a layer without normalization, or of a smooth activation."""
-    if not network.homogeneous:
-        scale, skip = layer.alpha**2 * layer.c_v, float(layer.skip)
-        return Constants(layer, 1.0, 1.0, skip, scale, layer.alpha * math.sqrt(layer.c_w))
-    own = check_growth(layer)
-    growth = max(own, 1.0) if network.has_bias or not own else own
-    share = layer.branch_share if growth == own else layer.branch_gain / growth
-    keep = 1.0 - share if layer.skip else 0.0
-    return Constants(layer, growth, share, keep, 1.0, _branch_bias(layer))
-
-
-def _normalized(layer: Layer, before: Fraction, after: Fraction) -> Constants:
-    """Return the constants of a layer with normalization, of a homogeneous activation.
-
-    `before` and `after` are S around the layer.
-    """
-    share = float(1 - layer.skip * before / after)
-    keep = 1.0 - share if layer.skip else 0.0
-    return Constants(layer, 1.0, share, keep, 1.0, _branch_bias(layer))
-
-
-def _branch_bias(layer: Layer) -> float:
-    return 1.0 / math.sqrt(layer.c_v * layer.activation_gain / 2.0) if layer.bias else 0.0
 
 
 def windows_of(given: Filter) -> Iterator[Window]:
@@ -267,7 +201,7 @@ class Operations:
             yield "window", window, True
         if of_layer.bias:
             yield "bias", None, True
-        if any(net.values_of("skip")) or self.of_layer(layer).share != 1.0:
+        if any(net.values_of("skip")) or self.constants.of_layer(layer).share != 1.0:
             yield "skip", None, True
 
     @property
@@ -295,7 +229,8 @@ class Operations:
         """
         net = self.network
         plain = net.filter_size == 3 and net.is_relu and self.n_axes == 1
-        return plain and not net.parts.carried.inner_minus_readout and not self.has_opposite
+        more = net.parts.carried.inner_minus_readout or self.constants.has_opposite
+        return plain and not more
 
     def joined_weights(self, layer: int) -> tuple[float, ...]:
         """Return the weights of the taps of a joined merge: share (1 2 3 2 1)/9, and `keep`.
@@ -303,173 +238,15 @@ class Operations:
         `keep` is in the middle; in layer 1, whose pre-activations have no window, in the middle
         three taps.
         """
-        constants, kept = self.of_layer(layer), (0, 1, 1, 1, 0) if layer == 1 else (0, 0, 1, 0, 0)
+        constants = self.constants.of_layer(layer)
+        kept = (0, 1, 1, 1, 0) if layer == 1 else (0, 0, 1, 0, 0)
         keep, pairs = constants.keep / sum(kept), zip((1, 2, 3, 2, 1), kept, strict=True)
         return tuple(constants.share * w / 9.0 + keep * k for w, k in pairs)
 
-    # -- constants of layers
-
     @once
-    def has_like_layers(self) -> bool:
-        """True if all layers have the same constants, whatever their filters."""
-        net = self.network
-        alike = not any(isinstance(getattr(net, name), tuple) for name in OF_LAYERS - FILTER_FIELDS)
-        return alike and not (net.norm and net.homogeneous)
-
-    def of_layer(self, layer: int) -> Constants:
-        """Return the constants of a layer."""
-        return self._constants[0 if self.has_like_layers else layer - 1]
-
-    @once
-    def _constants(self) -> tuple[Constants, ...]:
-        """The constants of layers 1 … depth, or of one if all are alike."""
-        net = self.network
-        layers = [net.layer(k) for k in range(1, 2 if self.has_like_layers else self.depth + 1)]
-        if not (net.norm and net.homogeneous):
-            return tuple(_plain(net, layer) for layer in layers)
-        return tuple(map(_normalized, layers, self._sums, self._sums[1:]))
-
-    @once
-    def _sums(self) -> tuple[Fraction, ...]:
-        """S_0 … S_L of a network with normalization."""
-
-        def behind(before: Fraction, layer: int) -> Fraction:
-            return self.network.layer(layer).skip * before + self._gain(layer) or before
-
-        return tuple(accumulate(range(1, self.depth + 1), behind, initial=Fraction(1)))
-
-    def _gain(self, layer: int) -> Fraction:
-        """Return β of a layer, as it is."""
-        constants = self.network.layer(layer)
-        alpha, c_v, c_w = map(Fraction, (constants.alpha, constants.c_v, constants.c_w))
-        return alpha**2 * c_v * c_w * activation_of(self.network).gain
-
-    def passed(self, layer: int) -> float:
-        """Return the factor on F⁰ behind a layer."""
-        if self.has_like_layers:
-            return self.of_layer(1).keep ** layer
-        return self._passed[layer]
-
-    @once
-    def _passed(self) -> tuple[float, ...]:
-        """The products of `keep` over layers 1 … 0, 1 … 1, 1 … 2, ..."""
-        return tuple(accumulate((each.keep for each in self._constants), operator.mul, initial=1.0))
-
-    @once
-    def _shrunk(self) -> tuple[float, ...]:
-        """The products of 1/√G over layers, likewise."""
-        roots = (each.growth**-0.5 for each in self._constants)
-        return tuple(accumulate(roots, operator.mul, initial=1.0))
-
-    @once
-    def has_bias(self) -> bool:
-        """True if a layer has biases."""
-        return self.network.has_bias
-
-    @once
-    def linear_share(self) -> float:
-        """λ = 2s / (1 + s²): a leaky ReLU of slope s has κ = (1 − λ) κ_relu + λ κ_linear."""
-        return activation_of(self.network).linear_share
-
-    @property
-    def is_weak(self) -> bool:
-        """True if layers may add little to the features: what cancels in these decides kernels."""
-        weak = self.network.norm or min(each.share for each in self._constants) < 2.0**-4
-        return weak or not self.network.homogeneous
-
-    @once
-    def has_opposite(self) -> bool:
-        """True if U⁺ = a b (1 + ρ) is carried too, since 2 − w has too few digits of v = 1 + ρ.
-
-        A ReLU layer leaves v ≥ (1 − λ) share / 2 at most pixel pairs. Above 2^-5 rounding errors of
-        2 − w cost κ0 less than two units. Other activations may keep pixels opposite, and so does
-        normalization beside features of any size.
-        """
-        least, norm = activation_of(self.network).least_opposite, self.network.norm
-        weak = (norm or least * each.share < 2.0**-4 for each in self._constants if each.layer.skip)
-        return least < 0.1 or any(weak)
-
-    @once
-    def largest_bias(self) -> float:
-        """The largest standard deviation of biases that a layer has, the unit of others."""
-        return max(self.network.values_of("bias")[: self.depth])
-
-    @once
-    def forgets_size(self) -> bool:
-        """True if layer 1 reads normalized features alone: signals of all sizes are alike."""
-        net = self.network
-        return net.norm and net.homogeneous and not net.layer(1).skip
-
-    @once
-    def bits_of_linear_network(self) -> float:
-        """By how many bits, at most, all layers multiply variances if the activation is linear."""
-        bits = 0.0
-        for constants in self._constants:
-            of = constants.layer
-            gain = min(of.alpha**2 * of.c_w * (of.c_v + bool(of.bias)), 2.0**500)
-            bits += math.log2(1.0 + gain)
-        return bits * self.depth if self.has_like_layers else bits
-
-    @once
-    def most_of_bias(self) -> float:
-        """The most variance that biases of 1 would add in a first layer, at a signal of size 1.
-
-        Without skips that is H σ_b²: H = (1 + 2/gain) / c_w.
-        """
-        of_layers = [
-            (each.layer.bias / self.largest_bias) ** 2
-            * ((1.0 + each.branch_bias**2) / each.layer.c_w)
-            for each in self._constants
-            if each.layer.bias
-        ]
-        return max(of_layers, default=0.0)
-
-    def bias(self, layer: int, is_branch: bool = False) -> float:
-        """Return the root of the mass that biases add in a layer, at a signal of size 1.
-
-        The network's largest bias is 1; layers without biases have 0.
-        """
-        constants = self.of_layer(layer)
-        if not constants.layer.bias:
-            return 0.0
-        if self.network.norm and self.network.homogeneous:
-            before = 1.0  # normalized features have one size in all layers
-        elif self.has_like_layers:
-            before = constants.growth ** (-0.5 * (layer - 1))
-        else:
-            before = self._shrunk[layer - 1]
-        before = before / math.sqrt(constants.layer.c_w)
-        if constants.layer.bias != self.largest_bias:
-            before *= constants.layer.bias / self.largest_bias
-        return before * (constants.branch_bias if is_branch else 1.0)
-
-    @lru_cache(maxsize=256)  # noqa: B019
-    def power(self, layer: int) -> tuple[float, int]:
-        """Return the product of G over layers as m · 2^e, with m between ½ and 2.
-
-        It is exact but for one rounding.
-        """
-        if self.network.norm:
-            total = self._sums[layer]
-            exponent = total.numerator.bit_length() - total.denominator.bit_length()
-            return float(total / Fraction(2) ** exponent), exponent
-        two = decimal.Decimal(2)
-        with decimal.localcontext(prec=60, Emax=decimal.MAX_EMAX, Emin=decimal.MIN_EMIN):
-            if self.has_like_layers:
-                whole = self._growth(1) ** layer
-            else:
-                whole = math.prod(map(self._growth, range(1, layer + 1)), start=decimal.Decimal(1))
-            bits = whole.log10() / two.log10()
-            exponent = int(bits.to_integral_value(decimal.ROUND_FLOOR))
-            return float(whole / two**exponent), exponent
-
-    def _growth(self, layer: int) -> decimal.Decimal:
-        """Return G of a layer in the digits of the decimal context."""
-        of_layer, gain = self.network.layer(layer), activation_of(self.network).gain
-        if self.of_layer(layer).growth != of_layer.growth:
-            return decimal.Decimal(1)
-        alpha, c_v, c_w = map(decimal.Decimal, (of_layer.alpha, of_layer.c_v, of_layer.c_w))
-        return of_layer.skip + alpha**2 * c_v * c_w * gain.numerator / gain.denominator
+    def constants(self) -> AllConstants:
+        """The constants of all layers."""
+        return AllConstants(self.network, self.depth)
 
     def scaled(
         self, depths: tuple[int, ...], values: dict[str, Array], left: Array, right: Array
@@ -477,7 +254,7 @@ class Operations:
         """Return kernels with the sizes of signals and the growth of layers, changed in place."""
         powers = [(1.0, 0)] * len(depths)
         if self.network.homogeneous:
-            powers = [self.power(depth) for depth in depths]
+            powers = [self.constants.power(depth) for depth in depths]
         for value in values.values():
             for t, (mantissa, _) in enumerate(powers):
                 value[t] *= mantissa
@@ -501,7 +278,7 @@ def rounded_weights(operations: Operations, dtype: str) -> dict[int, tuple[float
     for operation in chain(operations.input, *operations.layers):
         if operation.kind not in ("skip", "joined"):
             continue
-        constants = operations.of_layer(operation.layer)
+        constants = operations.constants.of_layer(operation.layer)
         share, keep = Fraction(constants.share), Fraction(constants.layer.skip)
         if operations.network.homogeneous:
             keep *= 1 - share

@@ -27,9 +27,9 @@ from ..arrays import (
     images_as_signals,
     pixel_axes,
 )
+from ..engines.constants import check_growth
 from ..engines.pooling import pooled_head
 from ..engines.request import Request, ScaledKernel
-from ..engines.windows import check_growth
 from ..engines.work import pieces
 from ..messages import shown
 from ..network import OF_LAYERS, Network, check_kernel_network

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from rescntk import Network
-from rescntk.engines.windows import Operations, Window, check_growth, rounded_weights, windows_of
+from rescntk.engines.constants import check_growth
+from rescntk.engines.windows import Operations, Window, rounded_weights, windows_of
 from rescntk.network_parts import Filter
 
 
@@ -88,7 +89,7 @@ def test_joined_layers_have_one_merge():
     ],
 )
 def test_constants_of_a_layer(network, growth, share, keep):
-    constants = Operations(network, 1, 1).of_layer(1)
+    constants = Operations(network, 1, 1).constants.of_layer(1)
     assert (constants.growth, constants.share) == pytest.approx((growth, share))
     assert constants.keep == pytest.approx(keep)
 
@@ -97,11 +98,11 @@ def test_layers_have_their_own_constants():
     """β is 1, 1/4 and, without a skip, 3/2."""
     network = Network(3, alpha=(1.0, 0.5, 1.0), skip=(True, True, False), c_v=(2.0, 2.0, 3.0))
     operations = Operations(network, 3, 1)
-    layers = [operations.of_layer(k) for k in (1, 2, 3)]
+    layers = [operations.constants.of_layer(k) for k in (1, 2, 3)]
     assert [each.growth for each in layers] == [2.0, 1.25, 1.5]
     assert [(each.keep, each.share) for each in layers] == [(0.5, 0.5), (0.8, 0.2), (0.0, 1.0)]
-    assert [operations.passed(k) for k in range(4)] == [1.0, 0.5, 0.4, 0.0]
-    assert operations.power(3) == (1.875, 1)
+    assert [operations.constants.passed(k) for k in range(4)] == [1.0, 0.5, 0.4, 0.0]
+    assert operations.constants.power(3) == (1.875, 1)
 
 
 def test_normalized_features_have_one_size_in_all_layers():
@@ -110,11 +111,11 @@ def test_normalized_features_have_one_size_in_all_layers():
         3, alpha=(1.0, 0.5, 1.0), skip=(True, True, False), c_v=(2.0, 2.0, 3.0), norm=True
     )
     operations = Operations(network, 3, 1)
-    layers = [operations.of_layer(k) for k in (1, 2, 3)]
+    layers = [operations.constants.of_layer(k) for k in (1, 2, 3)]
     shares = [1 / 2, 1 / 9, 1.0]
     assert [each.share for each in layers] == pytest.approx(shares, rel=1e-15)
     assert [each.keep for each in layers] == pytest.approx([1 / 2, 8 / 9, 0.0], rel=1e-15)
-    assert operations.power(2) == (1.125, 1) and operations.power(3) == (1.5, 0)
+    assert operations.constants.power(2) == (1.125, 1) and operations.constants.power(3) == (1.5, 0)
     assert [o.kind for o in operations.layers[1]][:2] == ["norm", "window"]
 
 
@@ -122,14 +123,14 @@ def test_the_largest_bias_is_the_unit_of_biases():
     """Layer 1 has none: a signal of zeros has the last layer's alone."""
     network = Network(3, bias=(0.0, 0.25, 0.5), c_w=(1.0, 4.0, 1.0), skip=False, c_v=2.0)
     operations = Operations(network, 3, 1)
-    assert operations.largest_bias == 0.5
+    assert operations.constants.largest_bias == 0.5
     # Layers of c_v 2 and c_w 4 multiply variances by 4.
-    assert [operations.bias(k) for k in (1, 2, 3)] == [0.0, 0.5 / 2.0, 1.0 / 2.0]
+    assert [operations.constants.bias(k) for k in (1, 2, 3)] == [0.0, 0.5 / 2.0, 1.0 / 2.0]
 
 
 def test_powers_of_the_growth():
-    assert Operations(Network(1), 1, 1).power(7) == (1.0, 7)
-    mantissa, exponent = Operations(Network(1, alpha=2.0), 1, 1).power(1000)  # 5^1000
+    assert Operations(Network(1), 1, 1).constants.power(7) == (1.0, 7)
+    mantissa, exponent = Operations(Network(1, alpha=2.0), 1, 1).constants.power(1000)  # 5^1000
     assert mantissa * 2.0 ** (exponent - 2300) == pytest.approx(5**1000 / 2**2300, rel=1e-15)
 
 
@@ -144,7 +145,7 @@ def test_rounded_weights_keep_products_over_layers(dtype):
     operations = Operations(Network(1, alpha=0.3), 999, 1)
     weights = np.array(list(rounded_weights(operations, dtype).values()))
     assert (weights == weights.astype(dtype)).all()
-    share = Fraction(operations.of_layer(1).share)
+    share = Fraction(operations.constants.of_layer(1).share)
     for rounded, exact in zip(weights.T, (1 - share, share), strict=True):
         logarithm = sum(Fraction(weight) / exact - 1 for weight in rounded)
         assert abs(logarithm) <= np.finfo(dtype).eps

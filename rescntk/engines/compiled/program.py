@@ -75,8 +75,8 @@ class Program:
             channels=operations.n_channels, n_rows=operations.n_rows, depth=operations.depth,
             n_input=len(operations.input), all_shared=1.0, places=1, terms=self.n_terms,
             n_operations=len(self._operations), n_windows=len(self._windows),
-            has_opposite=operations.has_opposite, with_ntk="ntk" in request.kinds,
-            linear_share=operations.linear_share, initial=parts.initial,
+            has_opposite=operations.constants.has_opposite, with_ntk="ntk" in request.kinds,
+            linear_share=operations.constants.linear_share, initial=parts.initial,
             inner_minus_readout=parts.inner_minus_readout,
             outer_plus_readout=parts.outer_plus_readout, readout=parts.readout,
             later_readout=request.network.parts.readout - parts.readout,
@@ -130,11 +130,11 @@ class Program:
                     record["keep"], record["share"] = weights
         last = operations.layers[number - 1][-1]
         record["features"] = last.root if last.kind == "activation" else last.row
-        constants = operations.of_layer(number)
+        constants = operations.constants.of_layer(number)
         record["sum_keep"], record["sum_share"] = constants.keep, constants.share
-        record["kept"] = operations.passed(number)
+        record["kept"] = operations.constants.passed(number)
         for side in ("inner", "outer"):
-            record[f"{side}_product"] = operations.bias(number, side == "outer") ** 2
+            record[f"{side}_product"] = operations.constants.bias(number, side == "outer") ** 2
         if number in request.depths:
             record["report"] = request.depths.index(number)
 

@@ -121,7 +121,7 @@ class LaunchPlan:
                 "fewer kinds, dtype='float32' or engine='reference'"
             )
         self.teams = min(self.teams, device.shared_bytes // self.row_bytes)
-        switches = self.of_offsets, pooled, operations.has_opposite, ntk, points
+        switches = self.of_offsets, pooled, operations.constants.has_opposite, ntk, points
         words = real, self.lanes, self.pixels, *switches
         self.name = f"rows<{', '.join(str(word).lower() for word in words)}>"
         entries = d * request.n_offsets(d)

@@ -133,7 +133,7 @@ class Pairs(Recursion[list[Array]]):
         kernels, kept = [self.xp.zeros_like(self.linear)] * (1 + self.with_ntk), 1.0
         for layer, of_layer in enumerate(self.operations.layers, start=1):
             state, kernels = self.layer(of_layer, state, kernels, kept)
-            kept *= self.operations.of_layer(layer).keep
+            kept *= self.operations.constants.of_layer(layer).keep
             if layer in self.request.depths:
                 yield self.at_depth(kernels, kept)
 
@@ -178,7 +178,7 @@ class Pairs(Recursion[list[Array]]):
         shape, most = deficits[0].shape, _PIECE * (1 if self.xp is np else 64)
         if math.prod(shape) <= most:
             return self.activated(operation, sides, deficits, others)
-        n_deficits = 1 + self.operations.has_opposite
+        n_deficits = 1 + self.operations.constants.has_opposite
         wholes = [self.xp.empty_like(deficits[0]) for _ in range(n_deficits + 1 + len(others))]
         for piece in until_stopped(pieces(shape, most)):
             parts = ([_part(x, piece) for x in arrays] for arrays in (sides, deficits, others))
@@ -191,7 +191,7 @@ class Pairs(Recursion[list[Array]]):
         self, operation: Operation, sides: list[Array], deficits: list[Array], others: list[Array]
     ) -> tuple[list[Array], list[Array]]:
         """Return what `activate` returns, at once; `sides` are the roots and their inverses."""
-        xp, T, constants = self.xp, self.T, self.operations.of_layer(operation.layer)
+        xp, T, constants = self.xp, self.T, self.operations.constants.of_layer(operation.layer)
         a, b, *inverse = sides
         g = a * b
         w, *opposite = (xp.minimum(u * (inverse[0] * inverse[1]), T(2.0)) for u in deficits)
@@ -203,7 +203,7 @@ class Pairs(Recursion[list[Array]]):
             variances = c_w * a * a, c_w * b * b
             K, branch, times_slope = self.activation.dual(Gaussians(w, v, c_w * g, variances))
             K, branch = scale * K, (scale * branch[0], scale * branch[1])
-        deficits = [*branch[: 1 + self.operations.has_opposite]]
+        deficits = [*branch[: 1 + self.operations.constants.has_opposite]]
         if not others:
             return deficits, [K]
         A_g = others[0]
@@ -219,7 +219,7 @@ class Pairs(Recursion[list[Array]]):
 
     def bias(self, operation: Operation, state: list[Array]) -> tuple[list[Array], Array]:
         """Return merged deficits, and the product of both sides' biases, (pairs, 1, …)."""
-        root = self.operations.bias(operation.layer, operation.is_branch)
+        root = self.operations.constants.bias(operation.layer, operation.is_branch)
         left, right = (root * each.input.bias for each in self.tables)
         product = column((left * right).astype(self.T), self.sides(operation.row)[0])
         both = (0.0, 2.0 * product)  # U and U⁺ of equal biases
