@@ -27,8 +27,9 @@ _INVARIANT = 2e-5
 def symmetrized(kernel: Map, group: Iterable[Map]) -> Map:
     r"""Return the mean of a kernel over a group, :math:`K_G(x, z) = |G|^{-1} \sum_g K(x, g z)`.
 
-    Regression with K_G and the penalty λ/|G| on n signals is regression with K and the penalty λ on
-    all n |G| transformed copies (Gerken and Kessel 2024; Misof, Kessel and Gerken 2024).
+    Regression with :math:`K_G` and the penalty :math:`\delta/|G|` on n signals is regression with K
+    and the penalty δ on all :math:`n\,|G|` transformed copies (Gerken and Kessel 2024; Misof,
+    Kessel and Gerken 2024).
 
     Parameters
     ----------

@@ -63,7 +63,7 @@ QUOTES = [
         "docs/guide/choosing.md",
         "whose probabilities are 0 and 1",
     ),
-    ("it is 3.94 for eight", "docs/theory/found_here.md", "α = 1.0: 3.94, limit 4"),
+    ("it is 3.94 for eight", "docs/theory/conditioning.md", "α = 1.0: 3.94, limit 4"),
     ("0.6.5 does not run", "docs/guide/neural_tangents.md", "does not run on current JAX"),
 ]
 

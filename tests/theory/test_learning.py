@@ -204,8 +204,8 @@ def test_curve_of_the_spectrum():
     """`learning.curve` with n signals has κ at the eigenvalue, for any share and penalty."""
     network, penalty, space = literature.barzilai_cnn(2), 0.2, (3, 3, 6)
     of_kernel = {"kind": "gpk", "head": "equivariant"}
-    found = spectrum.eigenvalues(network, *space, **of_kernel, normalized=True, errors=True)
-    values, counts = found.significant.ravel(), found.counts.ravel()
+    found = spectrum.eigenvalues(network, *space, **of_kernel, normalized=True)
+    values, counts = found.estimates.ravel(), found.counts.ravel()
     rest = 1 - values @ counts
     options = {"frequencies": [(1, 1, 0)], "share": 0.25, "penalty": penalty}
     found = learning.sample_complexity(network, *space, **of_kernel, **options)
@@ -302,9 +302,9 @@ def test_exponents_are_slopes_of_curves(network, channels, kind, expected):
     top = 30 if d == 3 else 60 if channels == 4 else 1200
     sizes = (50, 200) if top == 1200 else (1000, 4000)
     found = spectrum.eigenvalues(
-        network, channels, d, top, kind=kind, head="equivariant", normalized=True, errors=True
+        network, channels, d, top, kind=kind, head="equivariant", normalized=True
     )
-    values, counts = found.significant.ravel(), found.counts.ravel()
+    values, counts = found.estimates.ravel(), found.counts.ravel()
     options = {"penalty": found.tail, "noise": found.tail, "multiplicities": counts}
     low, high = learning.curve(values, np.sqrt(counts * values), sizes, **options)
     slope = np.log(high.test_error / low.test_error) / np.log(4)

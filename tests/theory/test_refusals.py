@@ -238,7 +238,6 @@ SMOOTHNESS = [
     (lambda: smoothness.interpolation(3, [0.0], [1.0]), "kernel is 3, expected a rescntk.Kernel"),
 ]
 NORMED = spectrum.eigenvalues(NET, 2, 1, 2, **GPK)
-RESOLVED = spectrum.eigenvalues(NET, 2, 1, 2, **GPK, errors=True)
 SPECTRUM = [
     (lambda: NORMED.rkhs_norm([1.0]), r"coefficients has shape \(1,\), expected \(3,\)"),
     (lambda: exponents(ERF), "theorem 5.1 is about ReLU"),
@@ -250,8 +249,8 @@ SPECTRUM = [
     (lambda: series(NET, 5, 30), r"max_degree is 30: .* pairs of coefficients"),
     (lambda: constants(UNTRAINED, "ntk"), "ntk is 0 for every signal"),
     (lambda: constants(WINDOW, "gpk"), "size 3, expected 1: theorem"),
-    (lambda: NORMED.effective_dimension(0.1), "the errors of these eigenvalues were not asked"),
-    (lambda: RESOLVED.effective_dimension(0), "penalty is 0, expected a positive number"),
+    (lambda: NORMED.effective_dimension(0), "penalty is 0, expected a positive number"),
+    (lambda: NORMED.significant, "the errors of these eigenvalues were not asked for: errors=True"),
     (lambda: spectrum.harmonics(3, -1), "frequency is -1, expected an integer of at least 0"),
     (
         lambda: depth.classifier(rk.Network(1), kind="ntk", head=4),

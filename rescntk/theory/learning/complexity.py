@@ -42,7 +42,7 @@ class SampleComplexity(ReportTable[ComplexityRow]):
     """Numbers of signals; iterating gives a `ComplexityRow` for each set of frequencies."""
 
     tail: float
-    """``Spectrum.tail``: the part of the kernel's trace that is not resolved, from 0 to 1."""
+    """``Spectrum.tail``: part of the trace in frequencies above `max_frequency`, from 0 to 1."""
 
 
 def sample_complexity(
@@ -52,9 +52,8 @@ def sample_complexity(
 ) -> SampleComplexity:  # fmt: skip
     r"""Return at how many signals, drawn from the multi-sphere, each frequency is half learned.
 
-    Frequencies above `max_frequency`, and eigenvalues that do not exceed their errors, act like a
-    penalty. The largest eigenvalue of the last two frequencies, or error of an eigenvalue below, is
-    taken to bound theirs: this bounds n (``docs/theory/learning_curves.md``).
+    Frequencies above `max_frequency` act like a penalty. The largest eigenvalue of the last two
+    frequencies is taken to bound theirs: this bounds n (``docs/theory/learning_curves.md``).
 
     Parameters
     ----------
@@ -107,20 +106,18 @@ def sample_complexity(
     computed = spectrum.eigenvalues(
         network, *space, kind=kind, head=head, normalized=True, errors=True, **options
     )
-    values, counts = computed.significant, computed.counts
+    values, counts, single = computed.estimates, computed.counts, computed.significant
     if chosen is None:  # only now it is known that there is memory for them
         one = np.eye(d, dtype=int)
         others = one[1 : d // 2 + 1]
         chosen = np.concatenate([np.arange(1, top + 1)[:, None] * one[0], one[0] + others])
         chosen = np.insert(chosen, top, others, axis=0) if head == "equivariant" else chosen
-    # No eigenvalue in the tail is above the largest one of the last two frequencies, or 2 errors.
-    inner, outer = (slice(0, max(top - 1, 1)),) * d, values.copy()
-    outer[inner] = 0.0
-    unresolved = 2.0 * computed.errors[values == 0]
-    edge, rows = max(float(outer.max()), float(unresolved.max(initial=0.0))), []
+    outer = values.copy()
+    outer[(slice(0, max(top - 1, 1)),) * d] = 0.0
+    edge, rows = float(outer.max()), []
     tail_least, tail_most = computed.tail_bounds
     for place in map(tuple, chosen.tolist()):
-        value, least, most = float(values[place]), math.inf, math.inf
+        value, least, most = float(single[place]), math.inf, math.inf
         kappa = value * (1.0 - share) / share
         if kappa > 0:
             with np.errstate(invalid="ignore"):  # κ beyond float64, for the tiniest shares

@@ -47,12 +47,20 @@ class Spectrum:
 
     @property
     def significant(self) -> np.ndarray:
-        """The eigenvalues, 0 where they do not exceed their errors: these are part of `tail`."""
+        """The eigenvalues, 0 where they do not exceed their errors: of single functions."""
         return np.where(self.eigenvalues > self._known_errors(), self.eigenvalues, 0.0)
+
+    @property
+    def estimates(self) -> np.ndarray:
+        """The eigenvalues, 0 where errors make them negative: of sums over many functions.
+
+        In a sum an eigenvalue near its error counts more right than 0 would.
+        """
+        return np.maximum(self.eigenvalues, 0.0)
 
     @cached_property
     def tail(self) -> float:
-        """Part of the trace in eigenvalues that were not computed, or do not exceed their errors.
+        """Part of the trace in eigenvalues that were not computed.
 
         With GAP it is the part of the equivariant kernel's trace, as `trace` is: `tail_bounds` has
         that of GAP's eigenfunctions.
@@ -61,7 +69,7 @@ class Spectrum:
         if self.head == "gap":
             top = tuple(n - 1 for n in self.eigenvalues.shape)
             counts = multiplicities(self.n_channels, top, shift_invariant=False)
-        return max(self.trace - float((counts * self.significant).sum()), 0.0)
+        return max(self.trace - float((counts * self.estimates).sum()), 0.0)
 
     @property
     def tail_bounds(self) -> tuple[float, float]:
@@ -76,9 +84,7 @@ class Spectrum:
         d, highest = self.eigenvalues.ndim, min(self.eigenvalues.shape)
         cycles, count = np.gcd(np.arange(1, d), d), float(harmonics(self.n_channels, highest))
         least = self.tail / d
-        most = least * (1.0 + float((count ** (1.0 - d / cycles)).sum()))
-        lost = self.eigenvalues <= self._known_errors()
-        return least, most + float((2.0 * self.counts * self.errors)[lost].sum())
+        return least, least * (1.0 + float((count ** (1.0 - d / cycles)).sum()))
 
     def effective_dimension(self, penalty: float) -> float:
         r"""Return how many eigenfunctions a penalty leaves, :math:`\sum \lambda/(\lambda + \mu)`.
@@ -98,19 +104,19 @@ class Spectrum:
         Raises
         ------
         ValueError
-            If the penalty is not positive, or the eigenvalues have no errors.
+            If the penalty is not positive.
 
         Examples
         --------
         >>> import rescntk as rk
         >>> from rescntk.theory import spectrum
-        >>> options = {"kind": "gpk", "head": "trace", "normalized": True, "errors": True}
+        >>> options = {"kind": "gpk", "head": "trace", "normalized": True}
         >>> found = spectrum.eigenvalues(rk.Network(2), 2, 3, 6, **options)
         >>> round(found.effective_dimension(0.01), 2), round(found.tail, 4)
         (12.72, 0.0003)
         """
         mu = check_positive(penalty, "penalty")
-        values = self.significant
+        values = self.estimates
         return float((self.counts * (values / (values + mu))).sum())
 
     def rkhs_norm(self, coefficients: np.ndarray) -> float:

@@ -231,7 +231,7 @@ def test_the_space_of_gap_has_shift_invariant_functions_alone():
 def test_effective_dimensions_are_those_of_large_grams(kind, head):
     """Of K/n over n signals, but for shares of dimension/n; `tail_bounds` add what is left out."""
     n, network = 1000, rk.Network(3)
-    found = spectrum.eigenvalues(network, 2, 3, 12, kind=kind, head=head, errors=True)
+    found = spectrum.eigenvalues(network, 2, 3, 12, kind=kind, head=head)
     assert found.counts.shape == found.eigenvalues.shape
     kernel, rng = rk.Kernel(network, kind, head), np.random.default_rng(0)
     own = [np.linalg.eigvalsh(kernel(multisphere.sample(n, 2, 3, rng))) / n for _ in range(5)]
@@ -246,9 +246,9 @@ def test_effective_dimensions_are_those_of_large_grams(kind, head):
 @pytest.mark.parametrize("head", HEADS)
 def test_tails_are_what_higher_frequencies_hold(head):
     """More frequencies move their part from the tail to the sum; GAP's bounds hold it."""
-    options = {"kind": "ntk", "head": head, "normalized": True, "errors": True}
+    options = {"kind": "ntk", "head": head, "normalized": True}
     few, more = (spectrum.eigenvalues(rk.Network(2), 2, 4, top, **options) for top in (3, 9))
-    sums = [float((found.counts * found.significant).sum()) for found in (few, more)]
+    sums = [float((found.counts * found.estimates).sum()) for found in (few, more)]
     least, most = few.tail_bounds
     moved, slack = sums[1] - sums[0], tolerances.ROUTES
     assert least - more.tail_bounds[1] - slack <= moved <= most - more.tail_bounds[0] + slack
