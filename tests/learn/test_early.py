@@ -12,7 +12,7 @@ from rescntk.learn import EarlyClassifier, ResidualKernelClassifier
 from rescntk.learn.early import prefix_lengths
 from rescntk.learn.stopping import LEVEL, StoppingRule, rule_of_bound, rule_of_harmonic_mean
 from tests import tolerances
-from tests.learn.cases import ONE, waves
+from tests.learn.cases import ONE, beginnings
 
 PENALTY = 0.01
 INNER = ResidualKernelClassifier(**ONE, penalty=PENALTY, random_state=0)
@@ -149,14 +149,6 @@ def test_a_group_counts_once(rng):
 )  # fmt: skip
 def test_prefixes(n, n_prefixes, expected):
     assert prefix_lengths(n, n_prefixes).tolist() == expected
-
-
-def beginnings(rng, n, classes=2, channels=1):
-    """Return waves of 32 time points that begin somewhere in the first 22, after noise."""
-    X, y = waves(rng, n, classes, length=32, channels=channels)
-    for signal, start in zip(X, rng.integers(8, 22, n), strict=True):
-        signal[:, :start] = 0.3 * rng.standard_normal((channels, start))
-    return X, y
 
 
 @pytest.mark.parametrize("channels", [1, 3])
