@@ -40,8 +40,8 @@ SPLITS = {100: 5, 300: 2, 600: 1}
 
 def signals(name: str, seed: int) -> Problem:
     """Return training signals and labels, test signals and labels; 0 is the official split."""
-    parts = classification_methods.signals(name) if name in BUNDLED else ucr.signals(name, 0)
-    X, y, Z, truth = ucr.resampled(*parts, seed=seed) if seed else parts
+    official = classification_methods.signals(name) if name in BUNDLED else ucr.signals(name, 0)
+    X, y, Z, truth = ucr.resampled(*official, seed=seed) if seed else official
     drawn = np.random.default_rng(seed).permutation(len(Z))[:MOST]
     return X, y, Z[drawn], truth[drawn]
 
@@ -126,11 +126,11 @@ def beside(rows: pd.DataFrame) -> list[str | list[str]]:
         about = n[["n_train", "length"]].astype(int).to_numpy().ravel().tolist() or ["", ""]
         means = harness.bold([row["harmonic_mean", method] for method in (OURS, TEASER)])
         for method, mean in zip((OURS, TEASER), means, strict=True):
-            rest = harness.decimals([row["accuracy", method], row["earliness", method]])
-            about += [mean, *rest, *harness.decimals([row["seconds", method]], 1)]
+            scored = harness.decimals([row["accuracy", method], row["earliness", method]])
+            about += [mean, *scored, *harness.decimals([row["seconds", method]], 1)]
         lines.append((name, *about))
-    parts = "harmonic mean", "accuracy", "earliness", "s"
-    header = "set", "n", "points", *parts, *(f"{part}, {TEASER}" for part in parts)
+    columns = ["harmonic mean", "accuracy", "earliness", "s"]
+    header = "set", "n", "points", *columns, *(f"{column}, {TEASER}" for column in columns)
     better = both["harmonic_mean", OURS] >= both["harmonic_mean", TEASER]
     notes = official["note"].dropna().reset_index()
     failed = [

@@ -162,8 +162,8 @@ class EarlyClassifier(ClassifierMixin, SignalEstimator):
             )
         signals, labels = cases.signals[cases.places], classes[places]
         lengths = prefix_lengths(signals.shape[2], n_prefixes)
-        differ = np.flatnonzero((signals != signals[0]).any(axis=(0, 1)))
-        self.prefixes_ = lengths[lengths > differ.min()]
+        same = np.logical_and.accumulate((signals == signals[0]).all(axis=(0, 1))).sum()
+        self.prefixes_ = lengths[(lengths > same) | (lengths == signals.shape[2])]
         given = {} if groups is None else {"groups": groups}
         self.estimators_, left_out = [], []
         for length in self.prefixes_:
@@ -186,8 +186,9 @@ class EarlyClassifier(ClassifierMixin, SignalEstimator):
             )
         if with_groups and not has_fit_parameter(inner, "groups"):
             raise ValueError(f"groups is given, and the fit of estimator {shown(inner)} takes none")
-        own, seed = inner.get_params(), self.random_state
-        if "random_state" in own and (seed is not None or own["random_state"] is None):
+        parameters, seed = inner.get_params(), self.random_state
+        free = parameters.get("random_state", 0) is None
+        if free or (seed is not None and "random_state" in parameters):
             seed = check_random_state(seed).randint(np.iinfo(np.int32).max)
             inner = clone(inner).set_params(random_state=seed)
         return inner

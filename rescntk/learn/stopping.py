@@ -85,7 +85,7 @@ def rule_of_harmonic_mean(
     left-out probabilities (n_prefixes, n_cases, n_classes), `places` the classes (n_cases,) and
     `lengths` the prefixes (n_prefixes,). Of equal means the strictest rule counts.
     """
-    best, found = 0.0, StoppingRule(np.inf)
+    best, chosen = 0.0, StoppingRule(np.inf)
     thresholds = np.unique(proba[:-1].max(axis=2))[::-1]
     if len(thresholds) > _THRESHOLDS:
         shares = np.linspace(1.0, 0.0, _THRESHOLDS)
@@ -96,8 +96,8 @@ def rule_of_harmonic_mean(
         saved = 1.0 - np.mean(lengths[end.last]) / lengths[-1]
         mean = 2.0 * accuracy * saved / (accuracy + saved) if saved else 0.0
         if mean > best:
-            best, found = mean, rule
-    return found
+            best, chosen = mean, rule
+    return chosen
 
 
 def rule_of_bound(
@@ -111,9 +111,9 @@ def rule_of_bound(
     rejects it, or ends the sequence. Thresholds with too few early labels for any rejection are
     passed over. A group, by its number in `members`, counts as one signal.
     """
-    last, found = len(proba) - 1, StoppingRule(np.inf)
+    last, chosen = len(proba) - 1, StoppingRule(np.inf)
     if not last:
-        return found
+        return chosen
     peaks, steps = proba[:-1].max(axis=(0, 2)), 1.0 - np.arange(1, _STEPS + 1) / _STEPS
     for threshold in np.unique(np.quantile(peaks, steps, method="inverted_cdf"))[::-1]:
         rule = StoppingRule(threshold)
@@ -127,5 +127,5 @@ def rule_of_bound(
         # The chance of as few errors, which the incomplete beta function has between integers too.
         if n_wrong >= n or betainc(n - n_wrong, n_wrong + 1.0, 1.0 - error) > LEVEL:
             break
-        found = rule
-    return found
+        chosen = rule
+    return chosen

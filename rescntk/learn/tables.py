@@ -138,16 +138,16 @@ def _is_missing(value: object) -> bool:
 def _remedy_of_texts(values: np.ndarray, name: str) -> str:
     """Return what to do about texts among numbers."""
     texts = [value for value in values.flat if isinstance(value, str)]
-    others = [text for text in texts if not _is_number(text)]
-    if commas := [text for text in others if _is_number(text.replace(",", ""))]:
+    words = [text for text in texts if not _is_number(text)]
+    if commas := [text for text in words if _is_number(text.replace(",", ""))]:
         comma = shown(str(commas[0]))
         return f"{comma} has a comma, read the file with decimal=',' or thousands=','"
-    if texts and not others:
+    if texts and not words:
         return "texts of digits become numbers by astype(float)"
     if name == "y":
         return "ResidualKernelClassifier predicts labels"
-    if others and len(others) < values.size:
-        return f"where {shown(str(others[0]))} is a gap, read the file with na_values"
+    if words and len(words) < values.size:
+        return f"where {shown(str(words[0]))} is a gap, read the file with na_values"
     return "leave texts out"
 
 
