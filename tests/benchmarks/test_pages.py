@@ -134,7 +134,7 @@ def test_a_bound_of_one_fit_is_that_of_a_fit():
     """The script's bound, of the fit without one, is what `EarlyClassifier(error=…)` has."""
     from rescntk.learn import EarlyClassifier
 
-    X, y, Z, truth = early.signals("ItalyPowerDemand", 1)
+    X, y, Z, truth = early.signals("ItalyPowerDemand", 0)
     assert len(Z) == early.MOST and len(X) == 67
     Z, truth = Z[:200], truth[:200]
     *_, bound = early.ours(X, y, Z, truth)
