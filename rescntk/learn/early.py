@@ -57,8 +57,8 @@ class EarlyClassifier(ClassifierMixin, SignalEstimator):
     Attributes
     ----------
     classes_ : ndarray, (n_classes,)
-    prefixes_ : ndarray of int, (n_prefixes_,)
-        Numbers of time points, up to the full length.
+    prefixes_ : ndarray of int
+        Numbers of time points of the prefixes that are used, up to the full length.
     estimators_ : list
         The classifier of each prefix.
     threshold_ : float
