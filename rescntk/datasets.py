@@ -129,11 +129,9 @@ def _file(name: str, split: str) -> Path:
 
 
 def _has_equal_lengths(name: str) -> bool:
-    """Return whether both files exist, have targets, and declare signals of equal length."""
-    if not all(_file(name, split).is_file() for split in ("train", "test")):
+    """Return whether both files exist, and do not declare signals of different lengths."""
+    paths = [_file(name, split) for split in ("train", "test")]
+    if not all(path.is_file() for path in paths):
         return False
-    head = _file(name, "train").read_text("utf-8", "replace").lower().partition("@data")[0]
-    words = (line.split(maxsplit=1) for line in head.splitlines())
-    fields = dict(pair for pair in words if len(pair) == 2)
-    has_targets = not fields.keys().isdisjoint(("@classlabel", "@targetlabel"))
-    return has_targets and fields.get("@equallength", "true").strip() == "true"
+    head = paths[0].read_text("utf-8", "replace").lower().partition("@data")[0]
+    return "@equallength false" not in " ".join(head.split())

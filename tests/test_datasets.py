@@ -9,9 +9,13 @@ import pytest
 from rescntk import datasets
 
 
-def test_bundled_sets_are_named():
+def test_bundled_sets_are_arrays_with_targets():
     pytest.importorskip("aeon")
-    assert {"JapaneseVowels", "BasicMotions", "GunPoint", "Tecator"} <= set(datasets.bundled())
+    names = datasets.bundled()
+    assert {"JapaneseVowels", "BasicMotions", "GunPoint", "Tecator"} <= set(names)
+    for name in names:
+        X, y = datasets.load_labelled(name, "test")
+        assert isinstance(X, np.ndarray) and X.ndim == 3 and y.shape == (len(X),)
 
 
 def test_a_set_of_several_lengths_comes_in_its_version_of_equal_length():

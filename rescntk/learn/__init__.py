@@ -11,11 +11,12 @@ if find_spec("sklearn") is None:
     raise ImportError("rescntk.learn needs scikit-learn: pip install 'rescntk[learn]'")
 
 from .classifier import ResidualKernelClassifier
+from .early import EarlyClassifier
 from .kernel import KernelMatrix, LandmarkFeatures, SignalKernel
 from .regressor import ResidualKernelRegressor
 from .views import View
 
 __all__ = [
-    "KernelMatrix", "LandmarkFeatures", "ResidualKernelClassifier", "ResidualKernelRegressor",
-    "SignalKernel", "View",
+    "EarlyClassifier", "KernelMatrix", "LandmarkFeatures", "ResidualKernelClassifier",
+    "ResidualKernelRegressor", "SignalKernel", "View",
 ]  # fmt: skip

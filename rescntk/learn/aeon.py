@@ -1,4 +1,4 @@
-"""The classifier and the regressor as aeon estimators.
+"""The classifiers and the regressor as aeon estimators.
 
 Each has the parameters of the estimator of `rescntk.learn` that does its work: the fitted
 attribute `model_`. By aeon's convention `n_jobs` is 1 by default.
@@ -6,21 +6,23 @@ attribute `model_`. By aeon's convention `n_jobs` is 1 by default.
 
 from __future__ import annotations
 
-from dataclasses import KW_ONLY, dataclass, field
+from dataclasses import KW_ONLY, dataclass, field, replace
 from typing import Any, ClassVar, Self
 
 try:
     from aeon.classification.base import BaseClassifier
+    from aeon.classification.early_classification import BaseEarlyClassifier
     from aeon.regression.base import BaseRegressor
 except ModuleNotFoundError:
     raise ImportError("rescntk.learn.aeon needs aeon: pip install 'rescntk[datasets]'") from None
 
 import numpy as np
 
-from . import classifier, regressor
+from . import classifier, early, regressor
 from .inputs import Settings, Signals
+from .stopping import Progress
 
-__all__ = ["ResidualKernelClassifier", "ResidualKernelRegressor"]
+__all__ = ["EarlyClassifier", "ResidualKernelClassifier", "ResidualKernelRegressor"]
 
 
 @dataclass(eq=False, repr=False)
@@ -86,3 +88,101 @@ class ResidualKernelRegressor(_Wrapper, BaseRegressor):
     """
 
     _model = regressor.ResidualKernelRegressor
+
+
+class EarlyClassifier(BaseEarlyClassifier):
+    """`rescntk.learn.EarlyClassifier` as an early classifier of aeon.
+
+    `predict` and `predict_proba` take the first time points of signals, from the first prefix on,
+    and return labels and decisions: whether a label is final. Others are -1, among texts "-1".
+    `update_predict` and `update_predict_proba` take more time points of the signals that had no
+    decision, in the same order. Rows of `state_info` are the index of the last prefix, its number
+    of time points, the place of the label in `classes_`, prefixes in a row with it, and 1 for a
+    decision. `score` returns harmonic mean, accuracy and earliness.
+
+    Examples
+    --------
+    >>> from aeon.datasets import load_unit_test
+    >>> from rescntk.learn.aeon import EarlyClassifier
+    >>> model = EarlyClassifier(n_prefixes=3, random_state=0).fit(*load_unit_test("train"))
+    >>> X, y = load_unit_test("test")
+    >>> labels, decisions = model.predict(X[:, :, :8])
+    >>> labels, decisions = model.update_predict(X[~decisions])
+    >>> decisions.all()
+    np.True_
+    """
+
+    _tags: ClassVar = {"capability:multivariate": True}
+
+    def __init__(
+        self,
+        estimator: Any = None,
+        *,
+        n_prefixes: int = 10,
+        error: float | None = None,
+        random_state: int | np.random.RandomState | None = None,
+    ) -> None:
+        self.estimator, self.n_prefixes = estimator, n_prefixes
+        self.error, self.random_state = error, random_state
+        super().__init__()
+
+    def _fit(self, X: np.ndarray, y: np.ndarray) -> Self:
+        self.model_ = early.EarlyClassifier(**self.get_params(deep=False)).fit(X, y)
+        return self
+
+    def _predict(self, X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        return self._labels(self.model_._follow(self.model_._read_beginning(X)))
+
+    def _update_predict(self, X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        return self._labels(self._further(X))
+
+    def _predict_proba(self, X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        return self._chances(self.model_._follow(self.model_._read_beginning(X)))
+
+    def _update_predict_proba(self, X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        return self._chances(self._further(X))
+
+    def _score(self, X: np.ndarray, y: np.ndarray) -> tuple[float, float, float]:
+        end = self._remembered(self.model_._follow(self.model_._read(X)))
+        accuracy = np.mean(self.model_.classes_[end.labels] == y)
+        earliness = np.mean(self.model_.prefixes_[end.last]) / self.model_.n_timepoints_
+        total = accuracy + 1.0 - earliness
+        return 2.0 * accuracy * (1.0 - earliness) / total, accuracy, earliness
+
+    def _further(self, X: np.ndarray) -> Progress:
+        """Return the progress of signals without a decision so far, of which more is known."""
+        signals = self.model_._read_beginning(X)
+        last, times, labels, streaks, _ = self.state_info[self.state_info[:, 4] == 0].T
+        if len(signals) != len(last):
+            raise ValueError(
+                f"X has {len(signals)} signals, expected the {len(last)} without a decision so "
+                f"far, in the same order: reset_state_info() begins anew"
+            )
+        if signals.shape[2] <= times.max():
+            raise ValueError(
+                f"X has {signals.shape[2]} time points, expected more than {times.max()}, the "
+                f"prefix that was seen: reset_state_info() begins anew"
+            )
+        blank = Progress.begin(len(last), len(self.model_.classes_))
+        return self.model_._follow(
+            signals, replace(blank, last=last, labels=labels, streaks=streaks)
+        )
+
+    def _remembered(self, progress: Progress) -> Progress:
+        """Return the progress of signals, after the state has it."""
+        times = self.model_.prefixes_[progress.last]
+        columns = progress.last, times, progress.labels, progress.streaks, progress.final
+        self.state_info = np.stack(columns, axis=1).astype(int)
+        return progress
+
+    def _labels(self, progress: Progress) -> tuple[np.ndarray, np.ndarray]:
+        """Return labels, -1 where they are not final, and whether they are."""
+        progress = self._remembered(progress)
+        labels = self.model_.classes_[progress.labels]
+        none = "-1" if labels.dtype.kind == "U" else -1
+        return np.where(progress.final, labels, none), progress.final
+
+    def _chances(self, progress: Progress) -> tuple[np.ndarray, np.ndarray]:
+        """Return probabilities, -1 where labels are not final, and whether they are."""
+        progress = self._remembered(progress)
+        return np.where(progress.final[:, None], progress.proba, -1.0), progress.final

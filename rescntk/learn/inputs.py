@@ -37,7 +37,9 @@ from .tables import (
     check_left_in,
     check_numbers,
     check_order,
+    check_rows,
     is_table,
+    looks_transposed,
 )
 
 if TYPE_CHECKING:
@@ -175,7 +177,7 @@ def read_signals(
     shape = len(signals[0]), axes[0] if len(axes) == 1 else axes
     if reset:
         (estimator.n_channels_, estimator.n_timepoints_), estimator._columns = shape, columns
-        if isinstance(signals, np.ndarray) and _looks_transposed(signals):
+        if isinstance(signals, np.ndarray) and looks_transposed(signals):
             warn(
                 f"X of shape {signals.shape} looks transposed, expected {_SHAPE}, which "
                 f"X.swapaxes(1, 2) has",
@@ -233,20 +235,6 @@ def split_channels(flat: np.ndarray, n_channels: int | None, name: str) -> np.nd
             f"{name} has {flat.shape[1]} columns, expected a multiple of n_channels = {n_channels}"
         )
     return flat.reshape(len(flat), n_channels, -1)
-
-
-def _looks_transposed(X: np.ndarray) -> bool:
-    """Return whether signals look like (n_cases, n_timepoints, n_channels).
-
-    Then channels differ less than time points. Ratios of squared differences, channels over time
-    points, are 1.4 to 140 for sets of aeon, 1 for noise.
-    """
-    if X.shape[2:] == (1,):
-        return X.shape[1] > 1
-    if X.ndim > 3 or X.shape[1] <= X.shape[2] or X.size < 1000:
-        return False
-    squares = [np.mean(np.diff(X / (np.abs(X).max() or 1.0), axis=k) ** 2) for k in (1, 2)]
-    return bool(squares[0] < 0.6 * squares[1])
 
 
 def check_given(y: object) -> None:
@@ -314,10 +302,11 @@ def read_cases(
     are sorted by their numbers, so that the order of the signals plays no part.
     """
     beside = {"y": y, "sample_weight": sample_weight, "groups": groups}
-    for name, values in beside.items():
+    for name, values in {"X": X, **beside}.items():
         check_container(values, name)
     check_order({"X": X, **beside}.items())
     check_left_in(X, **beside)
+    check_rows(X, len(targets))
     signals, n = read_signals(estimator, X, reset=True), len(targets)
     check_consistent_length(signals, targets)
     weights = np.ones(n) if sample_weight is None else sample_weight

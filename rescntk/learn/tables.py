@@ -1,4 +1,8 @@
-"""Tables, series and arrays as users have them: what counts as numbers, and what is refused."""
+"""Tables, series and arrays as files give them: what counts as numbers, and what is refused.
+
+All guesses about what a file meant are here: separators, commas and indices that were not told,
+transposed signals. Each is refused, or warned of, with a remedy, and tests read such files.
+"""
 
 from __future__ import annotations
 
@@ -43,6 +47,11 @@ def check_container(values: object, name: str) -> None:
 def check_columns(X: Any) -> list[Hashable]:
     """Return a table's columns; refuse several levels, a saved index, and columns of no numbers."""
     check_container(X, "X")
+    if len(X.columns) == 1 and (separator := re.search(r"[;\t]", str(X.columns[0]))):
+        raise ValueError(
+            f"X has the one column {shown(X.columns[0])}, expected one for each time point: read "
+            f"the file with sep={separator[0]!r}"
+        )
     if getattr(X.columns, "nlevels", 1) > 1:
         raise ValueError(
             "X has columns of two levels, expected one: with the channel first, the signals are "
@@ -56,12 +65,6 @@ def check_columns(X: Any) -> list[Hashable]:
         )
     if not len(X.columns):
         raise ValueError("X has no columns, expected one for each time point")
-    kinds = sorted({type(name).__name__ for name in X.columns})
-    if "str" in kinds and len(kinds) > 1:
-        raise ValueError(
-            f"X has names of columns of kinds {', '.join(kinds)}, expected one kind: "
-            f"X.columns = X.columns.astype(str)"
-        )
     for name in X.columns:
         column = X[name]
         values = np.asarray(column)
@@ -106,7 +109,10 @@ def _no_numbers(values: np.ndarray, name: str) -> tuple[str, str]:
         what = f"dtype {values.dtype} (Complex data not supported)"  # as scikit-learn says it
         return what, "give real and imaginary parts as two channels"
     if kind == "V":
-        return f"dtype {values.dtype}", f"give {name}.astype(np.float64)"
+        remedy = f"give {name}.astype(np.float64)"
+        if values.dtype.names:  # columns by name, as genfromtxt reads them
+            remedy = f"give numpy.lib.recfunctions.structured_to_unstructured({name})"
+        return f"dtype {values.dtype}", remedy
     for value in values.flat if kind == "O" else values.flat[:1]:
         if isinstance(value, _DURATIONS):
             return f"durations, such as {value}", f"give {name} / np.timedelta64(1, 's')"
@@ -132,11 +138,17 @@ def _is_missing(value: object) -> bool:
 def _remedy_of_texts(values: np.ndarray, name: str) -> str:
     """Return what to do about texts among numbers."""
     texts = [value for value in values.flat if isinstance(value, str)]
-    if commas := [text for text in texts if "," in text and _is_number(text.replace(",", "."))]:
-        return f"{shown(str(commas[0]))} has a decimal comma, read the file with decimal=','"
-    if texts and all(map(_is_number, texts)):
+    words = [text for text in texts if not _is_number(text)]
+    if commas := [text for text in words if _is_number(text.replace(",", ""))]:
+        comma = shown(str(commas[0]))
+        return f"{comma} has a comma, read the file with decimal=',' or thousands=','"
+    if texts and not words:
         return "texts of digits become numbers by astype(float)"
-    return "ResidualKernelClassifier predicts labels" if name == "y" else "leave texts out"
+    if name == "y":
+        return "ResidualKernelClassifier predicts labels"
+    if words and len(words) < values.size:
+        return f"where {shown(str(words[0]))} is a gap, read the file with na_values"
+    return "leave texts out"
 
 
 def _is_number(text: str) -> bool:
@@ -172,6 +184,30 @@ def _cell_refused(X: object, row: int, column: Hashable, what: str) -> ValueErro
     )
 
 
+def check_rows(X: Any, n: int) -> None:
+    """Raise a ValueError if a table, or an array of two axes, has n columns and other rows."""
+    shape = np.array(getattr(X, "shape", ()))
+    if len(shape) == 2 and shape[0] != n and shape[1] == n:
+        raise ValueError(
+            f"X has {shape[0]} rows and {shape[1]} columns, and y has {n} entries, expected a row "
+            f"for each signal: give X.transpose()"
+        )
+
+
+def looks_transposed(X: np.ndarray) -> bool:
+    """Return whether signals look like (n_cases, n_timepoints, n_channels).
+
+    Then channels differ less than time points. Ratios of squared differences, channels over time
+    points, are 1.4 to 140 for sets of aeon, 1 for noise.
+    """
+    if X.shape[2:] == (1,):
+        return X.shape[1] > 1
+    if X.ndim > 3 or X.shape[1] <= X.shape[2] or X.size < 1000:
+        return False
+    squares = [np.mean(np.diff(X / (np.abs(X).max() or 1.0), axis=k) ** 2) for k in (1, 2)]
+    return bool(squares[0] < 0.6 * squares[1])
+
+
 def check_order(given: Iterable[tuple[str, object]]) -> None:
     """Raise a ValueError if pandas' objects, given by name, have one index in several orders."""
     firsts = dict[frozenset, tuple[str, Any]]()
@@ -205,7 +241,8 @@ def check_left_in(X: Any, **given: Any) -> None:
                 continue
             beside = values[name] if several else values
             if isinstance(name, str) or np.array_equal(np.asarray(X[name]), np.asarray(beside)):
+                column = names[names.index(name)]  # no scalar of NumPy, as a series may have it
                 raise ValueError(
-                    f"X has the column {shown(name)}, which is {argument}, expected time points "
+                    f"X has the column {shown(column)}, which is {argument}, expected time points "
                     f"alone: drop it from X"
                 )

@@ -12,6 +12,7 @@ pytest.importorskip("zarr")
 pytest.importorskip("distributed")
 import accuracy
 import cpu
+import early
 import harness
 import images
 import pandas as pd
@@ -29,6 +30,7 @@ pytestmark = pytest.mark.slow
 PAGES = {
     "accuracy.json": accuracy.table,
     "cpu.json": cpu.table,
+    "early.csv": early.text,
     "images.json": images.text,
     "regression.csv": regression.report,
     "scale.json": scale.text,
@@ -125,6 +127,31 @@ def test_rows_are_kept_and_become_a_page(tmp_path):
     page = robustness.table(pd.concat([ours, of_set]))
     for line in ("eight sets, clean | 0.5", "plants, drift | 0.5", "noise 0.1 | 0.25"):
         assert f"| {line}" in page
+
+
+@pytest.mark.filterwarnings("ignore:error is 0.05")  # no label is early
+def test_a_bound_of_one_fit_is_that_of_a_fit():
+    """The script's bound, of the fit without one, is what `EarlyClassifier(error=…)` has."""
+    from rescntk.learn import EarlyClassifier
+
+    X, y, Z, truth = early.signals("ItalyPowerDemand", 0)
+    assert len(Z) == early.MOST and len(X) == 67
+    Z, truth = Z[:200], truth[:200]
+    *_, bound = early.ours(X, y, Z, truth)
+    model = EarlyClassifier(error=bound["error"], random_state=0).fit(X, y)
+    right, times = model.predict(Z) == truth, model.predict_times(Z)
+    assert bound["early"] == np.mean(times < 24) > 0.2 and bound["accuracy"] == right.mean()
+    assert bound["early_error"] == np.mean(~right[times < 24])
+
+
+def test_early_errors_above_their_bound():
+    """What the guide says of all splits, without the script's functions."""
+    rows = pd.read_csv(RESULTS / "early.csv")
+    rows = rows[rows["error"].notna() & (rows["early"] > 0)]
+    above = rows[rows["early_error"] > rows["error"]]
+    page = (RESULTS.parents[1] / "docs/guide/early.md").read_text(encoding="utf-8")
+    assert len(above) == 1 and above["early_error"].round(3).item() == 0.056
+    assert f"Of {len(rows)} splits and bounds with early labels one has more errors, .056" in page
 
 
 def test_every_part_of_many_signals_runs_once(tmp_path, monkeypatch):

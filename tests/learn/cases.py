@@ -49,3 +49,11 @@ def waves(rng, n, classes, length=24, channels=1):
     phase = rng.uniform(0, 2 * np.pi, (n, channels, 1))
     X = np.sin(np.arange(length) * frequency + phase)
     return X + 0.1 * rng.standard_normal(X.shape), labels
+
+
+def beginnings(rng, n, classes=2, channels=1):
+    """Return waves of 32 time points that begin somewhere in the first 22, after noise."""
+    X, y = waves(rng, n, classes, length=32, channels=channels)
+    for signal, start in zip(X, rng.integers(8, 22, n), strict=True):
+        signal[:, :start] = 0.3 * rng.standard_normal((channels, start))
+    return X, y

@@ -7,7 +7,7 @@ import pytest
 
 from rescntk import learn
 from tests.helpers import run
-from tests.learn.cases import ONE, waves
+from tests.learn.cases import ONE, beginnings, waves
 
 pytestmark = pytest.mark.slow
 
@@ -18,6 +18,7 @@ ESTIMATORS = [
     learn.LandmarkFeatures(),
     learn.ResidualKernelClassifier(VIEWS, class_weight="balanced"),
     learn.ResidualKernelRegressor(VIEWS),
+    learn.EarlyClassifier(learn.ResidualKernelClassifier(VIEWS), n_prefixes=2),
 ]
 
 CODE = """
@@ -32,6 +33,9 @@ for estimator in ESTIMATORS:
 
 EMPTY = "against_expected_results"
 """These checks compare with stored results of aeon's own estimators, and so check nothing here."""
+
+STATE = "check_non_state_changing_method"
+"""Early classifiers of aeon keep a state of predictions; aeon leaves this out for its own."""
 
 
 def test_sklearn():
@@ -61,6 +65,56 @@ def test_aeon(kind, rng):
     for signals in (X, ragged):
         model, expected = wrapper(**ONE).fit(signals, y), inner(**ONE).fit(signals, y)
         assert (model.predict(signals) == expected.predict(signals)).all()
+
+
+def test_aeon_early(rng):
+    """Signals that arrive have the decisions of whole signals, also from the state of before."""
+    pytest.importorskip("aeon")
+    from aeon.testing.estimator_checking import check_estimator
+
+    from rescntk.learn import aeon
+
+    leave_out = [f"check_early_classifier_{EMPTY}", STATE]
+    results = check_estimator(
+        aeon.EarlyClassifier, raise_exceptions=True, checks_to_exclude=leave_out
+    )
+    assert len(results) >= 15 and set(results.values()) == {"PASSED"}
+    assert aeon.EarlyClassifier().get_params() == learn.EarlyClassifier().get_params()
+    X, y = beginnings(rng, 80, channels=2)
+    labels, Z, truth = (
+        np.array(["left", "right"])[y[:40]],
+        X[40:],
+        np.array(["left", "right"])[y[40:]],
+    )
+    inner, options = learn.ResidualKernelClassifier(**ONE, random_state=0), {"n_prefixes": 8}
+    options["error"] = 0.2
+    model = aeon.EarlyClassifier(inner, **options).fit(X[:40], labels)
+    expected = learn.EarlyClassifier(inner, **options).fit(X[:40], labels)
+    times, final_labels = expected.predict_times(Z), expected.predict(Z)
+    assert len(set(times)) > 2
+    waiting, decided = np.arange(40), 0
+    for n in (9, 16, 19, 22, 32):
+        found, final = model.update_predict(Z[waiting, :, :n])
+        assert (final == (times[waiting] <= n)).all() and (found[~final] == "-1").all()
+        assert (found[final] == final_labels[waiting[final]]).all()
+        state = model.get_state_info()
+        assert (state[final, 1] == times[waiting[final]]).all() and (state[:, 4] == final).all()
+        waiting, decided = waiting[~final], decided + final.sum()
+    assert decided == 40
+    harmonic, accuracy, earliness = model.score(Z, truth)
+    assert accuracy == expected.score(Z, truth) and earliness == times.mean() / 32
+    assert 1 / harmonic == pytest.approx((1 / accuracy + 1 / (1 - earliness)) / 2, rel=1e-12)
+    model.reset_state_info()
+    n = sorted(set(times))[1]
+    chances, final = model.update_predict_proba(Z[:, :, :n])
+    assert (chances[~final] == -1).all() and 0 < final.sum() < 40
+    later, _ = model.update_predict_proba(Z[~final])
+    assert (model.classes_[later.argmax(axis=1)] == final_labels[~final]).all()
+    model.predict(Z[:, :, :n])
+    with pytest.raises(ValueError, match="X has 40 signals, expected the .* without a decision"):
+        model.update_predict(Z)
+    with pytest.raises(ValueError, match=f"X has {n} time points, expected more than {n}"):
+        model.update_predict(Z[~final, :, :n])
 
 
 def test_a_missing_library_is_named():

@@ -98,6 +98,7 @@ def tables(text):
         ("README.md", "ucr"),
         ("docs/guide/choosing.md", "ucr"),
         ("docs/guide/classification.md", "ucr"),
+        ("docs/guide/early.md", "early"),
         ("docs/guide/choosing.md", "regression"),
         ("docs/guide/choosing.md", "windows"),
         ("docs/guide/regression.md", "regression"),

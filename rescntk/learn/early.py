@@ -1,0 +1,381 @@
+"""Labels before a signal's end: a classifier for each of several prefix lengths."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator
+from dataclasses import KW_ONLY, dataclass
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike
+from sklearn.base import BaseEstimator, ClassifierMixin, clone
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted, has_fit_parameter
+
+from ..messages import shown, warn
+from ..validation import check_positive, check_positive_integer
+from .classifier import ResidualKernelClassifier
+from .inputs import Cases, SignalEstimator, fitting, read_cases, read_labels, read_signals
+from .stopping import LEVEL, Progress, rule_of_bound, rule_of_harmonic_mean
+
+_LEAST = 4
+"""Time points of the first prefix, if signals have as many."""
+
+
+def prefix_lengths(n_timepoints: int, n_prefixes: int) -> np.ndarray:
+    """Return evenly spaced lengths up to `n_timepoints`, of at least four time points."""
+    lengths = np.rint(n_timepoints * np.arange(1, n_prefixes + 1) / n_prefixes).astype(int)
+    return np.unique(np.clip(lengths, min(_LEAST, n_timepoints), n_timepoints))
+
+
+@dataclass(eq=False, repr=False)
+class EarlyClassifier(ClassifierMixin, SignalEstimator):
+    """Classify signals before their end, as soon as a label is sure enough.
+
+    A classifier is fitted to each of several prefixes: the first time points of all signals. A
+    label is final at the first prefix where its probability reaches a threshold. Where
+    `agreement_` is 2, the prefix before must have the same label. At the full length all labels
+    are final. Threshold and agreement come from left-out results at all prefixes.
+
+    Parameters
+    ----------
+    estimator : classifier, optional
+        Its clones are fitted to the prefixes. After `fit` it needs `left_out_proba_`, the
+        probabilities of the training signals, each left out. By default
+        ``ResidualKernelClassifier("fast")``.
+    n_prefixes : int, default 10
+        Number of prefixes, evenly spaced, of at least four time points. Equal ones count once, and
+        those in which all training signals are equal are left out.
+    error : float, optional
+        Bound of the chance of error among early labels, between 0 and 1 (see Notes). By default
+        threshold and agreement have the best harmonic mean of accuracy and 1 − earliness;
+        earliness is the mean share of the time points that is seen.
+    random_state : int, RandomState or None, default None
+        Seed of all classifiers, in the place of their own. None leaves an integer of theirs.
+
+    Attributes
+    ----------
+    classes_ : ndarray, (n_classes,)
+    prefixes_ : ndarray of int
+        Numbers of time points of the prefixes that are used, up to the full length.
+    estimators_ : list
+        The classifier of each prefix.
+    threshold_ : float
+        Probability from which an early label is final; infinite if none is.
+    agreement_ : int
+        Number of prefixes in a row, 1 or 2, that an early label needs. With `error` it is 1.
+    left_out_prediction_ : ndarray, (n_cases,)
+        Final labels of the signals given to `fit`, each left out.
+    left_out_times_ : ndarray of int, (n_cases,)
+        Numbers of time points that these labels take. Threshold and agreement were chosen by the
+        same results, so new signals may be somewhat worse.
+    n_channels_, n_timepoints_ : int
+        Of the signals.
+
+    Notes
+    -----
+    **What a bound promises.** With `error`, thresholds go down from the strictest one as long as an
+    exact test at level .1 shows that errors among early labels are less frequent
+    (Angelopoulos et al. 2021, "Learn then test"). If left-out results were those of independent new
+    signals, the chance of error among early labels of new signals would exceed `error` for one in
+    ten training sets at most. Left-out results come near to this, but are not independent of each
+    other. The bound is about all early labels together. It is not about each prefix or class, nor
+    about signals of new persons, machines or days: for these, give `groups`. Without an error,
+    log(.1)/log(1 − error) early labels are needed, 45 for .05 and 22 for .1: fewer signals, or
+    groups, have no early labels, with a warning.
+
+    A label depends on the time points up to its prefix alone. Signals that were standardized over
+    all time points break this before they come here: standardize each by what is known at its time.
+
+    References
+    ----------
+    .. [1] Schäfer, Leser 2020, "TEASER: early and accurate time series classification".
+    .. [2] Angelopoulos, Bates, Candès, Jordan, Lei 2021, "Learn then test: calibrating predictive
+       algorithms to achieve risk control".
+
+    Examples
+    --------
+    >>> from rescntk.datasets import load_labelled
+    >>> from rescntk.learn import EarlyClassifier
+    >>> X, y = load_labelled("ItalyPowerDemand")  # 24 time points
+    >>> model = EarlyClassifier(n_prefixes=3, random_state=0).fit(X[::2], y[::2])
+    >>> model.prefixes_
+    array([ 8, 16, 24])
+    >>> model.score(X[1::2], y[1::2]) > 0.8
+    True
+    >>> bool(model.predict_times(X[1::2]).mean() < 16)
+    True
+    """
+
+    estimator: BaseEstimator | None = None
+    _: KW_ONLY
+    n_prefixes: int = 10
+    error: float | None = None
+    random_state: int | np.random.RandomState | None = None
+
+    def fit(self, X: ArrayLike, y: ArrayLike, groups: ArrayLike | None = None) -> Self:
+        """Fit a classifier to each prefix, and choose when labels are final.
+
+        Parameters
+        ----------
+        X : array, (n_cases, n_channels, n_timepoints) or (n_cases, n_timepoints)
+            Or a table of numbers. Lists of signals of different lengths are refused.
+        y : array, (n_cases,)
+            Labels of one kind: whole numbers, booleans or texts.
+        groups : array, (n_cases,), optional
+            Labels of what signals have in common, such as a person, machine or day. Whole groups
+            are left out, and count as one signal for `error`.
+
+        Returns
+        -------
+        EarlyClassifier
+            The classifier itself.
+
+        Raises
+        ------
+        ValueError
+            For missing values, a single class, signals of different lengths, an estimator without
+            left-out probabilities, and invalid parameters.
+
+        Warns
+        -----
+        UserWarning
+            If `error` leaves no early label.
+        """
+        with fitting(self) as fresh:
+            fresh._fit(X, y, groups)
+        return self
+
+    def _fit(self, X: ArrayLike, y: ArrayLike, groups: ArrayLike | None) -> None:
+        """Set what `fit` makes."""
+        inner = self._inner(groups is not None)
+        n_prefixes = check_positive_integer(self.n_prefixes, "n_prefixes")
+        if self.error is not None and check_positive(self.error, "error") >= 1:
+            raise ValueError(f"error is {shown(self.error)}, expected None or a number below 1")
+        classes, places = read_labels(y)
+        cases = read_cases(self, X, y, places[:, None], None, groups)
+        if isinstance(cases.signals, list):
+            raise ValueError(
+                "X has signals of different lengths, expected one length, an array (n_cases, "
+                "n_channels, n_timepoints): prefixes are shares of a common time"
+            )
+        signals, labels = cases.signals[cases.places], classes[places]
+        lengths = prefix_lengths(signals.shape[2], n_prefixes)
+        same = np.logical_and.accumulate((signals == signals[0]).all(axis=(0, 1))).sum()
+        self.prefixes_ = lengths[(lengths > same) | (lengths == signals.shape[2])]
+        given = {} if groups is None else {"groups": groups}
+        self.estimators_, left_out = [], []
+        for length in self.prefixes_:
+            with warnings.catch_warnings():
+                if length < signals.shape[2]:  # the beginning alone may tell nothing
+                    warnings.filterwarnings("ignore", "left_out_score_ is")
+                fitted = clone(inner).fit(signals[:, :, :length], labels, **given)
+            left_out.append(_left_out_proba(fitted, len(labels)))
+            self.estimators_.append(fitted)
+        self.classes_ = self.estimators_[-1].classes_
+        self._choose(np.array(left_out), np.searchsorted(self.classes_, labels), cases)
+
+    def _inner(self, with_groups: bool) -> Any:
+        """Return the classifier whose clones are fitted, with its seed."""
+        inner = ResidualKernelClassifier("fast") if self.estimator is None else self.estimator
+        if not all(hasattr(inner, name) for name in ("fit", "predict_proba", "get_params")):
+            raise ValueError(
+                f"estimator is {shown(inner)}, expected a classifier with predict_proba and, after "
+                f"fit, left_out_proba_, such as ResidualKernelClassifier"
+            )
+        if with_groups and not has_fit_parameter(inner, "groups"):
+            raise ValueError(f"groups is given, and the fit of estimator {shown(inner)} takes none")
+        parameters, seed = inner.get_params(), self.random_state
+        free = parameters.get("random_state", 0) is None
+        if free or (seed is not None and "random_state" in parameters):
+            seed = check_random_state(seed).randint(np.iinfo(np.int32).max)
+            inner = clone(inner).set_params(random_state=seed)
+        return inner
+
+    def _choose(self, left_out: np.ndarray, places: np.ndarray, cases: Cases) -> None:
+        """Set the rule, from left-out probabilities (n_prefixes, n_cases, n_classes)."""
+        if self.error is None:
+            self._rule = rule_of_harmonic_mean(left_out, places, self.prefixes_)
+        else:
+            members = cases.members[cases.places]
+            self._rule = rule_of_bound(left_out, places, members, self.error)
+            n, needed = members.max() + 1, np.ceil(np.log(LEVEL) / np.log1p(-self.error))
+            if not np.isfinite(self._rule.threshold) and len(left_out) > 1:
+                warn(
+                    f"error is {self.error}, and no label is early: {n} training signals or groups "
+                    f"cannot show so few errors, which takes {needed:.0f} right ones at least"
+                )
+        self.threshold_, self.agreement_ = self._rule.threshold, self._rule.agreement
+        end = self._rule.simulate(left_out)
+        self.left_out_prediction_ = self.classes_[end.labels]
+        self.left_out_times_ = self.prefixes_[end.last]
+
+    def predict(self, X: ArrayLike) -> np.ndarray:
+        """Return final labels.
+
+        Parameters
+        ----------
+        X : array or table
+            Whole signals as for `fit`. What follows a label's prefix plays no part.
+
+        Returns
+        -------
+        ndarray, (n_cases,)
+            Labels, of the kind of those fitted.
+
+        Raises
+        ------
+        ValueError
+            For signals of another shape than in `fit`, and for missing values.
+        NotFittedError
+            Before `fit`.
+        """
+        labels = self._follow(self._read(X)).labels
+        return self.classes_[labels]
+
+    def predict_proba(self, X: ArrayLike) -> np.ndarray:
+        """Return the probability of each class at the prefix where the label is final.
+
+        Parameters
+        ----------
+        X : array or table
+            Whole signals as for `fit`.
+
+        Returns
+        -------
+        ndarray, (n_cases, n_classes)
+            In the order of `classes_`; sums of rows are 1.
+
+        Raises
+        ------
+        ValueError
+            For signals of another shape than in `fit`, and for missing values.
+        NotFittedError
+            Before `fit`.
+        """
+        return self._follow(self._read(X)).proba
+
+    def predict_times(self, X: ArrayLike) -> np.ndarray:
+        """Return how many time points each label takes.
+
+        Parameters
+        ----------
+        X : array or table
+            Whole signals as for `fit`.
+
+        Returns
+        -------
+        ndarray of int, (n_cases,)
+            One of `prefixes_` each.
+
+        Raises
+        ------
+        ValueError
+            For signals of another shape than in `fit`, and for missing values.
+        NotFittedError
+            Before `fit`.
+        """
+        last = self._follow(self._read(X)).last
+        return self.prefixes_[last]
+
+    def decide(self, X: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
+        """Return the labels of signals that are still arriving, and which are final.
+
+        Parameters
+        ----------
+        X : array or table
+            Signals from their beginning on, (n_cases, n_channels, n) or (n_cases, n), with n from
+            ``prefixes_[0]`` up to the full length.
+
+        Returns
+        -------
+        labels : ndarray, (n_cases,)
+            The label as `predict` gives it where it is final, else the most probable one so far.
+        final : ndarray of bool, (n_cases,)
+
+        Raises
+        ------
+        ValueError
+            For other numbers of channels than in `fit`, too few or too many time points, and
+            missing values.
+        NotFittedError
+            Before `fit`.
+        """
+        progress = self._follow(self._read_beginning(X))
+        return self.classes_[progress.labels], progress.final
+
+    def staged_predict_proba(self, X: ArrayLike) -> Iterator[np.ndarray]:
+        """Yield the probability of each class at each prefix, also after a label is final.
+
+        Parameters
+        ----------
+        X : array or table
+            Signals as for `decide`.
+
+        Yields
+        ------
+        ndarray, (n_cases, n_classes)
+            For each of `prefixes_` that the signals have.
+
+        Raises
+        ------
+        ValueError
+            As for `decide`.
+        NotFittedError
+            Before `fit`.
+        """
+        signals = self._read_beginning(X)
+        stages = zip(self.estimators_, self.prefixes_, strict=True)
+        return (
+            fitted.predict_proba(signals[:, :, :length])
+            for fitted, length in stages
+            if length <= signals.shape[2]
+        )
+
+    def _read(self, X: ArrayLike) -> np.ndarray:
+        """Return checked signals of all time points."""
+        signals = read_signals(self, X)
+        assert isinstance(signals, np.ndarray)  # a list has another shape than in fit
+        return signals
+
+    def _read_beginning(self, X: ArrayLike) -> np.ndarray:
+        """Return checked signals of some or all time points."""
+        check_is_fitted(self)
+        signals = read_signals(SignalEstimator(), X, reset=True)
+        if isinstance(signals, list):
+            raise ValueError("X has signals of different lengths, expected as many time points")
+        (n_channels, n), first = signals.shape[1:], self.prefixes_[0]
+        if n_channels != self.n_channels_ or not first <= n <= self.n_timepoints_:
+            raise ValueError(
+                f"X has signals of {n_channels} channels × {n} time points, expected "
+                f"{self.n_channels_} channels × {first} to {self.n_timepoints_} time points"
+            )
+        return signals
+
+    def _follow(self, signals: np.ndarray, progress: Progress | None = None) -> Progress:
+        """Return the progress of checked signals, from a progress so far."""
+
+        def look(k: int, at: np.ndarray) -> np.ndarray:
+            return self.estimators_[k].predict_proba(signals[at, :, : self.prefixes_[k]])
+
+        if progress is None:
+            progress = Progress.begin(len(signals), len(self.classes_))
+        seen = int(np.searchsorted(self.prefixes_, signals.shape[2], side="right"))
+        return self._rule.follow(progress, look, len(self.prefixes_), seen)
+
+
+def _left_out_proba(fitted: Any, n_cases: int) -> np.ndarray:
+    """Return left-out probabilities of all training signals, or raise a ValueError."""
+    proba = getattr(fitted, "left_out_proba_", None)
+    if proba is None or len(proba) != n_cases:
+        raise ValueError(
+            f"estimator is {shown(fitted)}, which has no left_out_proba_ of all signals after fit, "
+            f"expected a classifier that has them, such as ResidualKernelClassifier"
+        )
+    if not np.isfinite(proba).all():
+        raise ValueError(
+            f"estimator is {shown(fitted)}, whose left_out_proba_ lacks signals, expected those of "
+            f"all: leave out classes of weight 0 first"
+        )
+    return np.asarray(proba)

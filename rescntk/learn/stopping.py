@@ -1,0 +1,131 @@
+"""When labels before a signal's end are final: rules, and how left-out results choose one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Self
+
+import numpy as np
+from scipy.special import betainc
+
+_THRESHOLDS = 200
+"""Maximum number of thresholds that are compared by their harmonic mean."""
+
+_STEPS = 20
+"""Thresholds that a bound tests: each decides another twentieth of the signals early."""
+
+LEVEL = 0.1
+"""Level of these tests: how often a bound may fail, over draws of the training signals."""
+
+Look = Callable[[int, np.ndarray], np.ndarray]
+"""Probabilities (n, n_classes) at a prefix, by its index, of some cases, by their indices (n,)."""
+
+
+@dataclass
+class Progress:
+    """What is known of signals, prefix by prefix."""
+
+    last: np.ndarray
+    """Index of the last prefix that was seen, (n_cases,); -1 before the first."""
+    labels: np.ndarray
+    """Place of the most probable class there, (n_cases,)."""
+    streaks: np.ndarray
+    """Number of prefixes in a row with this label, (n_cases,)."""
+    final: np.ndarray
+    """Whether the label is final, (n_cases,)."""
+    proba: np.ndarray
+    """Probabilities at the last prefix, (n_cases, n_classes)."""
+
+    @classmethod
+    def begin(cls, n_cases: int, n_classes: int) -> Self:
+        """Return what is known of signals before their first prefix: nothing."""
+        none = np.full(n_cases, -1)
+        final, proba = np.zeros(n_cases, dtype=bool), np.zeros((n_cases, n_classes))
+        return cls(none, none.copy(), np.zeros(n_cases, dtype=int), final, proba)
+
+
+@dataclass(frozen=True)
+class StoppingRule:
+    """A label is final at a probability of `threshold`, after `agreement` equal labels in a row."""
+
+    threshold: float
+    agreement: int = 1
+
+    def follow(self, progress: Progress, look: Look, n_prefixes: int, seen: int) -> Progress:
+        """Bring signals forward to the prefixes with an index below `seen`, in place.
+
+        At the last of all `n_prefixes` prefixes each label is final.
+        """
+        for k in range(progress.last.max(initial=-1) + 1, seen):
+            at = np.flatnonzero(~progress.final)
+            if not len(at):
+                break
+            proba = look(k, at)
+            labels = proba.argmax(axis=1)
+            streaks = np.where(labels == progress.labels[at], progress.streaks[at] + 1, 1)
+            sure = (proba.max(axis=1) >= self.threshold) & (streaks >= self.agreement)
+            progress.last[at], progress.labels[at], progress.streaks[at] = k, labels, streaks
+            progress.final[at], progress.proba[at] = sure | (k == n_prefixes - 1), proba
+        return progress
+
+    def simulate(self, proba: np.ndarray) -> Progress:
+        """Return the end of signals with given probabilities (n_prefixes, n_cases, n_classes)."""
+        n_prefixes, *sizes = proba.shape
+        progress = Progress.begin(*sizes)
+        return self.follow(progress, lambda k, at: proba[k, at], n_prefixes, n_prefixes)
+
+
+def rule_of_harmonic_mean(
+    proba: np.ndarray, places: np.ndarray, lengths: np.ndarray
+) -> StoppingRule:
+    """Return the rule of the best harmonic mean of accuracy and 1 − earliness.
+
+    Earliness is the mean share of time points that is seen (Schäfer and Leser 2020). `proba` are
+    left-out probabilities (n_prefixes, n_cases, n_classes), `places` the classes (n_cases,) and
+    `lengths` the prefixes (n_prefixes,). Of equal means the strictest rule counts.
+    """
+    best, chosen = 0.0, StoppingRule(np.inf)
+    thresholds = np.unique(proba[:-1].max(axis=2))[::-1]
+    if len(thresholds) > _THRESHOLDS:
+        shares = np.linspace(1.0, 0.0, _THRESHOLDS)
+        thresholds = np.quantile(thresholds, shares, method="inverted_cdf")
+    for rule in (StoppingRule(t, agreement) for agreement in (2, 1) for t in thresholds):
+        end = rule.simulate(proba)
+        accuracy = np.mean(end.labels == places)
+        saved = 1.0 - np.mean(lengths[end.last]) / lengths[-1]
+        mean = 2.0 * accuracy * saved / (accuracy + saved) if saved else 0.0
+        if mean > best:
+            best, chosen = mean, rule
+    return chosen
+
+
+def rule_of_bound(
+    proba: np.ndarray, places: np.ndarray, members: np.ndarray, error: float
+) -> StoppingRule:
+    """Return the least strict rule whose errors among early labels are at most `error`, by tests.
+
+    Fixed sequence testing (Angelopoulos et al. 2021, "Learn then test"): thresholds go down from
+    the strictest one. Each has the null hypothesis that the chance of error among early labels,
+    over all prefixes but the last, is above `error`. The exact binomial test of left-out labels
+    rejects it, or ends the sequence. Thresholds with too few early labels for any rejection are
+    passed over. A group, by its number in `members`, counts as one signal.
+    """
+    last, chosen = len(proba) - 1, StoppingRule(np.inf)
+    if not last:
+        return chosen
+    peaks, steps = proba[:-1].max(axis=(0, 2)), 1.0 - np.arange(1, _STEPS + 1) / _STEPS
+    for threshold in np.unique(np.quantile(peaks, steps, method="inverted_cdf"))[::-1]:
+        rule = StoppingRule(threshold)
+        end = rule.simulate(proba)
+        early = end.last < last
+        counts = np.bincount(members[early])
+        wrong = np.bincount(members[early], (end.labels != places)[early])
+        n, n_wrong = np.count_nonzero(counts), float(np.sum(wrong[counts > 0] / counts[counts > 0]))
+        if (1.0 - error) ** n > LEVEL:
+            continue
+        # The chance of as few errors, which the incomplete beta function has between integers too.
+        if n_wrong >= n or betainc(n - n_wrong, n_wrong + 1.0, 1.0 - error) > LEVEL:
+            break
+        chosen = rule
+    return chosen

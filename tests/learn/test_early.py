@@ -1,0 +1,320 @@
+"""Labels before a signal's end: rules beside loops and simulations, and what a label sees."""
+
+import pickle
+
+import numpy as np
+import pytest
+from scipy.stats import binomtest
+from sklearn.base import clone
+from sklearn.linear_model import RidgeClassifier
+
+from rescntk.learn import EarlyClassifier, ResidualKernelClassifier
+from rescntk.learn.early import prefix_lengths
+from rescntk.learn.stopping import LEVEL, StoppingRule, rule_of_bound, rule_of_harmonic_mean
+from tests import tolerances
+from tests.learn.cases import ONE, beginnings
+
+PENALTY = 0.01
+INNER = ResidualKernelClassifier(**ONE, penalty=PENALTY, random_state=0)
+
+
+def drawn(rng, n, n_prefixes=6, n_classes=3, drift=0.4):
+    """Return probabilities (n_prefixes, n, n_classes) by Bayes' rule, and the classes.
+
+    Each time point adds a normal number of mean `drift` to the class's log-odds, and of mean 0 to
+    the others'.
+    """
+    places = rng.integers(0, n_classes, n)
+    steps = rng.standard_normal((n_prefixes, n, n_classes))
+    steps[:, np.arange(n), places] += drift
+    odds = np.exp(drift * np.cumsum(steps, axis=0))
+    return odds / odds.sum(axis=2, keepdims=True), places
+
+
+def by_loops(proba, threshold, agreement):
+    """Return the index of the last prefix and the label of each signal, one after the other."""
+    n_prefixes, n, _ = proba.shape
+    last, labels = [], []
+    for case in range(n):
+        seen = []
+        for k in range(n_prefixes):
+            seen.append(int(np.argmax(proba[k, case])))
+            equal = len(seen) >= agreement and len(set(seen[-agreement:])) == 1
+            if k == n_prefixes - 1 or (equal and proba[k, case].max() >= threshold):
+                break
+        last.append(k)
+        labels.append(seen[-1])
+    return np.array(last), np.array(labels)
+
+
+@pytest.mark.parametrize("agreement", [1, 2])
+@pytest.mark.parametrize("threshold", [0.0, 0.5, 0.8, np.inf])
+def test_a_rule_is_what_loops_do(threshold, agreement, rng):
+    proba, _ = drawn(rng, 200)
+    last, labels = by_loops(proba, threshold, agreement)
+    end = StoppingRule(threshold, agreement).simulate(proba)
+    assert (end.last == last).all() and (end.labels == labels).all() and end.final.all()
+    assert (end.proba == proba[last, np.arange(200)]).all()
+    assert (
+        len(set(last)) == {0.0: agreement > 1, np.inf: 0}.get(threshold, 5) + 1
+        or len(set(last)) > 2
+    )
+
+
+def test_the_harmonic_mean_is_the_best_of_all_thresholds(rng):
+    proba, places = drawn(rng, 40, drift=1.0)
+    lengths = np.array([4, 8, 12, 16, 20, 24])
+
+    def mean(threshold, agreement):
+        last, labels = by_loops(proba, threshold, agreement)
+        accuracy, saved = np.mean(labels == places), 1 - np.mean(lengths[last]) / 24
+        return 2 * accuracy * saved / (accuracy + saved) if saved else 0.0
+
+    rule = rule_of_harmonic_mean(proba, places, lengths)
+    every = [mean(t, agreement) for t in np.unique(proba.max(axis=2)) for agreement in (1, 2)]
+    assert mean(rule.threshold, rule.agreement) == pytest.approx(max(every), rel=1e-12)
+    assert max(every) > mean(0.0, 1) + 0.05
+
+
+def test_one_prefix_has_no_early_labels(rng):
+    proba, places = drawn(rng, 40, n_prefixes=1)
+    rules = [
+        rule_of_harmonic_mean(proba, places, np.array([24])),
+        rule_of_bound(proba, places, np.arange(40), 0.1),
+    ]
+    assert rules == [StoppingRule(np.inf)] * 2
+
+
+def test_a_bound_passes_the_exact_test_and_the_next_threshold_does_not(rng):
+    """The steps by loops, with scipy's binomial test."""
+    proba, places = drawn(rng, 300, drift=0.9)
+    rule = rule_of_bound(proba, places, np.arange(300), 0.05)
+    peaks = np.sort(proba[:-1].max(axis=(0, 2)))[::-1]
+    passed = []
+    for k in range(1, 21):  # the 15 k-th greatest peaks
+        last, labels = by_loops(proba, peaks[min(15 * k, 299)], 1)
+        early = last < 5
+        wrong = int(np.sum((labels != places) & early))
+        if 0.95 ** early.sum() <= LEVEL:
+            passed.append(binomtest(wrong, int(early.sum()), 0.05, "less").pvalue <= LEVEL)
+    n_passed = passed.index(False)
+    assert 0 < n_passed < len(passed)
+    reached = np.mean(peaks >= rule.threshold)
+    skipped = 20 - len(passed)
+    assert reached == pytest.approx((skipped + n_passed) / 20, abs=1 / 300)
+
+
+@pytest.fixture(scope="module")
+def errors():
+    """Return thresholds, and the error among early labels of 10⁵ signals at each."""
+    proba, places = drawn(np.random.default_rng(7), 100_000, drift=1.0)
+    thresholds = np.quantile(proba[:-1].max(axis=(0, 2)), np.linspace(0, 0.999, 100))
+    ends = [StoppingRule(threshold).simulate(proba) for threshold in thresholds]
+    return thresholds, [np.mean((end.labels != places)[end.last < 5]) for end in ends]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("n", [80, 400])
+@pytest.mark.parametrize("error", [0.05, 0.1])
+def test_a_bound_holds_as_often_as_it_says(error, n, errors, rng):
+    """Of independent signals: the true error exceeds it in one of ten draws at most.
+
+    200 draws have a standard error of .02.
+    """
+    exceeded, early = [], []
+    for _ in range(200):
+        proba, places = drawn(rng, n, drift=1.0)
+        rule = rule_of_bound(proba, places, np.arange(n), error)
+        early.append(np.mean(rule.simulate(proba).last < 5))
+        exceeded.append(early[-1] > 0 and np.interp(rule.threshold, *errors) > error)
+    assert np.mean(exceeded) <= LEVEL + 3 * np.sqrt(LEVEL * (1 - LEVEL) / 200)
+    assert n < 400 or np.mean(early) > 0.1  # it is of use, too
+
+
+def test_a_group_counts_once(rng):
+    """Twenty copies of each signal show no more than one."""
+    proba, places = drawn(rng, 60, drift=2.0)
+    alone = rule_of_bound(proba, places, np.arange(60), 0.1)
+    copies = np.repeat(np.arange(60), 20)
+    assert rule_of_bound(proba[:, copies], places[copies], copies, 0.1) == alone
+    assert np.isfinite(alone.threshold)
+    few = np.arange(1200) // 60  # twenty groups
+    assert rule_of_bound(proba[:, copies], places[copies], few, 0.1) == StoppingRule(np.inf)
+
+
+@pytest.mark.parametrize(
+    ("n", "n_prefixes", "expected"),
+    [(24, 6, [4, 8, 12, 16, 20, 24]), (24, 10, [4, 5, 7, 10, 12, 14, 17, 19, 22, 24]),
+     (10, 3, [4, 7, 10]), (3, 10, [3]), (1, 2, [1]), (150, 1, [150])],
+)  # fmt: skip
+def test_prefixes(n, n_prefixes, expected):
+    assert prefix_lengths(n, n_prefixes).tolist() == expected
+
+
+@pytest.mark.parametrize("channels", [1, 3])
+@pytest.mark.parametrize("error", [None, 0.2])
+def test_later_points_change_nothing(error, channels, rng):
+    """A signal's points after its label's prefix, replaced by others, leave label and time."""
+    X, y = beginnings(rng, 60, channels=channels)
+    Z, _ = beginnings(rng, 40, channels=channels)
+    model = EarlyClassifier(INNER, n_prefixes=8, error=error, random_state=0).fit(X, y)
+    labels, times, proba = model.predict(Z), model.predict_times(Z), model.predict_proba(Z)
+    assert len(set(times)) > 1 and (times < 32).mean() > 0.2
+    changed = Z.copy()
+    for signal, time in zip(changed, times, strict=True):
+        signal[:, time:] = 9 * rng.standard_normal(signal[:, time:].shape)
+    assert (model.predict(changed) == labels).all()
+    assert (model.predict_times(changed) == times).all()
+    assert (model.predict_proba(changed) == proba).all()
+    assert (model.classes_[proba.argmax(axis=1)] == labels).all()
+
+
+def test_left_out_results_are_those_of_classifiers_of_the_prefixes(rng):
+    X, y = beginnings(rng, 60)
+    model = EarlyClassifier(INNER, n_prefixes=4).fit(X, np.array(["a", "b"])[y])
+    assert model.prefixes_.tolist() == [8, 16, 24, 32] and model.classes_.tolist() == ["a", "b"]
+    proba = np.array([clone(INNER).fit(X[:, :, :t], y).left_out_proba_ for t in (8, 16, 24, 32)])
+    last, labels = by_loops(proba, model.threshold_, model.agreement_)
+    assert (model.left_out_prediction_ == model.classes_[labels]).all()
+    assert (model.left_out_times_ == model.prefixes_[last]).all()
+    assert 0.5 < np.mean(model.left_out_prediction_ == model.classes_[y])
+
+
+def test_signals_that_arrive_have_the_labels_of_whole_signals(rng):
+    X, y = beginnings(rng, 60)
+    Z, _ = beginnings(rng, 40)
+    model = EarlyClassifier(INNER, n_prefixes=4).fit(X, y)
+    labels, times = model.predict(Z), model.predict_times(Z)
+    for n in (8, 11, 16, 23, 31, 32):
+        so_far, final = model.decide(Z[:, :, :n])
+        assert (final == (times <= n)).all()
+        assert (so_far[final] == labels[final]).all()
+        stages = [*model.staged_predict_proba(Z[:, 0, :n])]
+        assert len(stages) == n // 8
+        at = np.flatnonzero(times == 8 * len(stages))
+        differences = np.abs(stages[-1][at] - model.predict_proba(Z)[at])
+        assert (differences <= tolerances.solution(60, 1 / PENALTY)).all()
+
+
+def test_seeds(rng):
+    X, y = beginnings(rng, 30)
+
+    def seeds(inner, random_state):
+        model = EarlyClassifier(inner, n_prefixes=3, random_state=random_state).fit(X, y)
+        return {fitted.random_state for fitted in model.estimators_}
+
+    free = clone(INNER).set_params(random_state=None)
+    assert seeds(INNER, None) == {0} and len(seeds(free, None)) == 1
+    assert seeds(INNER, 3) == seeds(free, 3) == seeds(free, np.random.RandomState(3)) != {0}
+
+
+def test_parameters_clones_and_copies(rng):
+    X, y = beginnings(rng, 30)
+    model = EarlyClassifier(clone(INNER), n_prefixes=3, error=0.2)
+    assert clone(model).get_params()["estimator__views"] == ONE["views"]
+    model.set_params(estimator__penalty=0.5, error=None).fit(X, y)
+    assert {fitted.penalty for fitted in model.estimators_} == {0.5} and INNER.penalty == PENALTY
+    same = pickle.loads(pickle.dumps(model))
+    assert (same.predict_proba(X) == model.predict_proba(X)).all()
+    default = EarlyClassifier(n_prefixes=1).fit(X, y).estimators_[0]
+    assert isinstance(default, ResidualKernelClassifier) and default.views == "fast"
+
+
+def test_prefixes_without_differences_are_left_out(rng):
+    X, y = beginnings(rng, 30)
+    X[:, :, :17] = 1.0
+    model = EarlyClassifier(INNER, n_prefixes=4).fit(X, y)
+    assert model.prefixes_.tolist() == [24, 32]
+
+
+def test_groups_are_left_out_whole(rng):
+    X, y = beginnings(rng, 60)
+    groups = np.arange(60) // 2 % 10
+    model = EarlyClassifier(INNER, n_prefixes=2, error=0.3)
+    with pytest.warns(UserWarning, match="10 training signals or groups cannot show so few"):
+        model.set_params(error=0.1).fit(X, y, groups=groups)
+    assert model.threshold_ == np.inf and (model.predict_times(X) == 32).all()
+    expected = clone(INNER).fit(X[:, :, :16], y, groups=groups).left_out_proba_
+    assert (model.estimators_[0].left_out_proba_ == expected).all()
+
+
+def test_few_signals_warn_of_a_bound(rng):
+    X, y = beginnings(rng, 40)
+    says = r"error is 0.05, and no label is early: 40 training .* takes 45 right ones at least"
+    with pytest.warns(UserWarning, match=says):
+        EarlyClassifier(INNER, n_prefixes=2, error=0.05).fit(X, y)
+
+
+class Forgetful(ResidualKernelClassifier):
+    """A classifier without left-out probabilities."""
+
+    def fit(self, X, y):
+        super().fit(X, y)
+        del self.left_out_proba_
+        return self
+
+
+class WithoutSomeLeftOut(ResidualKernelClassifier):
+    """A classifier that leaves out one signal's probabilities."""
+
+    def fit(self, X, y):
+        super().fit(X, y)
+        self.left_out_proba_[3] = np.nan
+        return self
+
+
+REFUSED = [
+    ({"estimator": Forgetful(**ONE)}, "estimator is Forgetful.*no left_out_proba_ of all signals"),
+    ({"estimator": WithoutSomeLeftOut(**ONE)}, "estimator is .*left_out_proba_ lacks signals"),
+    ({"estimator": RidgeClassifier()}, r"estimator is Ridge.*expected a classifier with predict_p"),
+    ({"estimator": "fast"}, "estimator is 'fast', expected a classifier with predict_proba"),
+    ({"n_prefixes": 0}, "n_prefixes is 0, expected an integer of at least 1"),
+    ({"error": 1}, "error is 1, expected None or a number below 1"),
+    ({"error": 0.0}, "error is 0.0, expected a positive number"),
+    ({"error": "low"}, "error is 'low', expected a finite number"),
+]
+
+
+@pytest.mark.parametrize(("parameters", "says"), REFUSED)
+def test_parameters_are_refused_by_name(parameters, says, rng):
+    X, y = beginnings(rng, 30)
+    with pytest.raises(ValueError, match=f"^{says}"):
+        EarlyClassifier(**{"estimator": INNER, "n_prefixes": 2} | parameters).fit(X, y)
+
+
+def test_signals_are_refused_by_name(rng):
+    X, y = beginnings(rng, 30)
+    model = EarlyClassifier(INNER, n_prefixes=2)
+    ragged = [x[:, : 30 + k % 3] for k, x in enumerate(X)]
+    with pytest.raises(ValueError, match="^X has signals of different lengths, expected one"):
+        model.fit(ragged, y)
+    with pytest.raises(ValueError, match="^y has one class"):
+        model.fit(X, np.zeros(30))
+    with pytest.raises(
+        ValueError, match="fit of estimator RidgeClass.*takes none|expected a class"
+    ):
+        model.set_params(estimator=RidgeClassifier()).fit(X, y, groups=y)
+    model.set_params(estimator=INNER).fit(X, y)
+    for call in (model.predict, model.predict_times, model.predict_proba):
+        with pytest.raises(ValueError, match="^X has signals of 1 channels × 20 time points, exp"):
+            call(X[:, :, :20])
+    for broken, says in (
+        (X[:, :, :15], "1 channels × 15 time points, expected 1 channels × 16 to 32"),
+        (np.dstack([X, X]), "1 channels × 64 time points, expected 1 channels × 16 to 32"),
+        (np.hstack([X, X]), "2 channels × 32 time points, expected 1 channels"),
+        (ragged, "^X has signals of different lengths"),
+    ):
+        for call in (model.decide, model.staged_predict_proba):
+            with pytest.raises(ValueError, match=says):
+                call(broken)
+
+
+def test_tables(rng):
+    pd = pytest.importorskip("pandas")
+    X, y = beginnings(rng, 30)
+    frame = pd.DataFrame(X[:, 0]).add_prefix("t")
+    model = EarlyClassifier(INNER, n_prefixes=2).fit(frame, pd.Series(y))
+    assert (model.predict(frame) == EarlyClassifier(INNER, n_prefixes=2).fit(X, y).predict(X)).all()
+    assert (model.decide(frame.loc[:, :"t15"])[1] == (model.predict_times(frame) == 16)).all()
+    with pytest.raises(ValueError, match="same order as they were in fit"):
+        model.predict(frame[frame.columns[::-1]])

@@ -1,0 +1,233 @@
+"""Files as programs write them: what is read gives the model of the array, or is refused."""
+
+import json
+import re
+
+import numpy as np
+import polars as pl
+import pytest
+from numpy.lib.recfunctions import structured_to_unstructured
+
+from rescntk.learn import ResidualKernelClassifier, ResidualKernelRegressor, View
+from tests.learn.cases import ONE, waves
+
+FLAT = {"views": [View(head="trace", standardize="point")], "dtype": "float64"}
+CLASSIFIER = ResidualKernelClassifier(**FLAT)
+NAMES = [f"t{k}" for k in range(24)]
+
+
+@pytest.fixture
+def pd():
+    return pytest.importorskip("pandas")
+
+
+@pytest.fixture
+def signals(rng):
+    """Twenty signals with three decimals, as files have them, and labels."""
+    X, y = waves(rng, 20, 2)
+    return X[:, 0].round(3), y
+
+
+def lines(rows, separator=",", comma=False):
+    """Return the text of a file."""
+    texts = [separator.join(map(str, row)) for row in rows]
+    return "\n".join(text.replace(".", ",") if comma else text for text in texts) + "\n"
+
+
+def thousands(value):
+    """Return a number without decimals, with a comma after thousands."""
+    return f'"{1e7 * value:,.0f}"'
+
+
+# Rows of a file from signals (20, 24), the separator, and whether commas stand for points.
+WRITTEN = {
+    "plain": lambda X: lines([NAMES, *X]),
+    "German": lambda X: lines([NAMES, *X], ";", comma=True),
+    "tabs": lambda X: lines([NAMES, *X], "\t"),
+    "thousands": lambda X: lines([NAMES, *([thousands(v) for v in x] for x in X)]),
+    "of pandas, with index": lambda X: lines(
+        [["", *NAMES], *([k, *x] for k, x in enumerate(X))]
+    ),
+    "of R, with names of rows": lambda X: lines(
+        [['""', *NAMES], *([f'"{k + 1}"', *x] for k, x in enumerate(X))]
+    ),
+    "index as a column": lambda X: lines([["index", *NAMES], *([k, *x] for k, x in enumerate(X))]),
+    "units below names": lambda X: lines([NAMES, ["mV"] * 24, *X]),
+    "below the limit": lambda X: lines(
+        [NAMES, *([*x[:5], "<0.1", *x[6:]] if k == 3 else x for k, x in enumerate(X))]
+    ),
+    "gaps": lambda X: lines(
+        [NAMES, *([*x[:5], "", *x[6:]] if k == 3 else x for k, x in enumerate(X))]
+    ),
+    "a signal in each column": lambda X: lines(
+        [["nm", *(f"sample {k}" for k in range(20))], *([k, *x] for k, x in enumerate(X.T))]
+    ),
+    "a date in each row": lambda X: lines(
+        [["day", *NAMES], *([f"2024-01-{k + 1:02}", *x] for k, x in enumerate(X))]
+    ),
+    "without names": lambda X: lines(X),
+}  # fmt: skip
+
+# The file, how it is read, and what the refusal says; None for the model of the array.
+READ = [
+    ("plain", {}, None),
+    ("plain", {"dtype_backend": "numpy_nullable"}, None),
+    ("plain", {"dtype": str}, r"'t0' of dtype .*: texts of digits become numbers by astype\(float"),
+    ("German", {"sep": ";", "decimal": ","}, None),
+    ("German", {"sep": ";"}, "'t0' of dtype .*: '-?[01],[0-9]+' has a comma, read .* decimal=','"),
+    ("German", {}, "^X has the one column 't0;t1;.*read the file with sep=';'"),
+    ("tabs", {"sep": "\t"}, None),
+    ("tabs", {}, r"^X has the one column .*read the file with sep='\\t'"),
+    ("thousands", {}, "'-?[0-9]+,[0-9,]+' has a comma, .* or thousands=','"),
+    ("of pandas, with index", {}, "^X has the column 'Unnamed: 0', a saved index.*index_col=0"),
+    ("of pandas, with index", {"index_col": 0}, None),
+    ("of R, with names of rows", {}, "^X has the column 'Unnamed: 0', a saved index"),
+    ("of R, with names of rows", {"index_col": 0}, None),
+    ("index as a column", {}, "^X has the column 'index', a saved index"),
+    ("units below names", {}, "'t0' of dtype .*: where 'mV' is a gap, read the file with na_val"),
+    ("units below names", {"skiprows": [1]}, None),
+    (
+        "below the limit",
+        {},
+        "'t5' of dtype .*: where '<0.1' is a gap, read the file with na_val",
+    ),
+    ("below the limit", {"na_values": ["<0.1"]}, "^X contains NaN in row 3, column 't5'"),
+    ("gaps", {}, "^X contains NaN in row 3, column 't5', .* as X.interpolate"),
+    ("gaps", {"dtype_backend": "numpy_nullable"}, "^X contains NaN in row 3, column 't5'"),
+    ("a signal in each column", {"index_col": 0}, r"^X has 24 rows and 20 columns, .*X.transpose"),
+    ("a date in each row", {}, "'day' of dtype .*: leave texts out"),
+    ("a date in each row", {"parse_dates": ["day"]}, "'day' of dtype datetime64"),
+    ("a date in each row", {"index_col": "day"}, None),
+    ("without names", {"header": None}, None),
+]
+
+
+@pytest.mark.parametrize(("file", "options", "says"), READ)
+def test_files_that_pandas_reads(file, options, says, signals, pd, tmp_path):
+    X, y = signals
+    path = tmp_path / "signals.csv"
+    path.write_text(WRITTEN[file](X), encoding="utf-8")
+    table = pd.read_csv(path, **options)
+    if says is None:
+        expected = CLASSIFIER.fit(X, y).decision_function(X)
+        assert (CLASSIFIER.fit(table, y).decision_function(table) == expected).all()
+    else:
+        with pytest.raises(ValueError, match=says):
+            CLASSIFIER.fit(table, y)
+
+
+OF_POLARS = [
+    ("plain", {}, None),
+    ("German", {"separator": ";", "decimal_comma": True}, None),
+    ("German", {"separator": ";"}, "'t0' of dtype String, .* has a comma, read the file with dec"),
+    ("of pandas, with index", {}, "^X has the column '', a saved index"),
+    ("gaps", {}, "^X contains NaN in row 3, column 't5'.* of pandas does"),
+]
+
+
+@pytest.mark.parametrize(("file", "options", "says"), OF_POLARS)
+def test_files_that_polars_reads(file, options, says, signals, tmp_path):
+    X, y = signals
+    path = tmp_path / "signals.csv"
+    path.write_text(WRITTEN[file](X), encoding="utf-8")
+    table = pl.read_csv(path, **options)
+    if says is None:
+        expected = CLASSIFIER.fit(X, y).decision_function(X)
+        assert (CLASSIFIER.fit(table, y).decision_function(table) == expected).all()
+    else:
+        with pytest.raises(ValueError, match=says):
+            CLASSIFIER.fit(table, y)
+    with pytest.raises(ValueError, match=r"^X is a polars.LazyFrame, expected .*X.collect\(\)"):
+        CLASSIFIER.fit(pl.scan_csv(path), y)
+
+
+def test_remedies_give_the_model_of_the_array(signals, pd, tmp_path):
+    """What the messages say, done to the files that they refuse."""
+    X, y = signals
+    expected = CLASSIFIER.fit(X, y).decision_function(X)
+    path = tmp_path / "signals.csv"
+    path.write_text(WRITTEN["a signal in each column"](X))
+    table = pd.read_csv(path, index_col=0)
+    assert (CLASSIFIER.fit(table.transpose(), y).decision_function(table.T) == expected).all()
+    path.write_text(WRITTEN["thousands"](X))
+    table = pd.read_csv(path, thousands=",")
+    assert (table.to_numpy() == np.round(1e7 * X)).all()
+    path.write_text(WRITTEN["plain"](X))
+    texts = pd.read_csv(path, dtype=str)
+    numbers = texts.astype(float)
+    assert (CLASSIFIER.fit(numbers, y).decision_function(numbers) == expected).all()
+    by_name = np.genfromtxt(path, delimiter=",", names=True)
+    with pytest.raises(ValueError, match="give numpy.lib.recfunctions.structured_to_unstructured"):
+        CLASSIFIER.fit(by_name, y)
+    table = structured_to_unstructured(by_name)
+    assert (CLASSIFIER.fit(table, y).decision_function(table) == expected).all()
+    path.write_text(WRITTEN["gaps"](X))
+    gaps = pd.read_csv(path)
+    filled = gaps.interpolate(axis=1, limit_direction="both")
+    assert filled.to_numpy()[3, 5] == pytest.approx((X[3, 4] + X[3, 6]) / 2, rel=1e-12)
+    CLASSIFIER.fit(filled, y)
+
+
+def test_a_file_of_the_archive_with_its_labels_in_the_first_column(signals, pd, tmp_path):
+    """Files .tsv have no names; the column of labels is told, and refused among signals."""
+    X, y = signals
+    path = tmp_path / "set_TRAIN.tsv"
+    path.write_text(lines(([label + 1, *x] for label, x in zip(y, X, strict=True)), "\t"))
+    table = pd.read_csv(path, sep="\t", header=None)
+    expected = CLASSIFIER.fit(X, y + 1).predict(X)
+    assert (CLASSIFIER.fit(table.drop(columns=0), table[0]).predict(X) == expected).all()
+    with pytest.raises(ValueError, match="^X has the column 0, which is y, expected time points"):
+        CLASSIFIER.fit(table, table[0])
+
+
+def test_lines_of_json_have_signals_in_cells(signals, pd, tmp_path):
+    X, y = signals
+    path = tmp_path / "signals.jsonl"
+    rows = [{"signal": x.tolist(), "season": int(label)} for x, label in zip(X, y, strict=True)]
+    path.write_text("\n".join(map(json.dumps, rows)))
+    table = pd.read_json(path, lines=True, precise_float=True)
+    with pytest.raises(
+        ValueError, match=r"^X has the column 'signal' .*np.stack\(row\) for row in"
+    ):
+        CLASSIFIER.fit(table[["signal"]], table["season"])
+    with pytest.raises(ValueError, match=r"^X has shape \(20,\) and a signal in each .*list\(X\)"):
+        CLASSIFIER.fit(table["signal"], table["season"])
+    expected = CLASSIFIER.fit(X, y).decision_function(X)
+    stacked = [np.stack(row) for row in table[["signal"]].to_numpy()]
+    for given in (stacked, list(table["signal"])):
+        assert (CLASSIFIER.fit(given, table["season"]).decision_function(X) == expected).all()
+
+
+def test_an_arrow_table_of_a_file(signals, tmp_path):
+    csv = pytest.importorskip("pyarrow.csv")
+    X, y = signals
+    path = tmp_path / "signals.csv"
+    path.write_text(WRITTEN["plain"](X))
+    with pytest.raises(ValueError, match=r"^X is a pyarrow.Table, .*X.to_pandas\(\)"):
+        CLASSIFIER.fit(csv.read_csv(path), y)
+
+
+def test_a_long_file_in_any_order_of_times(signals, pd, tmp_path):
+    """Series of groups keep the file's order of times: they are refused, not scrambled."""
+    X, y = signals
+    rows = [(k, t, X[k, t]) for k in range(20) for t in range(24)]
+    order = np.random.default_rng(0).permutation(len(rows))
+    path = tmp_path / "long.csv"
+    path.write_text(lines([["id", "time", "value"], *(rows[k] for k in order)]))
+    long = pd.read_csv(path)
+    series = [part.set_index("time")["value"] for _, part in long.groupby("id")]
+    with pytest.raises(ValueError, match=r"^X\[1\] has the index of X\[0\] in another order"):
+        CLASSIFIER.fit(series, y)
+    wide = long.pivot(index="id", columns="time", values="value")
+    expected = CLASSIFIER.fit(X, y).decision_function(X)
+    assert (CLASSIFIER.fit(wide, y).decision_function(wide) == expected).all()
+
+
+def test_an_array_file_with_time_before_channels_warns(rng, tmp_path):
+    """As Keras has it, (n_cases, n_timepoints, n_channels)."""
+    smooth = np.repeat(rng.standard_normal((20, 1, 4)), 80, axis=1).cumsum(axis=1)
+    np.save(tmp_path / "signals.npy", smooth)
+    X = np.load(tmp_path / "signals.npy")
+    with pytest.warns(UserWarning, match=r"X of shape \(20, 80, 4\) looks transposed") as found:
+        ResidualKernelRegressor(**ONE).fit(X, X[:, 0, 0])
+    assert re.search(r"X.swapaxes\(1, 2\)", str(found[0].message))
