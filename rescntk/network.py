@@ -542,7 +542,7 @@ def check_kernel_network(network: object) -> None:
     check_network(network, ALL_FIELDS, activations=None, of_layers=OF_LAYERS)
 
 
-def check_one_dilation(
+def check_like_layers(
     network: Network, known: frozenset[str], activations: frozenset[str] | None = BASIC_ACTIVATIONS
 ) -> None:
     """Check the `known` fields of a network whose layers are alike, for statements about depth."""

@@ -13,7 +13,7 @@ import numpy as np
 from ...arrays import channels_and_length
 from ...engines.pooling import check_head, pixels_averaged
 from ...kernels import gram
-from ...network import KERNEL_FIELDS, RELU_FIELDS, Network, check_one_dilation, unknown_field
+from ...network import KERNEL_FIELDS, RELU_FIELDS, Network, check_like_layers, unknown_field
 from ...validation import check_batches, check_depths
 from ..argument_checks import check_branch, check_cases, check_energies, check_kind, check_resnet
 from ..report_table import ReportTable, texts
@@ -159,7 +159,7 @@ def compare(
     True
     """
     kind, head = check_kind(kind), check_head(head)
-    check_one_dilation(network, KERNEL_FIELDS)
+    check_like_layers(network, KERNEL_FIELDS)
     check_resnet(network)
     check_branch(network)
     signals: Any = check_batches(X, None, head)[0]

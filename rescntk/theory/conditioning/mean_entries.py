@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy.stats import binom
 
-from ...network import RELU_FIELDS, Network, check_one_dilation
+from ...network import RELU_FIELDS, Network, check_like_layers
 from ...validation import check_depths
 from .. import multisphere
 from ..argument_checks import check_branch, check_cases, check_resnet
@@ -77,7 +77,7 @@ def mean_entries(network: Network, X: np.ndarray, depths: Iterable[int]) -> Mean
     -------------------------------
         5  0.5212    0.5404  0.7444 L0: 1
     """
-    check_one_dilation(network, RELU_FIELDS - {"input_filter_size"})
+    check_like_layers(network, RELU_FIELDS - {"input_filter_size"})
     check_resnet(network)
     check_branch(network)
     chosen = check_depths(depths)

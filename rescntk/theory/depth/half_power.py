@@ -14,7 +14,7 @@ from scipy.integrate import solve_ivp
 from ...activations import activation_of
 from ...engines.pooling import check_head
 from ...kernels.call import correlation
-from ...network import BASIC_FIELDS, Network, check_one_dilation
+from ...network import BASIC_FIELDS, Network, check_like_layers
 from ...validation import check_signals
 from ..argument_checks import check_kind
 from ..complements import circular_mean
@@ -79,7 +79,7 @@ def half_power_limit(network: Network, X: np.ndarray, *, kind: str, head: str | 
     [0.315, 0.315]
     """
     known = BASIC_FIELDS - {"skip"}  # without it a layer is not a step
-    check_one_dilation(network, known, activations=None)
+    check_like_layers(network, known, activations=None)
     check_kind(kind)
     check_head(head)
     if network.branch_gain > MAX_GAIN:

@@ -12,7 +12,7 @@ from ...engines.pooling import check_head, pixels_averaged
 from ...kernels import Kernel
 from ...kernels.call import correlation
 from ...messages import shown
-from ...network import BASIC_FIELDS, KERNEL_FIELDS, Network, check_one_dilation
+from ...network import BASIC_FIELDS, KERNEL_FIELDS, Network, check_like_layers
 from ...validation import (
     check_integer,
     check_nonnegative,
@@ -126,7 +126,7 @@ class Family:
 
     def __post_init__(self) -> None:
         network, gamma = self.network, check_nonnegative(self.gamma, "gamma")
-        check_one_dilation(network, BASIC_FIELDS)
+        check_like_layers(network, BASIC_FIELDS)
         if gamma and not network.skip:
             raise ValueError(
                 "network has no skip connections, expected some: alpha is their weight"
@@ -218,7 +218,7 @@ def one_layer(network: Network, X: np.ndarray, *, kind: str, head: str | int) ->
     array([[2., 2.],
            [2., 2.]])
     """
-    check_one_dilation(network, KERNEL_FIELDS)
+    check_like_layers(network, KERNEL_FIELDS)
     X, window = check_signals(X, "X"), network.inner_filter(2)
     scale = None if network.input_scale is None else network.input_scale / window.size
     layer = network.replace(depth=1, skip=False, input_scale=scale, readout_scale=1.0)

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ...network import RELU_FIELDS, Network, check_one_dilation
+from ...network import RELU_FIELDS, Network, check_like_layers
 from ...network_parts import Filter
 from ...validation import check_nonnegative, check_positive_integer
 from ..argument_checks import check_branch, check_length
@@ -86,7 +86,7 @@ def scales(network: Network, n_timepoints: int, *, layer: int | None = None) -> 
        3      0.5095  1.483         0.5591    0.5091
        4      0.5556  1.701         0.5556     0.553
     """
-    check_one_dilation(network, RELU_FIELDS | {"bias"})
+    check_like_layers(network, RELU_FIELDS | {"bias"})
     check_branch(network)
     d = check_length(n_timepoints, 4096, "the products of modes take minutes")
     gain, growth = network.branch_gain, network.growth

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 from scipy.optimize import brentq
 from scipy.special import zeta
 
-from ...network import BASIC_FIELDS, Network, check_one_dilation
+from ...network import BASIC_FIELDS, Network, check_like_layers
 from ...validation import check_nonnegative, check_positive_integer
 from ..argument_checks import check_branch, check_kind, check_named_head, check_vector
 
@@ -103,7 +103,7 @@ def classifier(network: Network, *, kind: str, head: str, pixels: int = 1) -> Cl
     >>> round(rk.theory.depth.classifier(erf, kind="gpk", head="trace").exponent, 4)
     -0.45
     """
-    check_one_dilation(network, BASIC_FIELDS)
+    check_like_layers(network, BASIC_FIELDS)
     check_branch(network)
     kind, head = check_kind(kind), check_named_head(head)
     d = (
