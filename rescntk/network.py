@@ -93,8 +93,9 @@ class Network:
         g^l = \sqrt{c_w/(q C)}\, W^l * f^{l-1}, \qquad
         f^l = f^{l-1} + \alpha \sqrt{c_v/(q C)}\, V^l * \sigma(g^l),
 
-    with circular convolutions; :math:`f^0` is a 1x1 convolution of the input, :math:`g^1` of it.
-    Without skip connections the identity path and :math:`\alpha` are absent. With ``norm``,
+    with circular convolutions; :math:`f^0` is a 1x1 convolution of the input, and so is
+    :math:`g^1`, of the input or of :math:`f^0`. Outer filters have a size of their own in place of
+    q. Without skip connections the identity path and :math:`\alpha` are absent. With ``norm``,
     :math:`g^l` reads :math:`f^{l-1}` divided by its root mean square over channels.
 
     Parameters marked "of each layer" take one value for all layers, or ``depth`` values.
@@ -141,8 +142,8 @@ class Network:
     norm : bool, default False
         Whether the branch of each layer reads normalized features: at each pixel, divided by their
         root mean square over channels (Ba et al. 2016, before the convolution; their mean is 0 in
-        the limit of width). Pixels where all features are 0 stay 0. The identity path and the
-        readout are not normalized (``docs/theory/network.md``).
+        the limit of width). Where all features are 0, so are the normalized ones. The identity
+        path and the readout are not normalized (``docs/theory/network.md``).
 
     Examples
     --------

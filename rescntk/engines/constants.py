@@ -4,9 +4,12 @@ Kernels are divided by the sizes of both signals and by the growth G of each lay
 
     F ← keep F + share (box(K) + bias);     keep = [skip] / G;  share = β / G.
 
-Layer normalization divides U and A by a b, and multiplies them by the product of both signals' n²:
-n is 1 beside the signal's size. With S_0 = 1, S_l = [skip] S_{l−1} + β and G = S_l / S_{l−1}, n is
-the same in all layers.
+Layer normalization divides U and A by a b, and multiplies them by the product of both signals' n,
+which is 1 beside the signal's size. The weights are then ::
+
+    keep = [skip] S_{l−1} / S_l;  share = β / S_l;     S_0 = 1,  S_l = [skip] S_{l−1} + β:
+
+n is the same in all layers, and kernels are divided by S_L.
 """
 
 from __future__ import annotations
@@ -47,11 +50,11 @@ class LayerConstants(NamedTuple):
     layer: Layer
     growth: float
     """G, by which the layer is divided: [skip] + β, or 1. It is 1 of activations that are not
-    homogeneous, and is not used with normalization."""
+    homogeneous, and 1, which nothing reads, with normalization."""
     share: float
-    """β / G, the factor on the branch; 1 where activations are not homogeneous."""
+    """β / G or β / S_l, the factor on the branch; 1 where activations are not homogeneous."""
     keep: float
-    """[skip] / G, the factor on the features that pass the layer."""
+    """[skip] / G or [skip] S_{l−1} / S_l, the factor on the features that pass the layer."""
     branch_scale: float
     """The factor on `Activation.dual`: α² c_v, or 1 if β / G is multiplied afterwards."""
     branch_bias: float

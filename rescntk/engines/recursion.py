@@ -8,7 +8,7 @@ Each pixel pair (j, j') of two signals carries, with g = a b the product of both
 
 One layer, with w = 1 − ρ = U / g and v = 1 + ρ, is ::
 
-    U, U⁺, A ← n² / g times them, of the branch alone;            "norm";
+    U, U⁺, A ← n n' / g times them, of the branch alone;          "norm";
     U, U⁺, A ← windows of the inner filter;                       "window", "bias";
     A_g = A + (i − r) Σ;  K = g κ₁;  M = κ₀ A_g + (o + r) K;      "activation";
     U, U⁺ = g (1 − κ₁), g (1 + κ₁);                               of ReLU;

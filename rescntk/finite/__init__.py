@@ -11,10 +11,10 @@ if find_spec("jax") is None or find_spec("optax") is None:
 from .correction import Correction, correction
 from .forward import apply
 from .kernels import gpk, ntk
-from .parameters import Layer, Parameters, init
+from .parameters import Convolution, Parameters, init
 from .training import Training, train
 
 __all__ = [
-    "Correction", "Layer", "Parameters", "Training", "apply", "correction", "gpk", "init", "ntk",
-    "train",
+    "Convolution", "Correction", "Parameters", "Training", "apply", "correction", "gpk", "init",
+    "ntk", "train",
 ]  # fmt: skip

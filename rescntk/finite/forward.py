@@ -17,7 +17,7 @@ from ..engines.pooling import check_head, widths_of
 from ..network import Network, check_kernel_network
 from ..network_parts import Filter
 from ..validation import check_batch, check_unmasked
-from .parameters import Layer, Parameters, precision, reads_signal, shapes
+from .parameters import Convolution, Parameters, precision, reads_signal, shapes
 
 Values = TypeVar("Values", np.ndarray, jax.Array)
 
@@ -103,7 +103,11 @@ def _last_layer(network: Network, params: Parameters, x: jax.Array) -> jax.Array
     activation = activation_of(network)
 
     def convolve(
-        weights: Layer, signal: jax.Array, variance: float, bias: float = 0.0, dilation: int = 1
+        weights: Convolution,
+        signal: jax.Array,
+        variance: float,
+        bias: float = 0.0,
+        dilation: int = 1,
     ) -> jax.Array:
         fan_in = math.prod(weights.weights.shape[:-1])
         result = math.sqrt(variance / fan_in) * circular_convolution(

@@ -26,7 +26,7 @@ Key: TypeAlias = jax.Array | int
 """A key of ``jax.random``, or the integer seed of one."""
 
 
-class Layer(NamedTuple):
+class Convolution(NamedTuple):
     """Weights of one convolution, and its biases where the network has them."""
 
     weights: Tensor
@@ -38,11 +38,11 @@ class Layer(NamedTuple):
 class Parameters(NamedTuple):
     """All parameters of a finite network, trained or frozen: a pytree of JAX."""
 
-    input: Layer | None
+    input: Convolution | None
     """V⁰; None where no layer reads f⁰."""
-    inner: tuple[Layer, ...]
+    inner: tuple[Convolution, ...]
     """W¹ … W^L."""
-    outer: tuple[Layer, ...]
+    outer: tuple[Convolution, ...]
     """V¹ … V^L; () in a network whose layers end with the activation."""
     readout: Tensor
     """(width,), or (n_timepoints, width) for the head "trace" and pooled heads."""
@@ -65,9 +65,9 @@ def shapes(
     def array(*shape: int) -> jax.ShapeDtypeStruct:
         return jax.ShapeDtypeStruct(shape, np.float32)
 
-    def convolution(size: int, inputs: int, bias: float) -> Layer:
+    def convolution(size: int, inputs: int, bias: float) -> Convolution:
         biases = array(width) if bias > 0 else None
-        return Layer(array(*(size,) * axes, inputs, width), biases)
+        return Convolution(array(*(size,) * axes, inputs, width), biases)
 
     first, layers = network.input_filter_size, [*map(network.layer, range(1, network.depth + 1))]
     signal_alone = reads_signal(network)

@@ -109,7 +109,8 @@ def rule_of_bound(
     the strictest one. Each has the null hypothesis that the chance of error among early labels,
     over all prefixes but the last, is above `error`. The exact binomial test of left-out labels
     rejects it, or ends the sequence. Thresholds with too few early labels for any rejection are
-    passed over. A group, by its number in `members`, counts as one signal.
+    passed over. A group, by its number in `members`, counts as one signal, with its share of wrong
+    labels; the test, which is exact for whole numbers, is then interpolated between them.
     """
     last, chosen = len(proba) - 1, StoppingRule(np.inf)
     if not last:

@@ -1,9 +1,9 @@
 r"""Depth as a sum over layers: constants of each layer, and normalized features, have one law.
 
 A ReLU layer without biases takes the complement u of a pixel pair to u − p h(u). p is the branch's
-part of the variance, and u − h(u) the complement behind a layer of a CNN. So the sum of p over
-layers decides first of all, whatever α the layers have, and with normalization
-(docs/theory/depth_limits.md, section 9, derives it).
+part of the variance, and u − h(u) the complement behind a layer of a CNN. To first order u^-1/2
+grows by k times the sum of p over layers, whatever α the layers have, and with normalization
+(docs/theory/effective_depth.md derives it).
 """
 
 from __future__ import annotations
@@ -41,9 +41,10 @@ def effective_depth(
 
     :math:`s_L = \sum_l p_l`, :math:`p_l = \beta_l/e_l` with :math:`e_l = [\mathrm{skip}_l]\,e_{l-1}
     + \beta_l` in networks with normalized features, and :math:`p_l = \beta_l/([\mathrm{skip}_l] +
-    \beta_l)` in others; :math:`\beta_l = \alpha_l^2 c_{v,l} c_{w,l}/2`. With one α for all layers
-    it grows like L, with normalization like log L. Limits at infinite depth are degenerate if and
-    only if it is infinite there (docs/theory/depth_limits.md, section 9).
+    \beta_l)` in others; :math:`\beta_l = \alpha_l^2 c_{v,l} c_{w,l}/2`. Of like
+    layers it grows like L, with normalization like log L. Limits at infinite depth are degenerate
+    (the normalized GPK of signals of one pixel tends to 1) if and only if it is infinite there
+    (docs/theory/effective_depth.md).
 
     Parameters
     ----------
@@ -52,8 +53,9 @@ def effective_depth(
     depths : iterable of int, optional
         Strictly increasing, by default the network's depth.
     energy : float, default 1.0
-        :math:`e_0`, the variance of the input's features at each pixel: ``input_scale`` times the
-        squared norm of a pixel. It counts in networks with normalized features alone.
+        :math:`e_0`, the variance of the input's features at each pixel of all signals:
+        ``input_scale``, by default 1/channels, times the squared norm of a pixel, which is not 0.
+        It counts in networks with normalized features alone.
 
     Returns
     -------
@@ -73,7 +75,7 @@ def effective_depth(
     >>> depth.effective_depth(rk.Network(1, norm=True), (10, 100, 1000)).round(2)
     array([2.02, 4.2 , 6.49])
     """
-    asked, parts = _parts(network, depths, energy)
+    asked, parts, _ = _parts(network, depths, energy)
     return np.cumsum(parts)[asked - 1]
 
 
@@ -88,10 +90,10 @@ def complement_bounds(
         \Bigl(u_0^{-1/2} + \tfrac{\sqrt2}{3\pi}\, s_L\Bigr)^{-2}
 
     with :math:`s_L` of `effective_depth` and :math:`r_l = \beta_l`, or :math:`\beta_l/e_{l-1}` in
-    networks with normalized features. They hold at each depth, for signals of one pixel. Of
-    signals of several pixels of equal energy the upper bound holds for the mean of 1 − ρ over the
-    pixels of a row, from the mean u_0 of that row; the bounds from the row's least and greatest u_0
-    hold for each pixel pair (docs/theory/depth_limits.md, section 9).
+    networks with normalized features. They hold at each depth, for signals of one pixel, with
+    normalized features of one energy. Of signals of several pixels, of one energy, the upper bound
+    holds for the mean of 1 − ρ over the pixels of a row, from the mean u_0 of that row; the bounds
+    from the row's least and greatest u_0 hold for each pixel pair (docs/theory/effective_depth.md).
 
     Parameters
     ----------
@@ -122,7 +124,7 @@ def complement_bounds(
     >>> print(low[0].round(3), exact.round(3), high[0].round(3))
     [0.114] [0.244] [0.264]
     """
-    asked, parts = _parts(network, depths, energy)
+    asked, parts, ratios = _parts(network, depths, energy)
     if not all(network.values_of("skip")):
         raise ValueError(
             f"network has skip {network.skip!r}, expected skip connections in all layers: an "
@@ -131,8 +133,7 @@ def complement_bounds(
     u = check_dot_products(np.asarray(complements, dtype=np.float64), complement=True)
     with np.errstate(divide="ignore"):
         start = 1.0 / np.sqrt(u)
-    # p = β/e_l, and β/e_{l−1} = p/(1 − p).
-    sums = (np.cumsum(each)[asked - 1] for each in (parts / (1.0 - parts), parts))
+    sums = (np.cumsum(each)[asked - 1] for each in (ratios, parts))
     bounds = (
         (start + factor * of.reshape(-1, *[1] * u.ndim)) ** -2.0
         for factor, of in zip((_LOWER, _UPPER), sums, strict=True)
@@ -143,9 +144,9 @@ def complement_bounds(
 def like_normalized(network: Network, *, energy: float = 1.0) -> Network:
     r"""Return the network of layers of their own that equals one with normalized features.
 
-    Where all pixels that are not 0 have one energy e, normalization is the same as
-    :math:`\alpha_l^2 = \alpha^2/e_{l-1}`, :math:`e_l = e + \beta l` (docs/theory/depth_limits.md,
-    section 9). The kernels are equal, not only their limits.
+    Where all pixels of all signals have one energy e > 0, normalization is the same as
+    :math:`\alpha_l^2/e_{l-1}` in place of :math:`\alpha_l^2`, :math:`e_l = e_{l-1} + \beta_l`
+    (docs/theory/effective_depth.md). The kernels are equal, not only their limits.
 
     Parameters
     ----------
@@ -188,28 +189,27 @@ def like_normalized(network: Network, *, energy: float = 1.0) -> Network:
 
 def _parts(
     network: Network, depths: Iterable[int] | None, energy: float
-) -> tuple[np.ndarray, np.ndarray]:
-    """Return the depths asked for, and p of all layers up to the deepest."""
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return the depths asked for, and p and β over the variance before of all their layers."""
     known = RELU_FIELDS | {"norm"}
     check_network(network, known, ": the law is about ReLU", of_layers=OF_LAYERS)
     asked = (network.depth,) if depths is None else check_depths(depths)
-    before = check_positive(energy, "energy")
+    before = check_positive(energy, "energy") if network.norm else 1.0
     check_layers(max(asked), "depths has")
     if max(asked) > network.depth and not network.is_uniform:
         raise ValueError(
             f"depths has {max(asked)}, expected at most {network.depth}, the network's layers"
         )
-    if network.is_uniform and not network.norm:
-        check_branch_of_layers([network.layer(1)])
-        return np.array(asked), np.full(max(asked), network.layer(1).branch_share)
-    numbers = [1] * max(asked) if network.is_uniform else range(1, max(asked) + 1)
+    numbers = [1] if network.is_uniform else range(1, max(asked) + 1)
     layers = [network.layer(number) for number in numbers]
     check_branch_of_layers(layers)
+    repeated = max(asked) if network.is_uniform else 1
+    gains = np.array([layer.branch_gain for layer in layers] * repeated)
     if not network.norm:
-        return np.array(asked), np.array([layer.branch_share for layer in layers])
-    gains = np.array([layer.branch_gain for layer in layers])
+        parts = np.array([layer.branch_share for layer in layers] * repeated)
+        return np.array(asked), parts, gains
     energies = []
-    for layer, gain in zip(layers, gains, strict=True):
-        before = layer.skip * before + gain
+    for layer, gain in zip(layers * repeated, gains, strict=True):
         energies.append(before)
-    return np.array(asked), gains / np.array(energies)
+        before = layer.skip * before + gain
+    return np.array(asked), gains / np.array([*energies[1:], before]), gains / np.array(energies)
