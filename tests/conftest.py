@@ -2,13 +2,14 @@
 
 import gc
 import signal
+import warnings
 from pathlib import Path
 
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, settings
 
-from rescntk import validation
+from rescntk import engines, validation
 
 # The same examples on every run: a red suite must be the code's doing, not the draw's.
 settings.register_profile(
@@ -29,6 +30,14 @@ settings.load_profile("suite")
 # A background job of a shell ignores Ctrl-C; the programs that tests interrupt would inherit this.
 if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def told():
+    """Where the loops are missing a process says so once: here, not in some test."""
+    if (reason := engines.available()["cpu"]) is not True:
+        with warnings.catch_warnings(action="ignore"):
+            engines.tell_that_loops_are_missing(reason)
 
 
 @pytest.fixture

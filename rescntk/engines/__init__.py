@@ -5,10 +5,12 @@ What an engine computes and refuses stands in its class (`Engine`), and all engi
 
 from __future__ import annotations
 
+from functools import cache
+
 import numpy as np
 
 from ..arrays import Batch, array_module, channels_and_length
-from ..messages import shown
+from ..messages import shown, warn
 from ..validation import check_choice
 from .cpu.engine import CpuEngine
 from .cuda.engine import CudaEngine
@@ -47,9 +49,9 @@ def choose(name: str, request: Request, X: Batch) -> Engine:
     """Return the engine of a name; "auto" is the fastest engine that can serve.
 
     For NumPy arrays "auto" is "cpu" where its loops were compiled and take the activation, else
-    "reference". For CuPy arrays it is "cuda", unless signals are longer than "cuda" takes on the
-    device or its check there failed (`available`), else "reference". By name, "cuda" also takes
-    NumPy arrays.
+    "reference"; a warning tells a process once that its loops are missing. For CuPy arrays it is
+    "cuda", unless signals are longer than "cuda" takes on the device or its check there failed
+    (`available`), else "reference". By name, "cuda" also takes NumPy arrays.
 
     Parameters
     ----------
@@ -97,6 +99,15 @@ def _refusal(engine: Engine, request: Request, X: Batch) -> str | None:
 def _fastest(request: Request, X: Batch) -> Engine:
     """Return the fastest engine that can serve."""
     fast = ENGINES["cpu" if array_module(X) is np else "cuda"]
-    if _refusal(fast, request, X) or not fast.is_fast(request, channels_and_length(X)[1]):
-        return ENGINES["reference"]
-    return fast
+    if not fast.refuses(request, X):
+        if (reason := fast.why_not()) and fast.name == "cpu":
+            tell_that_loops_are_missing(reason)
+        if not reason and fast.is_fast(request, channels_and_length(X)[1]):
+            return fast
+    return ENGINES["reference"]
+
+
+@cache
+def tell_that_loops_are_missing(reason: str) -> None:
+    """Warn, once in a process, that NumPy takes the place of the compiled loops."""
+    warn(f"kernels are computed by NumPy, several times slower than by compiled loops: {reason}")

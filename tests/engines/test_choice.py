@@ -60,12 +60,21 @@ def forgotten():
     library.library.cache_clear()
     yield
     library.library.cache_clear()
+    if engines.available()["cpu"] is True:
+        engines.tell_that_loops_are_missing.cache_clear()
 
 
 def refused():
-    """Return why there are no compiled loops, after asking in all ways; "auto" serves."""
+    """Return why there are no compiled loops, after asking in all ways; "auto" serves.
+
+    It tells why, with the remedy, at the first call alone. By its name, "reference" says nothing.
+    """
+    engines.tell_that_loops_are_missing.cache_clear()
     reason = engines.available()["cpu"]
-    assert engines.choose("auto", REQUEST, X).name == "reference"
+    assert rk.ResCGPK(2)(X, engine="reference").shape == (2, 2)
+    with pytest.warns(UserWarning, match="computed by NumPy, several times slower") as told:
+        assert engines.choose("auto", REQUEST, X).name == "reference"
+    assert str(told[0].message).endswith(reason)
     with pytest.raises(ValueError, match="^engine='cpu' cannot") as refusal:
         rk.ResCGPK(2)(X, engine="cpu")
     assert f": {reason}; engines that can: 'reference'" in str(refusal.value)

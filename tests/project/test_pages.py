@@ -320,7 +320,7 @@ def is_command(line, targets):
             cli._parser().parse_args(shlex.split(line)[1:])
             return True
         return False
-    extras = re.findall(r"pip install '(?:rescntk|\.)\[([\w,-]+)\]", line)
+    extras = re.findall(r"pip install (?:-e )?'(?:rescntk|\.)\[([\w,-]+)\]", line)
     return set(",".join(extras).split(",")) <= {*EXTRAS, ""}
 
 
