@@ -153,7 +153,7 @@ CONDITIONING = [
 DEPTH = [
     (lambda: check(3), "family is 3, expected a function"),
     (lambda: check(lambda n: rk.Network(5)), "returns a network of depth 5, expected 8"),
-    (lambda: check(lambda n: rk.Network(2, dilation=(1, 2))), r"dilation \(1, 2\), expected one"),
+    (lambda: check(lambda n: rk.Network(2, dilation=(1, 2))), "a network of depth 2, expected 8"),
     (lambda: check(lambda n: rk.Network(n, input_scale=0)), "expected a positive input_scale"),
     (lambda: check(depths=(1, 2, 4)), r"\(1, 2, 4\), expected at least 6, each at least 1.25"),
     (lambda: check(X=G * [[[1]], [[0]], [[1]]]), "a signal whose kernel with itself is 0"),
