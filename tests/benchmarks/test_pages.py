@@ -57,7 +57,7 @@ def test_other_measures_are_of_the_sets_and_methods_of_accuracies(measure):
 
 
 @pytest.mark.parametrize(
-    ("part", "ours", "of_hc2", "won"), [("test", 0.369, 0.404, 9), ("choose", 0.468, 0.476, 8)]
+    ("part", "ours", "of_hc2", "won"), [("test", 0.376, 0.404, 11), ("choose", 0.442, 0.476, 9)]
 )
 def test_mean_log_losses_and_sets_won(part, ours, of_hc2, won):
     """Means over sets of measured and published log losses, without the script's functions."""
