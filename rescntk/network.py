@@ -51,7 +51,7 @@ def _check_of_layers(check: Callable[[Any, str], Any], value: Any, name: str, de
 
 
 def _alike(values: tuple[Any, ...]) -> Any:
-    """Return the values of layers, or the one that all have."""
+    """Return the values of layers, as one value if all are equal."""
     return values[0] if len(set(values)) == 1 else values
 
 

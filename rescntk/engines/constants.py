@@ -124,7 +124,7 @@ class AllConstants:
         return tuple(accumulate(range(1, self.depth + 1), behind, initial=Fraction(1)))
 
     def _gain(self, layer: int) -> Fraction:
-        """Return β of a layer, as it is."""
+        """Return β of a layer, exactly."""
         constants = self.network.layer(layer)
         alpha, c_v, c_w = map(Fraction, (constants.alpha, constants.c_v, constants.c_w))
         return alpha**2 * c_v * c_w * activation_of(self.network).gain
@@ -250,8 +250,7 @@ class AllConstants:
 
     def _growth(self, layer: int) -> decimal.Decimal:
         """Return G of a layer in the digits of the decimal context."""
-        of_layer, gain = self.network.layer(layer), activation_of(self.network).gain
+        of_layer, gain = self.network.layer(layer), self._gain(layer)
         if self.of_layer(layer).growth != of_layer.growth:
             return decimal.Decimal(1)
-        alpha, c_v, c_w = map(decimal.Decimal, (of_layer.alpha, of_layer.c_v, of_layer.c_w))
-        return of_layer.skip + alpha**2 * c_v * c_w * gain.numerator / gain.denominator
+        return of_layer.skip + decimal.Decimal(gain.numerator) / gain.denominator

@@ -149,49 +149,23 @@ def read_input(operations: Operations, request: Request, X: Array) -> Input:
     """Return the input of signals, of size 1 in the mean over pixels, or at pixel 1."""
     xp, net, constants = array_module(X), operations.network, operations.constants
     X = xp.ascontiguousarray(X, np.float64)
-    weights, of_bias = None, 0.0
     if request.head == "equivariant":
-        if not net.norm:
-            weights, of_bias = weights_at_pixel_1(operations, X.shape[2:])
-            weights = xp.asarray(weights)
         X = xp.where(xp.asarray(seen_by_pixel_1(operations, X.shape[2:])), X, 0.0)
     # Divided by a power of two, at most 2^1023, squares stay within float64.
-    flat, peak = X.reshape(len(X), -1), powers_of_two(X)
-    forgets, beside = (
-        constants.forgets_size,
-        max(constants.largest_bias, float(net.norm)),
-    )
-    if beside and not forgets:
+    given, peak, forgets = X, powers_of_two(X), constants.forgets_size
+    if beside := 0.0 if forgets else max(constants.largest_bias, float(net.norm)):
         bits = math.frexp(beside)[1]
-        peak = xp.where(flat.any(axis=1), xp.maximum(peak, bits), bits)
+        peak = xp.where(X.reshape(len(X), -1).any(axis=1), xp.maximum(peak, bits), bits)
     scale = xp.ldexp(xp.ones(len(X)), peak - 1)
-    has_values = (X != 0).any(axis=1) if net.norm else None
     X = X / column(scale, X)
     squares = (X * X).sum(axis=1)
     input_scale = net.factor_of_input(X.shape[1])
     energy = input_scale * squares
-    mean = own = energy.reshape(len(X), -1).mean(axis=1)
-    if beside and not forgets:
-        more = constants.most_of_bias * (constants.largest_bias / scale) ** 2
-        mean = mean + (more + 1.0 / scale**2 if net.norm else more)
-    if has_values is not None:
-        check_pixels(
-            has_values, energy / column(xp.where(mean > 0, mean, math.inf), energy), request
-        )
-    if weights is not None:
-        own = (energy * weights).reshape(len(X), -1).sum(axis=1)
-        at_pixel_1 = own + of_bias * (constants.largest_bias / scale) ** 2
-        share = xp.maximum(at_pixel_1, _TINY) / xp.where(mean > 0, mean, math.inf)
-        check_share(share, request, "pixel 1 gets")
-        mean = xp.where(mean > 0, at_pixel_1, 0.0)
-    if constants.has_bias and not net.norm and "ntk" in request.kinds and net.trained == ("input",):
-        share = own / xp.where(mean > 0, mean, math.inf)
-        share = xp.where(flat.any(axis=1), xp.maximum(share, _TINY), 0.0)
-        check_share(share, request, "the input, which alone is trained, has, beside biases,")
+    mean = mean_variances(operations, request, given, energy, scale)
     size = xp.sqrt(mean)
     inverse = 1.0 / xp.where(size > 0, size, math.inf)
-    norm = xp.sqrt(squares)[:, None]
-    unit = X / xp.where(norm > 0, norm, math.inf)
+    length = xp.sqrt(squares)[:, None]
+    unit = X / xp.where(length > 0, length, math.inf)
     of_parts = column(inverse * math.sqrt(input_scale), X)
     # GAP adds products of means to α² times the branch: means of size α need all their digits.
     exact = constants.is_weak or request.pool
@@ -209,6 +183,37 @@ def read_input(operations: Operations, request: Request, X: Array) -> Input:
         scale = scale * size
     scale = xp.where((scale < np.finfo(np.float64).tiny) & (size > 0), math.nan, scale)
     return Input(unit, energy, parts, means, scale, bias, norm)
+
+
+def mean_variances(
+    operations: Operations, request: Request, X: Array, energy: Array, scale: Array
+) -> Array:
+    """Return the variances by which signals are divided, (n,): of the mean pixel, or of pixel 1.
+
+    Biases and normalized features are part of them. `energy` is of pixels, divided by `scale`; the
+    signals X are as given. Signals whose parts are too small for the precision are refused.
+    """
+    xp, net, constants = array_module(X), operations.network, operations.constants
+    mean = own = energy.reshape(len(X), -1).mean(axis=1)
+    if (constants.has_bias or net.norm) and not constants.forgets_size:
+        more = constants.most_of_bias * (constants.largest_bias / scale) ** 2
+        mean = mean + (more + 1.0 / scale**2 if net.norm else more)
+    if net.norm:
+        share = energy / column(xp.where(mean > 0, mean, math.inf), energy)
+        check_pixels((X != 0).any(axis=1), share, request)
+    elif request.head == "equivariant":
+        weights, of_bias = weights_at_pixel_1(operations, X.shape[2:])
+        own = (energy * xp.asarray(weights)).reshape(len(X), -1).sum(axis=1)
+        at_pixel_1 = own + of_bias * (constants.largest_bias / scale) ** 2
+        share = xp.maximum(at_pixel_1, _TINY) / xp.where(mean > 0, mean, math.inf)
+        check_share(share, request, "pixel 1 gets")
+        mean = xp.where(mean > 0, at_pixel_1, 0.0)
+    if constants.has_bias and not net.norm and "ntk" in request.kinds and net.trained == ("input",):
+        share = own / xp.where(mean > 0, mean, math.inf)
+        has_values = X.reshape(len(X), -1).any(axis=1)
+        share = xp.where(has_values, xp.maximum(share, _TINY), 0.0)
+        check_share(share, request, "the input, which alone is trained, has, beside biases,")
+    return mean
 
 
 def read_input_as_given(operations: Operations, request: Request, X: Array) -> Input:

@@ -103,17 +103,14 @@ def _last_layer(network: Network, params: Parameters, x: jax.Array) -> jax.Array
     activation = activation_of(network)
 
     def convolve(
-        weights: Convolution,
-        signal: jax.Array,
-        variance: float,
-        bias: float = 0.0,
+        layer: Convolution, signal: jax.Array, variance: float, bias: float = 0.0,
         dilation: int = 1,
-    ) -> jax.Array:
-        fan_in = math.prod(weights.weights.shape[:-1])
+    ) -> jax.Array:  # fmt: skip
+        fan_in = math.prod(layer.weights.shape[:-1])
         result = math.sqrt(variance / fan_in) * circular_convolution(
-            signal, weights.weights, dilation
+            signal, layer.weights, dilation
         )
-        return result if weights.biases is None else result + bias * weights.biases
+        return result if layer.biases is None else result + bias * layer.biases
 
     f: Any = None if params.input is None else convolve(params.input, x, energy)
     for index, inner in enumerate(params.inner):

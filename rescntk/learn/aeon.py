@@ -96,9 +96,9 @@ class EarlyClassifier(BaseEarlyClassifier):
     `predict` and `predict_proba` take the first time points of signals, from the first prefix on,
     and return labels and decisions: whether a label is final. Others are -1, among texts "-1".
     `update_predict` and `update_predict_proba` take more time points of the signals that had no
-    decision, in the same order. Rows of `state_info` are the index of the last prefix, its number
-    of time points, the place of the label in `classes_`, prefixes in a row with it, and 1 for a
-    decision. `score` returns harmonic mean, accuracy and earliness.
+    decision, in the same order. A row of `state_info` has five whole numbers: the index of the last
+    prefix, its time points, the index of the label in `classes_`, the prefixes in a row with this
+    label, and 1 for a decision. `score` returns harmonic mean, accuracy and earliness.
 
     Examples
     --------

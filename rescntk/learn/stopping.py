@@ -24,7 +24,7 @@ Look = Callable[[int, np.ndarray], np.ndarray]
 
 @dataclass
 class Progress:
-    """What is known of signals, prefix by prefix."""
+    """The most probable labels of signals at their last prefixes, and which are final."""
 
     last: np.ndarray
     """Index of the last prefix that was seen, (n_cases,); -1 before the first."""

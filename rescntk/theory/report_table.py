@@ -54,8 +54,8 @@ class ReportTable(Generic[RowT]):
     def write_csv(self, path: str | PathLike[str] | int) -> None:
         """Write all rows to a CSV file with a header, in full precision.
 
-        A part of a field is a column, such as cnn.lower. A field that has several numbers becomes
-        as many columns, NAME_0, NAME_1 and so on. Cells of rows that have fewer stay empty. The
+        A part of a field is a column, such as cnn.lower. A field of several numbers becomes
+        the columns NAME_0, NAME_1 and so on. Cells of rows that have fewer stay empty. The
         file is a path, or the descriptor of an open file, which is closed.
         """
         header, columns = list[str](), list[Iterable[object]]()

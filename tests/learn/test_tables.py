@@ -102,18 +102,23 @@ READ = [
 ]
 
 
-@pytest.mark.parametrize(("file", "options", "says"), READ)
-def test_files_that_pandas_reads(file, options, says, signals, pd, tmp_path):
-    X, y = signals
-    path = tmp_path / "signals.csv"
-    path.write_text(WRITTEN[file](X), encoding="utf-8")
-    table = pd.read_csv(path, **options)
+def assert_is_read_or_refused(table, X, y, says):
+    """Assert that a table is fitted as its signals are, or refused with a message."""
     if says is None:
         expected = CLASSIFIER.fit(X, y).decision_function(X)
         assert (CLASSIFIER.fit(table, y).decision_function(table) == expected).all()
     else:
         with pytest.raises(ValueError, match=says):
             CLASSIFIER.fit(table, y)
+
+
+@pytest.mark.parametrize(("file", "options", "says"), READ)
+def test_files_that_pandas_reads(file, options, says, signals, pd, tmp_path):
+    X, y = signals
+    path = tmp_path / "signals.csv"
+    path.write_text(WRITTEN[file](X), encoding="utf-8")
+    table = pd.read_csv(path, **options)
+    assert_is_read_or_refused(table, X, y, says)
 
 
 OF_POLARS = [
@@ -131,12 +136,7 @@ def test_files_that_polars_reads(file, options, says, signals, tmp_path):
     path = tmp_path / "signals.csv"
     path.write_text(WRITTEN[file](X), encoding="utf-8")
     table = pl.read_csv(path, **options)
-    if says is None:
-        expected = CLASSIFIER.fit(X, y).decision_function(X)
-        assert (CLASSIFIER.fit(table, y).decision_function(table) == expected).all()
-    else:
-        with pytest.raises(ValueError, match=says):
-            CLASSIFIER.fit(table, y)
+    assert_is_read_or_refused(table, X, y, says)
     with pytest.raises(ValueError, match=r"^X is a polars.LazyFrame, expected .*X.collect\(\)"):
         CLASSIFIER.fit(pl.scan_csv(path), y)
 

@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ...network import OF_LAYERS, RELU_FIELDS, Network, check_network
+from ...network_parts import Layer
 from ...validation import check_depths, check_positive
 from ..argument_checks import check_branch_of_layers, check_dot_products, check_layers
 
@@ -75,8 +76,8 @@ def effective_depth(
     >>> depth.effective_depth(rk.Network(1, norm=True), (10, 100, 1000)).round(2)
     array([2.02, 4.2 , 6.49])
     """
-    asked, parts, _ = _parts(network, depths, energy)
-    return np.cumsum(parts)[asked - 1]
+    asked, gains, before = _variances(network, depths, energy)
+    return np.cumsum(_parts(network, gains, before))[asked - 1]
 
 
 def complement_bounds(
@@ -91,9 +92,10 @@ def complement_bounds(
 
     with :math:`s_L` of `effective_depth` and :math:`r_l = \beta_l`, or :math:`\beta_l/e_{l-1}` in
     networks with normalized features. They hold at each depth, for signals of one pixel, with
-    normalized features of one energy. Of signals of several pixels, of one energy, the upper bound
-    holds for the mean of 1 − ρ over the pixels of a row, from the mean u_0 of that row; the bounds
-    from the row's least and greatest u_0 hold for each pixel pair (docs/theory/effective_depth.md).
+    normalized features of one energy. A row is the pixel pairs of one offset, of signals of several
+    pixels of one energy. The upper bound holds for the mean of 1 − ρ over a row, from its mean u_0.
+    Each pixel pair is within the bounds of the row's least and greatest u_0
+    (docs/theory/effective_depth.md).
 
     Parameters
     ----------
@@ -124,7 +126,7 @@ def complement_bounds(
     >>> print(low[0].round(3), exact.round(3), high[0].round(3))
     [0.114] [0.244] [0.264]
     """
-    asked, parts, ratios = _parts(network, depths, energy)
+    asked, gains, before = _variances(network, depths, energy)
     if not all(network.values_of("skip")):
         raise ValueError(
             f"network has skip {network.skip!r}, expected skip connections in all layers: an "
@@ -133,7 +135,8 @@ def complement_bounds(
     u = check_dot_products(np.asarray(complements, dtype=np.float64), complement=True)
     with np.errstate(divide="ignore"):
         start = 1.0 / np.sqrt(u)
-    sums = (np.cumsum(each)[asked - 1] for each in (ratios, parts))
+    terms = gains / before, _parts(network, gains, before)
+    sums = (np.cumsum(of_layers)[asked - 1] for of_layers in terms)
     bounds = (
         (start + factor * of.reshape(-1, *[1] * u.ndim)) ** -2.0
         for factor, of in zip((_LOWER, _UPPER), sums, strict=True)
@@ -173,43 +176,46 @@ def like_normalized(network: Network, *, energy: float = 1.0) -> Network:
     >>> bool(abs(rk.gram(norm, X).ntk - rk.gram(like, X).ntk).max() < 1e-13)
     True
     """
-    _parts(network, None, energy)  # refuses networks
+    _, gains, before = _variances(network, None, energy)
     if not network.norm or not all(network.values_of("skip")):
         raise ValueError(
             f"network has norm {network.norm} and skip {network.skip!r}, expected normalized "
             f"features and skip connections in all layers"
         )
-    layers = [network.layer(number) for number in range(1, network.depth + 1)]
-    energies = accumulate((layer.branch_gain for layer in layers), initial=energy)
-    alphas = [
-        layer.alpha / math.sqrt(before) for layer, before in zip(layers, energies, strict=False)
-    ]
-    return network.replace(norm=False, alpha=alphas)
+    alphas = np.array([network.layer(k).alpha for k in range(1, len(gains) + 1)])
+    return network.replace(norm=False, alpha=alphas / np.sqrt(before))
 
 
-def _parts(
+def _variances(
     network: Network, depths: Iterable[int] | None, energy: float
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return the depths asked for, and p and β over the variance before of all their layers."""
+    """Return the depths asked for; β, and the variance before, of layers up to the deepest.
+
+    Without normalization a layer is divided by its variance, which is 1 before the next one.
+    """
     known = RELU_FIELDS | {"norm"}
     check_network(network, known, ": the law is about ReLU", of_layers=OF_LAYERS)
     asked = (network.depth,) if depths is None else check_depths(depths)
-    before = check_positive(energy, "energy") if network.norm else 1.0
+    start = check_positive(energy, "energy")
     check_layers(max(asked), "depths has")
     if max(asked) > network.depth and not network.is_uniform:
         raise ValueError(
             f"depths has {max(asked)}, expected at most {network.depth}, the network's layers"
         )
-    numbers = [1] if network.is_uniform else range(1, max(asked) + 1)
-    layers = [network.layer(number) for number in numbers]
+    layers = [network.layer(k) for k in range(1, (1 if network.is_uniform else max(asked)) + 1)]
     check_branch_of_layers(layers)
-    repeated = max(asked) if network.is_uniform else 1
-    gains = np.array([layer.branch_gain for layer in layers] * repeated)
+    layers *= max(asked) // len(layers)
+    gains = np.array([layer.branch_gain for layer in layers])
     if not network.norm:
-        parts = np.array([layer.branch_share for layer in layers] * repeated)
-        return np.array(asked), parts, gains
-    energies = []
-    for layer, gain in zip(layers * repeated, gains, strict=True):
-        energies.append(before)
-        before = layer.skip * before + gain
-    return np.array(asked), gains / np.array([*energies[1:], before]), gains / np.array(energies)
+        return np.array(asked), gains, np.ones(len(gains))
+
+    def behind(before: float, layer: Layer) -> float:
+        return layer.skip * before + layer.branch_gain
+
+    return np.array(asked), gains, np.array([*accumulate(layers[:-1], behind, initial=start)])
+
+
+def _parts(network: Network, gains: np.ndarray, before: np.ndarray) -> np.ndarray:
+    """Return p of layers, of their β and the variance before them."""
+    skips = network.values_of("skip")
+    return gains / (np.resize(skips, len(gains)) * before + gains)

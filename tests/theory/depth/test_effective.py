@@ -52,7 +52,7 @@ def test_depth_counts_by_its_logarithm():
 
 
 def test_the_law_of_the_logarithm():
-    """u_L^-½ = u_0^-½ + k s_L + (√u_0 − √u_L)/20 + smaller terms; u_0 = .7, β = 1 (theory 34)."""
+    """u_L^-½ = u_0^-½ + k s_L + (√u_0 − √u_L)/20 + smaller terms; u_0 = .7, β = 1."""
     network, depths = rk.Network(1, 1, norm=True), range(1, 1001)
     u = complements_of(network, circle(0.7), depths)[:, 0]
     np.testing.assert_allclose(u[[9, 999]], [0.4300, 0.2052], atol=5e-5)
@@ -98,7 +98,7 @@ def test_normalized_features_are_layers_of_their_own(kind, head, rng):
 
 
 def test_limits_are_degenerate_where_effective_depth_is_infinite():
-    """Σ 1/(l log²(l + 1)) is 3.388 (theory 34): most of it from layer 1, and signals stay apart."""
+    """Σ 1/(l log²(l + 1)) is 3.388: most of it from layer 1, and signals stay apart."""
     layers = 3000
     stable = rk.Network(layers, 1, alpha=falling(layers))
     plain, norm = rk.Network(layers, 1), rk.Network(layers, 1, norm=True)
