@@ -118,6 +118,7 @@ def gram(
     call: Description = {"network": network, "kinds": sorted(validation.check_kinds(kinds))}
     call["head"] = check_head(head)
     call["depths"] = None if depths is None else validation.check_depths(depths)
+    validation.check_flag(progress, "progress")
     call["normalized"] = validation.check_flag(normalized, "normalized")
     call["engine"] = engine
     call["dtype"] = validation.check_dtype(dtype)

@@ -459,12 +459,20 @@ def check_memory(needed: int, max_memory: object, what: str) -> None:
         )
 
 
-def check_free_memory(needed: float, what: str, remedy: str) -> None:
+def is_always_free(n_bytes: float) -> bool:
+    """Return whether so few bytes count as free without a look."""
+    return n_bytes <= _ALWAYS_FREE
+
+
+def check_free_memory(
+    needed: float, what: str, remedy: str, room: Callable[[], float] | None = None
+) -> None:
     """Raise a MemoryError if `what` takes more than the free memory: `needed` bytes at least.
 
-    `what` is the subject of the message, `remedy` its end: what to change.
+    `what` is the subject of the message, `remedy` its end: what to change. `room` returns the free
+    bytes where they are not those of this machine.
     """
-    if needed > _ALWAYS_FREE and needed > (free := free_bytes()):
+    if not is_always_free(needed) and needed > (free := (room or free_bytes)()):
         raise MemoryError(
             f"{what} takes at least {_amount(needed)} of memory, and {_amount(free)} are free: "
             f"{remedy}"

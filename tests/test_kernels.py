@@ -173,11 +173,11 @@ def test_prepared_tables_have_a_budget(signals, head, budget, made, monkeypatch)
     kernel, left = rk.ResCNTK(8, head=head), signals[:1]
     expected = kernel(left, signals, **options)
     whole = kernel.prepare(signals, **options).nbytes - own
-    block, kept = whole // 5, 7 * whole // 10
-    kept_bytes = {"all": 2 * whole, "some": kept, "free": 2 * whole, "one": 0}
+    block, some = whole // 5, 7 * whole // 10
+    held_bytes = {"all": 2 * whole, "some": some, "free": 2 * whole, "one": 0}
     monkeypatch.setattr(engine, "_TABLE_BYTES", block)
-    monkeypatch.setattr(engine, "_KEPT_BYTES", kept_bytes[budget])
-    monkeypatch.setattr(engine, "free_bytes", lambda: 8.0 * kept if budget == "free" else 1e12)
+    monkeypatch.setattr(engine, "_HELD_BYTES", held_bytes[budget])
+    monkeypatch.setattr(engine, "free_bytes", lambda: 8.0 * some if budget == "free" else 1e12)
     tracemalloc.start()
     prepared = kernel.prepare(signals, **options)
     assert (prepared(left) == expected).all()
@@ -194,7 +194,7 @@ def test_prepared_tables_have_a_budget(signals, head, budget, made, monkeypatch)
     elif budget == "one":
         assert 0.7 * len(signals) < again and of_tables <= 1.01 * block
     else:
-        assert 0 < again < len(signals) and block < of_tables <= 1.01 * kept
+        assert 0 < again < len(signals) and block < of_tables <= 1.01 * some
     assert prepared.nbytes - block <= held <= prepared.nbytes + of_objects
 
 

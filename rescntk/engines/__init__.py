@@ -9,7 +9,7 @@ from functools import cache
 
 import numpy as np
 
-from ..arrays import Batch, array_module, channels_and_length
+from ..arrays import Batch, array_module
 from ..messages import shown, warn
 from ..validation import check_choice
 from .cpu.engine import CpuEngine
@@ -82,8 +82,8 @@ def choose(name: str, request: Request, X: Batch) -> Engine:
     if name == "auto":
         return _fastest(request, X)
     engine = ENGINES[name]
-    if refusal := _refusal(engine, request, X):
-        serving = [repr(n) for n, other in ENGINES.items() if not _refusal(other, request, X)]
+    if refusal := engine.refuses(request, X):
+        serving = [repr(n) for n, other in ENGINES.items() if not other.refuses(request, X)]
         raise ValueError(
             f"engine={shown(name)} cannot compute this call: {refusal}; "
             f"engines that can: {', '.join(serving) or 'none'}"
@@ -91,19 +91,13 @@ def choose(name: str, request: Request, X: Batch) -> Engine:
     return engine
 
 
-def _refusal(engine: Engine, request: Request, X: Batch) -> str | None:
-    """Return the reason why an engine cannot serve, or None."""
-    return engine.refuses(request, X) or engine.why_not()
-
-
 def _fastest(request: Request, X: Batch) -> Engine:
     """Return the fastest engine that can serve."""
     fast = ENGINES["cpu" if array_module(X) is np else "cuda"]
-    if not fast.refuses(request, X):
-        if (reason := fast.why_not()) and fast.name == "cpu":
-            tell_that_loops_are_missing(reason)
-        if not reason and fast.is_fast(request, channels_and_length(X)[1]):
-            return fast
+    if not (refusal := fast.refuses(request, X)):
+        return fast
+    if fast.name == "cpu" and refusal == fast.why_not():
+        tell_that_loops_are_missing(refusal)
     return ENGINES["reference"]
 
 

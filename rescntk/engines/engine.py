@@ -1,14 +1,15 @@
-"""`Engine`: what every engine declares and computes."""
+"""`Engine`: what every engine declares, and `Plan`: how it computes a request."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from typing import Any, ClassVar
 
+from .. import validation
 from ..arrays import Batch, SignalList, array_module
 from ..network import unknown_field
 from .request import Request, ScaledKernel
-from .work import Tick
+from .work import Tick, silent
 
 
 class Engine(ABC):
@@ -34,7 +35,7 @@ class Engine(ABC):
         return None
 
     def refuses(self, request: Request, X: Batch) -> str | None:
-        """Return the reason why it does not take a request and signals, or None."""
+        """Return the reason why it cannot compute a request of signals on this machine, or None."""
         activation = request.network.activation
         if (module := array_module(X).__name__) not in self.arrays:
             return (
@@ -48,14 +49,10 @@ class Engine(ABC):
             return f"it supports only activation={only} (got {activation!r}){more}"
         if isinstance(X, SignalList) and not self.lists:
             return "it takes signals of one length, and these have different lengths"
-        return None
-
-    def is_fast(self, request: Request, n_pixels: int) -> bool:
-        """Return whether signals of `n_pixels` pixels are of a size that it is made for."""
-        return True
+        return self.why_not()
 
     def prepared(self, request: Request, X: Batch) -> Any:
-        """Return signals in the form that `compute` takes at least cost, for many calls.
+        """Return signals in the form that plans take at least cost, for many calls.
 
         It has `nbytes`. Kernels have the same bits as with the signals themselves, which is what
         this returns unless an engine has tables that are worth their memory.
@@ -63,24 +60,75 @@ class Engine(ABC):
         return X
 
     @abstractmethod
-    def bytes_of_pair(self, request: Request, channels: int, *lengths: int) -> int:
-        """Return the bytes that the least piece of work holds at a time, without results.
+    def plan(self, request: Request, X: Any, Z: Any = None, paired: bool = False) -> Plan:
+        """Return how the engine computes the kernels of each case of `X` with each of `Z`.
 
-        It is a pair of signals of two lengths, or of one length a signal with itself.
+        Without Z, of `X` with itself: the kernels are symmetric. If `paired`, of each case of `X`
+        with the same case of `Z`, or without Z with itself. Both may be in the form of `prepared`.
         """
 
-    def compute(
-        self, request: Request, X: Batch, Z: Batch | None, tick: Tick, paired: bool = False
-    ) -> ScaledKernel:
-        """Return the kernel of each case of `X` with each of `Z` (None: of `X`, symmetric).
 
-        If `paired`, of each case of `X` with the same case of `Z` (None: with itself).
-        """
-        scaled = self._compute(request, X, Z, tick, paired)
-        return scaled.mirrored() if Z is None and not paired else scaled
+class Plan(ABC):
+    """A request on signals as an engine will compute it. To make a plan is no work.
+
+    Parameters
+    ----------
+    engine : Engine
+    request : Request
+    shape : tuple of int
+        Cases of X and of Z; cases and 1 of pairs.
+    lengths : tuple of int
+        Pixels of the longest signals of X and of Z.
+    symmetric : bool
+        Whether kernels are computed for the cases k ≥ i alone, and mirrored.
+    paired : bool
+    """
+
+    def __init__(
+        self, engine: Engine, request: Request, shape: tuple[int, int], lengths: tuple[int, int],
+        *, symmetric: bool, paired: bool,
+    ) -> None:  # fmt: skip
+        self.engine, self.request, self.shape, self.lengths = engine, request, shape, lengths
+        self.symmetric, self.paired = symmetric, paired
+
+    @property
+    @abstractmethod
+    def bytes(self) -> float:
+        """Bytes that the computation holds at a time in the host's memory, without results."""
+
+    @property
+    def extent(self) -> int:
+        """The pixels of results that have axes of pixels: of shares those of X."""
+        return self.lengths[0] if self.request.shares else max(self.lengths)
+
+    @property
+    def result_axes(self) -> tuple[int, ...]:
+        """The axes of results behind depths: (cases, cases), or (cases,) if paired, and pixels."""
+        cases = self.shape[:1] if self.paired else self.shape
+        return (*cases, *self.request.pixel_axes(self.extent))
+
+    def room_for_results(self) -> float:
+        """Return the free bytes where results belong; infinity where the engine does not know."""
+        return validation.free_bytes()
+
+    def compute(self, tick: Tick = silent) -> ScaledKernel:
+        """Return the kernels. `tick` is called with numbers of pairs that are done."""
+        scaled = self._compute(tick)
+        return scaled.mirrored() if self.symmetric else scaled
 
     @abstractmethod
-    def _compute(
-        self, request: Request, X: Batch, Z: Batch | None, tick: Tick, paired: bool
-    ) -> ScaledKernel:
-        """Return what `compute` returns; of a symmetric result only the cases k ≥ i count."""
+    def _compute(self, tick: Tick) -> ScaledKernel:
+        """Return what `compute` returns; of symmetric kernels only the cases k ≥ i count."""
+
+
+def plan_shape(X: Any, Z: Any, paired: bool) -> tuple[int, int]:
+    """Return the shape of a plan of signals."""
+    return len(X), 1 if paired else len(X if Z is None else Z)
+
+
+def room_for_tables(most: float, share: float, needed: float) -> float:
+    """Return the bytes that tables of one block may take: `most`, or a share of the free memory.
+
+    The free memory is asked for where all tables need so much that it may matter.
+    """
+    return most if needed <= most / 4 else min(most, share * validation.free_bytes())

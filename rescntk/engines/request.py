@@ -36,9 +36,6 @@ class Request:
         The working precision, one of `DTYPES`.
     threads : int or None
         Number of CPU threads; None is the engine's own choice.
-    copied_bytes : int
-        Memory per result of one kind, at all depths, that the caller will need for copies in
-        another dtype or order. 0 if the caller changes the results in place.
     shares : bool
         Whether to return kernels, of heads that average, as shares of the pixels of the
         left signals: results have an axis (d,) more, over which they add up to the kernels. The
@@ -54,7 +51,6 @@ class Request:
     depths: tuple[int, ...]
     dtype: str = "float64"
     threads: int | None = None
-    copied_bytes: int = 0
     shares: bool = False
     width: int = 1
 
@@ -85,15 +81,6 @@ class Request:
         """Return the axes of results that pixels have, of signals of `d` pixels."""
         return (d,) * (2 if self.head == "pixels" else int(self.shares))
 
-    def result_bytes(self, pairs: int) -> int:
-        """Return the bytes of the results of `pairs` pairs, when most of them are held.
-
-        The engine returns the values of all kinds in float64. One kind after another is then
-        copied, and a kind's values are dropped when its copy is made.
-        """
-        values, copied = 8 * len(self.depths) * pairs, self.copied_bytes * pairs
-        return max(len(self.kinds) * values + copied, values + len(self.kinds) * copied)
-
 
 @dataclass(frozen=True)
 class ScaledKernel:
@@ -101,7 +88,7 @@ class ScaledKernel:
 
     The kernel of cases i and k at the t-th depth is
     ``values[kind][t, i, k] * left[i] * right[k] * 2**exponents[t]``, times the readout
-    scale. Paired kernels (`Engine.compute`) have no axis k. Pixel pairs have two more axes
+    scale. Paired kernels (`Plan.paired`) have no axis k. Pixel pairs have two more axes
     (j, j'), shares have (j,).
     """
 

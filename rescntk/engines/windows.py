@@ -30,6 +30,9 @@ from .constants import AllConstants
 from .once import once
 from .request import ScaledKernel
 
+_MOST_TAPS = 1 << 20
+"""Largest factor of a filter's size that is looked for."""
+
 
 class Window(NamedTuple):
     """Taps `dilation` pixels apart along an axis, around their own pixel."""
@@ -92,11 +95,15 @@ class Operation(NamedTuple):
 
 
 def windows_of(given: Filter) -> Iterator[Window]:
-    """Yield the windows that make a filter; each has a prime number of taps."""
+    """Yield the windows that make a filter; each has a prime number of taps.
+
+    Factors above `_MOST_TAPS` stay together: no table has a row for each of so many taps.
+    """
     for axis in reversed(range(given.n_axes)):
         dilation, size = given.dilation, given.size
         while size > 1:
-            primes = (p for p in range(3, math.isqrt(size) + 1, 2) if size % p == 0)
+            most = min(math.isqrt(size), _MOST_TAPS)
+            primes = (p for p in range(3, most + 1, 2) if size % p == 0)
             n_taps = next(primes, size)
             yield Window(n_taps, dilation, axis)
             dilation, size = dilation * n_taps, size // n_taps

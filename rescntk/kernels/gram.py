@@ -7,9 +7,8 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from ..arrays import ArrayT
-from ..engines.pooling import check_head
 from ..network import Network
-from ..validation import check_flag
+from .arguments import check_arguments
 from .call import KernelCall, default_errors
 from .prepared import PreparedKernel, PreparedSignals
 
@@ -62,16 +61,14 @@ def gram(
     >>> rk.gram(rk.Network(depth=3), X, depths=(1, 2, 4), kinds=("gpk",)).gpk.shape
     (3, 5, 5)
     """
-    head = check_head(head)
-    check_flag(normalized, "normalized")
-    call = KernelCall(
-        network, X, Z, head=head, kinds=kinds, depths=depths, engine=engine, dtype=dtype,
-        threads=threads, progress=progress,
+    arguments = check_arguments(
+        network, X, Z, head=head, kinds=kinds, depths=depths, normalized=normalized,
+        engine=engine, dtype=dtype, threads=threads, progress=progress,
     )  # fmt: skip
-    results = call.results(normalized)
+    results = KernelCall(arguments).kernels()
     if depths is None:
         results = {kind: result[0] for kind, result in results.items()}
-    return GRAMS[call.kinds](*results.values())
+    return GRAMS[arguments.request.kinds](*results.values())
 
 
 @default_errors()
@@ -81,11 +78,11 @@ def prepare(
     dtype: str = "float64", threads: int | None = None,
 ) -> PreparedSignals:  # fmt: skip
     """Return signals that `gram`, with the same arguments, takes as its Z at less cost."""
-    call = KernelCall(
-        network, Z, None, head=head, kinds=kinds, depths=depths, engine=engine, dtype=dtype,
-        threads=threads, names=("Z", "Z"),
+    arguments = check_arguments(
+        network, Z, head=head, kinds=kinds, depths=depths, normalized=normalized, engine=engine,
+        dtype=dtype, threads=threads, names=("Z", "Z"),
     )  # fmt: skip
-    return call.prepared(Z, normalized)
+    return KernelCall(arguments).prepare(Z)
 
 
 # The results of `gram`: classes of a module, which pickle finds by name.

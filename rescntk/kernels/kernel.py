@@ -10,6 +10,7 @@ from ..arrays import ArrayT
 from ..engines.pooling import check_head
 from ..network import Network, check_kernel_network
 from ..validation import KINDS, check_choice, check_flag
+from .arguments import check_arguments
 from .call import KernelCall, default_errors
 from .gram import gram, prepare
 from .prepared import PreparedKernel
@@ -108,9 +109,9 @@ class Kernel:
         self, Z: ArrayT | Sequence[ArrayT], *, engine: str = "auto", dtype: str = "float64",
         threads: int | None = None,
     ) -> PreparedKernel:  # fmt: skip
-        """Return the kernel with Z kept: ``kernel.prepare(Z)(X)`` is ``kernel(X, Z)``.
+        """Return the kernel with tables of Z: ``kernel.prepare(Z)(X)`` is ``kernel(X, Z)``.
 
-        The bits are the same, and so are errors. The engine "cpu" keeps tables of Z: of as many
+        The bits are the same, and so are errors. The engine "cpu" holds tables of Z: of as many
         signals as take 512 MiB, or an eighth of the free memory if that is less, and in any case
         those of one block, which each call holds (`rescntk.gram`). Tables of further signals are
         made again in each call. Other engines keep Z alone. A normalized kernel also keeps K(z, z).
@@ -220,19 +221,11 @@ class Kernel:
         >>> k.shape, bool((k == kernel(X, Z).diagonal()).all())
         ((5,), True)
         """
-        kind, kinds = self.kind, (self.kind,)
-        call = KernelCall(
-            self.network, X, Z, head=self.head, kinds=kinds, depths=None, engine=engine,
-            dtype=dtype, threads=threads, progress=progress, paired=True,
+        arguments = check_arguments(
+            self.network, X, Z, head=self.head, kinds=(self.kind,), normalized=self.normalized,
+            engine=engine, dtype=dtype, threads=threads, progress=progress, paired=True,
         )  # fmt: skip
-        diagonals = []
-        if call.Z is not None and self.normalized:
-            diagonals = call.diagonals()
-        scaled = call.paired(call.X, call.Z, call.progress)
-        if not self.normalized:
-            return call.unscale(scaled, kind)[0]
-        left, right = (each.values[kind] for each in diagonals or [scaled, scaled])
-        return call.normalize(scaled, kind, left, right)[0]
+        return KernelCall(arguments).paired_kernels()[self.kind][0]
 
     def replace(self, **changes: Any) -> Kernel:
         """Return the same kernel with some parameters of the kernel or its network changed.

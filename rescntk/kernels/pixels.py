@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 
 from ..arrays import ArrayT, SignalList
-from ..engines.pooling import check_head
 from ..network import Network
-from ..validation import KINDS, check_choice, check_flag
+from ..validation import KINDS, check_choice
+from .arguments import check_arguments
 from .call import KernelCall, default_errors
 
 
@@ -55,12 +55,12 @@ def pixel_pairs(
     (2, 2, 8, 8)
     """
     check_choice(kind, "kind", KINDS)
-    call = KernelCall(
-        network, X, Z, head="pixels", kinds=(kind,), depths=None, engine=engine, dtype=dtype,
+    arguments = check_arguments(
+        network, X, Z, head="pixels", heads=("pixels",), kinds=(kind,), engine=engine, dtype=dtype,
         threads=threads, progress=progress,
     )  # fmt: skip
-    kernel = call.results(normalized=False)[kind][0]
-    return kernel.reshape(*kernel.shape[:2], *call.axes, *call.axes)
+    kernel = KernelCall(arguments).kernels()[kind][0]
+    return kernel.reshape(*kernel.shape[:2], *arguments.axes, *arguments.axes)
 
 
 @default_errors()
@@ -125,7 +125,6 @@ def pixel_shares(
     ((5, 2, 16), True)
     """
     check_choice(kind, "kind", KINDS)
-    check_flag(normalized, "normalized")
     call: Any = {"engine": engine, "dtype": dtype, "threads": threads, "progress": progress}
     shares = gram_shares(network, X, Z, head, (kind,), None, normalized=normalized, **call)[0][0]
     batch: Any = X
@@ -141,9 +140,11 @@ def gram_shares(
 ) -> list[Any]:  # fmt: skip
     """Return shares of each kind, (n_depths, n_cases, m_cases, d), from one pass.
 
-    `options` are as for `KernelCall`. The shares of a signal that is shorter than the longest one
-    of X end with zeros.
+    `options` are as for `check_arguments`. The shares of a signal that is shorter than the longest
+    one of X end with zeros.
     """
-    head = check_head(head, ("gap", "trace"))
-    call = KernelCall(network, X, Z, head=head, kinds=kinds, depths=depths, **options, shares=True)
-    return list(call.results(normalized).values())
+    arguments = check_arguments(
+        network, X, Z, head=head, heads=("gap", "trace"), kinds=kinds, depths=depths,
+        normalized=normalized, shares=True, **options,
+    )  # fmt: skip
+    return list(KernelCall(arguments).kernels().values())

@@ -1,4 +1,4 @@
-"""Signals whose tables are kept, so that kernels with new signals do not make them again."""
+"""Signals whose tables are held, so that kernels with new signals do not make them again."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class PreparedSignals:
 
     batch: Batch
     """The copies: an array, of images with four axes; or a list, also of one length."""
-    given: Any
+    source: Any
     """The signals as the caller gave them."""
     tables: Any
     """The signals in the engine's own form (`Engine.prepared`)."""
@@ -37,25 +37,32 @@ class PreparedSignals:
         return len(self.batch)
 
     @property
+    def has_lists(self) -> bool:
+        """True if the tables are of signals of different lengths."""
+        return isinstance(self.call.arguments.X, SignalList)
+
+    @property
     def nbytes(self) -> int:
         """Bytes of memory that are held between calls: copies of the signals, and tables."""
         diagonal = self.diagonal.values.values() if self.diagonal else ()
         return int(self.tables.nbytes + sum(values.nbytes for values in diagonal))
 
-    def is_same(self, X: object) -> bool:
+    def is_same(self, X: Any) -> bool:
         """Return whether `X` is the object that was given, with the same numbers still."""
-        is_given, given = X is self.given, self.given
-        if not is_given or len(given) != len(self.batch):
+        source: Any = self.source
+        batch = self.batch
+        if X is not source or len(source) != len(batch):
             return False
-        array = hasattr(given, "ndim")
+        array = hasattr(source, "ndim")
         pairs: Iterable[tuple[Any, Any]]
-        pairs = [(given, self.batch)] if array else zip(given, self.batch, strict=True)
-        return all(bool(np.array_equal(given, kept)) for given, kept in pairs)
+        pairs = [(source, batch)] if array else zip(source, batch, strict=True)
+        return all(bool(np.array_equal(now, copied)) for now, copied in pairs)
 
     def check_call(self, request: Request, dtype: str) -> None:
         """Raise a ValueError if a call asks for other kernels than were prepared."""
         expected = _kernels_of(request, dtype)
-        for name, value in _kernels_of(self.call.request, self.call.dtype.name).items():
+        own = self.call.arguments
+        for name, value in _kernels_of(own.request, own.dtype.name).items():
             if value != expected[name]:
                 part = "network " if hasattr(request.network, name) else ""
                 raise ValueError(
@@ -73,7 +80,7 @@ class PreparedSignals:
 
 
 class PreparedKernel:
-    """A kernel with its right signals, whose tables are kept: the result of `Kernel.prepare`.
+    """A kernel with its right signals, whose tables are held: the result of `Kernel.prepare`.
 
     Calls give the same bits as the kernel, in less time where `X` is short. A `Kernel`, and
     `rescntk.gram`, take this object in the place of Z too. Threads may share it. A file of pickle
@@ -105,7 +112,7 @@ class PreparedKernel:
         self, kernel: Callable[..., Any], signals: PreparedSignals, options: dict[str, Any]
     ) -> None:
         self.kernel, self.signals, self._options = kernel, signals, options
-        self.engine, self.dtype = signals.call.engine.name, signals.call.dtype.name
+        self.engine, self.dtype = signals.call.engine.name, signals.call.arguments.dtype.name
 
     def __call__(self, X: ArrayT, *, threads: int | None = None, progress: bool = False) -> ArrayT:
         """Return the kernel matrix of `X` with the prepared signals, (n_cases, m_cases).

@@ -8,7 +8,6 @@ from contextlib import contextmanager, suppress
 from typing import Any
 
 from ..engines.work import silent
-from ..validation import check_flag
 
 
 def is_open(stream: object) -> bool:
@@ -23,7 +22,7 @@ def progress_bar(show: bool, total: int, unit: str = "pair") -> Iterator[Callabl
     With `show`, tqdm draws a bar of `total` units to stderr, where this can be written to; without
     tqdm an ImportError is raised.
     """
-    bar = _bar(total, unit) if check_flag(show, "progress") else None
+    bar = _bar(total, unit) if show else None
     if bar is None:
         yield silent
         return

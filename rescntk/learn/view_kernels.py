@@ -15,7 +15,7 @@ import numpy as np
 
 from ..engines.pooling import n_offsets
 from ..engines.work import blocks
-from ..kernels.call import mean_again
+from ..kernels.call import mean_of_normalized
 from ..kernels.gram import gram, prepare
 from ..kernels.pixels import gram_shares
 from ..kernels.prepared import PreparedSignals
@@ -96,7 +96,7 @@ class NetworkKernel(ViewKernel):
     def matrix(self, X: Signals, Z: Any, options: Options) -> np.ndarray:
         prepared = isinstance(Z, PreparedSignals) and isinstance(Z.batch, np.ndarray)
         if isinstance(X, np.ndarray) and prepared:
-            return mean_again(X, Z)
+            return mean_of_normalized(X, Z)
         matrices = gram(self.network, X, Z, **self._kernels, **options)
         return np.asarray(np.mean([K[0] for K in matrices], axis=0, dtype=np.float64))
 

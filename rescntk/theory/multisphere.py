@@ -319,6 +319,7 @@ def gram_complements(
             raise ValueError(f"networks has {shown(network)} and {shown(ordered[-1])}, {text}")
     pairs = math.comb(len(check_signals(X, "X")) + 1, 2)
     deepest = {network.alpha: network.depth for network in ordered}
+    check_flag(progress, "progress")
     with progress_bar(progress, pairs * sum(deepest.values()), "pair-layer") as tick:
         return over_pairs(X, head, lambda rows: _propagate(rows, networks, kind, tick))
 

@@ -36,7 +36,7 @@ def test_a_head_that_an_engine_has_not_learned_is_refused(name):
     """A name may be entered in HEADS before all engines know it."""
     request = replace(REQUEST, head="max")
     with pytest.raises(NotImplementedError, match="have no head 'max'"):
-        engines.ENGINES[name].compute(request, X, None, lambda n: None)
+        engines.ENGINES[name].plan(request, X).compute()
 
 
 @needs_cpu
@@ -253,7 +253,7 @@ def test_the_reference_engine_looks_for_its_end_every_few_steps(
     X = rng.standard_normal((1, channels, 600 if head in ("trace", "equivariant") else d))
     request = Request(network, head, KINDS, (2,))
     Counted.since = Counted.most = 0
-    engines.ENGINES["reference"].compute(request, X, X + 1.0, lambda n: None)
+    engines.ENGINES["reference"].plan(request, X, X + 1.0).compute()
     pixel_pairs = X.shape[2] * request.n_offsets(X.shape[2])
     assert pixel_pairs <= Counted.most <= 6 * pixel_pairs + 400 * piece
 

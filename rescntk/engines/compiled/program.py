@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import replace
 from fractions import Fraction
 from functools import lru_cache
@@ -33,6 +32,16 @@ def operations_of(request: Request, channels: int, n_axes: int) -> Operations:
     operations = Operations(request.network, depth, channels, n_axes, ends_early=sums)
     joined = sums and operations.may_join and depth <= _JOINED_DEPTH
     return replace(operations, joined=joined, fused=joined and operations.may_fuse)
+
+
+def n_terms(request: Request, operations: Operations) -> int:
+    """Return the number of terms of `linear_terms`, for each pixel of pooled windows.
+
+    Shares of pooled heads have a term for each tap of the input filter.
+    """
+    filtered = request.pool > 0 and request.shares
+    taps = operations.network.input_filter.size**operations.n_axes if filtered else 1
+    return operations.n_channels * taps
 
 
 class Program:
@@ -69,11 +78,12 @@ class Program:
         # On the host −δ is summed as δ of exchanged signals: K(x, z) has the bits of K(z, x).
         self._turns, self._xp = sums and xp is np, xp
         self._runs: dict[int, tuple[int, Array, Array, float]] = {}
+        self._n_terms = n_terms(request, self.operations)
         operations, parts = self.operations, request.network.parts.carried
         self._job = filled(
             JOB, bytes=JOB.itemsize, head=HEADS.index(head), all_pairs=request.all_pairs,
             channels=operations.n_channels, n_rows=operations.n_rows, depth=operations.depth,
-            n_input=len(operations.input), all_shared=1.0, places=1, terms=self.n_terms,
+            n_input=len(operations.input), all_shared=1.0, places=1, terms=self._n_terms,
             n_operations=len(self._operations), n_windows=len(self._windows),
             has_opposite=operations.constants.has_opposite, with_ntk="ntk" in request.kinds,
             linear_share=operations.constants.linear_share, initial=parts.initial,
@@ -82,13 +92,6 @@ class Program:
             later_readout=request.network.parts.readout - parts.readout,
             **{name: pointer(array) for name, array in self.arrays.items()},
         )  # fmt: skip
-
-    @property
-    def n_terms(self) -> int:
-        """The number of terms of `linear_terms`, for each pixel of pooled windows."""
-        taps = [operation.window.n_taps for operation in self.operations.input]
-        filtered = self.request.pool and self.request.shares
-        return self.operations.n_channels * (math.prod(taps) if filtered else 1)
 
     def _runs_of(self, extent: int) -> tuple[int, Array, Array, float]:
         """Return the number of runs, the runs, and the windows of their offsets, one and all."""
@@ -154,7 +157,7 @@ class Program:
             if self.request.shares:
                 fields["places"] = extent
             else:
-                fields["terms"] = self.n_terms * extent
+                fields["terms"] = self._n_terms * extent
         for name, value in (fields | {kind: pointer(K) for kind, K in values.items()}).items():
             job[name] = value
         return job

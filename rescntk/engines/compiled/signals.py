@@ -18,7 +18,7 @@ from ..once import once
 from ..request import Request
 from ..tables import Tables, linear_terms, signal_tables, zeros
 from ..work import blocks, cut
-from .program import program
+from .program import Program, n_terms, operations_of, program
 from .records import SIDE, filled, pointer
 
 _OF_SIGNAL = 5
@@ -37,8 +37,8 @@ def row_bytes(request: Request, lengths: Any, behind: int) -> Any:
 class Signals:
     """The signals of one side, with the tables of some blocks.
 
-    The tables of the block that was used last are kept. Tables of other blocks, the first ones
-    first, are kept as long as all together take at most `kept_bytes`.
+    The tables of the block that was used last are held. Tables of other blocks, the first ones
+    first, are held as long as all together take at most `held_bytes`.
 
     The module `maker` makes tables, and they are moved to the module `xp`. `lanes` is the number
     of right signals that lie side by side. Lines are doubled where lanes read right pixels from any
@@ -46,22 +46,31 @@ class Signals:
     """
 
     def __init__(
-        self, request: Request, batch: Batch, *, lanes: int, behind: int, most_bytes: int,
-        kept_bytes: int = 0, xp: ModuleType = np, maker: ModuleType = np,
+        self, request: Request, batch: Batch, *, lanes: int, behind: int, most_bytes: float,
+        held_bytes: int = 0, xp: ModuleType = np, maker: ModuleType = np,
     ) -> None:  # fmt: skip
         self.request, self.batch = request, batch
         self.lanes, self.behind, self.most_bytes = lanes, behind, most_bytes
-        self.kept_bytes, self.xp, self.maker = kept_bytes, xp, maker
+        self.held_bytes, self.xp, self.maker = held_bytes, xp, maker
         channels, self.longest = channels_and_length(batch)
         self.axes = request.axes(self.longest)
-        self.program = program(request, channels, len(self.axes), xp)
-        self.operations = self.program.operations
+        self.operations = operations_of(request, channels, len(self.axes))
         self.scale = maker.ones(len(batch))
-        self._kept: dict[tuple[int, int], BlockTables] = {}
+        self._held: dict[tuple[int, int], BlockTables] = {}
         self._last: tuple[tuple[int, int], BlockTables] | None = None
 
     def __len__(self) -> int:
         return len(self.batch)
+
+    @once
+    def program(self) -> Program:
+        """The records of the request."""
+        return program(self.request, self.operations.n_channels, len(self.axes), self.xp)
+
+    @once
+    def n_terms(self) -> int:
+        """The number of terms of `linear_terms`, for each pixel of pooled windows."""
+        return n_terms(self.request, self.operations)
 
     @once
     def lengths(self) -> np.ndarray:
@@ -69,14 +78,14 @@ class Signals:
 
     @once
     def bytes_of_rows(self) -> np.ndarray:
-        """Bytes of the rows of each signal."""
-        return row_bytes(self.request, self.lengths, self.behind) * self.operations.n_rows
+        """Bytes of the rows of each signal; these may be too many for integers of 64 bits."""
+        return row_bytes(self.request, self.lengths, self.behind) * float(self.operations.n_rows)
 
     @once
     def bytes_of_each(self) -> np.ndarray:
         """Bytes of the table of each signal, with its rows beside those of others."""
         pixels = self.longest * ((self.request.pool > 0) + self.request.shares)
-        terms = self.program.n_terms * (pixels + (not self.request.pool))
+        terms = self.n_terms * (pixels + (not self.request.pool))
         return self.bytes_of_rows * (2 if self.lanes > 1 else 1) + 8 * (terms + _OF_SIGNAL)
 
     def bytes_of(self, block: slice) -> int:
@@ -87,17 +96,24 @@ class Signals:
     @property
     def nbytes(self) -> int:
         """Bytes of the signals, and of the tables that are held between calls."""
-        others = [self.bytes_of(each) for each in self.blocks[self._n_kept :]]
-        kept = sum(self.bytes_of(each) for each in self.blocks[: self._n_kept])
-        return int(self.batch.nbytes + self.scale.nbytes + kept + max(others, default=0))
+        sizes = [self.bytes_of(block) for block in self.blocks]
+        held = sum(sizes[: self._n_held]) + max(sizes[self._n_held :], default=0)
+        return int(self.batch.nbytes + self.scale.nbytes + held)
+
+    @property
+    def bytes_to_hold(self) -> int:
+        """Bytes of the largest tables of a block that are not held yet, or 0."""
+        places = {*self._held, self._last and self._last[0]}
+        missing = (each for each in self.blocks if (each.start, each.stop) not in places)
+        return max(map(self.bytes_of, missing), default=0)
 
     @once
-    def _n_kept(self) -> int:
+    def _n_held(self) -> int:
         """The number of blocks, from the first on, whose tables are kept."""
-        if not self.kept_bytes:
+        if not self.held_bytes:
             return 0
         sizes = [self.bytes_of(block) for block in self.blocks]
-        room = self.kept_bytes - (max(sizes) if sum(sizes) > self.kept_bytes else 0)
+        room = self.held_bytes - (max(sizes) if sum(sizes) > self.held_bytes else 0)
         return int(np.searchsorted(np.cumsum(sizes), room, side="right"))
 
     @once
@@ -117,15 +133,15 @@ class Signals:
     def tables(self, block: slice) -> BlockTables:
         """Return the tables of a block; the sizes of its signals are known from then on."""
         place, last = (block.start, block.stop), self._last  # threads may share the signals
-        if place in self._kept:
-            return self._kept[place]
+        if place in self._held:
+            return self._held[place]
         if last is not None and last[0] == place:
             return last[1]
         last = self._last = None  # before the next tables take memory
         made = BlockTables(self, block)
         self.scale[block] = made.scale
-        if block in self.blocks[: self._n_kept]:
-            return self._kept.setdefault(place, made)
+        if block in self.blocks[: self._n_held]:
+            return self._held.setdefault(place, made)
         self._last = place, made
         return made
 
@@ -157,7 +173,7 @@ class BlockTables:
     """
 
     def __init__(self, signals: Signals, block: slice) -> None:
-        request, n, terms = signals.request, block.stop - block.start, signals.program.n_terms
+        request, n, terms = signals.request, block.stop - block.start, signals.n_terms
         xp, longest = signals.maker, signals.longest
         length = signals.lengths[block].astype(np.int64)
         begin, key = np.zeros(n, np.int64), np.zeros(n, np.int64)

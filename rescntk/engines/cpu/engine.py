@@ -6,18 +6,20 @@ tasks, which threads compute side by side.
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Iterator
+from itertools import product
+from typing import Any
 
 import numpy as np
 
 from ...arrays import Batch
 from ...network import ALL_FIELDS
 from ...validation import free_bytes
-from ..compiled.program import operations_of
 from ..compiled.records import copied, pointer
-from ..compiled.signals import Signals, row_bytes
-from ..engine import Engine
+from ..compiled.signals import Signals
+from ..engine import Engine, Plan, plan_shape, room_for_tables
 from ..pooling import runs
 from ..request import Request, ScaledKernel
 from ..work import Tick, blocks, pool_of, processors, stop_flag
@@ -28,9 +30,12 @@ _TABLE_BYTES = 96 << 20
 """Bytes of the tables of one block of signals. More take more memory; with fewer, tables of right
 signals are made more often."""
 
-_KEPT_BYTES, _KEPT_SHARE = 512 << 20, 1 / 8
-"""Most bytes of the tables of prepared signals that are kept between calls, and their most share of
-the free memory; one block of signals is kept in any case. More take more memory; with fewer, each
+_BLOCK_SHARE = 1 / 8
+"""Most share of the free memory for the tables of one block of signals."""
+
+_HELD_BYTES, _HELD_SHARE = 512 << 20, 1 / 8
+"""Most bytes of the tables of prepared signals that are held between calls, and their most share of
+the free memory; one block of signals is held in any case. More take more memory; with fewer, each
 call makes tables again."""
 
 _FREE_SHARE = 1 / 16
@@ -61,55 +66,119 @@ class CpuEngine(Engine):
         return library.why_not()
 
     def prepared(self, request: Request, X: Batch) -> Signals:
-        """Return signals with the tables of as many blocks as `_KEPT_BYTES` has room for."""
+        """Return signals that hold the tables of as many blocks as `_HELD_BYTES` has room for."""
         signals = _signals(request, X)
         if len(signals.blocks) > 1:
-            signals.kept_bytes = int(min(_KEPT_BYTES, free_bytes() * _KEPT_SHARE))
+            signals.held_bytes = int(min(_HELD_BYTES, free_bytes() * _HELD_SHARE))
         return signals
 
-    def bytes_of_pair(self, request: Request, channels: int, *lengths: int) -> int:
-        operations = operations_of(request, channels, len(request.axes(lengths[0])))
-        rows = sum(row_bytes(request, length, _behind(request)) for length in lengths)
-        return operations.n_rows * rows + _STRIP * lengths[0]
+    def plan(self, request: Request, X: Any, Z: Any = None, paired: bool = False) -> CpuPlan:
+        return CpuPlan(self, request, X, Z, paired)
 
-    def _compute(
-        self, request: Request, X: Batch, Z: Batch | None, tick: Tick, paired: bool
-    ) -> ScaledKernel:
-        left = X if isinstance(X, Signals) else _signals(request, X)
-        right = left if Z is None else Z if isinstance(Z, Signals) else _signals(request, Z)
-        longest = left.longest if request.shares else max(left.longest, right.longest)
-        shape = len(left), 1 if paired else len(right)
-        sizes = (len(request.depths), *shape, *request.pixel_axes(longest))
-        values = {kind: np.zeros(sizes) for kind in request.kinds}
-        job = left.program.job(values, *shape, longest, paired, Z is None and not paired)
-        lanes = 1 if paired and request.pool else right.lanes
-        job["lanes"], job["behind"] = lanes, right.behind
-        per_pair = request.depths[-1] * left.longest * request.n_offsets(right.longest)
-        for rows in left.blocks_with(right) if paired else left.blocks:
+
+class CpuPlan(Plan):
+    """Blocks of signals, and tasks of pairs for threads."""
+
+    def __init__(
+        self, engine: CpuEngine, request: Request, X: Any, Z: Any = None, paired: bool = False
+    ) -> None:
+        self.left = left = X if isinstance(X, Signals) else _signals(request, X)
+        self.right = left
+        if Z is not None:
+            self.right = Z if isinstance(Z, Signals) else _signals(request, Z)
+        super().__init__(
+            engine, request, plan_shape(X, Z, paired), (left.longest, self.right.longest),
+            symmetric=Z is None and not paired, paired=paired,
+        )  # fmt: skip
+        self.lanes = 1 if paired and request.pool else self.right.lanes
+        self.threads = request.threads or _threads()
+
+    @property
+    def bytes(self) -> float:
+        both = self.right is not self.left or len(self.left.blocks) > 1
+        tables = self.left.bytes_to_hold + both * self.right.bytes_to_hold
+        return tables + min(self.threads, math.prod(self.shape)) * _STRIP * self.lengths[0]
+
+    @property
+    def blocks(self) -> Iterator[tuple[slice, slice]]:
+        """Blocks of left and right signals that meet."""
+        left, right = self.left, self.right
+        if self.paired:
+            yield from ((rows, rows) for rows in left.blocks_with(right))
+            return
+        for rows, columns in product(left.blocks, right.blocks):
+            if not self.symmetric or columns.stop > rows.start:
+                yield rows, columns
+
+    def _compute(self, tick: Tick) -> ScaledKernel:
+        left, right = self.left, self.right
+        pixels = self.request.pixel_axes(self.extent)
+        sizes = (len(self.request.depths), *self.shape, *pixels)
+        values = {kind: np.zeros(sizes) for kind in self.request.kinds}
+        job = left.program.job(values, *self.shape, self.extent, self.paired, self.symmetric)
+        job["lanes"], job["behind"] = self.lanes, right.behind
+        for rows, columns in self.blocks:
             tables = left.tables(rows)
-            for others in [rows] if paired else right.blocks:
-                if paired or Z is not None or others.stop > rows.start:
-                    same = left is right and rows == others
-                    of_right = tables if same else right.tables(others)
-                    job["left"] = tables.side(False, rows.start)
-                    job["right"] = of_right.side(lanes > 1, others.start)
-                    _compute_blocks(request, job, rows, others, per_pair, tick)
-        if paired:
+            same = left is right and rows == columns
+            of_right = tables if same else right.tables(columns)
+            job["left"] = tables.side(False, rows.start)
+            job["right"] = of_right.side(self.lanes > 1, columns.start)
+            self._compute_blocks(job, rows, columns, tick)
+        if self.paired:
             values = {kind: value[:, :, 0] for kind, value in values.items()}
-        return left.operations.scaled(request.depths, values, left.scale, right.scale)
+        return left.operations.scaled(self.request.depths, values, left.scale, right.scale)
+
+    def _compute_blocks(self, whole: np.ndarray, rows: slice, columns: slice, tick: Tick) -> None:
+        """Compute the pairs of two blocks of signals, in tasks."""
+
+        def compute(task: tuple[slice, slice, int]) -> int:
+            lefts, rights, pairs = task
+            job = copied(whole)
+            job["first_left"], job["last_left"] = lefts.start, lefts.stop
+            job["first_right"], job["last_right"] = rights.start, rights.stop
+            job["stop"] = pointer(stop_flag())
+            library.run(job, self.request.dtype)
+            return pairs
+
+        offsets = self.request.n_offsets(self.right.longest)
+        per_pair = self.request.depths[-1] * self.left.longest * offsets
+        tasks = list(self._tasks(rows, columns, _TASK / per_pair))
+        threads = min(len(tasks), self.threads)
+        entries = per_pair * sum(pairs for _, _, pairs in tasks)
+        small = threads == 1 and entries < 4 * _TASK  # no need to listen to Ctrl-C
+        with pool_of(0 if small else threads) as pool:
+            for done in pool.map(compute, tasks):
+                tick(done)
+
+    def _tasks(
+        self, rows: slice, columns: slice, most: float
+    ) -> Iterator[tuple[slice, slice, int]]:
+        """Yield left signals, right signals and their number of pairs, some `most` at a time."""
+        width = 1 if self.paired else columns.stop - columns.start
+        least = 1 if self.request.all_pairs or self.paired else LANES
+        for lefts in blocks(rows.start, rows.stop, max(least, int(most / width))):
+            height, begin = lefts.stop - lefts.start, columns.start
+            if self.paired:
+                yield lefts, lefts, height
+                continue
+            if self.symmetric:
+                begin = max(begin, lefts.start // LANES * LANES)
+            for rights in blocks(begin, columns.stop, max(LANES, int(most) // LANES * LANES)):
+                yield lefts, rights, height * (rights.stop - rights.start)
 
 
 def _signals(request: Request, X: Batch) -> Signals:
     """Return signals with the tables of one block at a time."""
     signals = Signals(request, X, lanes=1, behind=_behind(request), most_bytes=_TABLE_BYTES)
-    lanes, most = 1 if request.all_pairs else library.lanes(request.dtype), _TABLE_BYTES
+    lanes = 1 if request.all_pairs else library.lanes(request.dtype)
+    most = room_for_tables(_TABLE_BYTES, _BLOCK_SHARE, float(signals.bytes_of_rows.sum()))
     if lanes > 1:  # no more right signals side by side than there are, and than fit
-        each = int(signals.bytes_of_rows.max())
-        if lanes * each > most:
-            most = int(max(most, min(lanes * each, free_bytes() * _FREE_SHARE)))
-        while lanes > 1 and (lanes // 2 >= len(X) or lanes * each > most):
+        of_signal = float(signals.bytes_of_rows.max())
+        if lanes * of_signal > most:
+            most = max(most, min(lanes * of_signal, free_bytes() * _FREE_SHARE))
+        while lanes > 1 and (lanes // 2 >= len(X) or lanes * of_signal > most):
             lanes //= 2
-        if len(X) <= _FEW and len(X) * each > _TABLE_BYTES // 3:
+        if len(X) <= _FEW and len(X) * of_signal > _TABLE_BYTES // 3:
             lanes = 1  # with their own tables, which take no more memory
     if request.pool and _meet_offsets(request, len(X), signals.longest, lanes):
         lanes = 1
@@ -133,46 +202,7 @@ def _meet_offsets(request: Request, n: int, d: int, lanes: int) -> bool:
     return ways * n * sum(-(-count // width) for count in counts) <= of_signals
 
 
-def _compute_blocks(
-    request: Request, whole: np.ndarray, rows: slice, columns: slice, per_pair: int, tick: Tick
-) -> None:
-    """Compute the pairs of two blocks of signals, in tasks. A pair takes `per_pair` pixel pairs."""
-    paired, symmetric = bool(whole["paired"][0]), bool(whole["symmetric"][0])
-
-    def tasks() -> Iterator[tuple[slice, slice, int]]:
-        """Yield some left signals, right signals, and their number of pairs."""
-        most = _TASK / per_pair
-        few = 1 if paired else columns.stop - columns.start
-        least = 1 if request.all_pairs or paired else LANES
-        for some in blocks(rows.start, rows.stop, max(least, int(most / few))):
-            if paired:
-                yield some, some, some.stop - some.start
-                continue
-            begin = columns.start
-            if symmetric:
-                begin = max(begin, some.start // LANES * LANES)
-            for cases in blocks(begin, columns.stop, max(LANES, int(most) // LANES * LANES)):
-                yield some, cases, (some.stop - some.start) * (cases.stop - cases.start)
-
-    def compute(task: tuple[slice, slice, int]) -> int:
-        some, cases, pairs = task
-        job = copied(whole)
-        job["first_left"], job["last_left"] = some.start, some.stop
-        job["first_right"], job["last_right"] = cases.start, cases.stop
-        job["stop"] = pointer(stop_flag())
-        library.run(job, request.dtype)
-        return pairs
-
-    work = list(tasks())
-    threads = min(len(work), request.threads or _threads())
-    entries = per_pair * sum(pairs for _, _, pairs in work)
-    small = threads == 1 and entries < 4 * _TASK  # no need to listen to Ctrl-C
-    with pool_of(0 if small else threads) as pool:
-        for done in pool.map(compute, work):
-            tick(done)
-
-
 def _threads() -> int:
     """Return OMP_NUM_THREADS, which joblib's workers have, or the number of usable processors."""
-    given = os.environ.get("OMP_NUM_THREADS", "")
-    return int(given) if given.isdecimal() and int(given) else processors()
+    number = os.environ.get("OMP_NUM_THREADS", "")
+    return int(number) if number.isdecimal() and int(number) else processors()

@@ -10,7 +10,6 @@ The current device computes. Signals of another device were copied to it when th
 from __future__ import annotations
 
 import sys
-from contextlib import suppress
 from importlib import import_module
 from importlib.util import find_spec
 from types import ModuleType
@@ -18,19 +17,19 @@ from typing import Any
 
 import numpy as np
 
-from ...arrays import Array, array_module, channels_and_length
+from ...arrays import Array, Batch, array_module, channels_and_length
 from ...network import ALL_FIELDS
 from ..compiled.program import operations_of
 from ..compiled.records import filled
-from ..compiled.signals import BlockTables, Signals, moved, row_bytes
-from ..engine import Engine
+from ..compiled.signals import BlockTables, Signals, moved
+from ..engine import Engine, Plan, plan_shape
 from ..request import Request, ScaledKernel
 from ..work import Tick, blocks, silent
 from . import compiler, selfcheck
-from .launch_plan import CUTS, LAUNCH, TABLE_BYTES, TABLE_SHARE, LaunchPlan
+from .launch_plan import LAUNCH, TABLE_BYTES, TABLE_SHARE, LaunchPlan
 
-_WHOLE_SHARE = 0.75
-"""Share of the free memory that CuPy's results may have: the rest is for tables and tiles."""
+_RESULT_SHARE = 0.75
+"""Share of the device's free memory for CuPy's results: the rest is for tables and tiles."""
 
 
 class CudaEngine(Engine):
@@ -72,43 +71,44 @@ class CudaEngine(Engine):
             )
         return selfcheck.failure(cupy, self)
 
-    def is_fast(self, request: Request, n_pixels: int) -> bool:
-        """Return whether signals of `n_pixels` pixels fit on the current device."""
-        with suppress(ValueError):
-            operations = operations_of(request, 1, len(request.axes(n_pixels)))
-            LaunchPlan(request, n_pixels, operations, compiler.device_limits())
-            return True
-        return False
-
-    def bytes_of_pair(self, request: Request, channels: int, *lengths: int) -> int:
-        operations = operations_of(request, channels, len(request.axes(lengths[0])))
-        behind = max(lanes for _, lanes, _ in CUTS[request.dtype]) if request.meets_others else 0
-        return operations.n_rows * sum(row_bytes(request, length, behind) for length in lengths)
-
-    def _compute(self, request: Request, X: Any, Z: Any, tick: Tick, paired: bool) -> ScaledKernel:
+    def refuses(self, request: Request, X: Batch) -> str | None:
+        if reason := super().refuses(request, X):
+            return reason
         try:
-            return _Run(request, X, Z, paired).scaled(tick)
-        except Exception as error:
-            if selfcheck.loses_device(error):
-                error.add_note(selfcheck.RESTART)
-            raise
+            self._launch_plan(request, X)
+        except ValueError as error:  # no launch fits on the current device
+            return str(error)
+        return None
 
-
-class _Run:
-    """The kernels of one request, tile by tile."""
-
-    def __init__(self, request: Request, X: Array, Z: Array | None, paired: bool) -> None:
-        self.xp, self.request, self.paired = import_module("cupy"), request, paired
-        self.home = np if array_module(X) is np else self.xp  # where results belong
-        self.symmetric = Z is None and not paired
+    def _launch_plan(self, request: Request, X: Batch) -> LaunchPlan:
+        """Return the shape of launches on the current device, or raise a ValueError."""
         channels, d = channels_and_length(X)
         operations = operations_of(request, channels, len(request.axes(d)))
-        self.plan = LaunchPlan(request, d, operations, compiler.device_limits())
+        return LaunchPlan(request, d, operations, compiler.device_limits())
+
+    def plan(self, request: Request, X: Any, Z: Any = None, paired: bool = False) -> CudaPlan:
+        return CudaPlan(self, request, X, Z, paired, self._launch_plan(request, X))
+
+
+class CudaPlan(Plan):
+    """Blocks of signals, and tiles of their pairs for launches."""
+
+    def __init__(
+        self, engine: CudaEngine, request: Request, X: Array, Z: Array | None, paired: bool,
+        launches: LaunchPlan,
+    ) -> None:  # fmt: skip
+        d = channels_and_length(X)[1]
+        super().__init__(
+            engine, request, plan_shape(X, Z, paired), (d, d),
+            symmetric=Z is None and not paired, paired=paired,
+        )  # fmt: skip
+        self.xp, self.launches = import_module("cupy"), launches
+        self.home = np if array_module(X) is np else self.xp  # where results belong
         self.free = compiler.free_bytes(self.xp)
 
         def signals(batch: Array) -> Signals:
             # Beside many pixel pairs tables cost little: NumPy spares hundreds of launches.
-            of_offsets, lanes = self.plan.of_offsets, self.plan.lanes
+            of_offsets, lanes = launches.of_offsets, launches.lanes
             return Signals(
                 request, batch, lanes=1 if of_offsets else lanes, behind=lanes * of_offsets,
                 most_bytes=min(int(TABLE_SHARE * self.free), TABLE_BYTES),
@@ -117,21 +117,28 @@ class _Run:
 
         self.left = signals(X)
         self.right = self.left if Z is None else signals(Z)
-        shape = len(request.depths), len(X), 1 if paired else len(self.right)
-        axes = request.pixel_axes(d)
-        if self.home is not np:
-            needed = request.result_bytes(int(np.prod(shape[1:] + axes)))
-            most = int(_WHOLE_SHARE * self.free)
-            if needed > most:
-                raise ValueError(
-                    f"X and Z have results that need {needed} bytes, expected at most {most}, "
-                    "three quarters of what is free on the device; for NumPy arrays they are "
-                    "kept in the host's memory"
-                )
-        self.values = {kind: self.home.zeros(shape + axes) for kind in request.kinds}
 
-    def scaled(self, tick: Tick) -> ScaledKernel:
+    @property
+    def bytes(self) -> float:
+        if not self.launches.of_offsets:  # tables are made on the device
+            return 0.0
+        return self.left.bytes_to_hold + (self.right is not self.left) * self.right.bytes_to_hold
+
+    def room_for_results(self) -> float:
+        return super().room_for_results() if self.home is np else _RESULT_SHARE * self.free
+
+    def _compute(self, tick: Tick) -> ScaledKernel:
+        try:
+            return self._scaled(tick)
+        except Exception as error:
+            if selfcheck.loses_device(error):
+                error.add_note(selfcheck.RESTART)
+            raise
+
+    def _scaled(self, tick: Tick) -> ScaledKernel:
         """Compute all tiles; of a symmetric Gram those on and above the diagonal."""
+        sizes = (len(self.request.depths), *self.shape, *self.request.pixel_axes(self.extent))
+        self.values = {kind: self.home.zeros(sizes) for kind in self.request.kinds}
         for rows in self.left.blocks:
             left = self.left.tables(rows)
             for columns in [rows] if self.paired else self.right.blocks:
@@ -151,31 +158,32 @@ class _Run:
         """Compute the pairs of two blocks of signals."""
         (tables, rows), (other_tables, columns) = left, right
         n, m = rows.stop - rows.start, columns.stop - columns.start
-        height, width = self.plan.tile(n, 1 if self.paired else m, self.free)
+        height, width = self.launches.tile(n, 1 if self.paired else m, self.free)
         on_diagonal = self.symmetric and rows == columns
         if on_diagonal:  # one grid of tiles for both sides
             height = width = width if height == n else min(height, width)
-        for some in blocks(0, n, height):
-            for others in [some] if self.paired else blocks(0, m, width):
-                if on_diagonal and others.stop <= some.start:
+        for lefts in blocks(0, n, height):
+            for rights in [lefts] if self.paired else blocks(0, m, width):
+                if on_diagonal and rights.stop <= lefts.start:
                     continue
-                self._launch((tables, rows.start, some), (other_tables, columns.start, others))
+                self._launch((tables, rows.start, lefts), (other_tables, columns.start, rights))
                 if tick is not silent:  # of pairs that are computed, not only queued
                     self.xp.cuda.get_current_stream().synchronize()
-                tick((some.stop - some.start) * (1 if self.paired else others.stop - others.start))
+                wide = 1 if self.paired else rights.stop - rights.start
+                tick((lefts.stop - lefts.start) * wide)
 
     def _launch(
         self, left: tuple[BlockTables, int, slice], right: tuple[BlockTables, int, slice]
     ) -> None:
         """Launch the kernel of one tile, and put its results to their places."""
-        (tables, row, rows), (others, column, columns) = left, right
-        plan, request, d = self.plan, self.request, self.left.longest
+        (tables, row, rows), (other_tables, column, columns) = left, right
+        plan, request, d = self.launches, self.request, self.left.longest
         shape = rows.stop - rows.start, 1 if self.paired else columns.stop - columns.start
         sizes = (plan.parts, len(request.depths), *shape, *request.pixel_axes(d))
         parts = {kind: self.xp.zeros(sizes) for kind in request.kinds}
         on_diagonal = self.symmetric and row == column and rows == columns
         job = self.left.program.job(parts, *shape, d, self.paired, on_diagonal)
-        job["left"], job["right"] = tables.side(False), others.side(others.lanes > 1)
+        job["left"], job["right"] = tables.side(False), other_tables.side(other_tables.lanes > 1)
         job["first_left"], job["last_left"] = rows.start, rows.stop
         job["first_right"], job["last_right"] = columns.start, columns.stop
         # Results are of the tile alone.

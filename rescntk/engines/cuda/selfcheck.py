@@ -25,7 +25,6 @@ from ...validation import KINDS
 from ..engine import Engine
 from ..reference.engine import ReferenceEngine
 from ..request import Request, ScaledKernel
-from ..work import silent
 
 TOLERANCE = {"float64": 1e-14, "float32": 1e-6}
 """Largest |ΔK|/√(K_ii K_jj) of a check that passes: the test suite's bars against 40-digit
@@ -141,12 +140,13 @@ def errors_of(name: str, dtype: str, engine: Engine) -> dict[str, float]:
     X, cases, every = signals(d)[:n], np.arange(n), slice(None)
     depths = tuple(sorted({1, network.depth}))
     request = Request(network, head, KINDS, depths, "float64", threads=1)
-    exact = whole(ReferenceEngine().compute(request, X, None, silent))
+    exact = whole(ReferenceEngine().plan(request, X).compute())
     request = replace(request, dtype=dtype)
+    pairs = engine.plan(request, X, X[::-1], paired=True).compute()
     computed = (
-        (every, every, whole(engine.compute(request, X, None, silent))),
-        (slice(1), slice(1, None), whole(engine.compute(request, X[:1], X[1:], silent))),
-        (cases, cases[::-1], whole(engine.compute(request, X, X[::-1], silent, True), paired=True)),
+        (every, every, whole(engine.plan(request, X).compute())),
+        (slice(1), slice(1, None), whole(engine.plan(request, X[:1], X[1:]).compute())),
+        (cases, cases[::-1], whole(pairs, paired=True)),
     )
     errors = {}
     for kind, K in exact.items():

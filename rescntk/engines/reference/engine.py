@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 
 from ...arrays import Array, Batch, SignalList, array_module, channels_and_length, lengths_of
 from ...network import ALL_FIELDS
-from ..engine import Engine
+from ..engine import Engine, Plan, plan_shape, room_for_tables
+from ..once import once
 from ..request import Request, ScaledKernel
 from ..tables import Tables, signal_tables
 from ..windows import Operations
@@ -31,6 +33,9 @@ _TABLE_BYTES = 64 << 20
 """Bytes of the tables of one block of signals. More take more memory; with fewer, tables of right
 signals are made more often."""
 
+_BLOCK_SHARE = 1 / 8
+"""Most share of the free memory for the tables of one block of signals."""
+
 
 class ReferenceEngine(Engine):
     """The recursion as array code, for NumPy and CuPy arrays and all activations."""
@@ -41,28 +46,8 @@ class ReferenceEngine(Engine):
     arrays = frozenset(("numpy", "cupy"))
     lists = True
 
-    def bytes_of_pair(self, request: Request, channels: int, *lengths: int) -> int:
-        pixels = lengths[0] * request.n_offsets(lengths[-1])
-        itemsize = np.dtype(request.dtype).itemsize
-        operations = operations_of(request, channels, len(request.axes(lengths[0])))
-        return (operations.n_rows * sum(lengths) + _STATE * pixels) * itemsize
-
-    def _compute(
-        self, request: Request, X: Batch, Z: Batch | None, tick: Tick, paired: bool
-    ) -> ScaledKernel:
-        run = _Run(request, X, X if Z is None else Z, paired)
-        if paired:
-            for cases, lefts, rights in run.paired_blocks():
-                run.fill(cases, cases, cases, cases, lefts, rights, tick)
-            return run.scaled()
-        kept = list(run.blocks(run.Z)) if run.bytes_of(run.Z) <= _TABLE_BYTES else None
-        for left, lefts in kept if kept and Z is None else run.blocks(run.X):
-            for right, rights in kept or run.blocks(run.Z):
-                i, k = (each.ravel() for each in np.meshgrid(left, right, indexing="ij"))
-                if Z is None:
-                    i, k = i[i <= k], k[i <= k]
-                run.fill(i, k, left, right, lefts, rights, tick)
-        return run.scaled()
+    def plan(self, request: Request, X: Any, Z: Any = None, paired: bool = False) -> ReferencePlan:
+        return ReferencePlan(self, request, X, Z, paired)
 
 
 def operations_of(request: Request, channels: int, n_axes: int) -> Operations:
@@ -70,19 +55,61 @@ def operations_of(request: Request, channels: int, n_axes: int) -> Operations:
     return Operations(request.network, request.depths[-1], channels, n_axes)
 
 
-class _Run:
-    """The kernels of one request. Signals are grouped by their lengths."""
+class ReferencePlan(Plan):
+    """Signals grouped by their lengths, and batches of their pairs."""
 
-    def __init__(self, request: Request, X: Batch, Z: Batch, paired: bool) -> None:
-        self.request, self.X, self.Z, self.paired = request, X, Z, paired
-        self.xp, self.all_pairs = array_module(X), request.all_pairs
-        channels, longest = channels_and_length(X)
-        self.axes = request.axes(longest)
+    def __init__(
+        self, engine: ReferenceEngine, request: Request, X: Batch, Z: Batch | None = None,
+        paired: bool = False,
+    ) -> None:  # fmt: skip
+        self.X, self.Z = X, X if Z is None else Z
+        channels, length = channels_and_length(X)
+        super().__init__(
+            engine, request, plan_shape(X, Z, paired), (length, channels_and_length(self.Z)[1]),
+            symmetric=Z is None and not paired, paired=paired,
+        )  # fmt: skip
+        self.xp, self.axes = array_module(X), request.axes(length)
         self.operations = operations_of(request, channels, len(self.axes))
-        cases = (len(X),) if paired else (len(X), len(Z))
-        shape = (len(request.depths), *cases, *request.pixel_axes(longest))
-        self.values = {kind: self.xp.zeros(shape) for kind in request.kinds}
-        self.scales = {id(side): self.xp.zeros(len(side)) for side in (X, Z)}
+
+    @once
+    def most_bytes(self) -> float:
+        """The most bytes of the tables of one block, if it has several signals."""
+        return room_for_tables(_TABLE_BYTES, _BLOCK_SHARE, self.bytes_of(self.X))
+
+    @property
+    def bytes(self) -> float:
+        if self.xp is not np:  # a device's memory, of which CuPy speaks
+            return 0.0
+        of_pixel = 8 * float(self.operations.n_rows)
+        sides = [(self.X, self.lengths[0])] + [(self.Z, self.lengths[1])] * (self.Z is not self.X)
+        tables = [
+            min(self.bytes_of(batch), max(self.most_bytes, of_pixel * length))
+            for batch, length in sides
+        ]
+        pairs = self.lengths[0] * self.request.n_offsets(self.lengths[1])
+        return sum(tables) + _STATE * pairs * np.dtype(self.request.dtype).itemsize
+
+    def room_for_results(self) -> float:
+        return super().room_for_results() if self.xp is np else math.inf
+
+    def _compute(self, tick: Tick) -> ScaledKernel:
+        sizes = (len(self.request.depths), *self.result_axes)
+        self.values = {kind: self.xp.zeros(sizes) for kind in self.request.kinds}
+        self.scales = {id(side): self.xp.zeros(len(side)) for side in (self.X, self.Z)}
+        if self.paired:
+            for cases, lefts, rights in self.paired_blocks():
+                self.fill(cases, cases, cases, cases, lefts, rights, tick)
+            return self.scaled()
+        fit = self.bytes_of(self.Z) <= self.most_bytes
+        of_right = list(self.blocks(self.Z)) if fit else None
+        of_left = of_right if of_right and self.symmetric else self.blocks(self.X)
+        for left, lefts in of_left:
+            for right, rights in of_right or self.blocks(self.Z):
+                i, k = (cases.ravel() for cases in np.meshgrid(left, right, indexing="ij"))
+                if self.symmetric:
+                    i, k = i[i <= k], k[i <= k]
+                self.fill(i, k, left, right, lefts, rights, tick)
+        return self.scaled()
 
     def blocks(self, batch: Batch) -> Iterator[tuple[np.ndarray, Tables]]:
         """Yield places of signals of one length, with their tables."""
@@ -97,20 +124,24 @@ class _Run:
         for pair in np.unique(lengths, axis=0):
             for cases in self.cut(np.flatnonzero((lengths == pair).all(axis=1)), int(pair.sum())):
                 lefts = self.tables_of(self.X, cases)
-                yield cases, lefts, lefts if self.Z is self.X else self.tables_of(self.Z, cases)
+                same = self.Z is self.X
+                yield cases, lefts, lefts if same else self.tables_of(self.Z, cases)
 
     def cut(self, places: np.ndarray, pixels: int) -> Iterator[np.ndarray]:
-        """Yield some places at a time, whose tables fit into memory; each has some pixels."""
-        most = max(1, _TABLE_BYTES // (8 * self.operations.n_rows * pixels))
-        for some in blocks(0, len(places), most):
-            yield places[some]
+        """Yield places, so many at a time that their tables fit into memory.
 
-    def bytes_of(self, batch: Batch) -> int:
+        Each place has signals of this many pixels.
+        """
+        most = max(1, int(self.most_bytes // (8 * self.operations.n_rows * pixels)))
+        for block in blocks(0, len(places), most):
+            yield places[block]
+
+    def bytes_of(self, batch: Batch) -> float:
         """Return the bytes of the tables of all signals of a batch."""
-        return 8 * self.operations.n_rows * int(lengths_of(batch).sum())
+        return 8 * float(self.operations.n_rows) * int(lengths_of(batch).sum())
 
     def tables_of(self, batch: Batch, cases: np.ndarray) -> Tables:
-        """Return the tables of some signals of one length."""
+        """Return the tables of signals of one length."""
         if isinstance(batch, SignalList):
             signals = self.xp.stack([batch[k] for k in cases])
         else:
@@ -121,8 +152,8 @@ class _Run:
         return tables
 
     def fill(
-        self, i: np.ndarray, k: np.ndarray, left: np.ndarray, right: np.ndarray, lefts: Tables,
-        rights: Tables, tick: Tick,
+        self, i: np.ndarray, k: np.ndarray, left: np.ndarray,
+        right: np.ndarray, lefts: Tables, rights: Tables, tick: Tick,
     ) -> None:  # fmt: skip
         """Compute the pairs (i, k) of the blocks of cases `left` and `right`."""
         a, b = np.searchsorted(left, i), np.searchsorted(right, k)
@@ -130,14 +161,15 @@ class _Run:
         entries = _ENTRIES * (1 if self.xp is np else 64)
         size = max(1, entries // (lengths[0] * self.request.n_offsets(lengths[1])))
 
-        def compute(some: slice) -> int:
-            of_left = lefts.selected(self.xp.asarray(a[some]))
-            of_right = rights.selected(self.xp.asarray(b[some]))
-            pairs = Pairs(self.request, self.operations, of_left, of_right, self.all_pairs)
+        def compute(batch: slice) -> int:
+            of_left = lefts.selected(self.xp.asarray(a[batch]))
+            of_right = rights.selected(self.xp.asarray(b[batch]))
+            all_pairs = self.request.all_pairs
+            pairs = Pairs(self.request, self.operations, of_left, of_right, all_pairs)
             for t, kernels in enumerate(pairs.at_depths()):
                 for kind, value in kernels.items():
-                    self.write(self.values[kind][t], i[some], k[some], value)
-            return len(a[some])
+                    self.write(self.values[kind][t], i[batch], k[batch], value)
+            return len(a[batch])
 
         threads = (self.request.threads or 1) if self.xp is np else 1
         with pool_of(threads if threads > 1 else 0) as pool:
@@ -150,6 +182,8 @@ class _Run:
         inside = tuple(slice(n) for n in value.shape[1:])
         out[(rows, *inside) if self.paired else (rows, columns, *inside)] = value
 
-    def scaled(self) -> ScaledKernel:
+    def scaled(
+        self,
+    ) -> ScaledKernel:
         left, right = (self.scales[id(side)] for side in (self.X, self.Z))
         return self.operations.scaled(self.request.depths, self.values, left, right)

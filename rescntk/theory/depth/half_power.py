@@ -13,7 +13,7 @@ from scipy.integrate import solve_ivp
 
 from ...activations import activation_of
 from ...engines.pooling import check_head
-from ...kernels.call import correlation
+from ...kernels.results import correlation
 from ...network import BASIC_FIELDS, Network, check_like_layers
 from ...validation import check_signals
 from ..argument_checks import check_kind

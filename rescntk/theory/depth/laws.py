@@ -10,7 +10,7 @@ import numpy as np
 from ...engines.means import pooled
 from ...engines.pooling import check_head, pixels_averaged
 from ...kernels import Kernel
-from ...kernels.call import correlation
+from ...kernels.results import correlation
 from ...messages import shown
 from ...network import BASIC_FIELDS, KERNEL_FIELDS, Network, check_like_layers
 from ...validation import (

@@ -117,6 +117,7 @@ def eigenvalues(
     array([0.3223, 0.1815, 0.0072])
     """
     check_flag(errors, "errors")
+    check_flag(progress, "progress")
     check_flag(normalized, "normalized")
     max_frequency = read_once(max_frequency)
     space = n_channels, n_timepoints, max_frequency, head

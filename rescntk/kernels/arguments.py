@@ -1,0 +1,133 @@
+"""`Arguments`: what a call for kernels asks for, checked. Each argument is checked here, once."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, cast
+
+import numpy as np
+
+from ..arrays import Batch, images_as_signals, pixel_axes
+from ..engines.constants import check_growth
+from ..engines.pooling import check_head, pooled_head
+from ..engines.request import Request
+from ..messages import shown
+from ..network import OF_LAYERS, Network, check_kernel_network
+from ..validation import (
+    HEADS,
+    check_batches,
+    check_depths,
+    check_dtype,
+    check_flag,
+    check_kinds,
+    check_positive_integer,
+)
+from .prepared import PreparedKernel, PreparedSignals
+
+
+@dataclass(frozen=True)
+class Arguments:
+    """The checked arguments of a call for the kernels of one network, with one head."""
+
+    request: Request
+    """What an engine is to compute. Its depths rise, and its dtype is that of the computation."""
+    X: Batch
+    """Images are signals of all their pixels, line by line."""
+    Z: Batch | None
+    """None where it is X. Of shares it is set even then."""
+    axes: tuple[int, ...]
+    """The axes of pixels: (d,) of a signal, (h, w) of an image."""
+    depths: tuple[int, ...]
+    """In the caller's order."""
+    dtype: np.dtype
+    """Of results."""
+    normalized: bool
+    engine: str
+    """The name that the caller gave."""
+    progress: bool
+    prepared: PreparedSignals | None
+    """Z, where the caller gave it so."""
+
+
+def check_arguments(
+    network: Network, X: Any, Z: Any = None, *, head: str | int = "gap",
+    kinds: Iterable[str] = ("gpk", "ntk"), depths: Iterable[int] | None = None,
+    normalized: bool = False, engine: str = "auto", dtype: str = "float64",
+    threads: int | None = None, progress: bool = False, heads: tuple[str, ...] = HEADS,
+    shares: bool = False, paired: bool = False, names: tuple[str, str] = ("X", "Z"),
+) -> Arguments:  # fmt: skip
+    """Return the arguments of a call, or raise a ValueError that names one.
+
+    X and Z are arrays or lists of arrays. Z may also be None, `PreparedSignals` or a
+    `PreparedKernel`. `heads` are the heads that the call takes besides windows of pixels. `shares`
+    is as for `Request`, `paired` and `names` are as for `check_batches`.
+    """
+    check_kernel_network(network)
+    kinds = check_kinds(kinds)
+    depths = (network.depth,) if depths is None else check_depths(depths)
+    rising = tuple(sorted(set(depths)))
+    of_results = np.dtype(check_dtype(dtype))
+    _check_constants(network, kinds, rising[-1], of_results)
+    signals = Z.signals if isinstance(Z, PreparedKernel) else Z
+    prepared = signals if isinstance(signals, PreparedSignals) else None
+    if prepared is not None:
+        Z = cast(Any, X if prepared.is_same(X) and not paired else prepared.batch)
+    head = check_head(head, heads)
+    batches = check_batches(X, Z, head, paired, names)
+    axes = pixel_axes(batches[0])
+    X, Z = map(images_as_signals, batches)
+    request = Request(
+        network=network, head=pooled_head(head, axes), kinds=kinds, depths=rising,
+        # Activations that are not homogeneous have float64 always (docs/theory/recursion.md).
+        dtype=of_results.name if network.homogeneous else "float64",
+        threads=None if threads is None else check_positive_integer(threads, "threads"),
+        # An image of one line, or of one column, is a signal.
+        shares=shares, width=axes[1] if len(axes) == 2 and min(axes) > 1 else 1,
+    )  # fmt: skip
+    if prepared is not None:
+        prepared.check_call(request, of_results.name)
+    return Arguments(
+        request, X, X if Z is None and shares else Z, axes, depths, of_results,
+        check_flag(normalized, "normalized"), engine, check_flag(progress, "progress"), prepared,
+    )  # fmt: skip
+
+
+@lru_cache(maxsize=64)
+def _check_constants(
+    network: Network, kinds: tuple[str, ...], deepest: int, dtype: np.dtype
+) -> None:
+    """Raise a ValueError if a layer lacks constants, or the dtype numbers for the NTK."""
+    for name in sorted(OF_LAYERS):
+        values = network.values_of(name)
+        if 1 < len(values) < deepest:
+            raise ValueError(
+                f"network has {name} {shown(values)}, and depths has {deepest}: expected "
+                f"depths of at most {len(values)}, or one {name} for all layers"
+            )
+    if "ntk" not in kinds:
+        return
+    layers = [network.layer(k) for k in range(1, (1 if network.is_uniform else deepest) + 1)]
+    least = 2**32 * float(np.finfo(dtype).tiny)
+    gain = max(layer.branch_gain for layer in layers)
+    if network.parts.initial == 0 and 0 < gain < least:
+        raise ValueError(
+            f"network has the branch gain {gain:.3g} and trains "
+            f"only {' and '.join(network.trained)}, expected a gain of at least {least:.2g}: "
+            f"{dtype.name} does not resolve this tangent kernel for smaller gains"
+        )
+    if network.trained != ("input",) or network.norm or not network.has_bias:
+        return
+    if not network.homogeneous:
+        return
+    logs = [math.log(check_growth(layer)) for layer in layers]
+    growth = math.exp(math.fsum(logs) / len(logs))
+    if growth < 1.0 and deepest * math.log(growth) < math.log(least):
+        most = int(math.log(least) / math.log(growth))
+        raise ValueError(
+            f"network has biases, trains the input alone, and has {deepest} layers, expected "
+            f"at most {most}: each multiplies its tangent kernel by at most {growth:.3g}, "
+            f"and {dtype.name} does not resolve smaller ones"
+        )

@@ -1,0 +1,106 @@
+"""The way of a call: each argument is checked once, memory is asked for in one place, by plans."""
+
+import sys
+import tracemalloc
+from collections import Counter
+from functools import partial
+
+import numpy as np
+import pytest
+
+import rescntk as rk
+from rescntk.kernels.arguments import check_arguments
+from rescntk.kernels.call import KernelCall
+from tests.helpers import CPU
+
+NETWORK = rk.Network(2)
+KERNEL = rk.Kernel(NETWORK, "ntk", normalized=True)
+X, Z = np.random.default_rng(0).standard_normal((2, 4, 1, 9))
+CALLS = {
+    "gram": partial(rk.gram, NETWORK, X, Z, head=3, normalized=True, threads=1),
+    "kernel": partial(KERNEL, X, Z),
+    "symmetric": partial(rk.gram, NETWORK, X),
+    "paired": partial(KERNEL.paired, X, Z),
+    "pixel pairs": partial(rk.pixel_pairs, NETWORK, X),
+    "pixel shares": partial(rk.pixel_shares, NETWORK, X, Z),
+    "prepare": partial(KERNEL.prepare, X),
+    "prepared": partial(KERNEL.prepare(Z), X),
+}
+OF_STEPS = {"check_stop", "check_growth", "check_memory"}
+"""Checks that are not of arguments: of threads, layers, and the memory of each plan."""
+
+
+def calls_of(call, is_wanted):
+    """Return how often functions of the package were called: by name, argument and caller."""
+    seen = Counter()
+
+    def profile(frame, event, _):
+        code = frame.f_code
+        if event == "call" and "rescntk" in code.co_filename and is_wanted(code.co_name):
+            caller = frame.f_back.f_globals["__name__"]
+            seen[code.co_name, frame.f_locals.get("name"), caller] += 1
+
+    before = sys.getprofile()
+    sys.setprofile(profile)
+    try:
+        call()
+    finally:
+        sys.setprofile(before)
+    return seen
+
+
+@pytest.mark.parametrize("call", CALLS.values(), ids=CALLS)
+def test_each_argument_is_checked_once(call):
+    seen = Counter()
+    for (check, name, _), count in calls_of(call, lambda n: n.startswith("check_")).items():
+        if check not in OF_STEPS and name != "kinds":  # of which there are two
+            seen[check, name] += count
+    assert {"check_kernel_network", "check_dtype", "check_batches"} <= {name for name, _ in seen}
+    assert max(seen.values()) == 1
+
+
+@pytest.mark.parametrize("call", CALLS.values(), ids=CALLS)
+def test_a_head_is_resolved_once(call):
+    seen = calls_of(call, lambda name: name in ("check_head", "pooled_head"))
+    assert set(seen.values()) == {1} and len(seen) == 2
+    assert {caller for *_, caller in seen} == {"rescntk.kernels.arguments"}
+
+
+@pytest.mark.parametrize("call", CALLS.values(), ids=CALLS)
+def test_memory_is_asked_for_in_one_place(call, free):
+    free(np.inf)
+    seen = calls_of(call, lambda name: name == "check_free_memory")
+    assert {caller for *_, caller in seen} == {"rescntk.kernels.memory"}
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+@pytest.mark.parametrize("engine", CPU)
+def test_the_engines_hold_what_they_say(engine, dtype):
+    """Against the peak of memory while a Gram is computed; buffers take some 40 MB."""
+    signals = np.random.default_rng(0).standard_normal((700, 1, 2))
+    rk.gram(NETWORK, signals[:2], engine=engine, dtype=dtype)
+    depths = (2, 1) if dtype == "float64" else (1, 2)  # copies: another order, another dtype
+    options = {"head": "trace", "depths": depths, "engine": engine, "dtype": dtype}
+    call = KernelCall(check_arguments(NETWORK, signals, **options))
+    tracemalloc.start()
+    rk.gram(NETWORK, signals, **options)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    least = call.results.bytes(700 * 700)
+    assert least <= peak <= least + 60e6
+
+
+@pytest.mark.parametrize("engine", CPU)
+@pytest.mark.parametrize("head", ["trace", "equivariant"])
+def test_a_plan_knows_the_bytes_of_its_tables(engine, head):
+    """Of a long signal, beside whose rows batches of pairs and Python's own objects are small."""
+    network, signals = rk.Network(12, 9), np.random.default_rng(0).standard_normal((1, 1, 20_000))
+    arguments = check_arguments(network, signals, head=head, engine=engine, threads=1)
+    call = KernelCall(arguments)
+    plan = call.plan(call.left, None, paired=True)
+    expected = plan.bytes
+    tracemalloc.start()
+    plan.compute()
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert 2e7 < expected and 0.6 * expected <= peak <= 3 * expected
