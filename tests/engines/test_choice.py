@@ -299,7 +299,7 @@ def test_forks_while_threads_compute(engine):
 def test_threads_of_the_caller(name, kept, monkeypatch, rng):
     """Calls side by side, of several networks and lengths, and of shared tables of many blocks."""
     monkeypatch.setattr(engine, "_TABLE_BYTES", 20_000)
-    monkeypatch.setattr(engine, "_KEPT_BYTES", kept)
+    monkeypatch.setattr(engine, "_HELD_BYTES", kept)
     kernel, Z = rk.ResCNTK(3), rng.standard_normal((20, 2, 9))
     prepared = kernel.prepare(Z, engine=name)
 
