@@ -26,9 +26,10 @@ from operator import add, mul
 from typing import Any, NamedTuple, TypeAlias
 
 from .engines.means import compensated_sum, from_the_middle, past_skip, pooled, weighted_mean
+from .engines.operations import Operation, Operations
 from .engines.pooling import check_head, places_of, pool_weights, pooled_head, widths_of
 from .engines.recursion import Recursion
-from .engines.windows import Operation, Operations, Window
+from .engines.windows import Window
 from .kernels import Kernel
 from .kernels.gram import GRAMS
 from .messages import shown

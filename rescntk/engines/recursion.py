@@ -2,7 +2,7 @@
 
 Each pixel pair (j, j') of two signals carries, with g = a b the product of both pixels' roots, ::
 
-    U = g (1 − ρ),  U⁺ = g (1 + ρ);     deficits, sums of positive terms (windows.py);
+    U = g (1 − ρ),  U⁺ = g (1 + ρ);     deficits, sums of positive terms (operations.py);
     F, A = T + r F;                     the two kernels, without the part of the input F⁰.
                                         r is `TrainedParts.carried.readout`.
 
@@ -29,7 +29,8 @@ from typing import Generic, TypeVar
 from ..arrays import AnyArray
 from ..network_parts import TrainedParts
 from .means import past_skip
-from .windows import Operation, Window
+from .operations import Operation
+from .windows import Window
 
 State = TypeVar("State")
 """What goes through merges beside the kernels: deficits, and variances if there are no tables."""

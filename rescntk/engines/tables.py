@@ -31,9 +31,9 @@ from .means import (
     weighted_mean,
     window_mean,
 )
+from .operations import Operation, Operations
 from .pooling import widths_of
 from .request import Request
-from .windows import Operation, Operations, Window
 
 _LEAST_PIXEL = {"float32": 1e-33, "float64": 1e-280}
 """Least part of a signal's variance that a pixel may have for layer normalization: products of two
@@ -416,7 +416,7 @@ def _merged(
                 yield operation, parts, [1.0], mass
                 continue
             if operation.kind == "activation":
-                features, parts = mass if operations.joined else features, [mass]
+                parts = [mass]
                 if operation.has_root:
                     check_variances(operations, operation.layer, mass, energy)
                     variance = activation.variance(constants.layer.c_w * mass)
@@ -444,7 +444,7 @@ def _merged(
                     parts, weights = parts[::-1], weights[::-1]
             elif operation.kind == "joined":
                 weights = from_the_middle(operations.joined_weights(operation.layer))
-                parts = taps_of(mass, Window(5, 1, mass.ndim - 2), 1)
+                parts = taps_of(mass, operation.window, 1)
                 mass = weighted_mean(parts, weights)
             else:  # a window
                 weights = list(operation.window.weights)

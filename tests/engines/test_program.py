@@ -7,7 +7,7 @@ import pytest
 
 from rescntk import Network
 from rescntk.engines.compiled.program import Program
-from rescntk.engines.compiled.records import HEADS, LAYER, WINDOW
+from rescntk.engines.compiled.records import HEADS, KINDS, LAYER, OPERATION, WINDOW
 from rescntk.engines.request import Request
 
 
@@ -20,6 +20,13 @@ def layers(found):
     return found.arrays["layers"].view(LAYER)
 
 
+def operations(found, number=1):
+    """Return the operations of a layer by their kind and side: ("bias", True) is of the branch."""
+    layer, records = layers(found)[number - 1], found.arrays["operations"].view(OPERATION)
+    of_layer = records[layer["first"] : layer["first"] + layer["count"]]
+    return {(KINDS[each["kind"]], bool(each["is_branch"])): each for each in of_layer}
+
+
 def test_windows_are_kept_once():
     found = program(Network(3, 9))
     windows = found.arrays["windows"].view(WINDOW)
@@ -29,33 +36,41 @@ def test_windows_are_kept_once():
     assert abs(third - Fraction(1, 3)) < Fraction(1, 2**105)
 
 
-def test_layers_name_their_rows():
+def test_layers_name_their_operations():
     """Rows 0 to 2 are the input's; windows have four, skip connections three."""
-    first, second = layers(program(Network(2, 3)))
-    assert (first["n_inner"], first["root"], first["inverse"]) == (0, 2, 3)
-    assert (first["outer"], first["n_outer"], first["skip"], first["features"]) == (0, 1, 8, 8)
-    assert (second["inner"], second["n_inner"], second["root"], second["inverse"]) == (1, 1, 11, 15)
+    found = program(Network(2, 3))
+    first, second = layers(found)
+    records = found.arrays["operations"].view(OPERATION)
+    kinds = [KINDS[kind] for kind in records["kind"]]
+    assert kinds == ["activation", "window", "skip", "window", "activation", "window", "skip"]
+    assert (first["first"], first["count"], second["first"], second["count"]) == (0, 3, 3, 4)
+    assert records["row"].tolist() == [3, 4, 8, 11, 15, 16, 20]
+    assert records["root"].tolist() == [2, 2, 4, 8, 11, 11, 16]
+    assert records["window"].tolist() == [-1, 0, -1, 0, -1, 0, -1]
+    assert records["is_branch"].tolist() == [1, 1, 1, 0, 1, 1, 1]
+    assert first["features"] == second["features"] == -1  # behind skip connections
+    assert layers(program(Network(1, 3, skip=False)))[0]["features"] == 4
     assert (first["report"], second["report"]) == (-1, 0)
-    operations = program(Network(2, 3)).arrays["operations"]
-    assert operations.tolist() == [[4, 0], [11, 0], [16, 0]]
 
 
 def test_weights_of_features_and_branch():
-    (layer,) = layers(program(Network(1, 3, alpha=0.5)))
+    found = program(Network(1, 3, alpha=0.5))
+    (layer,), skip = layers(found), operations(found)["skip", True]
     assert (layer["keep"], layer["share"]) == pytest.approx((0.8, 0.2))
-    assert layer["kept"] == pytest.approx(0.8)
+    assert (skip["keep"], skip["share"]) == pytest.approx((0.8, 0.2))
+    assert layer["passed"] == pytest.approx(0.8)
 
 
 def test_products_of_biases():
     """Before the activation β²/c_w, after it this times 2/c_v, in units of a layer."""
-    (layer,) = layers(program(Network(1, 1, c_v=4.0, c_w=2.0, bias=0.3)))
-    assert layer["inner_product"] == pytest.approx(1 / 2)
-    assert layer["outer_product"] == pytest.approx(1 / 4)
-    assert layer["inner_bias"] == 3 and layer["outer_bias"] >= 0
+    found = program(Network(1, 1, c_v=4.0, c_w=2.0, bias=0.3))
+    inner, outer = (operations(found)["bias", is_branch] for is_branch in (False, True))
+    assert inner["product"] == pytest.approx(1 / 2)
+    assert outer["product"] == layers(found)[0]["product"] == pytest.approx(1 / 4)
 
 
-def test_networks_without_biases_name_none():
-    assert {(n["inner_bias"], n["outer_bias"]) for n in layers(program(Network(3)))} == {(-1, -1)}
+def test_networks_without_biases_have_no_such_operation():
+    assert not any(kind == "bias" for kind, _ in operations(program(Network(3))))
 
 
 @pytest.mark.parametrize(
@@ -91,7 +106,13 @@ def test_depths_are_reported_in_their_order():
 )
 def test_sums_join_layers_of_filters_that_are_powers_of_three(network, joined):
     """Unless layers leave the tangent kernel as it is."""
-    assert program(network, "gap").operations.joined == joined
+    operations = program(network, "gap").operations
+    is_joined = any(
+        o.kind == "joined" or (o.window and o.window.is_triangle)
+        for layer in operations.layers
+        for o in layer
+    )
+    assert is_joined == joined
 
 
 def test_jobs_have_the_places_of_results():

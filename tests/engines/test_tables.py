@@ -12,8 +12,8 @@ import rescntk as rk
 from rescntk import Network
 from rescntk.engines import tables
 from rescntk.engines.compiled.program import operations_of
+from rescntk.engines.operations import Operations
 from rescntk.engines.request import Request
-from rescntk.engines.windows import Operations
 from rescntk.validation import DTYPES
 from tests import tolerances
 from tests.helpers import CPU, skip_unless_taken

@@ -1,5 +1,6 @@
 """Networks as lists of operations, against cases that were worked out by hand."""
 
+from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
@@ -7,7 +8,9 @@ import pytest
 
 from rescntk import Network
 from rescntk.engines.constants import check_growth
-from rescntk.engines.windows import Operations, Window, rounded_weights, windows_of
+from rescntk.engines.operations import Operations, rounded_weights
+from rescntk.engines.order import Step, ending_with_activation, fused, joined, may_fuse, may_join
+from rescntk.engines.windows import Window, windows_of
 from rescntk.network_parts import Filter
 
 
@@ -60,21 +63,44 @@ def test_branches_have_roots_where_activations_are_not_homogeneous():
 
 
 def test_sums_over_pixels_end_with_the_last_activation():
-    operations = Operations(Network(2, 3), depth=2, n_channels=1, ends_early=True)
-    assert [o.kind for o in operations.layers[-1]] == ["window", "activation"]
+    order = ending_with_activation(Operations(Network(2, 3), depth=2, n_channels=1).order)
+    assert [step.kind for step in order[-1].steps] == ["window", "activation"]
 
 
-def test_joined_layers_have_one_merge():
-    plain = Operations(Network(2, 3), depth=2, n_channels=1, ends_early=True)
-    assert plain.may_join and plain.may_fuse
-    fused = Operations(Network(2, 3), 2, 1, ends_early=True, joined=True, fused=True)
-    assert [[o.kind for o in layer] for layer in fused.layers] == [
-        ["activation", "joined"],
-        ["activation"],
-    ]
+def test_joined_layers_pass_windows_on():
+    """Layers 2 and 3 end with the windows of the next one's pre-activations, as five taps."""
+    plain = Operations(Network(4, 3), depth=4, n_channels=1)
+    of_input, first, second, third, last = joined(ending_with_activation(plain.order))
+    activation, skip = Step("activation", None, True), Step("skip", None, True)
+    window, five = Window(3, 1, 0), Window(5, 1, 0, is_triangle=True)
+    assert of_input.steps == () and last.steps == (activation,)
+    of_window = Step("window", window, True)
+    assert first.steps == (activation, of_window, skip, of_window)
+    assert second == third == (1, (activation, Step("window", five, True), skip))
+
+
+def test_fused_layers_have_one_merge():
+    network = Network(2, 3)
+    plain = Operations(network, depth=2, n_channels=1)
+    assert may_join(network) and may_fuse(network, plain.constants, 1)
+    order = fused(joined(ending_with_activation(plain.order)))
+    merged = replace(plain, rewritten=order)
+    kinds = [[operation.kind for operation in layer] for layer in merged.layers]
+    assert kinds == [["activation", "joined"], ["activation"]]
     # Features and branch have equal weights: three taps of the first layer have a third of both.
-    np.testing.assert_allclose(fused.joined_weights(1), np.array([1, 5, 6, 5, 1]) / 18)
-    np.testing.assert_allclose(fused.joined_weights(2), np.array([1, 2, 12, 2, 1]) / 18)
+    np.testing.assert_allclose(merged.joined_weights(1), np.array([1, 5, 6, 5, 1]) / 18)
+    np.testing.assert_allclose(merged.joined_weights(2), np.array([1, 2, 12, 2, 1]) / 18)
+
+
+@pytest.mark.parametrize("network", [Network(1, 3), Network(5, 9, input_filter_size=3)])
+def test_rows_are_counted_without_their_operations(network):
+    depth = network.depth
+    plain = Operations(network, depth, 2)
+    for order in (plain.order, joined(ending_with_activation(plain.order))):
+        operations = replace(plain, rewritten=order)
+        layers = (operations.input, *operations.layers)
+        assert len(operations.layers) == depth
+        assert operations.n_rows == 3 + sum(o.n_rows for layer in layers for o in layer)
 
 
 @pytest.mark.parametrize(

@@ -5,18 +5,21 @@ from __future__ import annotations
 from dataclasses import replace
 from fractions import Fraction
 from functools import lru_cache
+from itertools import chain
 from types import ModuleType
 
 import numpy as np
 
 from ...arrays import Array
+from ..operations import Operations, rounded_weights
+from ..order import ending_with_activation, fused, joined, may_fuse, may_join
 from ..pooling import all_shared, runs
 from ..request import Request
-from ..windows import Operation, Operations, Window, rounded_weights
-from .records import HEADS, JOB, LAYER, RUN, WINDOW, copied, filled, pointer
+from ..windows import Window
+from .records import HEADS, JOB, KINDS, LAYER, OPERATION, RUN, WINDOW, copied, filled, pointer
 
 _JOINED_DEPTH = 1000
-"""Deepest networks whose layers are joined (`Operations.joined`). Sums of five taps round alike in
+"""Deepest networks whose layers are joined (`order.joined`). Sums of five taps round alike in
 layers of nearly equal signals: 5000 layers have erred by 2e-12, and by 2e-13 window by window."""
 
 
@@ -28,10 +31,16 @@ def _has_sums(request: Request) -> bool:
 @lru_cache(maxsize=64)
 def operations_of(request: Request, channels: int, n_axes: int) -> Operations:
     """Return the operations of a request's program, whose rows are all that tables have."""
-    sums, depth = _has_sums(request), request.depths[-1]
-    operations = Operations(request.network, depth, channels, n_axes, ends_early=sums)
-    joined = sums and operations.may_join and depth <= _JOINED_DEPTH
-    return replace(operations, joined=joined, fused=joined and operations.may_fuse)
+    network, depth = request.network, request.depths[-1]
+    operations = Operations(network, depth, channels, n_axes)
+    if not _has_sums(request):
+        return operations
+    order = ending_with_activation(operations.order)
+    if may_join(network) and depth <= _JOINED_DEPTH:
+        order = joined(order)
+        if may_fuse(network, operations.constants, n_axes):
+            order = fused(order)
+    return replace(operations, rewritten=order)
 
 
 def n_terms(request: Request, operations: Operations) -> int:
@@ -49,31 +58,18 @@ class Program:
 
     def __init__(self, request: Request, channels: int, n_axes: int, xp: ModuleType) -> None:
         sums = _has_sums(request)
-        self.request, depth = request, request.depths[-1]
+        self.request = request
         self.operations = operations_of(request, channels, n_axes)
         of_pixels: dict[str | int, str] = {"equivariant": "pixel 1", "pixels": "pixels"}
         head = "sums" if sums else "shares" if request.shares else of_pixels.get(request.head)
         if head is None:
             raise NotImplementedError(f"compiled engines have no head {request.head!r}")
-        self._windows: dict[Window, int] = {}
-        self._operations: list[tuple[int, int]] = []
-        for operation in self.operations.input:
-            self._add(operation)
-        layers = np.zeros(depth, LAYER)
-        for number, record in enumerate(layers, start=1):
-            self._fill(record, number)
-        windows = np.zeros(max(len(self._windows), 1), WINDOW)
-        for record, window in zip(windows, self._windows, strict=False):
-            weight = Fraction(1, window.total)
-            record["n_taps"], record["dilation"] = window.n_taps, window.dilation
-            record["axis"] = window.axis if n_axes == 2 else 1
-            record["is_triangle"] = window.is_triangle
-            record["weight"] = float(weight)
-            record["rest"] = float(weight - Fraction(float(weight)))
+        windows: dict[Window, int] = {}
+        records = self._operation_records(windows)
         self.arrays = {
-            "windows": xp.asarray(windows.view(np.int64)),
-            "operations": xp.asarray(np.array(self._operations or [(0, 0)], np.int64)),
-            "layers": xp.asarray(layers.view(np.int64)),
+            "windows": xp.asarray(_window_records(windows, n_axes).view(np.int64)),
+            "operations": xp.asarray(records.view(np.int64)),
+            "layers": xp.asarray(self._layer_records().view(np.int64)),
         }
         # On the host −δ is summed as δ of exchanged signals: K(x, z) has the bits of K(z, x).
         self._turns, self._xp = sums and xp is np, xp
@@ -84,7 +80,8 @@ class Program:
             JOB, bytes=JOB.itemsize, head=HEADS.index(head), all_pairs=request.all_pairs,
             channels=operations.n_channels, n_rows=operations.n_rows, depth=operations.depth,
             n_input=len(operations.input), all_shared=1.0, places=1, terms=self._n_terms,
-            n_operations=len(self._operations), n_windows=len(self._windows),
+            n_operations=len(records),
+            n_windows=len(windows),
             has_opposite=operations.constants.has_opposite, with_ntk="ntk" in request.kinds,
             linear_share=operations.constants.linear_share, initial=parts.initial,
             inner_minus_readout=parts.inner_minus_readout,
@@ -104,42 +101,46 @@ class Program:
             self._runs[extent] = len(records), *arrays, float(all_shared(self.request.pool, axes))
         return self._runs[extent]
 
-    def _add(self, operation: Operation) -> None:
-        window = self._windows.setdefault(operation.window, len(self._windows))
-        self._operations.append((operation.row, window))
+    def _operation_records(self, windows: dict[Window, int]) -> np.ndarray:
+        """Return the records of all operations; windows are numbered as they come."""
+        operations = self.operations
+        of_all = [*operations.input, *chain.from_iterable(operations.layers)]
+        weights = rounded_weights(operations, self.request.dtype)
+        records = np.zeros(len(of_all), OPERATION)
+        for name in ("row", "root", "is_branch"):
+            records[name] = [getattr(operation, name) for operation in of_all]
+        records["kind"] = [KINDS.index(operation.kind) for operation in of_all]
+        records["window"] = [
+            -1 if each.window is None else windows.setdefault(each.window, len(windows))
+            for each in of_all
+        ]
+        for record, operation in zip(records, of_all, strict=True):
+            if operation.kind == "bias":
+                root = operations.constants.bias(operation.layer, operation.is_branch)
+                record["product"] = root**2
+            elif operation.row in weights:
+                record["keep"], record["share"] = weights[operation.row]
+        return records
 
-    def _fill(self, record: np.ndarray, number: int) -> None:
-        """Fill the record of a layer."""
-        operations, request = self.operations, self.request
-        for name in ("norm", "inner_bias", "outer_bias", "skip", "joined", "report"):
-            record[name] = -1
-        record["inner"] = len(self._operations)
-        record["enters"] = operations.joined and not operations.fused
-        for operation in operations.layers[number - 1]:
-            side = "outer" if operation.is_branch else "inner"
-            if operation.kind == "window":
-                if record[f"n_{side}"] == 0:
-                    record[side] = len(self._operations)
-                record[f"n_{side}"] += 1
-                self._add(operation)
-            elif operation.kind == "activation":
-                record["root"], record["inverse"] = operation.root, operation.row
-            elif operation.kind == "bias":
-                record[f"{side}_bias"] = operation.row
+    def _layer_records(self) -> np.ndarray:
+        """Return the records of layers 1 … depth."""
+        operations, depths = self.operations, self.request.depths
+        first, records = len(operations.input), np.zeros(operations.depth, LAYER)
+        for number, (record, of_layer) in enumerate(
+            zip(records, operations.layers, strict=True), start=1
+        ):
+            constants, last = operations.constants.of_layer(number), of_layer[-1]
+            record["first"], record["count"] = first, len(of_layer)
+            if last.kind == "skip":
+                record["features"] = -1
             else:
-                record[operation.kind] = operation.row
-                if operation.kind != "norm":
-                    weights = rounded_weights(operations, request.dtype)[operation.row]
-                    record["keep"], record["share"] = weights
-        last = operations.layers[number - 1][-1]
-        record["features"] = last.root if last.kind == "activation" else last.row
-        constants = operations.constants.of_layer(number)
-        record["sum_keep"], record["sum_share"] = constants.keep, constants.share
-        record["kept"] = operations.constants.passed(number)
-        for side in ("inner", "outer"):
-            record[f"{side}_product"] = operations.constants.bias(number, side == "outer") ** 2
-        if number in request.depths:
-            record["report"] = request.depths.index(number)
+                record["features"] = last.root if last.kind == "activation" else last.row
+            record["keep"], record["share"] = constants.keep, constants.share
+            record["passed"] = operations.constants.passed(number)
+            record["product"] = operations.constants.bias(number, is_branch=True) ** 2
+            record["report"] = depths.index(number) if number in depths else -1
+            first += len(of_layer)
+        return records
 
     def job(
         self, values: dict[str, Array], cases: int, columns: int, extent: int, paired: bool,
@@ -161,6 +162,19 @@ class Program:
         for name, value in (fields | {kind: pointer(K) for kind, K in values.items()}).items():
             job[name] = value
         return job
+
+
+def _window_records(windows: dict[Window, int], n_axes: int) -> np.ndarray:
+    """Return the records of windows, or one of zeros where there is none."""
+    records = np.zeros(max(len(windows), 1), WINDOW)
+    for record, window in zip(records, windows, strict=False):
+        weight = Fraction(1, window.total)
+        record["n_taps"], record["dilation"] = window.n_taps, window.dilation
+        record["axis"] = window.axis if n_axes == 2 else 1
+        record["is_triangle"] = window.is_triangle
+        record["weight"] = float(weight)
+        record["rest"] = float(weight - Fraction(float(weight)))
+    return records
 
 
 program = lru_cache(maxsize=64)(Program)

@@ -1,6 +1,6 @@
 // What a call of the compiled loops is told. Fields have 8 bytes each, so that no compiler pads
-// them; records.py reads their names and types from here. Tables are numbered as windows.Operations
-// numbers their rows.
+// them; records.py reads their names and types from here. Tables are numbered as `Operations` of
+// operations.py numbers their rows.
 #pragma once
 typedef long long int64;  // NVRTC has no <stdint.h>
 
@@ -10,23 +10,25 @@ struct Window {
     double weight, rest;           // of a tap of weight 1, and what it lacks in float64
 };
 
+enum Kind { NORM, WINDOW, BIAS, ACTIVATION, SKIP, JOINED };
+
 struct Operation {
-    int64 row, window;  // the first of its rows, the root
+    int64 kind;
+    int64 row;           // the first of its rows
+    int64 root;          // the roots before it
+    int64 window;        // of WINDOW and JOINED, or -1
+    int64 is_branch;     // whether it is its layer's activation, or comes after it
+    double product;      // of BIAS, at two signals of size 1
+    double keep, share;  // of SKIP: weights of features and branch, rounded; of JOINED: of a tap
 };
 
-struct Layer {             // -1: there is no such merge
-    int64 norm;            // of normalized features: the root, and the factor on them
-    int64 inner, n_inner;  // the first merge of its windows before the activation, and their number
-    int64 inner_bias, root, inverse;  // of the pre-activations
-    int64 outer, n_outer, outer_bias, skip;
-    int64 features;  // the root behind the layer
-    int64 joined;    // the merge that leads to the next pre-activations at once
-    int64 enters;    // whether its windows before the activation change the features for good
-    int64 report;    // the place among the depths asked for
-    double inner_product, outer_product;  // of biases 1 at two signals of size 1
-    double keep, share;          // weights of features and branch, rounded; of a tap of `joined`
-    double sum_keep, sum_share;  // the same of sums, not rounded; never of a tap
-    double kept;                 // of F0, the factor behind the layer
+struct Layer {
+    int64 first, count;  // its operations
+    int64 features;      // the root behind a layer without SKIP, or -1
+    int64 report;        // the place among the depths asked for, or -1
+    double keep, share;  // of sums: weights of features and branch, not rounded; never of a tap
+    double product;      // of biases behind the activation, at two signals of size 1
+    double passed;       // of F0, the factor behind the layer
 };
 
 struct Side {  // the signals of one side

@@ -25,7 +25,7 @@ def records(text: str, known: dict[str, np.dtype] | None = None) -> dict[str, np
     left out. `known` are the structs of other texts.
     """
     types = {**_KINDS, **(known or {})}
-    found = {}
+    structs = {}
     for name, body in _STRUCT.findall(_without_comments(text)):
         fields = []
         for declaration in filter(None, map(str.strip, body.split(";"))):
@@ -33,8 +33,8 @@ def records(text: str, known: dict[str, np.dtype] | None = None) -> dict[str, np
             for field in names.split(","):
                 is_address = field.strip().startswith("*")
                 fields.append((field.strip(" *\n"), _ADDRESS if is_address else types[kind]))
-        found[name] = types[name] = np.dtype(fields, align=True)
-    return found
+        structs[name] = types[name] = np.dtype(fields, align=True)
+    return structs
 
 
 def names_of(text: str, enum: str) -> tuple[str, ...]:
@@ -55,10 +55,12 @@ def _without_comments(text: str) -> str:
 
 _TEXT = Path(__file__).with_name("records.h").read_text("utf-8")
 RECORDS = records(_TEXT)
-NAMES = "Window", "Layer", "Side", "Run", "Job"
-WINDOW, LAYER, SIDE, RUN, JOB = (RECORDS[name] for name in NAMES)
+NAMES = "Window", "Operation", "Layer", "Side", "Run", "Job"
+WINDOW, OPERATION, LAYER, SIDE, RUN, JOB = (RECORDS[name] for name in NAMES)
 HEADS = names_of(_TEXT, "Head")
 """What loops return, in the order of `Head`."""
+KINDS = names_of(_TEXT, "Kind")
+"""The kinds of operations, in the order of `Kind`."""
 
 
 def pointer(array: Array) -> int:
@@ -71,10 +73,10 @@ def pointer(array: Array) -> int:
 
 def filled(kind: np.dtype, **fields: object) -> np.ndarray:
     """Return one record, (1,), with fields that may be records; others are 0."""
-    made = np.zeros(1, kind)
+    record = np.zeros(1, kind)
     for name, value in fields.items():
-        made[name] = value
-    return made
+        record[name] = value
+    return record
 
 
 def copied(record: np.ndarray) -> np.ndarray:

@@ -14,14 +14,14 @@ struct ActivatedLayer {
     using V = typename Lanes<R>::V;
     Strip<R> &strip;
     const int64 number_of;
-    const Layer &l;
+    const Operation &o;
     const State<V> in, branch;
     const Activation<V> relu;
     Sum<R> K_sum, M_sum;
 
-    INLINE ActivatedLayer(Strip<R> &strip, const Job &job, int64 number_of, const State<V> &in,
-                          const State<V> &branch)
-        : strip(strip), number_of(number_of), l(job.layers[number_of - 1]), in(in), branch(branch),
+    INLINE ActivatedLayer(Strip<R> &strip, const Job &job, int64 number_of, const Operation &o,
+                          const State<V> &in, const State<V> &branch)
+        : strip(strip), number_of(number_of), o(o), in(in), branch(branch),
           relu{number<V>(job.linear_share), number<V>(job.inner_minus_readout),
                number<V>(job.outer_plus_readout), job.linear_share != 0.0,
                job.inner_minus_readout != 0.0}
@@ -58,7 +58,7 @@ private:
         V w[AHEAD], v[WITH_OPPOSITE ? AHEAD : 1], s[AHEAD];
         auto look = [&](int64 k) INLINED {
             const Angle<V> angle = ::angle<WITH_OPPOSITE>(in.U[k], WITH_OPPOSITE ? in.O[k] : V{},
-                                                          at.product(l.inverse, k));
+                                                          at.product(o.row, k));
             w[k & (AHEAD - 1)] = angle.w;
             if (WITH_OPPOSITE) v[k & (AHEAD - 1)] = angle.v;
             s[k & (AHEAD - 1)] = angle.s;
@@ -68,7 +68,7 @@ private:
             const int64 q = k & (AHEAD - 1);
             const Angle<V> angle{w[q], WITH_OPPOSITE ? v[q] : two - w[q], s[q]};
             const Activated<V> made =
-                activated<OPPOSITE, NTK>(of, angle, at.product(l.root, k), NTK ? in.A[k] : V{});
+                activated<OPPOSITE, NTK>(of, angle, at.product(o.root, k), NTK ? in.A[k] : V{});
             put<OPPOSITE, NTK>(branch, k, made.branch);
             K = K + made.K;
             M = M + made.branch.A;
@@ -93,16 +93,16 @@ private:
     {
         for (; j < stop; j++)
             strip.sums.template add<Lanes<R>::W>(number_of, j - strip.layout->first, strip.valid,
-                                                 at.product(l.root, j) - branch.U[j],
+                                                 at.product(o.root, j) - branch.U[j],
                                                  NTK ? branch.A[j] : V{});
     }
 };
 
 template <bool OPPOSITE, bool WITH_OPPOSITE, bool NTK, bool PLAIN, class R, class V>
-ALONE void activate(Strip<R> &strip, const Job &job, int64 number_of, const State<V> in,
-                    const State<V> branch, int64 from, int64 to)
+ALONE void activate(Strip<R> &strip, const Job &job, int64 number_of, const Operation &o,
+                    const State<V> in, const State<V> branch, int64 from, int64 to)
 {
-    ActivatedLayer<R, OPPOSITE, WITH_OPPOSITE, NTK, PLAIN>(strip, job, number_of, in, branch)
+    ActivatedLayer<R, OPPOSITE, WITH_OPPOSITE, NTK, PLAIN>(strip, job, number_of, o, in, branch)
         .run(from, to);
 }
 }  // namespace

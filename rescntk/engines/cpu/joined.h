@@ -132,17 +132,13 @@ ALONE void five_taps(Strip<R> &strip, const Operation &merge, const State<V> in,
     for (int64 j = strip.begin; j < strip.end; j += width) taps.along(j, j + width);
 }
 
-// A layer from pre-activations to pre-activations. There is no bias, leak or U+ but in layer 1.
-template <class R, bool NTK, bool FIRST>
-ALONE void join(Strip<R> &strip, const Job &job, int64 number_of)
+// From a branch to the pre-activations of the next layer. There is no bias, leak or U+.
+template <bool NTK, bool FIRST, class R, class V>
+ALONE void join(Strip<R> &strip, const Operation &merge, const State<V> branch, const State<V> out)
 {
-    const Layer &l = job.layers[number_of - 1];
-    const auto in = strip.features, branch = strip.spare->one,
-               out = FIRST ? strip.spare->other : in;
-    activate<false, FIRST, NTK, true>(strip, job, number_of, in, branch, strip.begin, strip.end);
-    FiveTapsMerge<R, NTK, FIRST, true>(strip, {l.joined, 0}, l.share, l.keep, branch, in, out)
+    FiveTapsMerge<R, NTK, FIRST, true>(strip, merge, merge.share, merge.keep, branch,
+                                       strip.features, out)
         .along(strip.begin, strip.end);
-    if (FIRST) strip.take(out);
     if (strip.layout->closed) return;
     strip.begin += 2;
     strip.end -= 2;

@@ -72,46 +72,50 @@ struct Layers {
         strip.runs([&](const Rows<R> &at, int64 j, int64 to) INLINED {
             for (; j < to; j++) put<true, NTK>(strip.features, j, of_input(at, j));
         });
-        strip.take(windows<true>(strip, 0, job.n_input, strip.features));
+        State<V> state = strip.features;
+        for (int64 m = 0; m < job.n_input; m++)
+            state = windowed<true>(strip, job.operations[m], state);
+        strip.take(state);
         add_linear<false>(strip);
     }
 
     // A layer, whose number is at least 1.
     void pass(Strip<R> &strip, int64 number_of) const
     {
-        const bool passes_on = of_pixels || number_of < job.depth;
-        const int64 joined = job.layers[number_of - 1].joined;
-        if (joined < 0 && number_of == 1)
-            layer<true>(strip, number_of, passes_on);
-        else if (joined < 0)
-            layer<OPPOSITE>(strip, number_of, passes_on);
-        else if (number_of == 1)
-            join<R, NTK, true>(strip, job, number_of);
+        if (number_of == 1)
+            layer<true>(strip, 1);
         else
-            join<R, NTK, false>(strip, job, number_of);
+            layer<false>(strip, number_of);
     }
 
 private:
-    // One layer from features to features, or without `passes_on` its sums alone.
-    template <bool WITH_OPPOSITE>
-    void layer(Strip<R> &strip, int64 number_of, bool passes_on) const
+    // The operations of a layer, one after the other. The last layer ends with its sums, but for
+    // heads of pixels.
+    template <bool FIRST>
+    void layer(Strip<R> &strip, int64 number_of) const
     {
         const Layer &l = job.layers[number_of - 1];
-        State<V> in = strip.features;
-        if (l.norm >= 0) in = normalized<WITH_OPPOSITE>(strip, l.norm + 1, in);
-        in = windows<WITH_OPPOSITE>(strip, l.inner, l.n_inner, in);
-        if (l.enters && in.U != strip.features.U) {
-            strip.take(in);
-            in = strip.features;
-        }
-        if (l.inner_bias >= 0 && in.U == strip.features.U) in = copied<WITH_OPPOSITE>(strip, in);
-        bias<WITH_OPPOSITE>(strip, l.inner_bias, l.inner_product, job.readout, in);
-        State<V> branch = strip.spare->beside(in);
-        activate<WITH_OPPOSITE>(strip, number_of, in, branch);
-        if (!passes_on) return;
-        branch = windows<OPPOSITE>(strip, l.outer, l.n_outer, branch);
-        bias<OPPOSITE>(strip, l.outer_bias, l.outer_product, job.outer_plus_readout, branch);
-        merge_features(strip, l, branch);
+        State<V> state = strip.features;
+        const Operation *o = job.operations + l.first, *const end = o + l.count;
+        for (; o->kind != ACTIVATION; o++)
+            state = behind < OPPOSITE || FIRST > (strip, l, *o, state);
+        state = activated<FIRST>(strip, number_of, *o, state);
+        if (number_of == job.depth && !of_pixels) return;
+        while (++o < end)
+            state = o->kind == JOINED ? joined<FIRST>(strip, *o, state)
+                                      : behind<OPPOSITE>(strip, l, *o, state);
+        if (state.U != strip.features.U) strip.take(state);
+    }
+    // Return the state behind an operation.
+    template <bool WITH_OPPOSITE>
+    INLINE State<V> behind(Strip<R> &strip, const Layer &l, const Operation &o, State<V> in) const
+    {
+        if (o.kind == WINDOW) return windowed<WITH_OPPOSITE>(strip, o, in);
+        if (o.kind == SKIP) return merged_with_features(strip, l, o, in);
+        if (o.kind == NORM) return normalized<WITH_OPPOSITE>(strip, o.row + 1, in);
+        if (in.U == strip.features.U) in = copied<WITH_OPPOSITE>(strip, in);
+        bias<WITH_OPPOSITE>(strip, o, in);
+        return in;
     }
 
     INLINE Numbers<V> of_input(const Rows<R> &at, int64 j) const
@@ -221,24 +225,20 @@ private:
         else
             window<WITH_OPPOSITE, 0>(strip, merge, in, out);
     }
-    // Return the state behind the windows of some operations: `in` itself if there is none.
+    // Return the state behind a window.
     template <bool WITH_OPPOSITE>
-    State<V> windows(Strip<R> &strip, int64 first, int64 count, State<V> in) const
+    State<V> windowed(Strip<R> &strip, const Operation &merge, const State<V> in) const
     {
-        for (int64 m = first; m < first + count; m++) {
-            const Operation &merge = job.operations[m];
-            const Window &w = job.windows[merge.window];
-            const State<V> out = strip.spare->beside(in);
-            const bool on_lines = !WITH_OPPOSITE && w.is_triangle && w.dilation == 1 && w.axis == 1;
-            if (on_lines) five_taps<NTK>(strip, merge, in, out);
-            if (!strip.layout->closed) {
-                strip.begin += strip.layout->reach(w);
-                strip.end -= strip.layout->reach(w);
-            }
-            if (!on_lines) window<WITH_OPPOSITE>(strip, merge, in, out);
-            in = out;
+        const Window &w = job.windows[merge.window];
+        const State<V> out = strip.spare->beside(in);
+        const bool on_lines = !WITH_OPPOSITE && w.is_triangle && w.dilation == 1 && w.axis == 1;
+        if (on_lines) five_taps<NTK>(strip, merge, in, out);
+        if (!strip.layout->closed) {
+            strip.begin += strip.layout->reach(w);
+            strip.end -= strip.layout->reach(w);
         }
-        return in;
+        if (!on_lines) window<WITH_OPPOSITE>(strip, merge, in, out);
+        return out;
     }
 
     // Return features times the factors of a row.
@@ -258,17 +258,16 @@ private:
 
     // Add a bias to a state: its product of both sides, and that times a factor to A.
     template <bool WITH_OPPOSITE>
-    void bias(const Strip<R> &strip, int64 row, double product, double factor,
-              const State<V> in) const
+    void bias(const Strip<R> &strip, const Operation &o, const State<V> in) const
     {
-        if (row < 0) return;
-        const V twice = number<V>(2.0 * product) * strip.biases,
-                more = number<V>(factor * product) * strip.biases;
+        const double factor = o.is_branch ? job.outer_plus_readout : job.readout;
+        const V twice = number<V>(2.0 * o.product) * strip.biases,
+                more = number<V>(factor * o.product) * strip.biases;
         strip.runs([&](const Rows<R> &at, int64 j, int64 to) INLINED {
             for (; j < to; j++)
                 put<WITH_OPPOSITE, NTK>(in, j,
-                                        with_bias<WITH_OPPOSITE, NTK>(in.at(j), twice, more,
-                                                                      distance<2>(at, row, 2, j)));
+                                        with_bias<WITH_OPPOSITE, NTK>(
+                                            in.at(j), twice, more, distance<2>(at, o.row, 2, j)));
         });
     }
     template <bool WITH_OPPOSITE>
@@ -279,38 +278,47 @@ private:
         return out;
     }
 
-    template <bool WITH_OPPOSITE>
-    void activate(Strip<R> &strip, int64 number_of, const State<V> &in,
-                  const State<V> &branch) const
+    // Return the branch of pre-activations, whose K and M enter the sums.
+    template <bool FIRST>
+    INLINE State<V> activated(Strip<R> &strip, int64 number_of, const Operation &o,
+                              const State<V> &in) const
     {
+        const State<V> branch = strip.spare->beside(in);
         const bool plain = job.linear_share == 0.0 && job.inner_minus_readout == 0.0;
-        constexpr auto run = ::activate<OPPOSITE, WITH_OPPOSITE, NTK, false, R, V>,
-                       run_plain = ::activate<OPPOSITE, WITH_OPPOSITE, NTK, true, R, V>;
-        (plain ? run_plain : run)(strip, job, number_of, in, branch, strip.begin, strip.end);
+        constexpr auto run = ::activate < OPPOSITE, OPPOSITE || FIRST, NTK, false, R, V >,
+                       run_plain = ::activate < OPPOSITE, OPPOSITE || FIRST, NTK, true, R, V > ;
+        (plain ? run_plain : run)(strip, job, number_of, o, in, branch, strip.begin, strip.end);
+        return branch;
     }
-    // Merge a branch with the features that pass the layer.
-    void merge_features(Strip<R> &strip, const Layer &l, const State<V> branch) const
+    // Return the pre-activations of the next layer, of a branch.
+    template <bool FIRST>
+    State<V> joined(Strip<R> &strip, const Operation &merge, const State<V> &branch) const
     {
-        if (l.skip < 0) {
-            strip.take(branch);
-            return;
-        }
-        switch (heavier_of(l.keep, l.share)) {
+        const State<V> out = FIRST ? strip.spare->beside(branch) : strip.features;
+        join<NTK, FIRST>(strip, merge, branch, out);
+        return out;
+    }
+    // Merge a branch with the features that pass the layer, and return these.
+    State<V> merged_with_features(Strip<R> &strip, const Layer &l, const Operation &o,
+                                  const State<V> &branch) const
+    {
+        switch (heavier_of(o.keep, o.share)) {
         case Heavier::FEATURES:
-            return merge<Heavier::FEATURES>(strip, l, l.share, branch);
+            merge<Heavier::FEATURES>(strip, l, o, o.share, branch);
+            break;
         case Heavier::BRANCH:
-            return merge<Heavier::BRANCH>(strip, l, l.keep, branch);
+            merge<Heavier::BRANCH>(strip, l, o, o.keep, branch);
+            break;
         case Heavier::BRANCH_ALONE:
-            return merge<Heavier::BRANCH_ALONE>(strip, l, l.share, branch);
+            merge<Heavier::BRANCH_ALONE>(strip, l, o, o.share, branch);
         }
+        return strip.features;
     }
     template <Heavier HEAVIER>
-    void merge(Strip<R> &strip, const Layer &l, double lighter, const State<V> branch) const
+    void merge(Strip<R> &strip, const Layer &l, const Operation &o, double lighter,
+               const State<V> branch) const
     {
-        const V weight = number<V>(lighter), kept = number<V>(l.kept * job.initial);
-        const int64 root = l.outer_bias >= 0 ? l.outer_bias
-                           : l.n_outer       ? job.operations[l.outer + l.n_outer - 1].row
-                                             : l.root;
+        const V weight = number<V>(lighter), passed = number<V>(l.passed * job.initial);
         const State<V> features = strip.features;
         const auto apart = strip.apart;
         const bool apart_too = of_pixels;
@@ -319,14 +327,14 @@ private:
                 passing = merged(HEAVIER, weight, passing, of_branch, N...);
             };
             for (; j < to; j++) {
-                const V N = distance<2>(at, l.skip, 2, j);
+                const V N = distance<2>(at, o.row, 2, j);
                 pass(features.U[j], branch.U[j], N);
                 if (OPPOSITE) pass(features.O[j], branch.O[j], N);
-                if (apart_too) pass(apart.F[j], at.product(root, j) - branch.U[j]);
+                if (apart_too) pass(apart.F[j], at.product(o.root, j) - branch.U[j]);
                 if (!NTK) continue;
                 V &A = apart_too ? apart.A[j] : features.A[j];
                 pass(A, branch.A[j]);
-                if (apart_too) features.A[j] = fused(kept, apart.linear[j], A);
+                if (apart_too) features.A[j] = fused(passed, apart.linear[j], A);
             }
         });
     }

@@ -130,15 +130,14 @@ private:
     {
         const int64 d = left_length, e = right_length;
         const int64 ring = d / common_divisor(d, e) * e, own = job.head == PIXEL_1 ? 1 : d;
-        int64 joined = 0, margin = 0;
-        for (int64 l = 0; l < job.depth; l++) joined += job.layers[l].joined >= 0;
-        unit = joined ? 1 : 0;
+        int64 margin = 0;
+        unit = 0;
         for (int64 m = 0; m < job.n_windows; m++)
             unit = common_divisor(unit, job.windows[m].dilation);
         own_unit = unit > own ? own : unit;
         for (int64 m = 0; m < job.n_operations && margin < ring; m++)
-            margin += reach(job.windows[job.operations[m].window]);
-        margin += 2 * joined;
+            if (job.operations[m].window >= 0)
+                margin += reach(job.windows[job.operations[m].window]);
         closed = job.height || ring <= own + 2 * margin || (d == e && own == d);
         n = closed ? ring : own + 2 * margin;
         first = closed ? 0 : margin;

@@ -18,9 +18,9 @@ struct Results {
         const int64 numbers =
             job.cases * job.columns * (job.head == PIXELS ? job.extent * job.extent : 1);
         for (int64 j = strip.layout->first; j < strip.layout->last; j++) {
-            const V F = l.skip < 0
-                            ? strip.rows_from(j).product(l.features, j) - strip.features.U[j]
-                            : fused(number<V>(l.kept), strip.apart.linear[j], strip.apart.F[j]);
+            const V F = l.features < 0
+                            ? fused(number<V>(l.passed), strip.apart.linear[j], strip.apart.F[j])
+                            : strip.rows_from(j).product(l.features, j) - strip.features.U[j];
             for (int64 q = 0; q < strip.valid; q++) {
                 const int64 at = place_of(j - strip.layout->first, q);
                 if (at < 0) continue;
@@ -65,17 +65,17 @@ struct Results {
                     average(strip, sums.at(kind, layer, 0) + lane, job.layers[layer - 1]);
         for (int64 p = 0; p < sums.points; p++) {
             const double linear = sums.at(0, 0, p)[lane];
-            double F = 0, A = 0, kept = 1;
+            double F = 0, A = 0, passed = 1;
             for (int64 layer = 1; layer <= job.depth; layer++) {
                 const Layer &l = job.layers[layer - 1];
-                const double product = of_biases * l.outer_product, K = sums.at(0, layer, p)[lane],
+                const double product = of_biases * l.product, K = sums.at(0, layer, p)[lane],
                              M = sums.at(1, layer, p)[lane];
-                F = l.sum_keep * F + l.sum_share * (K + product);
-                A = l.sum_keep * A + l.sum_share * (M + job.outer_plus_readout * product);
-                kept *= l.sum_keep;
+                F = l.keep * F + l.share * (K + product);
+                A = l.keep * A + l.share * (M + job.outer_plus_readout * product);
+                passed *= l.keep;
                 if (l.report < 0) continue;
                 const int64 place = l.report * numbers + at + p;
-                const double gpk = F + kept * linear, tangent = A + kept * job.initial * linear;
+                const double gpk = F + passed * linear, tangent = A + passed * job.initial * linear;
                 if (job.gpk) job.gpk[place] = gpk / count;
                 if (job.ntk) job.ntk[place] = (tangent + job.later_readout * gpk) / count;
             }
@@ -99,8 +99,10 @@ private:
     {
         const int64 points = strip.sums.points, lanes = strip.sums.lanes;
         double *const room = (double *)strip.spare->one.U;
-        for (int64 m = l.outer; m < l.outer + l.n_outer; m++) {
-            const Window &w = job.windows[job.operations[m].window];
+        for (int64 m = l.first; m < l.first + l.count; m++) {
+            const Operation &o = job.operations[m];
+            if (o.kind != WINDOW || !o.is_branch) continue;
+            const Window &w = job.windows[o.window];
             for (int64 p = 0; p < points; p++) {
                 double sum = 0;
                 for (int64 t = -(w.n_taps / 2); t <= w.n_taps / 2; t++) {

@@ -13,9 +13,9 @@ import numpy as np
 
 from ..compiled.records import RECORDS, constant, records
 from ..compiled.signals import row_bytes
+from ..operations import Operations
 from ..pooling import runs
 from ..request import Request
-from ..windows import Operations
 from .compiler import DeviceLimits
 
 _TEXT = Path(__file__).with_name("launch.h").read_text("utf-8")

@@ -39,11 +39,7 @@ struct Layers {
         enter(of_means);
         for (int number = 1; number <= job.depth; number++) {
             const Layer &l = job.layers[number - 1];
-            const bool passes_on = POINTS || number < job.depth;
-            if (number == 1)
-                layer<true>(l, true, passes_on);
-            else
-                layer<OPPOSITE>(l, false, passes_on);
+            pass(l, number == 1, !POINTS && number == job.depth);
             if (l.report >= 0) report(l);
         }
     }
@@ -78,7 +74,7 @@ struct Layers {
                 state.A[p][q] = 0;
             }
         }
-        windows<true>(0, job.n_input, state);
+        for (int m = 0; m < job.n_input; m++) window<true>(job.operations[m], state);
         UNROLL
         for (int m = 0; m < PAIRS; m++) {
             F[m] = A[m] = 0;
@@ -96,23 +92,42 @@ struct Layers {
             }
     }
 
-    template <bool WITH_OPPOSITE>
-    FORMULA void layer(const Layer &l, bool first, bool passes_on)
+    // A layer: its operations, one after the other. The last layer ends with its sums, but for
+    // heads of pixels.
+    FORMULA void pass(const Layer &l, bool first, bool ends)
     {
-        State branch = state;
-        normalize<WITH_OPPOSITE>(l.norm, branch);
-        windows<WITH_OPPOSITE>(l.inner, l.n_inner, branch);
-        if (l.enters) state = branch;
-        bias<WITH_OPPOSITE>(l.inner_bias, l.inner_product, job.readout, branch);
-        activate<WITH_OPPOSITE>(l, branch);
-        if (l.joined >= 0) {
-            join(l, branch, first);
-            return;
+        State now = state;
+        for (int64 m = l.first; m < l.first + l.count; m++) {
+            const Operation &o = job.operations[m];
+            if (o.kind == ACTIVATION) {
+                if (first)
+                    activate<true>(l, o, now);
+                else
+                    activate<OPPOSITE>(l, o, now);
+                if (ends) return;
+            } else if (o.kind == SKIP) {
+                merge_features(l, o, now);
+                now = state;
+            } else if (o.kind == JOINED) {
+                join(o, now, first);
+                now = state;
+            } else if (first && !o.is_branch)
+                change<true>(o, now);
+            else
+                change<OPPOSITE>(o, now);
         }
-        if (!passes_on) return;
-        windows<OPPOSITE>(l.outer, l.n_outer, branch);
-        bias<OPPOSITE>(l.outer_bias, l.outer_product, job.outer_plus_readout, branch);
-        merge_features(l, branch);
+        state = now;
+    }
+    // Take a state through a norm, a window or a bias.
+    template <bool WITH_OPPOSITE>
+    FORMULA void change(const Operation &o, State &s) const
+    {
+        if (o.kind == NORM)
+            normalize<WITH_OPPOSITE>(o.row + 1, s);
+        else if (o.kind == WINDOW)
+            window<WITH_OPPOSITE>(o, s);
+        else
+            bias<WITH_OPPOSITE>(o, s);
     }
 
     // ------------------------------------------------------------------ windows and biases
@@ -175,19 +190,13 @@ struct Layers {
             }
         }
     }
+    // Multiply a state by the factors of a row.
     template <bool WITH_OPPOSITE>
-    FORMULA void windows(int64 first, int64 count, State &s) const
+    FORMULA void normalize(int64 of_factors, State &s) const
     {
-        for (int64 m = first; m < first + count; m++) window<WITH_OPPOSITE>(job.operations[m], s);
-    }
-    // Divide a state by the roots of both sides' variances.
-    template <bool WITH_OPPOSITE>
-    FORMULA void normalize(int64 first, State &s) const
-    {
-        if (first < 0) return;
         OVER_PIXELS (p)
             OVER_LANES (q) {
-                const R factor = row.product(first + 1, p, q);
+                const R factor = row.product(of_factors, p, q);
                 const Numbers<R> f = s.at(p, q);
                 s.template put<WITH_OPPOSITE, NTK>(p, q,
                                                    {factor * f.U, factor * f.O, factor * f.A});
@@ -195,18 +204,18 @@ struct Layers {
     }
     // Add a bias to a state: its product of both sides, and that times a factor to A.
     template <bool WITH_OPPOSITE>
-    FORMULA void bias(int64 first, double product, double factor, State &s) const
+    FORMULA void bias(const Operation &o, State &s) const
     {
-        if (first < 0) return;
+        const double factor = o.is_branch ? job.outer_plus_readout : job.readout;
         OVER_PIXELS (p) {
             R N[LANES];
-            row.distance(first, 2, p, N);
+            row.distance(o.row, 2, p, N);
             OVER_LANES (q) {
                 const R of_pair = biases[pair_of(q)];
                 s.template put<WITH_OPPOSITE, NTK>(
                     p, q,
-                    with_bias<WITH_OPPOSITE, NTK>(s.at(p, q), R(2.0 * product) * of_pair,
-                                                  R(factor * product) * of_pair, N[q]));
+                    with_bias<WITH_OPPOSITE, NTK>(s.at(p, q), R(2.0 * o.product) * of_pair,
+                                                  R(factor * o.product) * of_pair, N[q]));
             }
         }
     }
@@ -215,7 +224,7 @@ struct Layers {
 
     // From pre-activations to the branch, which takes their place; K and M enter the sums.
     template <bool WITH_OPPOSITE>
-    FORMULA void activate(const Layer &l, State &s)
+    FORMULA void activate(const Layer &l, const Operation &o, State &s)
     {
         R K_sum[PAIRS], M_sum[PAIRS];
         int count = 0;
@@ -224,9 +233,9 @@ struct Layers {
         OVER_PIXELS (p) {
             if (!row.mine(p)) continue;
             count++;
-            const R a = *row.left(l.root, p), over_a = *row.left(l.inverse, p);
-            const auto b = row.lanes_of(row.right(l.root, p)),
-                       over_b = row.lanes_of(row.right(l.inverse, p));
+            const R a = *row.left(o.root, p), over_a = *row.left(o.row, p);
+            const auto b = row.lanes_of(row.right(o.root, p)),
+                       over_b = row.lanes_of(row.right(o.row, p));
             OVER_LANES (q) {
                 const Angle<R> at = angle<WITH_OPPOSITE>(s.U[p][q], s.O[p][q], over_a * over_b[q]);
                 const Activated<R> made = activated<OPPOSITE, NTK>(relu, at, a * b[q], s.A[p][q]);
@@ -247,50 +256,42 @@ struct Layers {
         }
         UNROLL
         for (int m = 0; m < PAIRS; m++) {
-            const double product =
-                l.inner_bias >= 0 ? times * l.outer_product * double(biases[m]) : 0.0;
+            const double product = times * l.product * double(biases[m]);
             const double K = double(K_sum[m]) + product,
                          M = double(M_sum[m]) + job.outer_plus_readout * product;
-            F[m] = fma(l.sum_share, K, l.sum_keep * F[m]);
-            A[m] = fma(l.sum_share, M, l.sum_keep * A[m]);
+            F[m] = fma(l.share, K, l.keep * F[m]);
+            A[m] = fma(l.share, M, l.keep * A[m]);
         }
     }
     // Merge a branch with the features that pass the layer.
-    FORMULA void merge_features(const Layer &l, const State &branch)
+    FORMULA void merge_features(const Layer &l, const Operation &o, const State &branch)
     {
-        if (l.skip < 0) {
-            state = branch;
-            return;
-        }
-        const Heavier heavier = heavier_of(l.keep, l.share);
-        const R weight = R(heavier == Heavier::BRANCH ? l.keep : l.share),
-                kept = R(l.kept * job.initial);
-        const int64 root = l.outer_bias >= 0 ? l.outer_bias
-                           : l.n_outer       ? job.operations[l.outer + l.n_outer - 1].row
-                                             : l.root;
+        const Heavier heavier = heavier_of(o.keep, o.share);
+        const R weight = R(heavier == Heavier::BRANCH ? o.keep : o.share),
+                passed = R(l.passed * job.initial);
         OVER_PIXELS (p) {
             R N[LANES];
-            row.distance(l.skip, 2, p, N);
+            row.distance(o.row, 2, p, N);
             OVER_LANES (q) {
                 R &U = state.U[p][q], &O = state.O[p][q];
                 U = merged(heavier, weight, U, branch.U[p][q], N[q]);
                 if (OPPOSITE) O = merged(heavier, weight, O, branch.O[p][q], N[q]);
                 if (POINTS)
                     apart.F[p][q] = merged(heavier, weight, apart.F[p][q],
-                                           row.product(root, p, q) - branch.U[p][q]);
+                                           row.product(o.root, p, q) - branch.U[p][q]);
                 if (!NTK) continue;
                 R &passing = POINTS ? apart.A[p][q] : state.A[p][q];
                 passing = merged(heavier, weight, passing, branch.A[p][q]);
-                if (POINTS) state.A[p][q] = fused(kept, apart.linear[p][q], passing);
+                if (POINTS) state.A[p][q] = fused(passed, apart.linear[p][q], passing);
             }
         }
     }
     // From pre-activations to the next layer's: through two filters of 3 and the skip connection,
     // one merge of five taps with weights 1 2 3 2 1. The pre-activations of layer 1, the input,
     // pass the filter of layer 2 too.
-    FORMULA void join(const Layer &l, const State &branch, bool first)
+    FORMULA void join(const Operation &o, const State &branch, bool first)
     {
-        const R share = R(l.share), keep = R(l.keep);
+        const R share = R(o.share), keep = R(o.keep);
         State kept = state;
         if (first) {
             row.template show<false, NTK>(state, true);
@@ -318,7 +319,7 @@ struct Layers {
                 row.add(0, row.pixel(p) + tap, weight, U);
                 if (NTK) row.add(1, row.pixel(p) + tap, weight, M);
             }
-            row.distance(l.joined, 5, p, N);
+            row.distance(o.row, 5, p, N);
             OVER_LANES (q)
                 state.template put<false, NTK>(
                     p, q, joined<NTK>(keep, share, kept.at(p, q), {U[q], 0, M[q]}, N[q]));

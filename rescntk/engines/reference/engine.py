@@ -16,9 +16,9 @@ from ...arrays import Array, Batch, SignalList, array_module, channels_and_lengt
 from ...network import ALL_FIELDS
 from ..engine import Engine, Plan, plan_shape, room_for_tables
 from ..once import once
+from ..operations import Operations
 from ..request import Request, ScaledKernel
 from ..tables import Tables, signal_tables
-from ..windows import Operations
 from ..work import Tick, blocks, pool_of
 from .recursion import Pairs
 

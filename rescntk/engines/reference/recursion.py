@@ -18,11 +18,12 @@ import numpy as np
 from ...activations import Gaussians, activation_of
 from ...arrays import Array, array_module
 from ..means import column, past_skip, summed, window_mean
+from ..operations import Operation, Operations, rounded_weights
 from ..pooling import offsets, pool_weights, widths_of
 from ..recursion import Recursion
 from ..request import Request
 from ..tables import Tables, linear_terms
-from ..windows import Operation, Operations, Window, rounded_weights
+from ..windows import Window
 from ..work import check_stop, pieces, until_stopped
 
 _PIECE = 1 << 16

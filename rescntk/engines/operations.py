@@ -1,0 +1,191 @@
+"""A network as a list of operations, with the rows of tables that each of them reads.
+
+A *merge* joins parts p with root masses a_p and b_p of two pixels into a² = Σ a_p², b² = Σ b_p².
+Part 0 has the most weight. All others have *coordinates* u_p = a_p / (a + a_0) and
+v_p = b_p / (b + b_0). The whole has the deficit ::
+
+    U = a b (1 − ρ) = Σ_p U_p + ½ (a + a_0) (b + b_0) Σ_p>0 (u_p − v_p)².
+
+All terms are positive (docs/theory/recursion.md). Roots and coordinates belong to single signals:
+they are the rows of tables (tables.py), in the order of operations. Weights of parts are in
+constants.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import lru_cache
+from itertools import chain, repeat
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..arrays import Array
+from ..network import Network
+from .constants import AllConstants
+from .once import once
+from .order import Order, Step, order_of
+from .request import ScaledKernel
+
+
+class Operation(NamedTuple):
+    """An operation of a layer. An "activation" has the table row 1/a, of the root a before it.
+
+    A "norm" has the root n of normalized features, 0 where features are 0, and n/a.
+
+    A merge has, from `row` on, the root a of the whole, (a + a_0) / √2, and the coordinates of all
+    other parts. The parts are the taps of a "window"; the state and the bias of a "bias"; features
+    and branch of a "skip"; and the taps of a "joined" operation (`order.fused`).
+    """
+
+    kind: str
+    layer: int
+    row: int
+    root: int
+    """The row of the roots before the operation."""
+    window: Any = None
+    """The `Window` of a "window"."""
+    is_branch: bool = False
+    """Whether the operation is after the activation of its layer."""
+    has_root: bool = False
+    """Whether an activation has one more row, the root of its branch: not of homogeneous ones,
+    whose branch has the roots of the pre-activations."""
+
+    @property
+    def n_rows(self) -> int:
+        if self.kind == "window":
+            return 1 + self.window.n_taps
+        rows = {"activation": 1 + self.has_root, "norm": 2, "bias": 3, "skip": 3, "joined": 6}
+        return rows[self.kind]
+
+
+@dataclass(frozen=True)
+class Operations:
+    """The operations of a network on signals (`n_axes` 1) or images (2), and their constants.
+
+    Tables begin with `n_channels` rows of unit vectors and the root of each pixel's energy.
+    """
+
+    network: Network
+    depth: int
+    n_channels: int
+    n_axes: int = 1
+    rewritten: Order | None = None
+    """The order of steps, where it is not the network's own."""
+
+    @once
+    def order(self) -> Order:
+        """The steps of layers, from the input filter on."""
+        return self.rewritten or order_of(self.network, self.depth, self.n_axes)
+
+    @once
+    def input(self) -> tuple[Operation, ...]:
+        """The windows of the input filter."""
+        return self._numbered[0]
+
+    @once
+    def layers(self) -> tuple[tuple[Operation, ...], ...]:
+        """The operations of layers 1 … L."""
+        return self._numbered[1:]
+
+    @once
+    def n_rows(self) -> int:
+        """The number of rows of a signal's table, at any depth at no cost."""
+        rows = self.n_channels + 1
+        for layers in self.order:
+            of_layer = (self._operation(step) for step in layers.steps)
+            rows += layers.n_layers * sum(operation.n_rows for operation in of_layer)
+        return rows
+
+    @once
+    def _numbered(self) -> tuple[tuple[Operation, ...], ...]:
+        row, root, numbered = self.n_channels + 1, self.n_channels, []
+        repeated = (repeat(layers.steps, layers.n_layers) for layers in self.order)
+        for layer, steps in enumerate(chain.from_iterable(repeated)):
+            operations = []
+            for step in steps:
+                operation = self._operation(step, layer, row, root)
+                operations.append(operation)
+                if operation.kind != "activation":
+                    root = row
+                elif operation.has_root:
+                    root = row + 1
+                row += operation.n_rows
+            numbered.append(tuple(operations))
+        return tuple(numbered)
+
+    def _operation(self, step: Step, layer: int = 0, row: int = 0, root: int = 0) -> Operation:
+        has_root = step.kind == "activation" and not self.network.homogeneous
+        return Operation(step.kind, layer, row, root, step.window, step.is_branch, has_root)
+
+    def joined_weights(self, layer: int) -> tuple[float, ...]:
+        """Return the weights of the taps of a joined merge: share (1 2 3 2 1)/9, and `keep`.
+
+        `keep` is in the middle; in layer 1, whose pre-activations have no window, in the middle
+        three taps.
+        """
+        constants = self.constants.of_layer(layer)
+        kept = (0, 1, 1, 1, 0) if layer == 1 else (0, 0, 1, 0, 0)
+        keep, pairs = constants.keep / sum(kept), zip((1, 2, 3, 2, 1), kept, strict=True)
+        return tuple(constants.share * w / 9.0 + keep * k for w, k in pairs)
+
+    @once
+    def constants(self) -> AllConstants:
+        """The constants of all layers."""
+        return AllConstants(self.network, self.depth)
+
+    def scaled(
+        self, depths: tuple[int, ...], values: dict[str, Array], left: Array, right: Array
+    ) -> ScaledKernel:
+        """Return kernels with the sizes of signals and the growth of layers, changed in place."""
+        powers = [(1.0, 0)] * len(depths)
+        if self.network.homogeneous:
+            powers = [self.constants.power(depth) for depth in depths]
+        for value in values.values():
+            for t, (mantissa, _) in enumerate(powers):
+                value[t] *= mantissa
+        return ScaledKernel(values, left, right, tuple(exponent for _, exponent in powers))
+
+
+@lru_cache(maxsize=64)
+def rounded_weights(operations: Operations, dtype: str) -> dict[int, tuple[float, float]]:
+    """Return the weights of features and branch in a precision, by the row of their merge.
+
+    A weight that were rounded alike in all layers would multiply kernels by (1 + eps)^L. It is
+    rounded up in some layers and down in others: products over layers keep their digits.
+    """
+    known: dict[Fraction, Iterator[float]] = {}
+
+    def rounded(*weights: Fraction) -> tuple[float, float]:
+        keep, share = (next(known.setdefault(w, _roundings(w, dtype))) for w in weights)
+        return keep, share
+
+    weights = {}
+    for operation in chain(operations.input, *operations.layers):
+        if operation.kind not in ("skip", "joined"):
+            continue
+        constants = operations.constants.of_layer(operation.layer)
+        share, keep = Fraction(constants.share), Fraction(constants.layer.skip)
+        if operations.network.homogeneous:
+            keep *= 1 - share
+        if operation.kind == "skip":
+            weights[operation.row] = rounded(keep, share)
+        else:  # three taps of layer 1 have a third of the features each
+            weights[operation.row] = rounded(keep / 3 if operation.layer == 1 else keep, share / 9)
+    return weights
+
+
+def _roundings(weight: Fraction, dtype: str) -> Iterator[float]:
+    """Yield a weight, rounded up or down so that the product of all that was yielded is nearest."""
+    nearest = np.dtype(dtype).type(float(weight))
+    if nearest < np.finfo(dtype).tiny:
+        yield from repeat(float(nearest))
+    near = (nearest, np.nextafter(nearest, np.float32(0)), np.nextafter(nearest, np.float32(2)))
+    errors = {float(value): float(Fraction(float(value)) / weight - 1) for value in near}
+    total = 0.0
+    while True:
+        value = min(errors, key=lambda value: abs(total + errors[value]))
+        total += errors[value]
+        yield value

@@ -1,0 +1,154 @@
+"""The order of a network's steps, layer by layer, and how engines rewrite it.
+
+A layer is, where the network has these parts, ::
+
+    norm → windows → bias → activation → windows → bias → skip.
+
+The features of layer l − 1 enter it, and pass the skip connection. What stands in this order here
+stands nowhere else: engines do one step after the other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from itertools import pairwise
+from typing import NamedTuple, TypeAlias
+
+from ..network import Network
+from .constants import AllConstants
+from .windows import Window, windows_of
+
+
+class Step(NamedTuple):
+    """A step of a layer."""
+
+    kind: str
+    """"norm", "window", "bias", "activation", "skip" or "joined"."""
+    window: Window | None = None
+    """Of a "window"; of a "joined" step the five taps."""
+    is_branch: bool = False
+    """Whether the step is the activation of its layer, or comes after it."""
+
+
+class Layers(NamedTuple):
+    """Layers that follow one another and have equal steps."""
+
+    n_layers: int
+    steps: tuple[Step, ...]
+
+
+Order: TypeAlias = tuple[Layers, ...]
+"""The steps of all layers. The first ones are those of the input filter."""
+
+
+def order_of(network: Network, depth: int, n_axes: int) -> Order:
+    """Return the order of a network's steps, on signals (`n_axes` 1) or images (2)."""
+    constants = AllConstants(network, depth)
+    first: Iterable[int] = range(depth + 1)  # layers that may differ from the one before
+    if network.is_uniform:
+        first = sorted({min(layer, depth) for layer in (0, 1, 2, 3, depth)})
+    return tuple(
+        Layers(end - layer, tuple(_steps(network, constants, layer, n_axes)))
+        for layer, end in pairwise([*first, depth + 1])
+    )
+
+
+def _steps(network: Network, constants: AllConstants, layer: int, n_axes: int) -> Iterator[Step]:
+    """Yield the steps of a layer; layer 0 is the input filter."""
+    if layer == 0:
+        for window in windows_of(network.input_filter._replace(n_axes=n_axes)):
+            yield Step("window", window)
+        return
+    bias = network.layer(layer).bias
+    if network.norm:
+        yield Step("norm")
+    for window in windows_of(network.inner_filter(layer)._replace(n_axes=n_axes)):
+        yield Step("window", window)
+    if bias:
+        yield Step("bias")
+    yield Step("activation", is_branch=True)
+    for window in windows_of(network.outer_filter(layer)._replace(n_axes=n_axes)):
+        yield Step("window", window, is_branch=True)
+    if bias:
+        yield Step("bias", is_branch=True)
+    if any(network.values_of("skip")) or constants.of_layer(layer).share != 1.0:
+        yield Step("skip", is_branch=True)
+
+
+# ---------------------------------------------------------------- rewriting
+
+
+def _activation(steps: tuple[Step, ...]) -> int:
+    """Return the place of a layer's activation."""
+    return [step.kind for step in steps].index("activation")
+
+
+def ending_with_activation(order: Order) -> Order:
+    """Return an order whose last layer ends with its activation: sums over pixels need no more."""
+    *others, (n_layers, steps) = order
+    return (*others, Layers(n_layers, steps[: _activation(steps) + 1]))
+
+
+def may_join(network: Network) -> bool:
+    """Return whether layers can be joined: with filters of one size, a power of 3, and no bias.
+
+    Inner or outer weights are trained too, or A is 0. Else layers hardly change A, and sums of
+    five taps round alike in all of them.
+    """
+    size = network.filter_size
+    if not isinstance(size, int) or isinstance(network.skip, tuple):
+        return False
+    while size % 3 == 0:
+        size //= 3
+    alike = network.filter_size == network.outer_filter_size != 1 and network.dilation == 1
+    parts = network.parts.carried
+    changes = parts.inner or parts.outer or not parts.initial
+    return size == 1 and alike and not (network.has_bias or network.norm) and bool(changes)
+
+
+def joined(order: Order) -> Order:
+    """Return an order whose layers lead from pre-activations to pre-activations.
+
+    The inner windows of a layer pass the skip connection of the layer before: W(f + g) = W f + W g.
+    There they are the outer windows' own, and each pair of windows of three becomes five taps. The
+    pre-activations of layer 1 have no inner windows: those of layer 2 stay behind its skip
+    connection.
+    """
+    of_input, first, *others = order
+    if not others:
+        return order
+    inner = others[0].steps[: _activation(others[0].steps)]
+    behind = tuple(step._replace(is_branch=True) for step in inner)
+    return (
+        of_input,
+        Layers(1, first.steps + behind),
+        *(Layers(n_layers, tuple(_triangles(steps[len(inner) :]))) for n_layers, steps in others),
+    )
+
+
+def _triangles(steps: tuple[Step, ...]) -> Iterator[Step]:
+    """Yield steps whose windows of three are pairs of such windows."""
+    for step in steps:
+        window = step.window and step.window._replace(n_taps=5, is_triangle=True)
+        yield step._replace(window=window)
+
+
+def may_fuse(network: Network, constants: AllConstants, n_axes: int) -> bool:
+    """Return whether a joined layer can be one merge: filters are of 3, and the network is plain.
+
+    The mass of K is the mass of Σ, so that all parts of one pixel make one part.
+    """
+    plain = network.filter_size == 3 and network.is_relu and n_axes == 1
+    return plain and not (network.parts.carried.inner_minus_readout or constants.has_opposite)
+
+
+def fused(order: Order) -> Order:
+    """Return a joined order whose layers have one merge, with the skip connection in it."""
+    merge = Step("joined", Window(5, 1, 0, is_triangle=True), is_branch=True)
+
+    def of_layer(steps: tuple[Step, ...]) -> tuple[Step, ...]:
+        activation, *behind = steps
+        return (activation, merge) if behind else steps
+
+    of_input, *layers = order
+    return (of_input, *(Layers(n_layers, of_layer(steps)) for n_layers, steps in layers))
