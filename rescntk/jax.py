@@ -180,8 +180,8 @@ def _by_blocks(function: Callable[..., Any], block: int | None, batch: _Signal) 
     if block is None or block >= n:
         return function(batch)
     places = jnp.minimum(jnp.arange(-(-n // block) * block), n - 1).reshape(-1, block)
-    found = lax.map(lambda rows: function(jax.tree.map(lambda A: A[rows], batch)), places)
-    return [values.reshape(-1, *values.shape[2:])[:n] for values in found]
+    results = lax.map(lambda rows: function(jax.tree.map(lambda A: A[rows], batch)), places)
+    return [values.reshape(-1, *values.shape[2:])[:n] for values in results]
 
 
 def _factor(network: Network, normalized: bool) -> float:
@@ -257,14 +257,21 @@ def _scanned_constants(operations: Operations) -> list[list[float]]:
     for layer in range(1, operations.depth + 1):
         constants, roots = every.of_layer(layer), (False, True)
         biases = [every.bias(layer, is_branch) for is_branch in roots]
-        rows.append([every.passed(layer - 1), *biases, constants.keep, constants.share])
+        rows.append(
+            [
+                every.input_factor(layer - 1),
+                *biases,
+                constants.feature_weight,
+                constants.branch_weight,
+            ]
+        )
     return rows
 
 
 def _what_is_compiled(operations: Operations, of_layer: tuple[Operation, ...]) -> list[Any]:
     """Return what layers of one scan have in common."""
     constants = operations.constants.of_layer(of_layer[0].layer)
-    order = bool(constants.keep), constants.keep < constants.share
+    order = bool(constants.feature_weight), constants.feature_weight < constants.branch_weight
     return [order, *((operation.kind, operation.window) for operation in of_layer)]
 
 
@@ -292,9 +299,9 @@ class _Pair(Recursion[_State]):
             layer = jax.checkpoint(partial(self.scanned, alike[0]), prevent_cse=False)
             first = alike[0][0].layer - 1
             carried, _ = lax.scan(layer, carried, constants[first : first + len(alike)])
-        kept = operations.constants.passed(operations.depth)
+        input_factor = operations.constants.input_factor(operations.depth)
         parts, (F, *tangent) = operations.network.parts, carried[1]
-        multiples = {"gpk": kept, "ntk": kept * parts.initial}
+        multiples = {"gpk": input_factor, "ntk": input_factor * parts.initial}
         if parts.readout != self.parts.readout:  # A is T
             tangent = [A + F for A in tangent]
         of_kinds = dict(zip(multiples, [F, *tangent], strict=False))
@@ -318,9 +325,15 @@ class _Pair(Recursion[_State]):
         self, of_layer: tuple[Operation, ...], carried: Any, constants: Any
     ) -> tuple[Any, None]:
         """Return masses and deficits, and F and A, behind a layer."""
-        (state, kernels), (kept, *self.bias_roots, self.keep, self.share) = carried, constants
+        (
+            (state, kernels),
+            (input_factor, *self.bias_roots, self.feature_weight, self.branch_weight),
+        ) = (
+            carried,
+            constants,
+        )
         self.constants = self.operations.constants.of_layer(of_layer[0].layer)
-        return self.layer(of_layer, state, kernels, kept), None
+        return self.layer(of_layer, state, kernels, input_factor), None
 
     def norm(self, operation: Operation, state: _State) -> tuple[_State, jax.Array]:
         masses, deficits = state
@@ -331,27 +344,27 @@ class _Pair(Recursion[_State]):
         return (masses, [factor * u for u in deficits]), factor
 
     def activate(
-        self, operation: Operation, state: _State, others: list[jax.Array]
+        self, operation: Operation, state: _State, tangent: list[jax.Array]
     ) -> tuple[_State, list[jax.Array]]:
         masses, deficits = state
-        share, g = self.operations.constants.linear_share, self.product(masses)
+        linear_part, g = self.operations.constants.linear_share, self.product(masses)
         w, *opposite = (jnp.where(g > 0, safe_quotient(u, g), 1.0) for u in deficits)
         w = w - lax.stop_gradient(jnp.maximum(w - 2.0, 0.0))
         v = opposite[0] if opposite else 2.0 - w
         near, a = w < v, jnp.where(w < v, w, v)
         k0, k1 = k0_of(a), k1_of(a)
         less, lost = jnp.where(near, w, 1.0) - k1, jnp.where(near, k0, 1.0 - k0)
-        less, more = less + share * (w - less), 2.0 - less + share * (v - 2.0 + less)
+        less, more = less + linear_part * (w - less), 2.0 - less + linear_part * (v - 2.0 + less)
         sigma = jnp.where(g > 0, 0.0, -deficits[0])  # 0, with the derivatives of Σ
-        half = 0.5 * (1.0 + share) * sigma  # the odd part of K; its even part has none
+        half = 0.5 * (1.0 + linear_part) * sigma  # the odd part of K; its even part has none
         K, branch = g - g * less + half, [g * less - half, g * more + half]
-        if others:
-            tangent = others[0]
+        if tangent:
+            tangent = tangent[0]
             if c := self.parts.inner_minus_readout:
                 tangent += c * (g * jnp.where(near, 1.0 - w, v - 1.0) + sigma)
-            M = tangent - (1.0 - share) * lost * tangent + self.parts.outer_plus_readout * K
-            others = [M]
-        return (masses, branch[: 1 + self.operations.constants.has_opposite]), [K, *others]
+            M = tangent - (1.0 - linear_part) * lost * tangent + self.parts.outer_plus_readout * K
+            tangent = [M]
+        return (masses, branch[: 1 + self.operations.constants.has_opposite]), [K, *tangent]
 
     def merged(
         self, masses: Any, weights: Sequence[float], wholes: list[Any], deficits: list[Any]
@@ -361,12 +374,12 @@ class _Pair(Recursion[_State]):
         `masses` are the parts of both sides, which have the weights.
         """
         sums, coordinates = [], []
-        for parts, whole in zip(masses, wholes, strict=True):
+        for parts, total in zip(masses, wholes, strict=True):
             # 1 where all are equal
-            ratios = (safe_root(safe_quotient(part, whole)) for part in parts)
-            first, *others = (w**0.5 * ratio for w, ratio in zip(weights, ratios, strict=True))
-            sums.append(safe_root(whole) * (1.0 + first))
-            coordinates.append([other / (1.0 + first) for other in others])
+            ratios = (safe_root(safe_quotient(part, total)) for part in parts)
+            first, *later = (w**0.5 * ratio for w, ratio in zip(weights, ratios, strict=True))
+            sums.append(safe_root(total) * (1.0 + first))
+            coordinates.append([other / (1.0 + first) for other in later])
         pairs = (self.sides(u, v) for u, v in zip(*coordinates, strict=True))
         N = 0.5 * mul(*self.sides(*sums)) * reduce(add, [(u - v) ** 2 for u, v in pairs])
         return wholes, [deficit + N for deficit in deficits]
@@ -387,9 +400,9 @@ class _Pair(Recursion[_State]):
     def skip(
         self, operation: Operation, features: _State, branch: _State
     ) -> tuple[_State, tuple[float, float]]:
-        weights = self.constants.keep, self.constants.share
+        weights = self.constants.feature_weight, self.constants.branch_weight
         if not self.operations.constants.has_like_layers:
-            weights = self.keep, self.share
+            weights = self.feature_weight, self.branch_weight
         masses, deficits = (
             [self.past_skip(*pair, weights) for pair in zip(*sides, strict=False)]
             for sides in zip(features, branch, strict=True)
@@ -400,15 +413,15 @@ class _Pair(Recursion[_State]):
     def past_skip(
         self, features: jax.Array, branch: jax.Array, weights: tuple[float, float]
     ) -> jax.Array:
-        keep, share = weights
-        if not isinstance(keep, jax.Array):
-            return past_skip(features, branch, keep, share)
+        feature_weight, branch_weight = weights
+        if not isinstance(feature_weight, jax.Array):
+            return past_skip(features, branch, feature_weight, branch_weight)
         # JAX does not know the weights, but which of them is greater.
-        if not self.constants.keep:
-            return share * branch
-        if self.constants.keep < self.constants.share:
-            return branch + keep * (features - branch)
-        return features + share * (branch - features)
+        if not self.constants.feature_weight:
+            return branch_weight * branch
+        if self.constants.feature_weight < self.constants.branch_weight:
+            return branch + feature_weight * (features - branch)
+        return features + branch_weight * (branch - features)
 
     def taps(self, values: jax.Array, window: Window) -> list[jax.Array]:
         """Return the values at the taps of a window, the middle one first."""

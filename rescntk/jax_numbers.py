@@ -60,9 +60,9 @@ def k0_of(a: jax.Array) -> jax.Array:
 
 @k0_of.defjvp
 def k0_jvp(at: jax.Array, changes: jax.Array) -> jax.Array:
-    apart = at[0] > (8.0 * jnp.finfo(at[0].dtype).eps) ** 2  # else pixels are equal to rounding
-    a = jnp.where(apart, at[0], 1.0)
-    return k0_of(*at), jnp.where(apart, 1.0 / (pi * jnp.sqrt(a * (2.0 - a))), 0.0) * changes[0]
+    differ = at[0] > (8.0 * jnp.finfo(at[0].dtype).eps) ** 2  # else pixels are equal to rounding
+    a = jnp.where(differ, at[0], 1.0)
+    return k0_of(*at), jnp.where(differ, 1.0 / (pi * jnp.sqrt(a * (2.0 - a))), 0.0) * changes[0]
 
 
 @jax.custom_jvp

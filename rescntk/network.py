@@ -527,9 +527,9 @@ def unknown_field(
     Fields other than `of_layers` are to have one value for all layers.
     """
     unknown = [parameter.name for parameter in fields(network) if parameter.name not in known]
-    usual = type(network)(network.depth) if unknown else network
+    default = type(network)(network.depth) if unknown else network
     for name in unknown:
-        value, expected = getattr(network, name), getattr(usual, name)
+        value, expected = getattr(network, name), getattr(default, name)
         if value != expected:
             return f"network has {name} {shown(value)}, expected {expected!r}"
     for name in sorted(OF_LAYERS - of_layers):

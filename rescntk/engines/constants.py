@@ -2,12 +2,12 @@
 
 Kernels are divided by the sizes of both signals and by the growth G of each layer: ::
 
-    F ← keep F + share (box(K) + bias);     keep = [skip] / G;  share = β / G.
+    F ← f F + b (box(K) + bias);     f = [skip] / G,  b = β / G.
 
 Layer normalization divides U and A by a b, and multiplies them by the product of both signals' n,
 which is 1 beside the signal's size. The weights are then ::
 
-    keep = [skip] S_{l−1} / S_l;  share = β / S_l;     S_0 = 1,  S_l = [skip] S_{l−1} + β:
+    f = [skip] S_{l−1} / S_l,  b = β / S_l;     S_0 = 1,  S_l = [skip] S_{l−1} + β:
 
 n is the same in all layers, and kernels are divided by S_L.
 """
@@ -51,9 +51,9 @@ class LayerConstants(NamedTuple):
     growth: float
     """G, by which the layer is divided: [skip] + β, or 1. It is 1 of activations that are not
     homogeneous, and 1, which nothing reads, with normalization."""
-    share: float
+    branch_weight: float
     """β / G or β / S_l, the factor on the branch; 1 where activations are not homogeneous."""
-    keep: float
+    feature_weight: float
     """[skip] / G or [skip] S_{l−1} / S_l, the factor on the features that pass the layer."""
     branch_scale: float
     """The factor on `Activation.dual`: α² c_v, or 1 if β / G is multiplied afterwards."""
@@ -66,11 +66,13 @@ def _plain(network: Network, layer: Layer) -> LayerConstants:
     if not network.homogeneous:
         scale, skip = layer.alpha**2 * layer.c_v, float(layer.skip)
         return LayerConstants(layer, 1.0, 1.0, skip, scale, layer.alpha * math.sqrt(layer.c_w))
-    own = check_growth(layer)
-    growth = max(own, 1.0) if network.has_bias or not own else own
-    share = layer.branch_share if growth == own else layer.branch_gain / growth
-    keep = 1.0 - share if layer.skip else 0.0
-    return LayerConstants(layer, growth, share, keep, 1.0, _branch_bias(layer))
+    growth_of_layer = check_growth(layer)
+    growth = (
+        max(growth_of_layer, 1.0) if network.has_bias or not growth_of_layer else growth_of_layer
+    )
+    branch_weight = layer.branch_share if growth == growth_of_layer else layer.branch_gain / growth
+    feature_weight = 1.0 - branch_weight if layer.skip else 0.0
+    return LayerConstants(layer, growth, branch_weight, feature_weight, 1.0, _branch_bias(layer))
 
 
 def _normalized(layer: Layer, before: Fraction, after: Fraction) -> LayerConstants:
@@ -78,9 +80,9 @@ def _normalized(layer: Layer, before: Fraction, after: Fraction) -> LayerConstan
 
     `before` and `after` are S around the layer.
     """
-    share = float(1 - layer.skip * before / after)
-    keep = 1.0 - share if layer.skip else 0.0
-    return LayerConstants(layer, 1.0, share, keep, 1.0, _branch_bias(layer))
+    branch_weight = float(1 - layer.skip * before / after)
+    feature_weight = 1.0 - branch_weight if layer.skip else 0.0
+    return LayerConstants(layer, 1.0, branch_weight, feature_weight, 1.0, _branch_bias(layer))
 
 
 def _branch_bias(layer: Layer) -> float:
@@ -129,16 +131,18 @@ class AllConstants:
         alpha, c_v, c_w = map(Fraction, (constants.alpha, constants.c_v, constants.c_w))
         return alpha**2 * c_v * c_w * activation_of(self.network).gain
 
-    def passed(self, layer: int) -> float:
+    def input_factor(self, layer: int) -> float:
         """Return the factor on F⁰ behind a layer."""
         if self.has_like_layers:
-            return self.of_layer(1).keep ** layer
-        return self._passed[layer]
+            return self.of_layer(1).feature_weight ** layer
+        return self._input_factors[layer]
 
     @once
-    def _passed(self) -> tuple[float, ...]:
-        """The products of `keep` over layers 1 … 0, 1 … 1, 1 … 2, ..."""
-        return tuple(accumulate((each.keep for each in self._constants), operator.mul, initial=1.0))
+    def _input_factors(self) -> tuple[float, ...]:
+        """The products of `feature_weight` over layers 1 … 0, 1 … 1, 1 … 2, ..."""
+        return tuple(
+            accumulate((each.feature_weight for each in self._constants), operator.mul, initial=1.0)
+        )
 
     @once
     def _shrunk(self) -> tuple[float, ...]:
@@ -159,19 +163,23 @@ class AllConstants:
     @property
     def is_weak(self) -> bool:
         """True if layers may add little to the features: what cancels in these decides kernels."""
-        weak = self.network.norm or min(each.share for each in self._constants) < 2.0**-4
+        weak = self.network.norm or min(each.branch_weight for each in self._constants) < 2.0**-4
         return weak or not self.network.homogeneous
 
     @once
     def has_opposite(self) -> bool:
         """True if U⁺ = a b (1 + ρ) is carried too, since 2 − w has too few digits of v = 1 + ρ.
 
-        A ReLU layer leaves v ≥ (1 − λ) share / 2 at most pixel pairs. Above 2^-5 rounding errors of
+        A ReLU layer leaves v ≥ (1 − λ) b / 2 at most pixel pairs. Above 2^-5 rounding errors of
         2 − w cost κ0 less than two units. Other activations may keep pixels opposite, and so does
         normalization beside features of any size.
         """
         least, norm = activation_of(self.network).least_opposite, self.network.norm
-        weak = (norm or least * each.share < 2.0**-4 for each in self._constants if each.layer.skip)
+        weak = (
+            norm or least * each.branch_weight < 2.0**-4
+            for each in self._constants
+            if each.layer.skip
+        )
         return least < 0.1 or any(weak)
 
     @once
@@ -241,12 +249,12 @@ class AllConstants:
         two = decimal.Decimal(2)
         with decimal.localcontext(prec=60, Emax=decimal.MAX_EMAX, Emin=decimal.MIN_EMIN):
             if self.has_like_layers:
-                whole = self._growth(1) ** layer
+                growth = self._growth(1) ** layer
             else:
-                whole = math.prod(map(self._growth, range(1, layer + 1)), start=decimal.Decimal(1))
-            bits = whole.log10() / two.log10()
+                growth = math.prod(map(self._growth, range(1, layer + 1)), start=decimal.Decimal(1))
+            bits = growth.log10() / two.log10()
             exponent = int(bits.to_integral_value(decimal.ROUND_FLOOR))
-            return float(whole / two**exponent), exponent
+            return float(growth / two**exponent), exponent
 
     def _growth(self, layer: int) -> decimal.Decimal:
         """Return G of a layer in the digits of the decimal context."""

@@ -126,9 +126,9 @@ def plan_shape(X: Any, Z: Any, paired: bool) -> tuple[int, int]:
     return len(X), 1 if paired else len(X if Z is None else Z)
 
 
-def room_for_tables(most: float, share: float, needed: float) -> float:
+def room_for_tables(most: float, of_free: float, needed: float) -> float:
     """Return the bytes that tables of one block may take: `most`, or a share of the free memory.
 
     The free memory is asked for where all tables need so much that it may matter.
     """
-    return most if needed <= most / 4 else min(most, share * validation.free_bytes())
+    return most if needed <= most / 4 else min(most, of_free * validation.free_bytes())

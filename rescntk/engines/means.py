@@ -24,9 +24,9 @@ def taps_of(values: Array, window: Window, *first: int) -> list[Array]:
     reach, places = window.offsets[-1], [[slice(None)] * values.ndim for _ in window.offsets]
     for axis in (axis + window.axis for axis in first):
         size, before = values.shape[axis], (slice(None),) * axis
-        rest, begins = reach % size, [(shift + reach) % size for shift in window.offsets]
-        more = slice(max(max(begins) - rest, 0))
-        around = values[(*before, slice(size - rest, None))], values, values[(*before, more)]
+        shortfall, begins = reach % size, [(shift + reach) % size for shift in window.offsets]
+        more = slice(max(max(begins) - shortfall, 0))
+        around = values[(*before, slice(size - shortfall, None))], values, values[(*before, more)]
         values = array_module(values).concatenate(around, axis=axis)
         for place, begin in zip(places, begins, strict=True):
             place[axis] = slice(begin, begin + size)
@@ -46,21 +46,22 @@ def weighted_mean(parts: list[Array], weights: Sequence[float]) -> Array:
     layers.
     """
     first, T = parts[0], parts[0].dtype.type
-    apart: dict[float, list[Array]] = {}
+    by_weight: dict[float, list[Array]] = {}
     for weight, part in zip(weights[1:], until_stopped(parts[1:]), strict=True):
-        apart.setdefault(weight, []).append(part - first)
-    return reduce(operator.add, (T(w) * summed(each) for w, each in apart.items()), first)
+        by_weight.setdefault(weight, []).append(part - first)
+    weighted = (T(weight) * summed(terms) for weight, terms in by_weight.items())
+    return reduce(operator.add, weighted, first)
 
 
-def past_skip(features: Array, branch: Array, keep: float, share: float) -> Array:
-    """Return keep · features + share · branch: a mean, or the sum, where there is a skip."""
-    if not keep:
-        return branch * branch.dtype.type(share)
-    if keep == share == 1.0:
+def past_skip(features: Array, branch: Array, feature_weight: float, branch_weight: float) -> Array:
+    """Return the weighted sum of features and branch: a mean, or the sum, where there is a skip."""
+    if not feature_weight:
+        return branch * branch.dtype.type(branch_weight)
+    if feature_weight == branch_weight == 1.0:
         return features + branch
-    if keep < share:
-        return weighted_mean([branch, features], [share, keep])
-    return weighted_mean([features, branch], [keep, share])
+    if feature_weight < branch_weight:
+        return weighted_mean([branch, features], [branch_weight, feature_weight])
+    return weighted_mean([features, branch], [feature_weight, branch_weight])
 
 
 def window_mean(values: Array, window: Window, *first: int) -> Array:
@@ -103,10 +104,10 @@ def compensated_sum(values: AnyArray, xp: ModuleType) -> AnyArray:
     lost = 0.0 * values[..., 0]
     while (n := values.shape[-1]) > 1:
         half = n // 2
-        a, b, rest = values[..., :half], values[..., half : 2 * half], values[..., 2 * half :]
-        whole, lost_here = sum_and_rest(a, b)
+        a, b, odd = values[..., :half], values[..., half : 2 * half], values[..., 2 * half :]
+        sums, lost_here = sum_and_rest(a, b)
         lost = lost + lost_here.sum(axis=-1)
-        values = xp.concatenate([whole, rest], axis=-1)
+        values = xp.concatenate([sums, odd], axis=-1)
     return values[..., 0] + lost
 
 
@@ -116,31 +117,31 @@ def pooled(values: AnyArray, widths: Sequence[int], xp: ModuleType, turn: int = 
     `widths` are the pixels of a window along each of the last axes. A window begins with its own
     pixel, and ends with it if `turn` is −1.
     """
-    whole, lost = values, 0.0 * values
+    total, lost = values, 0.0 * values
     for axis, width in zip(range(-len(widths), 0), widths, strict=True):
 
         def shifted(parts: Sequence[AnyArray], pixels: int, axis: int = axis) -> list[AnyArray]:
             return [xp.roll(part, -turn * pixels, axis) for part in parts]
 
-        sums, size, known = (whole, lost), 1, 0  # sums of `size` neighbours; a power of two
+        sums, size, known = (total, lost), 1, 0  # sums of `size` neighbours; a power of two
         while True:
             if width & size:
-                whole, lost = _added((whole, lost), shifted(sums, known)) if known else sums
+                total, lost = _added((total, lost), shifted(sums, known)) if known else sums
                 known += size
             if known == width:
                 break
             sums, size = _added(sums, shifted(sums, size)), 2 * size
-    return (whole + lost) / math.prod(widths)
+    return (total + lost) / math.prod(widths)
 
 
 def _added(one: Sequence[AnyArray], other: Sequence[AnyArray]) -> tuple[AnyArray, AnyArray]:
     """Return the sum of two sums with what rounding lost of each, and what it has lost."""
-    whole, lost = sum_and_rest(one[0], other[0])
-    return whole, one[1] + other[1] + lost
+    total, lost = sum_and_rest(one[0], other[0])
+    return total, one[1] + other[1] + lost
 
 
 def sum_and_rest(a: AnyArray, b: AnyArray) -> tuple[AnyArray, AnyArray]:
     """Return a + b, rounded, and what rounding has lost, exactly."""
-    whole = a + b
-    of_b = whole - a
-    return whole, (a - (whole - of_b)) + (b - of_b)
+    total = a + b
+    of_b = total - a
+    return total, (a - (total - of_b)) + (b - of_b)

@@ -121,15 +121,16 @@ class Operations:
         return Operation(step.kind, layer, row, root, step.window, step.is_branch, has_root)
 
     def joined_weights(self, layer: int) -> tuple[float, ...]:
-        """Return the weights of the taps of a joined merge: share (1 2 3 2 1)/9, and `keep`.
+        """Return the weights of the taps of a joined merge: b (1 2 3 2 1)/9, and f in the middle.
 
-        `keep` is in the middle; in layer 1, whose pre-activations have no window, in the middle
-        three taps.
+        b and f are the weights of branch and features. In layer 1, whose pre-activations have no
+        window, a third of f is in each of the middle three taps.
         """
         constants = self.constants.of_layer(layer)
-        kept = (0, 1, 1, 1, 0) if layer == 1 else (0, 0, 1, 0, 0)
-        keep, pairs = constants.keep / sum(kept), zip((1, 2, 3, 2, 1), kept, strict=True)
-        return tuple(constants.share * w / 9.0 + keep * k for w, k in pairs)
+        taps = (0, 1, 1, 1, 0) if layer == 1 else (0, 0, 1, 0, 0)
+        branch, features = constants.branch_weight, constants.feature_weight / sum(taps)
+        pairs = zip((1, 2, 3, 2, 1), taps, strict=True)
+        return tuple(branch * ninths / 9.0 + features * is_tap for ninths, is_tap in pairs)
 
     @once
     def constants(self) -> AllConstants:
@@ -159,21 +160,23 @@ def rounded_weights(operations: Operations, dtype: str) -> dict[int, tuple[float
     known: dict[Fraction, Iterator[float]] = {}
 
     def rounded(*weights: Fraction) -> tuple[float, float]:
-        keep, share = (next(known.setdefault(w, _roundings(w, dtype))) for w in weights)
-        return keep, share
+        of_features, of_branch = (next(known.setdefault(w, _roundings(w, dtype))) for w in weights)
+        return of_features, of_branch
 
     weights = {}
     for operation in chain(operations.input, *operations.layers):
         if operation.kind not in ("skip", "joined"):
             continue
         constants = operations.constants.of_layer(operation.layer)
-        share, keep = Fraction(constants.share), Fraction(constants.layer.skip)
+        of_branch, of_features = Fraction(constants.branch_weight), Fraction(constants.layer.skip)
         if operations.network.homogeneous:
-            keep *= 1 - share
+            of_features *= 1 - of_branch
         if operation.kind == "skip":
-            weights[operation.row] = rounded(keep, share)
+            weights[operation.row] = rounded(of_features, of_branch)
         else:  # three taps of layer 1 have a third of the features each
-            weights[operation.row] = rounded(keep / 3 if operation.layer == 1 else keep, share / 9)
+            weights[operation.row] = rounded(
+                of_features / 3 if operation.layer == 1 else of_features, of_branch / 9
+            )
     return weights
 
 

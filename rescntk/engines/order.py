@@ -71,7 +71,7 @@ def _steps(network: Network, constants: AllConstants, layer: int, n_axes: int) -
         yield Step("window", window, is_branch=True)
     if bias:
         yield Step("bias", is_branch=True)
-    if any(network.values_of("skip")) or constants.of_layer(layer).share != 1.0:
+    if any(network.values_of("skip")) or constants.of_layer(layer).branch_weight != 1.0:
         yield Step("skip", is_branch=True)
 
 
@@ -85,8 +85,8 @@ def _activation(steps: tuple[Step, ...]) -> int:
 
 def ending_with_activation(order: Order) -> Order:
     """Return an order whose last layer ends with its activation: sums over pixels need no more."""
-    *others, (n_layers, steps) = order
-    return (*others, Layers(n_layers, steps[: _activation(steps) + 1]))
+    *before, (n_layers, steps) = order
+    return (*before, Layers(n_layers, steps[: _activation(steps) + 1]))
 
 
 def may_join(network: Network) -> bool:
@@ -114,15 +114,15 @@ def joined(order: Order) -> Order:
     pre-activations of layer 1 have no inner windows: those of layer 2 stay behind its skip
     connection.
     """
-    of_input, first, *others = order
-    if not others:
+    of_input, first, *later = order
+    if not later:
         return order
-    inner = others[0].steps[: _activation(others[0].steps)]
+    inner = later[0].steps[: _activation(later[0].steps)]
     behind = tuple(step._replace(is_branch=True) for step in inner)
     return (
         of_input,
         Layers(1, first.steps + behind),
-        *(Layers(n_layers, tuple(_triangles(steps[len(inner) :]))) for n_layers, steps in others),
+        *(Layers(n_layers, tuple(_triangles(steps[len(inner) :]))) for n_layers, steps in later),
     )
 
 

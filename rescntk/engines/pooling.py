@@ -85,7 +85,7 @@ def n_offsets(head: str | int, axes: tuple[int, ...]) -> int:
     """Return how many right pixels each left pixel meets, at a head or "pixels"."""
     if isinstance(head, str):
         return math.prod(axes) if head in ("gap", "pixels") else 1
-    return math.prod(len(offsets(*each)) for each in zip(widths_of(head, axes), axes, strict=True))
+    return math.prod(len(offsets(*axis)) for axis in zip(widths_of(head, axes), axes, strict=True))
 
 
 def places_of(head: int, axes: tuple[int, ...]) -> np.ndarray:
@@ -93,7 +93,7 @@ def places_of(head: int, axes: tuple[int, ...]) -> np.ndarray:
     number = np.arange(math.prod(axes)).reshape(axes)
     along = map(offsets, widths_of(head, axes), axes)
     every = range(len(axes))
-    return np.stack([np.roll(number, [-int(o) for o in each], every) for each in product(*along)])
+    return np.stack([np.roll(number, [-int(o) for o in shift], every) for shift in product(*along)])
 
 
 def pool_weights(head: int, axes: tuple[int, ...]) -> np.ndarray:
@@ -116,14 +116,14 @@ def runs(head: int, axes: tuple[int, ...], half: bool = False) -> tuple[Run, ...
     *of_lines, (width, d) = zip(widths_of(head, axes), axes, strict=True)
     height, n_lines = of_lines[0] if of_lines else (1, 1)
     across, along = shared_windows(height, n_lines), shared_windows(width, d)
-    found = []
+    runs_of_lines = []
     for lines in map(int, offsets(height, n_lines)):
-        columns, share = offsets(width, d), np.ones(1)
+        columns, times = offsets(width, d), np.ones(1)
         if half and 2 * lines % n_lines == 0:  # −δ is on the same line
             columns = np.arange(min(width - 1, d // 2) + 1)
-            share = np.where(2 * columns % d, 1.0, 0.5)
+            times = np.where(2 * columns % d, 1.0, 0.5)
         elif half and lines < 0:
             continue
-        shared = across[lines] * share * along[columns]
-        found.append(Run(lines % n_lines, int(columns[0] % d), shared))
-    return tuple(found)
+        shared = across[lines] * times * along[columns]
+        runs_of_lines.append(Run(lines % n_lines, int(columns[0] % d), shared))
+    return tuple(runs_of_lines)

@@ -14,7 +14,7 @@ One layer, with w = 1 − ρ = U / g and v = 1 + ρ, is ::
     U, U⁺ = g (1 − κ₁), g (1 + κ₁);                               of ReLU;
     U, U⁺, K, M ← windows of the outer filter;                    "window", "bias";
     U, U⁺ ← merged with the features' deficits;                   "skip";
-    F, A ← keep F + share K, keep A + share M.                    "skip".
+    F, A ← f F + b K, f A + b M.                                  "skip".  (constants.py)
 
 docs/theory/recursion.md derives it. Subclasses merge deficits: arrays of NumPy and CuPy from tables
 of single signals (reference/recursion.py), arrays of JAX from variances, which are differentiated
@@ -45,7 +45,11 @@ class Recursion(ABC, Generic[State]):
     """F⁰, (…, *pixels) or (…, *pixels, *pixels)."""
 
     def layer(
-        self, of_layer: tuple[Operation, ...], state: State, kernels: list[AnyArray], kept: AnyArray
+        self,
+        of_layer: tuple[Operation, ...],
+        state: State,
+        kernels: list[AnyArray],
+        input_factor: AnyArray,
     ) -> tuple[State, list[AnyArray]]:
         """Return the state, and F and A, behind a layer; A is left out if it is not asked for.
 
@@ -53,25 +57,27 @@ class Recursion(ABC, Generic[State]):
         """
         before, weights = state, (0.0, 1.0)
         # A before the activation; K, and M if A is asked for, behind it.
-        others = [A + self.parts.initial * kept * self.linear for A in kernels[1:]]
+        branch = [A + self.parts.initial * input_factor * self.linear for A in kernels[1:]]
         for operation in of_layer:
             if operation.kind == "norm":
                 state, factor = self.norm(operation, state)
-                others = [factor * A for A in others]
+                branch = [factor * A for A in branch]
             elif operation.kind == "activation":
-                state, others = self.activate(operation, state, others)
+                state, branch = self.activate(operation, state, branch)
             elif operation.kind == "window":
                 state = self.window(operation, state)
-                others = [self.mean(each, operation.window) for each in others]
+                branch = [self.mean(values, operation.window) for values in branch]
             elif operation.kind == "bias":
                 state, product = self.bias(operation, state)
                 multiples = self.parts.of_bias(operation.is_branch)
-                others = [each + c * product for each, c in zip(others, multiples, strict=False)]
+                branch = [
+                    values + c * product for values, c in zip(branch, multiples, strict=False)
+                ]
             elif operation.kind == "skip":
                 state, weights = self.skip(operation, before, state)
             else:
                 raise NotImplementedError(f"arrays have no operation {operation.kind!r}")
-        pairs = zip(kernels, others, strict=True)
+        pairs = zip(kernels, branch, strict=True)
         return state, [self.past_skip(*pair, weights) for pair in pairs]
 
     def past_skip(
@@ -86,7 +92,7 @@ class Recursion(ABC, Generic[State]):
 
     @abstractmethod
     def activate(
-        self, operation: Operation, state: State, others: list[AnyArray]
+        self, operation: Operation, state: State, tangent: list[AnyArray]
     ) -> tuple[State, list[AnyArray]]:
         """Return the branch's state, and K and M, of pre-activations with A in `others`."""
 

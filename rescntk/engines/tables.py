@@ -95,7 +95,9 @@ class Tables:
 
     def selected(self, cases: np.ndarray | slice) -> Tables:
         """Return the tables of some of the signals."""
-        return Tables(self.rows[cases], Input(*(each[cases] for each in vars(self.input).values())))
+        return Tables(
+            self.rows[cases], Input(*(array[cases] for array in vars(self.input).values()))
+        )
 
 
 def signal_tables(operations: Operations, request: Request, X: Array, pad: int = 0) -> Tables:
@@ -106,13 +108,13 @@ def signal_tables(operations: Operations, request: Request, X: Array, pad: int =
     """
     xp, pixels = array_module(X), X.shape[2:]
     read = read_input if operations.network.homogeneous else read_input_as_given
-    given = read(operations, request, X)
+    inputs = read(operations, request, X)
     rows = zeros((len(X), operations.n_rows, *pixels[:-1], pixels[-1] + pad), request.dtype, xp)
     inside = rows[..., : pixels[-1]]
-    inside[:, : operations.n_channels] = given.unit
-    for number, row in enumerate(mass_rows(operations, request, xp, given), operations.n_channels):
+    inside[:, : operations.n_channels] = inputs.unit
+    for number, row in enumerate(mass_rows(operations, request, xp, inputs), operations.n_channels):
         inside[:, number] = row
-    return Tables(rows, given)
+    return Tables(rows, inputs)
 
 
 def zeros(shape: tuple[int, ...], dtype: str, xp: ModuleType) -> Array:
@@ -123,26 +125,26 @@ def zeros(shape: tuple[int, ...], dtype: str, xp: ModuleType) -> Array:
 
 
 def check_share(
-    share: Array, request: Request, what: str, least_shares: dict[str, float] = LEAST_SHARE
+    fraction: Array, request: Request, what: str, least_shares: dict[str, float] = LEAST_SHARE
 ) -> None:
     """Raise an OverflowError if a share of signals' variance is too small for the precision."""
     least = least_shares[request.dtype]
-    small = (share > 0) & (share < least)
+    small = (fraction > 0) & (fraction < least)
     if bool(small.any()):
         remedy = "give dtype='float64' or " if request.dtype == "float32" else "give "
         raise OverflowError(
-            f"{what} a share of {float(share[small].min()):.1e} of a signal's variance, expected "
-            f"at least {least:g} in {request.dtype}: {remedy}another network"
+            f"{what} a share of {float(fraction[small].min()):.1e} of a signal's variance, "
+            f"expected at least {least:g} in {request.dtype}: {remedy}another network"
         )
 
 
-def check_pixels(has_values: Array, share: Array, request: Request) -> None:
+def check_pixels(has_values: Array, fraction: Array, request: Request) -> None:
     """Raise an OverflowError if pixels are not 0 and have no digits that could be normalized.
 
     `share` is each pixel's of its signal's variance, biases and normalized features included.
     """
-    share = array_module(share).where(has_values, share + _TINY, 0.0)
-    check_share(share, request, "a pixel, whose features are normalized, has", _LEAST_PIXEL)
+    fraction = array_module(fraction).where(has_values, fraction + _TINY, 0.0)
+    check_share(fraction, request, "a pixel, whose features are normalized, has", _LEAST_PIXEL)
 
 
 def read_input(operations: Operations, request: Request, X: Array) -> Input:
@@ -152,7 +154,7 @@ def read_input(operations: Operations, request: Request, X: Array) -> Input:
     if request.head == "equivariant":
         X = xp.where(xp.asarray(seen_by_pixel_1(operations, X.shape[2:])), X, 0.0)
     # Divided by a power of two, at most 2^1023, squares stay within float64.
-    given, peak, forgets = X, powers_of_two(X), constants.forgets_size
+    undivided, peak, forgets = X, powers_of_two(X), constants.forgets_size
     if beside := 0.0 if forgets else max(constants.largest_bias, float(net.norm)):
         bits = math.frexp(beside)[1]
         peak = xp.where(X.reshape(len(X), -1).any(axis=1), xp.maximum(peak, bits), bits)
@@ -161,7 +163,7 @@ def read_input(operations: Operations, request: Request, X: Array) -> Input:
     squares = (X * X).sum(axis=1)
     input_scale = net.factor_of_input(X.shape[1])
     energy = input_scale * squares
-    mean = mean_variances(operations, request, given, energy, scale)
+    mean = mean_variances(operations, request, undivided, energy, scale)
     size = xp.sqrt(mean)
     inverse = 1.0 / xp.where(size > 0, size, math.inf)
     length = xp.sqrt(squares)[:, None]
@@ -194,25 +196,25 @@ def mean_variances(
     signals X are as given. Signals whose parts are too small for the precision are refused.
     """
     xp, net, constants = array_module(X), operations.network, operations.constants
-    mean = own = energy.reshape(len(X), -1).mean(axis=1)
+    mean = of_signal = energy.reshape(len(X), -1).mean(axis=1)
     if (constants.has_bias or net.norm) and not constants.forgets_size:
         more = constants.most_of_bias * (constants.largest_bias / scale) ** 2
         mean = mean + (more + 1.0 / scale**2 if net.norm else more)
     if net.norm:
-        share = energy / column(xp.where(mean > 0, mean, math.inf), energy)
-        check_pixels((X != 0).any(axis=1), share, request)
+        fraction = energy / column(xp.where(mean > 0, mean, math.inf), energy)
+        check_pixels((X != 0).any(axis=1), fraction, request)
     elif request.head == "equivariant":
         weights, of_bias = weights_at_pixel_1(operations, X.shape[2:])
-        own = (energy * xp.asarray(weights)).reshape(len(X), -1).sum(axis=1)
-        at_pixel_1 = own + of_bias * (constants.largest_bias / scale) ** 2
-        share = xp.maximum(at_pixel_1, _TINY) / xp.where(mean > 0, mean, math.inf)
-        check_share(share, request, "pixel 1 gets")
+        of_signal = (energy * xp.asarray(weights)).reshape(len(X), -1).sum(axis=1)
+        at_pixel_1 = of_signal + of_bias * (constants.largest_bias / scale) ** 2
+        fraction = xp.maximum(at_pixel_1, _TINY) / xp.where(mean > 0, mean, math.inf)
+        check_share(fraction, request, "pixel 1 gets")
         mean = xp.where(mean > 0, at_pixel_1, 0.0)
     if constants.has_bias and not net.norm and "ntk" in request.kinds and net.trained == ("input",):
-        share = own / xp.where(mean > 0, mean, math.inf)
+        fraction = of_signal / xp.where(mean > 0, mean, math.inf)
         has_values = X.reshape(len(X), -1).any(axis=1)
-        share = xp.where(has_values, xp.maximum(share, _TINY), 0.0)
-        check_share(share, request, "the input, which alone is trained, has, beside biases,")
+        fraction = xp.where(has_values, xp.maximum(fraction, _TINY), 0.0)
+        check_share(fraction, request, "the input, which alone is trained, has, beside biases,")
     return mean
 
 
@@ -266,8 +268,8 @@ def powers_of_tiny(operations: Operations, request: Request, X: Array) -> Array:
     # Powers of two above the roots of variances in layer 1, of the input and of it with biases.
     factors = net.layer(1).c_w, net.factor_of_input(X.shape[1]), X.shape[1]
     of_input = math.ceil(sum(map(math.log2, filter(None, factors))) / 2)
-    some = X.reshape(len(X), -1).any(axis=1)
-    inputs = xp.where(some, powers_of_two(X) + of_input, _NONE)
+    has_values = X.reshape(len(X), -1).any(axis=1)
+    inputs = xp.where(has_values, powers_of_two(X) + of_input, _NONE)
     bias = operations.constants.largest_bias
     both = xp.maximum(inputs, math.frexp(bias)[1] if bias else _NONE)
     powers = xp.zeros(len(X), int)
@@ -320,15 +322,15 @@ def weights_at_pixel_1(operations: Operations, pixels: tuple[int, ...]) -> tuple
 
 
 def mass_rows(
-    operations: Operations, request: Request, xp: ModuleType, given: Input
+    operations: Operations, request: Request, xp: ModuleType, inputs: Input
 ) -> Iterator[Array]:
     """Yield the rows of a table behind the unit vectors, (n, *pixels) in float64."""
     # It keeps the product of both sides' 1/a finite.
     least = float(np.finfo(request.dtype).tiny) ** 0.45
-    a = xp.sqrt(given.energy)
+    a = xp.sqrt(inputs.energy)
     yield a
-    net, squares = operations.network, (given.bias**2, given.norm**2)
-    for operation, parts, weights, mass in _merged(operations, xp, given.energy, *squares):
+    net, squares = operations.network, (inputs.bias**2, inputs.norm**2)
+    for operation, parts, weights, mass in _merged(operations, xp, inputs.energy, *squares):
         if operation.kind == "norm":
             before, a = a, xp.sqrt(mass)
             yield a
@@ -342,15 +344,15 @@ def mass_rows(
             continue
         # Of equal masses all ratios are 1, whatever the masses: coordinates are equal to the bit.
         a, known = xp.sqrt(mass), xp.maximum(mass, _TINY)
-        first, *others = (xp.sqrt(part / known) for part in parts)  # a_p / (√weight a)
+        first, *later = (xp.sqrt(part / known) for part in parts)  # a_p / (√weight a)
         both = math.sqrt(0.5) + math.sqrt(0.5 * weights[0]) * first  # (a + a_0) / (√2 a)
         yield a
         yield a * both
         divisors = {weight: both * math.sqrt(2.0 / weight) for weight in {*weights[1:]} - {0.0}}
-        for other, weight in zip(others, weights[1:], strict=True):
+        for other, weight in zip(later, weights[1:], strict=True):
             yield other / divisors[weight] if weight else 0.0 * other
     if request.head == "equivariant" and (net.norm or not net.homogeneous):
-        check_pixel_1(operations, xp.sqrt(mass), given, 4.0 * least)
+        check_pixel_1(operations, xp.sqrt(mass), inputs, 4.0 * least)
     falls = not all(net.values_of("skip")) if net.norm else operations.constants.has_bias
     if falls and net.homogeneous:  # else signals keep their size
         check_share(mass.reshape(len(mass), -1).mean(axis=1), request, "the last layer has")
@@ -372,7 +374,7 @@ def check_variances(operations: Operations, layer: int, mass: Array, energy: Arr
         )
     if layer < operations.depth or of_layer.skip or not of_layer.has_branch:
         return
-    last, enters = (each.reshape(len(mass), -1).max(axis=1) for each in (mass, energy))
+    last, enters = (masses.reshape(len(mass), -1).max(axis=1) for masses in (mass, energy))
     if bool(((enters > 0) & (of_layer.c_w * last < _LEAST_VARIANCE)).any()):
         raise OverflowError(
             f"variances of layer {layer} fall below {_LEAST_VARIANCE:g}, expected a "
@@ -380,14 +382,14 @@ def check_variances(operations: Operations, layer: int, mass: Array, energy: Arr
         )
 
 
-def check_pixel_1(operations: Operations, roots: Array, given: Input, least: float) -> None:
+def check_pixel_1(operations: Operations, roots: Array, inputs: Input, least: float) -> None:
     """Raise an OverflowError if pixel 1 sees signals whose variances have too few digits there.
 
     `roots` are of the last layer's variances, (n, *pixels).
     """
     seen = array_module(roots).asarray(seen_by_pixel_1(operations, roots.shape[1:]))
-    some = ((given.parts != 0).any(axis=1) & seen).reshape(len(roots), -1).any(axis=1)
-    if bool((some & (roots.reshape(len(roots), -1)[:, 0] < least)).any()):
+    sees_values = ((inputs.parts != 0).any(axis=1) & seen).reshape(len(roots), -1).any(axis=1)
+    if bool((sees_values & (roots.reshape(len(roots), -1)[:, 0] < least)).any()):
         raise OverflowError(
             f"pixel 1 has roots of variances below {least:.1e}, expected larger signals at the "
             f"pixels that it sees"
@@ -436,11 +438,14 @@ def _merged(
                 parts, weights = [mass, variance + xp.zeros_like(mass)], [1.0, 1.0]
                 mass, lost = sum_and_rest(mass, parts[1] + lost)
             elif operation.kind == "skip":
-                parts, weights = [features, mass], [constants.keep, constants.share]
+                parts, weights = (
+                    [features, mass],
+                    [constants.feature_weight, constants.branch_weight],
+                )
                 mass = past_skip(features, mass, *weights)
                 if has_bias:
                     lost = past_skip(lost_features, lost, *weights)
-                if constants.keep < constants.share:
+                if constants.feature_weight < constants.branch_weight:
                     parts, weights = parts[::-1], weights[::-1]
             elif operation.kind == "joined":
                 weights = from_the_middle(operations.joined_weights(operation.layer))
@@ -456,13 +461,13 @@ def _merged(
         features, lost_features = mass, lost
 
 
-def linear_terms(operations: Operations, request: Request, given: Input) -> tuple[Array, Array]:
+def linear_terms(operations: Operations, request: Request, inputs: Input) -> tuple[Array, Array]:
     """Return numbers of signals on the left and on the right, (n, terms, pixels or 1).
 
     Added up over terms, their products are the head's means of F⁰, which may be 0. They are means
     at each pixel of shares, else at windows of pooled pixels, or as a whole.
     """
-    parts, means = given.parts, given.means
+    parts, means = inputs.parts, inputs.means
     if not request.shares:
         parts = means
     elif not request.pool:

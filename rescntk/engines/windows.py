@@ -25,8 +25,8 @@ class Window(NamedTuple):
     @property
     def weights(self) -> tuple[float, ...]:
         """The weights of the taps, the middle one first; they add up to 1."""
-        whole = (3, 1, 2, 2, 1) if self.is_triangle else (1,) * self.n_taps
-        return tuple(weight / self.total for weight in whole)
+        weights = (3, 1, 2, 2, 1) if self.is_triangle else (1,) * self.n_taps
+        return tuple(weight / self.total for weight in weights)
 
     @property
     def total(self) -> int:
@@ -40,13 +40,13 @@ class Window(NamedTuple):
         return range(-reach, reach + 1, self.dilation)
 
 
-def windows_of(given: Filter) -> Iterator[Window]:
+def windows_of(of: Filter) -> Iterator[Window]:
     """Yield the windows that make a filter; each has a prime number of taps.
 
     Factors above `_MOST_TAPS` stay together: no table has a row for each of so many taps.
     """
-    for axis in reversed(range(given.n_axes)):
-        dilation, size = given.dilation, given.size
+    for axis in reversed(range(of.n_axes)):
+        dilation, size = of.dilation, of.size
         while size > 1:
             most = min(math.isqrt(size), _MOST_TAPS)
             primes = (p for p in range(3, most + 1, 2) if size % p == 0)

@@ -117,8 +117,8 @@ def correction(network: Network, X: ArrayLike, width: int) -> Correction:
         results[:, index, index] = _of_pairs(network, diagonal[:, None]).T
         if len(above[0]):
             triples = np.stack([diagonal[above[0]], F[above], diagonal[above[1]]], axis=1)
-            found = _of_pairs(network, triples).T
-            results[:, *above] = results[:, *above[::-1]] = found
+            moments = _of_pairs(network, triples).T
+            results[:, *above] = results[:, *above[::-1]] = moments
     gpk_shift, gpk_variance, ntk_shift, ntk_variance = results / n
     return Correction(gpk_shift, np.sqrt(gpk_variance), ntk_shift, np.sqrt(ntk_variance))
 

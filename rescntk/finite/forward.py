@@ -189,10 +189,10 @@ def _check_parameters(network: Network, params: Parameters) -> tuple[int, int, i
     pixels = None if params.readout.ndim == 1 else len(params.readout)
     expected = shapes(network, n_channels, width, pixels, axes)
     for part, came, wanted in zip(Parameters._fields, params, expected, strict=True):
-        found, needed = (jax.tree.map(lambda a: a.shape, tree) for tree in (came, wanted))
-        if found != needed:
+        received, needed = (jax.tree.map(lambda a: a.shape, tree) for tree in (came, wanted))
+        if received != needed:
             raise ValueError(
-                f"params has {part} of shapes {found}, expected {needed}: call finite.init with "
+                f"params has {part} of shapes {received}, expected {needed}: call finite.init with "
                 "the network that is applied"
             )
     return axes, n_channels, pixels

@@ -130,13 +130,13 @@ def gpk(
     (3, 3)
     """
     number = check_integer(n_samples, "n_samples", at_least=2)  # one has no standard error
-    given = as_signals(X, "X")
-    _, n_channels, *sides = (given[0] if isinstance(given, tuple) else given).shape
+    batch = as_signals(X, "X")
+    _, n_channels, *sides = (batch[0] if isinstance(batch, tuple) else batch).shape
     pixels = int(np.prod(sides)) if reads_pixels(head) else None
     kernels = []
-    for own in jax.random.split(as_key(key), number):
+    for sample_key in jax.random.split(as_key(key), number):
         params = init(
-            own, network, n_channels, width, n_timepoints=pixels, images=len(sides) == 2,
+            sample_key, network, n_channels, width, n_timepoints=pixels, images=len(sides) == 2,
             dtype=dtype,
         )  # fmt: skip
         signals = check_signals(network, params, X, head)

@@ -64,9 +64,9 @@ class Linear:
         slopes = theta * jnp.array([self.mixed(*one) for one in self.entries])
         slopes = slopes - theta * self.slopes() * means
         beside = trained * S[pair] + slopes
-        own = theta**2 * (self.slopes_squared() - self.slopes() ** 2)
-        own = own + trained * (2.0 * beside[pair] - S[pair, pair])
-        return jnp.block([[S, beside[:, None]], [beside[None], own]])
+        variance = theta**2 * (self.slopes_squared() - self.slopes() ** 2)
+        variance = variance + trained * (2.0 * beside[pair] - S[pair, pair])
+        return jnp.block([[S, beside[:, None]], [beside[None], variance]])
 
 
 class Rectified(Linear):

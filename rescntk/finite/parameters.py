@@ -75,11 +75,11 @@ def shapes(
     has_outer = any(network.values_of("skip")) or "outer" in network.trained or network.has_bias
     has_outer = has_outer or any(layer.outer.size > 1 for layer in layers)
     size, inputs = (first, n_channels) if signal_alone else (1, width)
-    rest = [convolution(layer.inner.size, width, layer.bias) for layer in layers[1:]]
+    later = [convolution(layer.inner.size, width, layer.bias) for layer in layers[1:]]
     outer = [convolution(layer.outer.size, width, layer.bias) for layer in layers]
     return Parameters(
         input=convolution(first, n_channels, 0.0) if has_input else None,
-        inner=(convolution(size, inputs, layers[0].bias), *rest),
+        inner=(convolution(size, inputs, layers[0].bias), *later),
         outer=tuple(outer) if has_outer else (),
         readout=array(width) if n_timepoints is None else array(n_timepoints, width),
     )

@@ -124,9 +124,9 @@ def train(
         state = parts, rule.init(parts), path
         for step in (*range(0, steps, every), steps):
             now = params._replace(**state[0])
-            found = {of: np.asarray(outputs(network, head, now, S)) for of, S in sets.items()}
+            outputs_of = {of: np.asarray(outputs(network, head, now, S)) for of, S in sets.items()}
             with np.errstate(over="ignore"):
-                loss = 0.5 * float(((found["outputs"] - targets) ** 2).sum())
+                loss = 0.5 * float(((outputs_of["outputs"] - targets) ** 2).sum())
             if not np.isfinite(loss):
                 raise FloatingPointError(
                     f"the loss is {loss} after step {step}, expected finite losses: a smaller "
@@ -135,7 +135,7 @@ def train(
                 )
             columns["steps"].append(step)
             columns["loss"].append(loss)
-            for of, f in found.items() if "outputs" in chosen else ():
+            for of, f in outputs_of.items() if "outputs" in chosen else ():
                 columns[of].append(f)
             if "kernel" in chosen:
                 kernel = ntk(network, now, X, head=head)

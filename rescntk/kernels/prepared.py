@@ -61,8 +61,8 @@ class PreparedSignals:
     def check_call(self, request: Request, dtype: str) -> None:
         """Raise a ValueError if a call asks for other kernels than were prepared."""
         expected = _kernels_of(request, dtype)
-        own = self.call.arguments
-        for name, value in _kernels_of(own.request, own.dtype.name).items():
+        prepared_for = self.call.arguments
+        for name, value in _kernels_of(prepared_for.request, prepared_for.dtype.name).items():
             if value != expected[name]:
                 part = "network " if hasattr(request.network, name) else ""
                 raise ValueError(
@@ -72,9 +72,9 @@ class PreparedSignals:
 
     def check_engine(self, engine: Engine) -> None:
         """Raise a ValueError if another engine computes a call."""
-        if engine.name != (own := self.call.engine.name):
+        if engine.name != (preparing := self.call.engine.name):
             raise ValueError(
-                f"Z was prepared for engine {own!r}, expected {engine.name!r}, "
+                f"Z was prepared for engine {preparing!r}, expected {engine.name!r}, "
                 "which computes this call"
             )
 

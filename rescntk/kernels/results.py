@@ -73,12 +73,12 @@ class Results:
         if bool(xp.isnan(left.sum() + right.sum())):  # some are
             raise below
         # Values change below: roots of their diagonal are taken before.
-        own = [] if diagonals else [self._root(_diagonal(scaled.values[kind]))] * 2
+        of_pairs = [] if diagonals else [self._root(_diagonal(scaled.values[kind]))] * 2
 
         def roots() -> list[Array]:
             """Return √K(x,x) and √K(z,z) without their scales, (depths, cases) each."""
             if diagonals is None:
-                return own
+                return of_pairs
             return [self._root(side.values[kind]) for side in diagonals()]
 
         def product(values: Array, factor: Array, exponents: Array) -> Array:
@@ -103,12 +103,12 @@ class Results:
 
         return self._results(scaled, kind, scale, "; normalized=True has no such limit")
 
-    def _root(self, own: Array) -> Array:
+    def _root(self, squares: Array) -> Array:
         """Return √K(x,x), (depths, cases). Kernels at pixel pairs have the root of their trace."""
-        xp = array_module(own)
+        xp = array_module(squares)
         if self.head == "pixels":
-            own = own.trace(axis1=2, axis2=3) / own.shape[-1]
-        return xp.sqrt(xp.maximum(own, 0.0))
+            squares = squares.trace(axis1=2, axis2=3) / squares.shape[-1]
+        return xp.sqrt(xp.maximum(squares, 0.0))
 
     def normalize(
         self, scaled: ScaledKernel, kind: str, diagonals: Diagonals | None = None

@@ -56,9 +56,9 @@ def test_layers_name_their_operations():
 def test_weights_of_features_and_branch():
     found = program(Network(1, 3, alpha=0.5))
     (layer,), skip = layers(found), operations(found)["skip", True]
-    assert (layer["keep"], layer["share"]) == pytest.approx((0.8, 0.2))
-    assert (skip["keep"], skip["share"]) == pytest.approx((0.8, 0.2))
-    assert layer["passed"] == pytest.approx(0.8)
+    assert (layer["feature_weight"], layer["branch_weight"]) == pytest.approx((0.8, 0.2))
+    assert (skip["feature_weight"], skip["branch_weight"]) == pytest.approx((0.8, 0.2))
+    assert layer["input_factor"] == pytest.approx(0.8)
 
 
 def test_products_of_biases():

@@ -177,14 +177,14 @@ FORMULA V covariance(V g, V U, V O)
     return pick(U, O, g - U, O - g);
 }
 
-// A window of equal taps. `apart` has sums over the taps of their numbers' distances to the middle
-// tap's: means of equal numbers are exact, while sums would round alike in all layers.
+// A window of equal taps. `distance` has sums over the taps of their numbers' distances to the
+// middle tap's: means of equal numbers are exact, while sums would round alike in all layers.
 template <bool OPPOSITE, bool NTK, class V>
-FORMULA Numbers<V> mean(const Numbers<V> &middle, const Numbers<V> &apart, V weight, V N)
+FORMULA Numbers<V> mean(const Numbers<V> &middle, const Numbers<V> &distance, V weight, V N)
 {
-    Numbers<V> whole{fused(weight, apart.U, middle.U + N), V{}, V{}};
-    if (OPPOSITE) whole.O = fused(weight, apart.O, middle.O + N);
-    if (NTK) whole.A = fused(weight, apart.A, middle.A);
+    Numbers<V> whole{fused(weight, distance.U, middle.U + N), V{}, V{}};
+    if (OPPOSITE) whole.O = fused(weight, distance.O, middle.O + N);
+    if (NTK) whole.A = fused(weight, distance.A, middle.A);
     return whole;
 }
 
@@ -244,14 +244,14 @@ FORMULA Activated<V> activated(const Activation<V> &of, const Angle<V> &at, V g,
 }
 
 // The features that pass a layer and its branch: their mean, from the heavier one on, is exact
-// where both are equal. Without a skip connection, the branch's share alone. `weight` is of the
+// where both are equal. Without a skip connection, the weighted branch alone. `weight` is of the
 // lighter one, or of the branch alone. N is left out for numbers that are no deficits.
 enum class Heavier { FEATURES, BRANCH, BRANCH_ALONE };
 
-FORMULA Heavier heavier_of(double keep, double share)
+FORMULA Heavier heavier_of(double feature_weight, double branch_weight)
 {
-    if (keep == 0.0) return Heavier::BRANCH_ALONE;
-    return keep < share ? Heavier::BRANCH : Heavier::FEATURES;
+    if (feature_weight == 0.0) return Heavier::BRANCH_ALONE;
+    return feature_weight < branch_weight ? Heavier::BRANCH : Heavier::FEATURES;
 }
 
 template <class V, class... Deficit>
@@ -263,13 +263,14 @@ FORMULA V merged(Heavier heavier, V weight, V features, V branch, Deficit... N)
     return fused(weight, light - heavy, (heavy + ... + N));
 }
 
-// From pre-activations to the next layer's: `kept` passes the layer, `sum` is the branch's over
+// From pre-activations to the next layer's: `passing` passes the layer, `sum` is the branch's over
 // both filters' taps.
 template <bool NTK, class V>
-FORMULA Numbers<V> joined(V keep, V share, const Numbers<V> &kept, const Numbers<V> &sum, V N)
+FORMULA Numbers<V> joined(V feature_weight, V branch_weight, const Numbers<V> &passing,
+                          const Numbers<V> &sum, V N)
 {
-    Numbers<V> next{fused(share, sum.U, fused(keep, kept.U, N)), V{}, V{}};
-    if (NTK) next.A = fused(share, sum.A, keep * kept.A);
+    Numbers<V> next{fused(branch_weight, sum.U, fused(feature_weight, passing.U, N)), V{}, V{}};
+    if (NTK) next.A = fused(branch_weight, sum.A, feature_weight * passing.A);
     return next;
 }
 

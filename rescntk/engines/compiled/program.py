@@ -111,15 +111,15 @@ class Program:
             records[name] = [getattr(operation, name) for operation in of_all]
         records["kind"] = [KINDS.index(operation.kind) for operation in of_all]
         records["window"] = [
-            -1 if each.window is None else windows.setdefault(each.window, len(windows))
-            for each in of_all
+            -1 if operation.window is None else windows.setdefault(operation.window, len(windows))
+            for operation in of_all
         ]
         for record, operation in zip(records, of_all, strict=True):
             if operation.kind == "bias":
                 root = operations.constants.bias(operation.layer, operation.is_branch)
                 record["product"] = root**2
             elif operation.row in weights:
-                record["keep"], record["share"] = weights[operation.row]
+                record["feature_weight"], record["branch_weight"] = weights[operation.row]
         return records
 
     def _layer_records(self) -> np.ndarray:
@@ -135,8 +135,11 @@ class Program:
                 record["features"] = -1
             else:
                 record["features"] = last.root if last.kind == "activation" else last.row
-            record["keep"], record["share"] = constants.keep, constants.share
-            record["passed"] = operations.constants.passed(number)
+            record["feature_weight"], record["branch_weight"] = (
+                constants.feature_weight,
+                constants.branch_weight,
+            )
+            record["input_factor"] = operations.constants.input_factor(number)
             record["product"] = operations.constants.bias(number, is_branch=True) ** 2
             record["report"] = depths.index(number) if number in depths else -1
             first += len(of_layer)
@@ -152,8 +155,8 @@ class Program:
         fields: dict[str, object] = {"cases": cases, "columns": columns, "extent": extent}
         fields |= {"symmetric": symmetric, "paired": paired, "height": sum(height), "width": width}
         if self.request.pool:
-            number, of_lines, shared, whole = self._runs_of(extent)
-            fields |= {"n_runs": number, "turns": self._turns, "all_shared": whole}
+            number, of_lines, shared, all_windows = self._runs_of(extent)
+            fields |= {"n_runs": number, "turns": self._turns, "all_shared": all_windows}
             fields |= {"runs": pointer(of_lines), "shared": pointer(shared)}
             if self.request.shares:
                 fields["places"] = extent

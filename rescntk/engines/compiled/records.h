@@ -14,21 +14,21 @@ enum Kind { NORM, WINDOW, BIAS, ACTIVATION, SKIP, JOINED };
 
 struct Operation {
     int64 kind;
-    int64 row;           // the first of its rows
-    int64 root;          // the roots before it
-    int64 window;        // of WINDOW and JOINED, or -1
-    int64 is_branch;     // whether it is its layer's activation, or comes after it
-    double product;      // of BIAS, at two signals of size 1
-    double keep, share;  // of SKIP: weights of features and branch, rounded; of JOINED: of a tap
+    int64 row;        // the first of its rows
+    int64 root;       // the roots before it
+    int64 window;     // of WINDOW and JOINED, or -1
+    int64 is_branch;  // whether it is its layer's activation, or comes after it
+    double product;   // of BIAS, at two signals of size 1
+    double feature_weight, branch_weight;  // of SKIP, rounded; of JOINED: of a tap
 };
 
 struct Layer {
-    int64 first, count;  // its operations
-    int64 features;      // the root behind a layer without SKIP, or -1
-    int64 report;        // the place among the depths asked for, or -1
-    double keep, share;  // of sums: weights of features and branch, not rounded; never of a tap
-    double product;      // of biases behind the activation, at two signals of size 1
-    double passed;       // of F0, the factor behind the layer
+    int64 first, count;                    // its operations
+    int64 features;                        // the root behind a layer without SKIP, or -1
+    int64 report;                          // the place among the depths asked for, or -1
+    double feature_weight, branch_weight;  // of sums, not rounded; never of a tap
+    double product;       // of biases behind the activation, at two signals of size 1
+    double input_factor;  // on F0, behind the layer
 };
 
 struct Side {  // the signals of one side

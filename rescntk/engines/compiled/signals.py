@@ -104,7 +104,7 @@ class Signals:
     def bytes_to_hold(self) -> int:
         """Bytes of the largest tables of a block that are not held yet, or 0."""
         places = {*self._held, self._last and self._last[0]}
-        missing = (each for each in self.blocks if (each.start, each.stop) not in places)
+        missing = (block for block in self.blocks if (block.start, block.stop) not in places)
         return max(map(self.bytes_of, missing), default=0)
 
     @once
@@ -138,12 +138,12 @@ class Signals:
         if last is not None and last[0] == place:
             return last[1]
         last = self._last = None  # before the next tables take memory
-        made = BlockTables(self, block)
-        self.scale[block] = made.scale
+        tables = BlockTables(self, block)
+        self.scale[block] = tables.scale
         if block in self.blocks[: self._n_held]:
-            return self._held.setdefault(place, made)
-        self._last = place, made
-        return made
+            return self._held.setdefault(place, tables)
+        self._last = place, tables
+        return tables
 
     def of_each_length(self, block: slice) -> Iterator[tuple[np.ndarray, Array]]:
         """Yield the places of the signals of one length in a block, and the signals."""
@@ -153,16 +153,16 @@ class Signals:
             yield places, signals.reshape(*signals.shape[:2], *self.axes)
             return
         for length in np.unique(self.lengths[places]):
-            some = places[self.lengths[places] == length]
-            yield some, np.stack([self.batch[int(k)] for k in some])
+            selected = places[self.lengths[places] == length]
+            yield selected, np.stack([self.batch[int(k)] for k in selected])
 
 
 def moved(array: Array, xp: ModuleType) -> Array:
     """Return an array as one of the module `xp`."""
-    own = array_module(array)
-    if own is xp:
+    source = array_module(array)
+    if source is xp:
         return array
-    return own.asnumpy(array) if xp is np else xp.asarray(array)
+    return source.asnumpy(array) if xp is np else xp.asarray(array)
 
 
 class BlockTables:
@@ -182,43 +182,43 @@ class BlockTables:
         parts = xp.zeros((n, terms, longest if request.shares else 0))
         tables, size = [], 0
         for places, X in signals.of_each_length(block):
-            made, at = self._made(signals, X), places - block.start
-            tables.append(made.rows.reshape(-1))
-            begin[at] = size + np.arange(len(at)) * math.prod(made.rows.shape[1:])
-            size += made.rows.size
-            given, inside = made.input, slice(None) if len(at) == n else at
-            scale[inside] = given.scale
-            bias[inside] = given.bias
+            part, at = self._made(signals, X), places - block.start
+            tables.append(part.rows.reshape(-1))
+            begin[at] = size + np.arange(len(at)) * math.prod(part.rows.shape[1:])
+            size += part.rows.size
+            inputs, inside = part.input, slice(None) if len(at) == n else at
+            scale[inside] = inputs.scale
+            bias[inside] = inputs.bias
             if signals.behind and xp is np:
-                key[at] = [zlib.crc32(x) for x in given.parts]
-            of_left, means[inside] = linear_terms(signals.operations, request, given)
+                key[at] = [zlib.crc32(x) for x in inputs.parts]
+            of_left, means[inside] = linear_terms(signals.operations, request, inputs)
             if request.shares:
                 parts[inside, :, : of_left.shape[2]] = of_left
         self.rows = tables[0] if len(tables) == 1 else xp.concatenate(tables)
         self.begin, self.scale, self.xp = begin, scale, signals.xp
         self.shape = n, signals.operations.n_rows
         self.lanes, self.longest = signals.lanes, parts.shape[2]
-        self.own = [moved(each, signals.xp) for each in (length, key, bias, means, parts)]
+        self.own = [moved(array, signals.xp) for array in (length, key, bias, means, parts)]
         self._sides: dict[tuple[bool, int], tuple[np.ndarray, list[Array]]] = {}
 
     def _made(self, signals: Signals, X: Array) -> Tables:
         request, width = signals.request, X.shape[-1]
         pad = width + signals.behind if signals.behind else 0
-        made = signal_tables(signals.operations, request, X, pad)
+        table = signal_tables(signals.operations, request, X, pad)
         for start in range(width, width + pad, width):
             stop = min(start + width, width + pad)
-            made.rows[..., start:stop] = made.rows[..., : stop - start]
-        return made
+            table.rows[..., start:stop] = table.rows[..., : stop - start]
+        return table
 
     def _wide(self) -> tuple[Array, Array]:
         """Return rows of right signals side by side, and where each block of them begins."""
         xp, n, lanes = array_module(self.rows), self.shape[0], self.lanes
         rows = self.rows.reshape(*self.shape, -1)
-        whole, shape = n // lanes, rows.shape[1:]
+        full, shape = n // lanes, rows.shape[1:]
         wide = zeros((-(-n // lanes), *shape, lanes), rows.dtype.name, xp)
         by_signal = xp.moveaxis(wide, -1, 1)
-        by_signal[:whole] = rows[: whole * lanes].reshape(whole, lanes, *shape)
-        by_signal[whole:, : n % lanes] = rows[whole * lanes :]
+        by_signal[:full] = rows[: full * lanes].reshape(full, lanes, *shape)
+        by_signal[full:, : n % lanes] = rows[full * lanes :]
         return wide, np.arange(len(wide)) * (lanes * math.prod(shape))
 
     def side(self, is_wide: bool, first: int = 0) -> np.ndarray:
@@ -227,12 +227,12 @@ class BlockTables:
         With `is_wide`, signals lie side by side.
         """
         if (is_wide, first) not in self._sides:
-            made = self._wide() if is_wide else (self.rows, self.begin)
-            rows, begin = arrays = [moved(each, self.xp) for each in made]
+            source = self._wide() if is_wide else (self.rows, self.begin)
+            rows, begin = arrays = [moved(array, self.xp) for array in source]
             places = [pointer(begin) - first // (self.lanes if is_wide else 1) * 8]
             places += [pointer(array) - first * array.strides[0] for array in self.own]
             names = "begin", "length", "key", "bias", "means", "parts"
-            found = dict(zip(names, places, strict=True))
-            record = filled(SIDE, rows=pointer(rows), **found, longest=self.longest)
+            addresses = dict(zip(names, places, strict=True))
+            record = filled(SIDE, rows=pointer(rows), **addresses, longest=self.longest)
             self._sides.setdefault((is_wide, first), (record, arrays))  # the first thread's
         return self._sides[is_wide, first][0]

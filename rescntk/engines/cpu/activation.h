@@ -39,7 +39,7 @@ struct ActivatedLayer {
                            for (const int64 cut : cuts)
                                if (j < cut && cut < stop) stop = cut;
                            pass(at, j, stop, strip.is_own(j) && !shares);
-                           if (shares && strip.is_own(j)) share(at, j, stop);
+                           if (shares && strip.is_own(j)) add_each(at, j, stop);
                        }
                        if (K_sum.terms >= LONG) settle();
                    });
@@ -89,7 +89,7 @@ private:
         }
     }
     // The sums of each row, of rows that the head shares.
-    INLINE void share(const Rows<R> &at, int64 j, int64 stop)
+    INLINE void add_each(const Rows<R> &at, int64 j, int64 stop)
     {
         for (; j < stop; j++)
             strip.sums.template add<Lanes<R>::W>(number_of, j - strip.layout->first, strip.valid,

@@ -134,8 +134,8 @@ def compiled(folder: Path, sanitized: bool = False) -> list[Path]:
 
 def _one(folder: Path, level: str, options: tuple[str, ...]) -> Path:
     """Compile one library. It is renamed when it is whole: a loaded one is never written to."""
-    own = shlex.split(os.environ.get("CXXFLAGS", ""))
-    command = [*compiler(), *OPTIONS, *options, *own]
+    user_flags = shlex.split(os.environ.get("CXXFLAGS", ""))
+    command = [*compiler(), *OPTIONS, *options, *user_flags]
     if sys.platform == "darwin":
         command += ["-arch", {"aarch64": "arm64"}.get(machine(), machine())]
     if sys.platform == "win32":
@@ -172,8 +172,8 @@ def check_vectors(command: list[str], level: str) -> None:
         text = assembly.read_text("utf-8", "replace")
     calls = re.search(r"^\s+(call|bl)q?\s", text, re.M)
     if calls or not re.search(FUSED[machine()].get(level, ""), text):
-        found = "calls functions for" if calls else "has no instructions of this level for"
-        raise OSError(f"{command[0]} at level {level} {found} products and roots of vectors")
+        problem = "calls functions for" if calls else "has no instructions of this level for"
+        raise OSError(f"{command[0]} at level {level} {problem} products and roots of vectors")
 
 
 def _run(command: list[str]) -> None:

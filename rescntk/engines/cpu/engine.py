@@ -128,12 +128,14 @@ class CpuPlan(Plan):
             values = {kind: value[:, :, 0] for kind, value in values.items()}
         return left.operations.scaled(self.request.depths, values, left.scale, right.scale)
 
-    def _compute_blocks(self, whole: np.ndarray, rows: slice, columns: slice, tick: Tick) -> None:
+    def _compute_blocks(
+        self, job_of_all: np.ndarray, rows: slice, columns: slice, tick: Tick
+    ) -> None:
         """Compute the pairs of two blocks of signals, in tasks."""
 
         def compute(task: tuple[slice, slice, int]) -> int:
             lefts, rights, pairs = task
-            job = copied(whole)
+            job = copied(job_of_all)
             job["first_left"], job["last_left"] = lefts.start, lefts.stop
             job["first_right"], job["last_right"] = rights.start, rights.stop
             job["stop"] = pointer(stop_flag())

@@ -48,24 +48,26 @@ struct ThreeTaps {
     }
 };
 
-// A merge of five taps along a line of rows. WITH_SKIP: and of `kept`, the pre-activations of its
-// layer, which in layer 1 (FIRST) pass the filter of layer 2 too.
+// A merge of five taps along a line of rows. WITH_SKIP: and of those `before`, the pre-activations
+// of its layer, which in layer 1 (FIRST) pass the filter of layer 2 too.
 template <class R, bool NTK, bool FIRST, bool WITH_SKIP>
 struct FiveTapsMerge {
     using V = typename Lanes<R>::V;
     const Strip<R> &strip;
     const int64 row;
     const Weight<V> ninth;
-    const V share, keep;
-    const State<V> in, kept, out;  // `out` may be `kept`, but for FIRST
-    int64 begin = 0, end = 0;      // the line
+    const V branch_weight, feature_weight;
+    const State<V> in, before, out;  // `out` may be `before`, but for FIRST
+    int64 begin = 0, end = 0;        // the line
     FiveTaps<V> U, M;
     ThreeTaps<V> U_around, A_around;
 
-    INLINE FiveTapsMerge(const Strip<R> &strip, const Operation &merge, double share, double keep,
-                         const State<V> &in, const State<V> &kept, const State<V> &out)
+    INLINE FiveTapsMerge(const Strip<R> &strip, const Operation &merge, double branch_weight,
+                         double feature_weight, const State<V> &in, const State<V> &before,
+                         const State<V> &out)
         : strip(strip), row(merge.row), ninth(strip.layout->job.windows[merge.window]),
-          share(number<V>(share)), keep(number<V>(keep)), in(in), kept(kept), out(out)
+          branch_weight(number<V>(branch_weight)), feature_weight(number<V>(feature_weight)),
+          in(in), before(before), out(out)
     {
     }
     // Rows from `from` to `to`: a ring, or, of an open strip, all but the first and last two.
@@ -81,8 +83,8 @@ struct FiveTapsMerge {
             if (NTK) M.push(in.A[near(k)]);
         }
         if (FIRST) {
-            U_around = {kept.U[near(j - 1)], kept.U[j]};
-            if (NTK) A_around = {kept.A[near(j - 1)], kept.A[j]};
+            U_around = {before.U[near(j - 1)], before.U[j]};
+            if (NTK) A_around = {before.A[near(j - 1)], before.A[j]};
         }
         const int *const run_of = strip.layout->run_of[strip.layout->job.n_windows];
         for (int64 run; j < stop; j = run) {
@@ -115,9 +117,9 @@ private:
                 if (NTK) out.A[j] = ninth.times(sum.A);
                 continue;
             }
-            Numbers<V> passing{FIRST ? U_around.push(kept.U[j + next]) : kept.U[j], V{}, V{}};
-            if (NTK) passing.A = FIRST ? A_around.push(kept.A[j + next]) : kept.A[j];
-            put<false, NTK>(out, j, joined<NTK>(keep, share, passing, sum, N));
+            Numbers<V> passing{FIRST ? U_around.push(before.U[j + next]) : before.U[j], V{}, V{}};
+            if (NTK) passing.A = FIRST ? A_around.push(before.A[j + next]) : before.A[j];
+            put<false, NTK>(out, j, joined<NTK>(feature_weight, branch_weight, passing, sum, N));
         }
     }
 };
@@ -136,8 +138,8 @@ ALONE void five_taps(Strip<R> &strip, const Operation &merge, const State<V> in,
 template <bool NTK, bool FIRST, class R, class V>
 ALONE void join(Strip<R> &strip, const Operation &merge, const State<V> branch, const State<V> out)
 {
-    FiveTapsMerge<R, NTK, FIRST, true>(strip, merge, merge.share, merge.keep, branch,
-                                       strip.features, out)
+    FiveTapsMerge<R, NTK, FIRST, true>(strip, merge, merge.branch_weight, merge.feature_weight,
+                                       branch, strip.features, out)
         .along(strip.begin, strip.end);
     if (strip.layout->closed) return;
     strip.begin += 2;

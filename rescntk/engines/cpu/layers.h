@@ -33,7 +33,7 @@ struct Taps {
         return tap(values, j, t) + tap(values, j, n_taps - 1 - t);
     }
     // The sum of the taps' distances to the middle one.
-    INLINE V apart(const V *values, int64 j) const
+    INLINE V distance(const V *values, int64 j) const
     {
         const V middle = values[j];
         auto add = [&](int64 t, V sum) INLINED {
@@ -146,7 +146,7 @@ private:
         const int64 root = job.n_input ? job.operations[job.n_input - 1].row : job.channels;
         const V initial = number<V>(job.initial);
         const State<V> features = strip.features;
-        const bool apart = job.all_pairs || job.n_runs;  // sums are products of means
+        const bool of_means = job.all_pairs || job.n_runs;  // sums are products of means
         Sum<R> sum;
         strip.runs([&](const Rows<R> &at, int64 j, int64 to) INLINED {
             V part{};
@@ -157,10 +157,10 @@ private:
                 const V F = covariance(at.product(root, j), input.U, input.O);
                 if (NTK) features.A[j] = initial * F;
                 if (of_pixels) {
-                    strip.apart.linear[j] = F;
-                    strip.apart.F[j] = strip.apart.A[j] = V{};
+                    strip.separate.linear[j] = F;
+                    strip.separate.F[j] = strip.separate.A[j] = V{};
                 }
-                if (!strip.is_own(j) || apart) continue;
+                if (!strip.is_own(j) || of_means) continue;
                 if (job.head == SHARES) {
                     strip.sums.template add<W>(0, j - strip.layout->first, strip.valid, F, F);
                     continue;
@@ -174,17 +174,17 @@ private:
             sum.add(part, count);
             if (sum.terms >= LONG) strip.sums.settle(0, strip.valid, sum, sum);
         });
-        if (!apart && job.head == SUMS) strip.sums.settle(0, strip.valid, sum, sum);
+        if (!of_means && job.head == SUMS) strip.sums.settle(0, strip.valid, sum, sum);
     }
 
     template <bool WITH_OPPOSITE, class T>
     static INLINE Numbers<V> equal(const T &taps, const State<V> &in, int64 j, const Weight<V> &w,
                                    V N)
     {
-        Numbers<V> apart{taps.apart(in.U, j), V{}, V{}};
-        if (WITH_OPPOSITE) apart.O = taps.apart(in.O, j);
-        if (NTK) apart.A = taps.apart(in.A, j);
-        return mean<WITH_OPPOSITE, NTK>(in.at(j), apart, w.weight, N);
+        Numbers<V> distance{taps.distance(in.U, j), V{}, V{}};
+        if (WITH_OPPOSITE) distance.O = taps.distance(in.O, j);
+        if (NTK) distance.A = taps.distance(in.A, j);
+        return mean<WITH_OPPOSITE, NTK>(in.at(j), distance, w.weight, N);
     }
     template <bool WITH_OPPOSITE, class T>
     static INLINE Numbers<V> triangle(const T &taps, const State<V> &in, int64 j,
@@ -302,15 +302,15 @@ private:
     State<V> merged_with_features(Strip<R> &strip, const Layer &l, const Operation &o,
                                   const State<V> &branch) const
     {
-        switch (heavier_of(o.keep, o.share)) {
+        switch (heavier_of(o.feature_weight, o.branch_weight)) {
         case Heavier::FEATURES:
-            merge<Heavier::FEATURES>(strip, l, o, o.share, branch);
+            merge<Heavier::FEATURES>(strip, l, o, o.branch_weight, branch);
             break;
         case Heavier::BRANCH:
-            merge<Heavier::BRANCH>(strip, l, o, o.keep, branch);
+            merge<Heavier::BRANCH>(strip, l, o, o.feature_weight, branch);
             break;
         case Heavier::BRANCH_ALONE:
-            merge<Heavier::BRANCH_ALONE>(strip, l, o, o.share, branch);
+            merge<Heavier::BRANCH_ALONE>(strip, l, o, o.branch_weight, branch);
         }
         return strip.features;
     }
@@ -318,10 +318,9 @@ private:
     void merge(Strip<R> &strip, const Layer &l, const Operation &o, double lighter,
                const State<V> branch) const
     {
-        const V weight = number<V>(lighter), passed = number<V>(l.passed * job.initial);
+        const V weight = number<V>(lighter), input_factor = number<V>(l.input_factor * job.initial);
         const State<V> features = strip.features;
-        const auto apart = strip.apart;
-        const bool apart_too = of_pixels;
+        const auto separate = strip.separate;
         strip.runs([&](const Rows<R> &at, int64 j, int64 to) INLINED {
             auto pass = [&](V &passing, V of_branch, auto... N) INLINED {
                 passing = merged(HEAVIER, weight, passing, of_branch, N...);
@@ -330,11 +329,11 @@ private:
                 const V N = distance<2>(at, o.row, 2, j);
                 pass(features.U[j], branch.U[j], N);
                 if (OPPOSITE) pass(features.O[j], branch.O[j], N);
-                if (apart_too) pass(apart.F[j], at.product(o.root, j) - branch.U[j]);
+                if (of_pixels) pass(separate.F[j], at.product(o.root, j) - branch.U[j]);
                 if (!NTK) continue;
-                V &A = apart_too ? apart.A[j] : features.A[j];
+                V &A = of_pixels ? separate.A[j] : features.A[j];
                 pass(A, branch.A[j]);
-                if (apart_too) features.A[j] = fused(passed, apart.linear[j], A);
+                if (of_pixels) features.A[j] = fused(input_factor, separate.linear[j], A);
             }
         });
     }

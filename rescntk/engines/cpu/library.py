@@ -39,15 +39,15 @@ def library() -> ctypes.CDLL:
     if best == 1 or (forced.isdigit() and int(forced) > best):
         raise Missing(f"the processor has level {best}, expected {forced or 2} (RESCNTK_ISA)")
     runs = "rescntk_run_float64", "rescntk_run_float32"
-    found = _opened(forced or str(best), "rescntk_sources", "rescntk_bytes", *runs)
-    found.rescntk_sources.restype = ctypes.c_char_p
+    library_of_level = _opened(forced or str(best), "rescntk_sources", "rescntk_bytes", *runs)
+    library_of_level.rescntk_sources.restype = ctypes.c_char_p
     from . import build  # which is also run as a program
 
-    if found.rescntk_sources().decode().partition("-")[0] != build.digest():
+    if library_of_level.rescntk_sources().decode().partition("-")[0] != build.digest():
         raise Missing(f"the compiled loops are not of loops.cpp beside them; to compile: {COMPILE}")
-    for run in (getattr(found, name) for name in runs):
+    for run in (getattr(library_of_level, name) for name in runs):
         run.argtypes, run.restype = (ctypes.c_void_p,), ctypes.c_int
-    return found
+    return library_of_level
 
 
 def level() -> int:
@@ -65,12 +65,12 @@ def _opened(level: str, *functions: str) -> ctypes.CDLL:
     """Return the library of a level with all of some functions, or raise Missing."""
     file = HERE / f"loops-{level}.so"
     try:
-        found = ctypes.CDLL(str(file))
+        opened = ctypes.CDLL(str(file))
     except OSError as error:
         raise Missing(f"the compiled loops do not load: {error}; to compile: {COMPILE}") from None
-    if lacking := [name for name in functions if not hasattr(found, name)]:
+    if lacking := [name for name in functions if not hasattr(opened, name)]:
         raise Missing(f"{file} has no function {lacking[0]}; to compile: {COMPILE}")
-    return found
+    return opened
 
 
 def why_not() -> str | None:

@@ -19,7 +19,8 @@ struct Results {
             job.cases * job.columns * (job.head == PIXELS ? job.extent * job.extent : 1);
         for (int64 j = strip.layout->first; j < strip.layout->last; j++) {
             const V F = l.features < 0
-                            ? fused(number<V>(l.passed), strip.apart.linear[j], strip.apart.F[j])
+                            ? fused(number<V>(l.input_factor), strip.separate.linear[j],
+                                    strip.separate.F[j])
                             : strip.rows_from(j).product(l.features, j) - strip.features.U[j];
             for (int64 q = 0; q < strip.valid; q++) {
                 const int64 at = place_of(j - strip.layout->first, q);
@@ -65,17 +66,18 @@ struct Results {
                     average(strip, sums.at(kind, layer, 0) + lane, job.layers[layer - 1]);
         for (int64 p = 0; p < sums.points; p++) {
             const double linear = sums.at(0, 0, p)[lane];
-            double F = 0, A = 0, passed = 1;
+            double F = 0, A = 0, input_factor = 1;
             for (int64 layer = 1; layer <= job.depth; layer++) {
                 const Layer &l = job.layers[layer - 1];
                 const double product = of_biases * l.product, K = sums.at(0, layer, p)[lane],
                              M = sums.at(1, layer, p)[lane];
-                F = l.keep * F + l.share * (K + product);
-                A = l.keep * A + l.share * (M + job.outer_plus_readout * product);
-                passed *= l.keep;
+                F = l.feature_weight * F + l.branch_weight * (K + product);
+                A = l.feature_weight * A + l.branch_weight * (M + job.outer_plus_readout * product);
+                input_factor *= l.feature_weight;
                 if (l.report < 0) continue;
                 const int64 place = l.report * numbers + at + p;
-                const double gpk = F + passed * linear, tangent = A + passed * job.initial * linear;
+                const double gpk = F + input_factor * linear,
+                             tangent = A + input_factor * job.initial * linear;
                 if (job.gpk) job.gpk[place] = gpk / count;
                 if (job.ntk) job.ntk[place] = (tangent + job.later_readout * gpk) / count;
             }

@@ -207,7 +207,7 @@ struct Strip {
     State<V> features;  // or the pre-activations, where these are carried
     struct {
         V *linear, *F, *A;
-    } apart;  // F0, and both kernels without it: for the heads of pixels, with skips
+    } separate;  // F0, and both kernels without it: for the heads of pixels, with skips
     Sums sums;
 
     bool is_own(int64 j) const { return j >= layout->first && j < layout->last; }
@@ -242,9 +242,9 @@ struct Strip {
     void take(const State<V> &in)
     {
         State<V> &free = in.U == spare->one.U ? spare->one : spare->other;
-        const State<V> kept = features;
+        const State<V> before = features;
         features = in;
-        free = kept;
+        free = before;
     }
 };
 
@@ -265,20 +265,20 @@ struct Strips {
         if (together > TOGETHER) together = TOGETHER;
         while (together > 1 && together * layout.n > MOST_ROWS) together--;
         // At powers of 2, arrays would take each other's place in the cache.
-        const int64 apart_by = layout.n + 5;
-        V *at = (V *)memory.take(int64(sizeof(V)) * (6 + 6 * together) * apart_by +
+        const int64 spacing = layout.n + 5;
+        V *at = (V *)memory.take(int64(sizeof(V)) * (6 + 6 * together) * spacing +
                                  int64(sizeof(double)) * together * (job.n_runs ? 8 : 4) * size);
         if (!at) return false;
         auto array = [&] {
-            at += apart_by;
-            return at - apart_by;
+            at += spacing;
+            return at - spacing;
         };
         spare = {{array(), array(), array()}, {array(), array(), array()}};
         for (int64 s = 0; s < together; s++) {
             of[s].layout = &layout;
             of[s].spare = &spare;
             of[s].features = {array(), array(), array()};
-            of[s].apart = {array(), array(), array()};
+            of[s].separate = {array(), array(), array()};
         }
         double *numbers = (double *)at;
         auto kinds = [&] {

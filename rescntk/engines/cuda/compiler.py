@@ -33,7 +33,7 @@ def source() -> str:
             return ""
         seen.add(path)
         lines = path.read_text(encoding="utf-8").replace("#pragma once\n", "")
-        return re.sub(r'#include "(.*)".*', lambda found: text(path.parent / found[1]), lines)
+        return re.sub(r'#include "(.*)".*', lambda match: text(path.parent / match[1]), lines)
 
     return text(Path(__file__).parent / "rows.cu")
 

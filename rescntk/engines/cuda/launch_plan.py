@@ -126,8 +126,10 @@ class LaunchPlan:
         self.name = f"rows<{', '.join(str(word).lower() for word in words)}>"
         entries = d * request.n_offsets(d)
         cost = device.double_cost if request.dtype == "float64" else 1
-        whole = device.multiprocessors * LAUNCH_SLOTS / (request.depths[-1] * LAYER_SLOTS * cost)
-        self.most_pairs = max(1, min(int(whole / entries), MOST_BLOCKS // self.units))
+        most_entries = (
+            device.multiprocessors * LAUNCH_SLOTS / (request.depths[-1] * LAYER_SLOTS * cost)
+        )
+        self.most_pairs = max(1, min(int(most_entries / entries), MOST_BLOCKS // self.units))
         self.parts = 1 if points else self.units
         self.pair_bytes = 8 * len(request.kinds) * slots * self.parts
         self.pair_bytes *= math.prod(request.pixel_axes(d))

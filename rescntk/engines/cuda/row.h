@@ -190,8 +190,8 @@ struct Row {
         OVER_LANES (q) sum[q] = fused(weight, pack[q], sum[q]);
     }
     // Add the distance to the number in the middle of a window.
-    FORMULA void add_apart(int kind, int pixel, R weight, const R (&middle)[LANES],
-                           R (&sum)[LANES]) const
+    FORMULA void add_distance(int kind, int pixel, R weight, const R (&middle)[LANES],
+                              R (&sum)[LANES]) const
     {
         const Pack pack = together(ring(kind) + pixel * LANES);
         OVER_LANES (q) sum[q] = fused(weight, pack[q] - middle[q], sum[q]);

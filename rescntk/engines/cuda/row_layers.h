@@ -19,7 +19,7 @@ struct Layers {
     State state;
     struct {
         Own linear, F, A;
-    } apart;  // F0, and both kernels without it: of heads of pixels
+    } separate;  // F0, and both kernels without it: of heads of pixels
     // The thread's sums of both kernels without F0, and of F0.
     double F[PAIRS], A[PAIRS], linear[PAIRS];
 
@@ -85,8 +85,8 @@ struct Layers {
                 const R F0 = covariance(row.product(root, p, q), state.U[p][q], state.O[p][q]);
                 state.A[p][q] = R(job.initial) * F0;
                 if (POINTS) {
-                    apart.linear[p][q] = F0;
-                    apart.F[p][q] = apart.A[p][q] = 0;
+                    separate.linear[p][q] = F0;
+                    separate.F[p][q] = separate.A[p][q] = 0;
                 }
                 if (!ALL && row.mine(p)) linear[pair_of(q)] += double(F0);
             }
@@ -156,9 +156,9 @@ struct Layers {
             shift = shift + step < size ? shift + step : shift + step - size;
             if (tap > 0) row.differ(*a, b, sum.N);
             const R weight = R(w.is_triangle ? tap < 3 ? tap + 1 : 5 - tap : 1);
-            row.add_apart(0, at, weight, s.U[p], sum.U);
-            if (NTK) row.add_apart(1, at, weight, s.A[p], sum.A);
-            if (WITH_OPPOSITE) row.add_apart(1 + NTK, at, weight, s.O[p], sum.O);
+            row.add_distance(0, at, weight, s.U[p], sum.U);
+            if (NTK) row.add_distance(1, at, weight, s.A[p], sum.A);
+            if (WITH_OPPOSITE) row.add_distance(1 + NTK, at, weight, s.O[p], sum.O);
         }
     }
     template <bool WITH_OPPOSITE>
@@ -259,16 +259,16 @@ struct Layers {
             const double product = times * l.product * double(biases[m]);
             const double K = double(K_sum[m]) + product,
                          M = double(M_sum[m]) + job.outer_plus_readout * product;
-            F[m] = fma(l.share, K, l.keep * F[m]);
-            A[m] = fma(l.share, M, l.keep * A[m]);
+            F[m] = fma(l.branch_weight, K, l.feature_weight * F[m]);
+            A[m] = fma(l.branch_weight, M, l.feature_weight * A[m]);
         }
     }
     // Merge a branch with the features that pass the layer.
     FORMULA void merge_features(const Layer &l, const Operation &o, const State &branch)
     {
-        const Heavier heavier = heavier_of(o.keep, o.share);
-        const R weight = R(heavier == Heavier::BRANCH ? o.keep : o.share),
-                passed = R(l.passed * job.initial);
+        const Heavier heavier = heavier_of(o.feature_weight, o.branch_weight);
+        const R weight = R(heavier == Heavier::BRANCH ? o.feature_weight : o.branch_weight),
+                input_factor = R(l.input_factor * job.initial);
         OVER_PIXELS (p) {
             R N[LANES];
             row.distance(o.row, 2, p, N);
@@ -277,12 +277,12 @@ struct Layers {
                 U = merged(heavier, weight, U, branch.U[p][q], N[q]);
                 if (OPPOSITE) O = merged(heavier, weight, O, branch.O[p][q], N[q]);
                 if (POINTS)
-                    apart.F[p][q] = merged(heavier, weight, apart.F[p][q],
-                                           row.product(o.root, p, q) - branch.U[p][q]);
+                    separate.F[p][q] = merged(heavier, weight, separate.F[p][q],
+                                              row.product(o.root, p, q) - branch.U[p][q]);
                 if (!NTK) continue;
-                R &passing = POINTS ? apart.A[p][q] : state.A[p][q];
+                R &passing = POINTS ? separate.A[p][q] : state.A[p][q];
                 passing = merged(heavier, weight, passing, branch.A[p][q]);
-                if (POINTS) state.A[p][q] = fused(passed, apart.linear[p][q], passing);
+                if (POINTS) state.A[p][q] = fused(input_factor, separate.linear[p][q], passing);
             }
         }
     }
@@ -291,16 +291,16 @@ struct Layers {
     // pass the filter of layer 2 too.
     FORMULA void join(const Operation &o, const State &branch, bool first)
     {
-        const R share = R(o.share), keep = R(o.keep);
-        State kept = state;
+        const R branch_weight = R(o.branch_weight), feature_weight = R(o.feature_weight);
+        State passing = state;
         if (first) {
             row.template show<false, NTK>(state, true);
             OVER_PIXELS (p) {
                 if (!row.mine(p)) continue;
                 UNROLL
                 for (int side = -1; side <= 1; side += 2) {
-                    row.add(0, row.pixel(p) + side, 1, kept.U[p]);
-                    if (NTK) row.add(1, row.pixel(p) + side, 1, kept.A[p]);
+                    row.add(0, row.pixel(p) + side, 1, passing.U[p]);
+                    if (NTK) row.add(1, row.pixel(p) + side, 1, passing.A[p]);
                 }
             }
         }
@@ -321,8 +321,10 @@ struct Layers {
             }
             row.distance(o.row, 5, p, N);
             OVER_LANES (q)
-                state.template put<false, NTK>(
-                    p, q, joined<NTK>(keep, share, kept.at(p, q), {U[q], 0, M[q]}, N[q]));
+                state.template put<false, NTK>(p, q,
+                                               joined<NTK>(feature_weight, branch_weight,
+                                                           passing.at(p, q), {U[q], 0, M[q]},
+                                                           N[q]));
         }
     }
 };

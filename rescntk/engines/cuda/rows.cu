@@ -32,7 +32,7 @@ struct Pairs {
 
     // Add up the sums of the team's threads. Return the team's: of a pair at pair_of(q) * threads,
     // the GPK's first.
-    FORMULA double *totals(double passed) const
+    FORMULA double *totals(double input_factor) const
     {
         auto &row = layers.row;
         double *total = (double *)row.memory;
@@ -40,10 +40,11 @@ struct Pairs {
         __syncthreads();
         UNROLL
         for (int m = 0; m < PAIRS; m++) {
-            const double F = fma(passed, layers.linear[m], layers.F[m]);
+            const double F = fma(input_factor, layers.linear[m], layers.F[m]);
             total[m * threads + t] = F;
             total[(PAIRS + m) * threads + t] =
-                fma(job.later_readout, F, fma(passed * job.initial, layers.linear[m], layers.A[m]));
+                fma(job.later_readout, F,
+                    fma(input_factor * job.initial, layers.linear[m], layers.A[m]));
         }
         int half = 1;
         while (2 * half < threads) half *= 2;
@@ -85,11 +86,11 @@ struct Pairs {
                          double &ntk) const
     {
         auto &row = layers.row;
-        const auto &apart = layers.apart;
+        const auto &separate = layers.separate;
         gpk = l.features >= 0 ? row.product(l.features, p, q) - layers.state.U[p][q]
-              : with_linear   ? fused(R(l.passed), apart.linear[p][q], apart.F[p][q])
-                              : apart.F[p][q];
-        ntk = !NTK ? 0.0 : l.features >= 0 || with_linear ? layers.state.A[p][q] : apart.A[p][q];
+              : with_linear   ? fused(R(l.input_factor), separate.linear[p][q], separate.F[p][q])
+                              : separate.F[p][q];
+        ntk = !NTK ? 0.0 : l.features >= 0 || with_linear ? layers.state.A[p][q] : separate.A[p][q];
         if (NTK) ntk += job.later_readout * gpk;
     }
 
@@ -167,7 +168,7 @@ struct Pairs {
     FORMULA void report_sums(const Layer &l, int64 at) const
     {
         auto &row = layers.row;
-        const double *total = totals(POOLED ? l.passed : 0.0);
+        const double *total = totals(POOLED ? l.input_factor : 0.0);
         if (threadIdx.x != 0) return;
         for (int64 mate = 0; mate < launch.teams; mate++, total += launch.row_bytes / 8)
             add_to(at, total[0], total[row.threads]);
@@ -203,10 +204,11 @@ struct Pairs {
             if (l.report < 0) continue;
             OVER_PIXELS (p) {
                 if (POINTS ? !row.mine(p) : p > 0) continue;
-                const bool apart = POOLED && !POINTS;  // F0 is among the sums
-                const double sum = unit == 0 && !apart
-                                       ? l.passed * linear_sum(sides, POINTS ? row.pixel(p) : -1)
-                                       : 0.0;
+                const bool in_sums = POOLED && !POINTS;  // F0 is among the sums
+                const double sum =
+                    unit == 0 && !in_sums
+                        ? l.input_factor * linear_sum(sides, POINTS ? row.pixel(p) : -1)
+                        : 0.0;
                 const int64 to = (unit * launch.slots + l.report) * numbers() +
                                  (POINTS ? at * row.n + row.pixel(p) : at);
                 write(to, job.gpk ? (job.gpk[to] + sum) / count : 0.0,
@@ -262,7 +264,7 @@ struct Pairs {
         row.valid = LANES;
         row.place(0, 0);
         layers.run(0.0, [&](const Layer &l) {
-            const double *total = POINTS ? nullptr : totals(l.passed);
+            const double *total = POINTS ? nullptr : totals(l.input_factor);
             OVER_LANES (q) {
                 if (!counts(q)) continue;
                 report_lane(l, q, case_at(i, block * LANES + q), total);

@@ -119,7 +119,7 @@ def check(engine: Engine) -> tuple[str | None, bool]:
     failed = [comparison for comparison in compared if not comparison[0] <= 1.0]
     if not failed:
         return None, True
-    _, worst = max(failed, key=lambda each: np.nan_to_num(each[0], nan=np.inf))
+    _, worst = max(failed, key=lambda comparison: np.nan_to_num(comparison[0], nan=np.inf))
     return (
         f"its kernels are wrong on this device: {worst}; "
         f"{len(failed)} of {len(compared)} comparisons with the reference engine failed"
@@ -140,13 +140,13 @@ def errors_of(name: str, dtype: str, engine: Engine) -> dict[str, float]:
     X, cases, every = signals(d)[:n], np.arange(n), slice(None)
     depths = tuple(sorted({1, network.depth}))
     request = Request(network, head, KINDS, depths, "float64", threads=1)
-    exact = whole(ReferenceEngine().plan(request, X).compute())
+    exact = with_scales(ReferenceEngine().plan(request, X).compute())
     request = replace(request, dtype=dtype)
     pairs = engine.plan(request, X, X[::-1], paired=True).compute()
     computed = (
-        (every, every, whole(engine.plan(request, X).compute())),
-        (slice(1), slice(1, None), whole(engine.plan(request, X[:1], X[1:]).compute())),
-        (cases, cases[::-1], whole(pairs, paired=True)),
+        (every, every, with_scales(engine.plan(request, X).compute())),
+        (slice(1), slice(1, None), with_scales(engine.plan(request, X[:1], X[1:]).compute())),
+        (cases, cases[::-1], with_scales(pairs, paired=True)),
     )
     errors = {}
     for kind, K in exact.items():
@@ -160,10 +160,10 @@ def errors_of(name: str, dtype: str, engine: Engine) -> dict[str, float]:
     return errors
 
 
-def whole(scaled: ScaledKernel, paired: bool = False) -> dict[str, Any]:
+def with_scales(scaled: ScaledKernel, paired: bool = False) -> dict[str, Any]:
     """Return kernels with their scales: engines take out sizes of their own."""
     sizes = scaled.left * scaled.right if paired else np.multiply.outer(scaled.left, scaled.right)
     scale = [np.ldexp(sizes, exponent) for exponent in scaled.exponents]
     axes = next(iter(scaled.values.values())).ndim - np.ndim(scale)
-    whole = np.reshape(scale, (*np.shape(scale), *[1] * axes))
-    return {kind: values * whole for kind, values in scaled.values.items()}
+    factors = np.reshape(scale, (*np.shape(scale), *[1] * axes))
+    return {kind: values * factors for kind, values in scaled.values.items()}

@@ -45,7 +45,7 @@ class Pairs(Recursion[list[Array]]):
         self.n_axes, self.right_rows = len(self.axes), right.rows
         if request.pool:
             widths = zip(widths_of(request.pool, self.axes), self.axes, strict=True)
-            self.offsets = [offsets(*each) for each in widths]
+            self.offsets = [offsets(*axis) for axis in widths]
             self.right_rows = self.around(right.rows)
         self.parts, self.with_ntk = request.network.parts.carried, "ntk" in request.kinds
         if not request.network.homogeneous:  # layers may multiply rounding errors of A − r F
@@ -89,14 +89,14 @@ class Pairs(Recursion[list[Array]]):
             return window_mean(values, window, second)
         return window_mean(values, window, *((first, second) if self.all_pairs else (first,)))
 
-    def at_depth(self, kernels: list[Array], kept: float) -> dict[str, Array]:
+    def at_depth(self, kernels: list[Array], input_factor: float) -> dict[str, Array]:
         """Return the kernels with their head; they lack F⁰, which has passed `kept`."""
-        parts, (F, *others) = self.request.network.parts, kernels
-        of_kinds = {"gpk": (F, kept)}
-        for A in others:
+        parts, (F, *tangent) = self.request.network.parts, kernels
+        of_kinds = {"gpk": (F, input_factor)}
+        for A in tangent:
             if parts.readout != self.parts.readout:  # A is T
                 A = A + F
-            of_kinds["ntk"] = A, kept * parts.initial
+            of_kinds["ntk"] = A, input_factor * parts.initial
         return {kind: self.head(*of_kinds[kind]) for kind in self.request.kinds}
 
     def head(self, kernel: Array, of_linear: float) -> Array:
@@ -120,7 +120,7 @@ class Pairs(Recursion[list[Array]]):
         if not request.shares:
             at_pixels = at_pixels.mean(axis=1, keepdims=True)
         if of_means:  # F⁰ averages to products of means, which may be 0
-            terms = (linear_terms(self.operations, request, each.input) for each in self.tables)
+            terms = (linear_terms(self.operations, request, side.input) for side in self.tables)
             (left, _), (_, right) = terms
             linear = (left * right).sum(axis=1)
             if not request.shares:
@@ -131,12 +131,12 @@ class Pairs(Recursion[list[Array]]):
     def at_depths(self) -> Iterator[dict[str, Array]]:
         """Yield the kernels with their head at each depth asked for."""
         state, self.linear = self.enter()
-        kernels, kept = [self.xp.zeros_like(self.linear)] * (1 + self.with_ntk), 1.0
+        kernels, input_factor = [self.xp.zeros_like(self.linear)] * (1 + self.with_ntk), 1.0
         for layer, of_layer in enumerate(self.operations.layers, start=1):
-            state, kernels = self.layer(of_layer, state, kernels, kept)
-            kept *= self.operations.constants.of_layer(layer).keep
+            state, kernels = self.layer(of_layer, state, kernels, input_factor)
+            input_factor *= self.operations.constants.of_layer(layer).feature_weight
             if layer in self.request.depths:
-                yield self.at_depth(kernels, kept)
+                yield self.at_depth(kernels, input_factor)
 
     def enter(self) -> tuple[list[Array], Array]:
         """Return the deficits of the input, U and U⁺, and F⁰."""
@@ -168,7 +168,7 @@ class Pairs(Recursion[list[Array]]):
         return [factor * u for u in state], factor
 
     def activate(
-        self, operation: Operation, deficits: list[Array], others: list[Array]
+        self, operation: Operation, deficits: list[Array], tangent: list[Array]
     ) -> tuple[list[Array], list[Array]]:
         """Return the branch's deficits, and K and M, of pre-activations with deficits and A.
 
@@ -178,18 +178,18 @@ class Pairs(Recursion[list[Array]]):
         sides = [*self.sides(operation.root), *self.sides(operation.row)]
         shape, most = deficits[0].shape, _PIECE * (1 if self.xp is np else 64)
         if math.prod(shape) <= most:
-            return self.activated(operation, sides, deficits, others)
+            return self.activated(operation, sides, deficits, tangent)
         n_deficits = 1 + self.operations.constants.has_opposite
-        wholes = [self.xp.empty_like(deficits[0]) for _ in range(n_deficits + 1 + len(others))]
+        wholes = [self.xp.empty_like(deficits[0]) for _ in range(n_deficits + 1 + len(tangent))]
         for piece in until_stopped(pieces(shape, most)):
-            parts = ([_part(x, piece) for x in arrays] for arrays in (sides, deficits, others))
+            parts = ([_part(x, piece) for x in arrays] for arrays in (sides, deficits, tangent))
             state, kernels = self.activated(operation, *parts)
-            for whole, part in zip(wholes, state + kernels, strict=True):
-                whole[piece] = part
+            for result, part in zip(wholes, state + kernels, strict=True):
+                result[piece] = part
         return wholes[:n_deficits], wholes[n_deficits:]
 
     def activated(
-        self, operation: Operation, sides: list[Array], deficits: list[Array], others: list[Array]
+        self, operation: Operation, sides: list[Array], deficits: list[Array], tangent: list[Array]
     ) -> tuple[list[Array], list[Array]]:
         """Return what `activate` returns, at once; `sides` are the roots and their inverses."""
         xp, T, constants = self.xp, self.T, self.operations.constants.of_layer(operation.layer)
@@ -205,9 +205,9 @@ class Pairs(Recursion[list[Array]]):
             K, branch, times_slope = self.activation.dual(Gaussians(w, v, c_w * g, variances))
             K, branch = scale * K, (scale * branch[0], scale * branch[1])
         deficits = [*branch[: 1 + self.operations.constants.has_opposite]]
-        if not others:
+        if not tangent:
             return deficits, [K]
-        A_g = others[0]
+        A_g = tangent[0]
         if c := self.parts.inner_minus_readout:
             A_g = A_g + T(c) * (g * xp.where(w < v, T(1.0) - w, v - T(1.0)))
         M = times_slope(A_g)
@@ -221,7 +221,7 @@ class Pairs(Recursion[list[Array]]):
     def bias(self, operation: Operation, state: list[Array]) -> tuple[list[Array], Array]:
         """Return merged deficits, and the product of both sides' biases, (pairs, 1, …)."""
         root = self.operations.constants.bias(operation.layer, operation.is_branch)
-        left, right = (root * each.input.bias for each in self.tables)
+        left, right = (root * side.input.bias for side in self.tables)
         product = column((left * right).astype(self.T), self.sides(operation.row)[0])
         both = (0.0, 2.0 * product)  # U and U⁺ of equal biases
         parts = [[u, of_bias] for u, of_bias in zip(state, both, strict=False)]
