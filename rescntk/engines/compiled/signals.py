@@ -14,9 +14,10 @@ from typing import Any
 import numpy as np
 
 from ...arrays import Array, Batch, SignalList, array_module, channels_and_length, lengths_of
+from ..inputs import linear_terms
 from ..once import once
 from ..request import Request
-from ..tables import Tables, linear_terms, signal_tables, zeros
+from ..tables import Tables, signal_tables, zeros
 from ..work import blocks, cut
 from .program import Program, n_terms, operations_of, program
 from .records import SIDE, filled, pointer

@@ -1,0 +1,256 @@
+"""`Input`: signals as the recursion takes them, divided by their sizes, and what is refused."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from ..activations import activation_of
+from ..arrays import Array, array_module
+from .masses import seen_by_pixel_1, weights_at_pixel_1
+from .means import (
+    column,
+    exact_means,
+    pooled,
+    taps_of,
+    window_mean,
+)
+from .operations import Operations
+from .pooling import widths_of
+from .request import Request
+
+_LEAST_PIXEL = {"float32": 1e-33, "float64": 1e-280}
+"""Least part of a signal's variance that a pixel may have for layer normalization: products of two
+such pixels' features keep their digits."""
+
+LEAST_SHARE = {"float32": 1e-28, "float64": 1e-280}
+"""Least part of a signal's variance that a kernel may consist of, in each precision.
+
+Smaller parts would fall below the least normal number, or raise the rest of the signal above the
+largest one: such calls are refused. Of 1e-28 numbers of float32 keep ten digits.
+"""
+
+_NONE = -(10**4)
+"""Power of two that stands for 0."""
+
+_LEAST_BITS = -450
+"""Power of two of the least pre-activations of layer 1, whose squares keep their digits."""
+
+_TINY = 1e-300
+"""Takes the place of 0 in shares, which are refused if they are too small."""
+
+
+@dataclass(frozen=True)
+class Input:
+    """The input of some signals of one length, divided by their sizes."""
+
+    unit: Array
+    """(n, channels, *pixels), each pixel's vector divided by its norm; 0 where the norm is 0."""
+    energy: Array
+    """(n, *pixels), F⁰ of single pixels at x = z, before the input filter."""
+    parts: Array
+    """(n, channels, *pixels), pixels times the root of the input's scale: F⁰ is their product."""
+    means: Array
+    """(n, channels), the means of `parts` over pixels; rounded once, if branches are weak.
+
+    Of pooled heads (n, channels, *pixels), means over windows, for shares twice.
+    """
+    scale: Array
+    """(n,), the number by which each signal was divided; infinite or NaN beyond float64's range."""
+    bias: Array
+    """(n,), the largest standard deviation of biases, divided by the scale; 0 without biases."""
+    norm: Array
+    """(n,), the root n of normalized features: 1, divided by the scale; 0 without normalization."""
+
+
+def check_share(
+    fraction: Array, request: Request, what: str, least_shares: dict[str, float] = LEAST_SHARE
+) -> None:
+    """Raise an OverflowError if a share of signals' variance is too small for the precision."""
+    least = least_shares[request.dtype]
+    small = (fraction > 0) & (fraction < least)
+    if bool(small.any()):
+        remedy = "give dtype='float64' or " if request.dtype == "float32" else "give "
+        raise OverflowError(
+            f"{what} a share of {float(fraction[small].min()):.1e} of a signal's variance, "
+            f"expected at least {least:g} in {request.dtype}: {remedy}another network"
+        )
+
+
+def check_pixels(has_values: Array, fraction: Array, request: Request) -> None:
+    """Raise an OverflowError if pixels are not 0 and have no digits that could be normalized.
+
+    `share` is each pixel's of its signal's variance, biases and normalized features included.
+    """
+    fraction = array_module(fraction).where(has_values, fraction + _TINY, 0.0)
+    check_share(fraction, request, "a pixel, whose features are normalized, has", _LEAST_PIXEL)
+
+
+def read_input(operations: Operations, request: Request, X: Array) -> Input:
+    """Return the input of signals, of size 1 in the mean over pixels, or at pixel 1."""
+    xp, net, constants = array_module(X), operations.network, operations.constants
+    X = xp.ascontiguousarray(X, np.float64)
+    if request.head == "equivariant":
+        X = xp.where(xp.asarray(seen_by_pixel_1(operations, X.shape[2:])), X, 0.0)
+    # Divided by a power of two, at most 2^1023, squares stay within float64.
+    undivided, peak, forgets = X, powers_of_two(X), constants.forgets_size
+    if beside := 0.0 if forgets else max(constants.largest_bias, float(net.norm)):
+        bits = math.frexp(beside)[1]
+        peak = xp.where(X.reshape(len(X), -1).any(axis=1), xp.maximum(peak, bits), bits)
+    scale = xp.ldexp(xp.ones(len(X)), peak - 1)
+    X = X / column(scale, X)
+    squares = (X * X).sum(axis=1)
+    input_scale = net.factor_of_input(X.shape[1])
+    energy = input_scale * squares
+    mean = mean_variances(operations, request, undivided, energy, scale)
+    size = xp.sqrt(mean)
+    inverse = 1.0 / xp.where(size > 0, size, math.inf)
+    length = xp.sqrt(squares)[:, None]
+    unit = X / xp.where(length > 0, length, math.inf)
+    of_parts = column(inverse * math.sqrt(input_scale), X)
+    # GAP adds products of means to α² times the branch: means of size α need all their digits.
+    exact = constants.is_weak or request.pool
+    means = means_of(request, X) if exact else X.reshape(*X.shape[:2], -1).mean(axis=2)
+    means = means * column(of_parts.ravel(), means)
+    energy, parts = energy * column(inverse**2, energy), X * of_parts
+    if forgets:
+        root = math.sqrt(1.0 + constants.most_of_bias * constants.largest_bias**2)
+        scale, inverse, size = xp.ones(len(X)), xp.full(len(X), 1.0 / root), xp.full(len(X), root)
+    bias, norm = (
+        factor / scale * inverse if factor else xp.zeros(len(X))
+        for factor in (constants.largest_bias, float(net.norm))
+    )
+    with np.errstate(over="ignore"):  # infinity and NaN are reported with the results
+        scale = scale * size
+    scale = xp.where((scale < np.finfo(np.float64).tiny) & (size > 0), math.nan, scale)
+    return Input(unit, energy, parts, means, scale, bias, norm)
+
+
+def mean_variances(
+    operations: Operations, request: Request, X: Array, energy: Array, scale: Array
+) -> Array:
+    """Return the variances by which signals are divided, (n,): of the mean pixel, or of pixel 1.
+
+    Biases and normalized features are part of them. `energy` is of pixels, divided by `scale`; the
+    signals X are as given. Signals whose parts are too small for the precision are refused.
+    """
+    xp, net, constants = array_module(X), operations.network, operations.constants
+    mean = of_signal = energy.reshape(len(X), -1).mean(axis=1)
+    if (constants.has_bias or net.norm) and not constants.forgets_size:
+        more = constants.most_of_bias * (constants.largest_bias / scale) ** 2
+        mean = mean + (more + 1.0 / scale**2 if net.norm else more)
+    if net.norm:
+        fraction = energy / column(xp.where(mean > 0, mean, math.inf), energy)
+        check_pixels((X != 0).any(axis=1), fraction, request)
+    elif request.head == "equivariant":
+        weights, of_bias = weights_at_pixel_1(operations, X.shape[2:])
+        of_signal = (energy * xp.asarray(weights)).reshape(len(X), -1).sum(axis=1)
+        at_pixel_1 = of_signal + of_bias * (constants.largest_bias / scale) ** 2
+        fraction = xp.maximum(at_pixel_1, _TINY) / xp.where(mean > 0, mean, math.inf)
+        check_share(fraction, request, "pixel 1 gets")
+        mean = xp.where(mean > 0, at_pixel_1, 0.0)
+    if constants.has_bias and not net.norm and "ntk" in request.kinds and net.trained == ("input",):
+        fraction = of_signal / xp.where(mean > 0, mean, math.inf)
+        has_values = X.reshape(len(X), -1).any(axis=1)
+        fraction = xp.where(has_values, xp.maximum(fraction, _TINY), 0.0)
+        check_share(fraction, request, "the input, which alone is trained, has, beside biases,")
+    return mean
+
+
+def read_input_as_given(operations: Operations, request: Request, X: Array) -> Input:
+    """Return the input of signals that keep their sizes, but for powers of two of tiny signals."""
+    xp, net, constants = array_module(X), operations.network, operations.constants
+    X, root = xp.ascontiguousarray(X, np.float64), math.sqrt(net.factor_of_input(X.shape[1]))
+    scale = xp.ones(len(X))
+    if not net.norm:
+        scale = xp.ldexp(scale, powers_of_tiny(operations, request, X))
+    with np.errstate(over="ignore"):
+        parts = X / column(scale, X) * root
+        energy = (parts * parts).sum(axis=1)
+    if not bool(xp.isfinite(energy).all()):
+        raise OverflowError(
+            f"the signals are too large for float64 and activation {net.activation!r}, which "
+            f"depends on their squares"
+        )
+    if net.norm:
+        check_pixels((X != 0).any(axis=1), energy, request)
+    length = xp.sqrt(energy)[:, None]
+    unit = parts / xp.where(length > 0, length, math.inf)
+    means = means_of(request, X)
+    means = means / column(scale, means) * root
+    return Input(
+        unit,
+        energy,
+        parts,
+        means,
+        scale,
+        constants.largest_bias / scale,
+        float(net.norm) / scale,
+    )
+
+
+def means_of(request: Request, X: Array) -> Array:
+    """Return the means of each channel over pixels, or over windows (`Input.means`)."""
+    if not request.pool:
+        return exact_means(X)
+    xp, widths = array_module(X), widths_of(request.pool, X.shape[2:])
+    means = pooled(X, widths, xp)
+    return pooled(means, widths, xp, turn=-1) if request.shares else means
+
+
+def powers_of_tiny(operations: Operations, request: Request, X: Array) -> Array:
+    """Return the powers of two, at most 0, by which signals and biases are divided, (n,).
+
+    Tiny pre-activations, in all layers, see a linear network (`Activation.linear_below`).
+    """
+    xp, net = array_module(X), operations.network
+    # Powers of two above the roots of variances in layer 1, of the input and of it with biases.
+    factors = net.layer(1).c_w, net.factor_of_input(X.shape[1]), X.shape[1]
+    of_input = math.ceil(sum(map(math.log2, filter(None, factors))) / 2)
+    has_values = X.reshape(len(X), -1).any(axis=1)
+    inputs = xp.where(has_values, powers_of_two(X) + of_input, _NONE)
+    bias = operations.constants.largest_bias
+    both = xp.maximum(inputs, math.frexp(bias)[1] if bias else _NONE)
+    powers = xp.zeros(len(X), int)
+    if linear_below := activation_of(net).linear_below:
+        growth = math.ceil(operations.constants.bits_of_linear_network)
+        least = int(math.log2(linear_below)) - growth
+        powers = xp.where(both > _NONE, xp.clip(both - least, -1000, 0), 0)
+    alone = "ntk" in request.kinds and net.trained == ("input",)
+    decisive = inputs if alone else both
+    if bool(((decisive > _NONE) & (decisive - powers < _LEAST_BITS)).any()):
+        raise OverflowError(
+            f"signals{' and biases' * bool(bias and not alone)} have roots of variances below "
+            f"2^{_LEAST_BITS} in layer 1, expected larger ones: float64 does not have their squares"
+        )
+    return powers
+
+
+def powers_of_two(X: Array) -> Array:
+    """Return the exponents of the powers of two above the largest values of signals, (n,)."""
+    xp = array_module(X)
+    exponents: Array = xp.frexp(xp.abs(X).reshape(len(X), -1).max(axis=1))[1]
+    return exponents
+
+
+def linear_terms(operations: Operations, request: Request, inputs: Input) -> tuple[Array, Array]:
+    """Return numbers of signals on the left and on the right, (n, terms, pixels or 1).
+
+    Added up over terms, their products are the head's means of F⁰, which may be 0. They are means
+    at each pixel of shares, else at windows of pooled pixels, or as a whole.
+    """
+    parts, means = inputs.parts, inputs.means
+    if not request.shares:
+        parts = means
+    elif not request.pool:
+        for operation in operations.input:
+            parts = window_mean(parts, operation.window, 2)
+    else:  # the input filter moves both pixels of a pair
+        for operation in operations.input:
+            weights = operation.window.weights
+            taps = zip(weights, taps_of(parts, operation.window, 2), strict=True)
+            parts = array_module(parts).concatenate([weight * tap for weight, tap in taps], axis=1)
+            means = array_module(means).concatenate(taps_of(means, operation.window, 2), axis=1)
+    return parts.reshape(*parts.shape[:2], -1), means.reshape(*means.shape[:2], -1)
