@@ -84,6 +84,7 @@ class KernelCall:
         if diagonals is not None and normalized:
             diagonals()  # before the values of pairs take memory
         scaled = self._computed(plan, "signal" if plan.paired and self.right is None else "pair")
+        del plan  # with its tables
         to_results = self.results.normalize if normalized else self.results.unscale
         return {kind: to_results(scaled, kind, diagonals) for kind in self.request.kinds}
 

@@ -31,12 +31,10 @@ class Results:
     def __init__(self, arguments: Arguments) -> None:
         request = arguments.request
         self.head, self.readout_scale = request.head, request.network.readout_scale
-        self.dtype, self.deepest, self.n_kinds = (
-            arguments.dtype, request.depths[-1], len(request.kinds),
-        )  # fmt: skip
+        self.dtype, self.n_kinds = arguments.dtype, len(request.kinds)
         self.order = [request.depths.index(depth) for depth in arguments.depths]
         self.in_place = arguments.depths == request.depths
-        self.n_depths = len(request.depths)
+        self.n_depths, self.deepest = len(request.depths), request.depths[-1]
 
     def bytes(self, n_pairs: int) -> int:
         """Return the bytes of results of pairs, and of their pixels, when most are held.
