@@ -203,9 +203,12 @@ class Erf(Activation):
         distance = (2.0 / math.pi) * xp.arctan(X)
         K = (2.0 / math.pi) * xp.arctan(two_S / root)
         root1, root2 = xp.sqrt(self.variance(q1)), xp.sqrt(self.variance(q2))
-        own, z = root1 * root2, 0.5 * (root1 - root2) ** 2
+        root_product, z = root1 * root2, 0.5 * (root1 - root2) ** 2
         # Where sizes differ, distances are hardly more than z, and hold no digits of deficits.
-        less, more = xp.where(z > own, own - K, xp.maximum(distance - z, 0.0)), own + K
+        less, more = (
+            xp.where(z > root_product, root_product - K, xp.maximum(distance - z, 0.0)),
+            root_product + K,
+        )
         slope = (4.0 / math.pi) / root
         return Dual(
             xp.where(near, K, -K),
@@ -249,16 +252,18 @@ class Gelu(Activation):
         rho = 1.0 - smaller
         h, slope, *sides = self._of_correlation(q1, q2, smaller)
         (h1, *_), (h2, *_) = (self._of_correlation(q, q, 0.0 * q) for q in (q1, q2))
-        own = xp.sqrt((0.5 + 0.5 * h1) * (0.5 + 0.5 * h2))  # √(E[σ(u)²] E[σ(v)²]) / g
+        root_product = xp.sqrt((0.5 + 0.5 * h1) * (0.5 + 0.5 * h2))  # √(E[σ(u)²] E[σ(v)²]) / g
         K = xp.where(near, 0.5 * rho, 0.0) + 0.5 * h
-        # The product of own + K and own − K, for S > 0, in which 1 − ρ² does not cancel.
+        # (root_product + K)(root_product − K) for S > 0, in which 1 − ρ² does not cancel.
         sine2 = smaller * (1.0 + rho)
         product = 0.25 * (sine2 + (h1 + h2 - 2.0 * rho * h) + (h1 * h2 - h * h))
-        less = xp.maximum(product, 0.0) / xp.where(near, own + K, 1.0)
+        less = xp.maximum(product, 0.0) / xp.where(near, root_product + K, 1.0)
         close, nearly = self._of_close(q1, q2, h1, h2, smaller, *sides)
-        less = xp.where(near, xp.where(nearly & (g * xp.sqrt(smaller) < 1.0), close, less), own - K)
+        less = xp.where(
+            near, xp.where(nearly & (g * xp.sqrt(smaller) < 1.0), close, less), root_product - K
+        )
         slope = xp.where(near, slope, 0.5 - slope)
-        deficits = g * less, g * xp.maximum(own + K, 0.0)
+        deficits = g * less, g * xp.maximum(root_product + K, 0.0)
         return Dual(g * K, deficits, lambda A: slope * A)
 
     def _of_correlation(self, q1: Array, q2: Array, w: Array) -> tuple[Array, ...]:
@@ -290,15 +295,15 @@ class Gelu(Activation):
         """
         xp = array_module(w)
         root1, root2 = xp.sqrt(q1), xp.sqrt(q2)
-        apart = root2 - root1
+        root_difference = root2 - root1
         norms = 0.5 * (h1 - h2) / (xp.sqrt(0.5 + 0.5 * h1) + xp.sqrt(0.5 + 0.5 * h2))
-        squares = [(root1 + apart * x) ** 2 for x in _NODES]
+        squares = [(root1 + root_difference * x) ** 2 for x in _NODES]
         distance = 0.0
         for j, k in combinations_with_replacement(range(len(_NODES)), 2):
             weight = _WEIGHTS[j] * _WEIGHTS[k] * (1.0 if j == k else 2.0)
             inverse = 1.0 / (1.0 + squares[j] + squares[k])
             distance = distance + weight * inverse * inverse * xp.sqrt(inverse)
-        at_one = xp.maximum(0.75 / math.pi * apart**2 * distance - 0.5 * norms**2, 0.0)
+        at_one = xp.maximum(0.75 / math.pi * root_difference**2 * distance - 0.5 * norms**2, 0.0)
 
         mean = 1.0 / (1.0 + q1) + 1.0 / (1.0 + q2)
         sine_at_one = xp.sqrt(1.0 / (1.0 + q1) + (q1 / (1.0 + q1)) / (1.0 + q2))
@@ -306,10 +311,12 @@ class Gelu(Activation):
         both = sine + sine_at_one
         turned = gamma * w * (gamma**2 * (2.0 - w) / both + sine_at_one)
         turned = xp.arctan(turned / (gamma**2 * (1.0 - w) + sine * sine_at_one))
-        rest = mean * gamma**2 / (sine_at_one * both) + mean - 1.0
-        rest = gamma * (w * (2.0 - w)) / sine * rest
-        less = w * (0.5 - angle / (2.0 * math.pi)) + ((1.0 - w) * turned + rest) / (2.0 * math.pi)
-        return at_one + less, apart**2 < _CLOSE**2 * (1.0 + q1)
+        algebraic = mean * gamma**2 / (sine_at_one * both) + mean - 1.0
+        algebraic = gamma * (w * (2.0 - w)) / sine * algebraic
+        less = w * (0.5 - angle / (2.0 * math.pi)) + ((1.0 - w) * turned + algebraic) / (
+            2.0 * math.pi
+        )
+        return at_one + less, root_difference**2 < _CLOSE**2 * (1.0 + q1)
 
 
 _POINTS, _SUMMANDS = np.polynomial.legendre.leggauss(6)
@@ -320,7 +327,7 @@ _CLOSE = 0.15
 """Difference of roots, over √(1 + q), up to which six nodes give all digits of a distance."""
 
 
-ACTIVATIONS: dict[str, type[Activation]] = {each.name: each for each in (Relu, Erf, Gelu)}
+ACTIVATIONS: dict[str, type[Activation]] = {kind.name: kind for kind in (Relu, Erf, Gelu)}
 """All activations by their names."""
 
 
@@ -341,14 +348,14 @@ def activation_of(network: Any) -> Activation:
     >>> activations.activation_of(Network(3, activation="erf")).homogeneous
     False
     """
-    return _made(network.activation, network.negative_slope)
+    return _activation(network.activation, network.negative_slope)
 
 
 @cache
-def _made(name: str, negative_slope: float) -> Activation:
+def _activation(name: str, negative_slope: float) -> Activation:
     kind: Any = ACTIVATIONS[name]
-    made: Activation = kind(negative_slope) if kind.has_negative_slope else kind()
-    return made
+    activation: Activation = kind(negative_slope) if kind.has_negative_slope else kind()
+    return activation
 
 
 _SERIES_END = 1.0 / 64.0

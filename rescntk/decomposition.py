@@ -87,8 +87,8 @@ class Decomposition:
             If coefficients exceed float64.
         """
         y, intercept = check_targets(y, len(self.roots)), check_flag(intercept, "intercept")
-        found = [self._fit(y, inverse, intercept)[:2] for inverse in self._inverses(penalty)]
-        beta, b = (_stack(part, penalty) for part in zip(*found, strict=True))
+        solutions = [self._fit(y, inverse, intercept)[:2] for inverse in self._inverses(penalty)]
+        beta, b = (_stack(part, penalty) for part in zip(*solutions, strict=True))
         return (beta, b) if intercept else beta
 
     def leave_one_out(
@@ -192,12 +192,12 @@ class Decomposition:
             self._check(0.0)
         values = np.maximum(self.eigenvalues, 0.0)
         safe = np.where(values > 0, values, 1.0)  # (1 − exp(−μt))/μ is t at μ = 0
-        found = []
+        coefficients = []
         for t in times:
             zero = t if self._outside else 0.0
             f = np.where(values > 0, -np.expm1(-safe * t) / safe, t)
-            found.append(self._apply((f - zero, zero), y))
-        return _stack(found, time)
+            coefficients.append(self._apply((f - zero, zero), y))
+        return _stack(coefficients, time)
 
     def learning_rate_bound(self) -> float:
         """Return 2/(μ_min + μ_max), the largest learning rate of theorem 5 of Tirer et al. 2022.
@@ -369,9 +369,9 @@ def nonnegative(values: ArrayLike, name: str, finite: bool = True) -> np.ndarray
     return np.atleast_1d(array)
 
 
-def _stack(parts: Sequence[np.ndarray], given: ArrayLike) -> np.ndarray:
+def _stack(parts: Sequence[np.ndarray], argument: ArrayLike) -> np.ndarray:
     """Return results for one number, or stacked for a vector."""
-    return np.asarray(check_finite(np.stack(parts) if np.ndim(given) else parts[0]))
+    return np.asarray(check_finite(np.stack(parts) if np.ndim(argument) else parts[0]))
 
 
 def check_finite(result: np.ndarray) -> np.ndarray:

@@ -140,8 +140,8 @@ def gram(
         raise ValueError(f"{folder} holds another computation: {'; '.join(different)}: {_ANEW}")
     missing = K.missing
     if missing:
-        share, free = len(missing) / len(K._blocks()), shutil.disk_usage(folder).free
-        needed = share * np.prod(K.shape) * len(call["kinds"]) * np.dtype(call["dtype"]).itemsize
+        fraction, free = len(missing) / len(K._blocks()), shutil.disk_usage(folder).free
+        needed = fraction * np.prod(K.shape) * len(call["kinds"]) * np.dtype(call["dtype"]).itemsize
         if needed > free:
             raise OSError(f"{folder} needs {needed:,.0f} bytes, and its disk has {free:,} free")
     for kind in call["kinds"]:  # also where all values are there: they need their description
@@ -299,12 +299,12 @@ class StoredGram:
         except Exception as error:  # zarr has no error of its own for damaged files
             different = f"{type(error).__name__}: {error}"
         if different:
-            found, delete = "is not there", ""
+            state, delete = "is not there", ""
             if file.exists():
-                found = f"is damaged: {different[:_LONGEST]}"
+                state = f"is damaged: {different[:_LONGEST]}"
                 delete = "delete it, and "
             raise ValueError(
-                f"{file} {found}: expected the file that stored.gram writes: {delete}call "
+                f"{file} {state}: expected the file that stored.gram writes: {delete}call "
                 f"stored.gram again"
             )
         return array
@@ -439,8 +439,8 @@ def _describe(X: Batch) -> Description:
 
 def _as_json(description: Description) -> Description:
     """Return a description as it is read from a file: tuples become lists."""
-    found: Description = json.loads(json.dumps(description))
-    return found
+    decoded: Description = json.loads(json.dumps(description))
+    return decoded
 
 
 def _metadata_of(array: zarr.Array) -> Description:
@@ -450,11 +450,11 @@ def _metadata_of(array: zarr.Array) -> Description:
     return found | {"attributes": {}}
 
 
-def _differences(there: Description, here: Description) -> list[str]:
+def _differences(stored: Description, expected: Description) -> list[str]:
     """Return a phrase for each part in which two descriptions differ."""
     phrases = []
-    for name in sorted(here.keys() | there.keys()):
-        old, new = there.get(name), here.get(name)
+    for name in sorted(expected.keys() | stored.keys()):
+        old, new = stored.get(name), expected.get(name)
         if isinstance(old, dict) and isinstance(new, dict):
             phrases += [f"{name} {phrase}" for phrase in _differences(old, new)]
         elif old != new:
@@ -476,7 +476,7 @@ def _compute(
 
     X, Z = client.scatter([X, Z], broadcast=True, hash=False)  # copies with keys of their own
     call = call | {"threads": 1}
-    tasks = [client.submit(_compute_block, path, each, X, Z, call, pure=False) for each in blocks]
+    tasks = [client.submit(_compute_block, path, block, X, Z, call, pure=False) for block in blocks]
     try:
         for task in as_completed(tasks):
             task.result()

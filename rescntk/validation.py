@@ -275,11 +275,11 @@ def check_labels(values: Any, name: str) -> np.ndarray:
     array = np.asarray(check_rectangular(listed, name, "labels, one a case"))
     if array.ndim == 1 and isinstance(listed, list | tuple) and array.dtype.kind in "fcSU":
         integers = all(isinstance(label, int | np.integer) for label in listed)
-        for k, (label, kept) in enumerate(zip(listed, array.tolist(), strict=True)):
-            if integers or label != kept:
+        for k, (label, converted) in enumerate(zip(listed, array.tolist(), strict=True)):
+            if integers or label != converted:
                 raise ValueError(
-                    f"{name}[{k}] is {shown(label)}, and is {shown(kept)} beside the other labels: "
-                    f"expected labels of one kind, such as texts"
+                    f"{name}[{k}] is {shown(label)}, and is {shown(converted)} beside the other "
+                    f"labels: expected labels of one kind, such as texts"
                 )
     return array
 
@@ -362,7 +362,7 @@ def _check_list(X: Sequence[object], name: str) -> SignalList:
             remedy = f"; a signal of one channel is {name}[{k}][None]" if signal.ndim == 1 else ""
             raise ValueError(f"{name}[{k}] has shape {signal.shape}, expected {expected}{remedy}")
         if len(signal) != (channels := len(signals[0])):
-            turned = all(each.shape[1:] == signal.shape[1:] for each in signals)
+            turned = all(x.shape[1:] == signal.shape[1:] for x in signals)
             remedy = f"; of transposed signals, give [x.T for x in {name}]" if turned else ""
             raise ValueError(
                 f"{name}[{k}] has {len(signal)} channels, expected {channels} as in {name}[0]"
@@ -427,9 +427,9 @@ def check_match(
             f"same height and width, or only signals"
         )
     sizes = zip(("channels", "timepoints"), *map(channels_and_length, (X, Z)), strict=True)
-    for what, expected, given in sizes:
+    for what, expected, size in sizes:
         in_time = what == "timepoints"
-        if given != expected and not (lists and in_time):
+        if size != expected and not (lists and in_time):
             remedy = f"; head 'gap' takes other lengths in lists, list({two})" if in_time else ""
             raise ValueError(
                 f"{two} has {batch_shape(Z)}, expected {expected} {what} as in {one} of "

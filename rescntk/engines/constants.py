@@ -68,7 +68,7 @@ def _plain(network: Network, layer: Layer) -> LayerConstants:
         return LayerConstants(layer, 1.0, 1.0, skip, scale, layer.alpha * math.sqrt(layer.c_w))
     own = check_growth(layer)
     growth = max(own, 1.0) if network.has_bias or not own else own
-    share = layer.branch_share if growth == own else layer.branch_gain / growth
+    share = layer.branch_weight if growth == own else layer.branch_gain / growth
     keep = 1.0 - share if layer.skip else 0.0
     return LayerConstants(layer, growth, share, keep, 1.0, _branch_bias(layer))
 

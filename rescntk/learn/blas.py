@@ -35,8 +35,8 @@ def one_blas_thread() -> Iterator[None]:
     """
     global _users, _before
     with _lock:
-        found = [library.num_threads for library in _libraries()]
-        _before = _before if _users else found
+        counts = [library.num_threads for library in _libraries()]
+        _before = _before if _users else counts
         _users += 1
     try:
         with _lock:
@@ -46,11 +46,11 @@ def one_blas_thread() -> Iterator[None]:
     finally:
         with _lock:
             _users -= 1
-            for library, own, first in zip(_libraries(), found, _before, strict=True):
+            for library, count, first_count in zip(_libraries(), counts, _before, strict=True):
                 if _has_own_numbers(library):
-                    _set_threads(library, own)
+                    _set_threads(library, count)
                 elif not _users and library.num_threads == 1:  # nobody else has changed it
-                    _set_threads(library, first)
+                    _set_threads(library, first_count)
 
 
 def _has_own_numbers(library: Any) -> bool:

@@ -180,14 +180,19 @@ class ResidualKernelClassifier(ClassifierMixin, ResidualKernelEstimator):
         self.inverse_temperature_, self.offsets_ = calibrated
         self.intercept_ = self._centre + self.offsets_
         certainty = self._certainty(left_out.novelties, scaled(cases.signals, self._exponent))
-        found, chances = cases.targets - left_out.residuals, np.empty((len(labels), len(present)))
+        fold_decisions, chances = (
+            cases.targets - left_out.residuals,
+            np.empty((len(labels), len(present))),
+        )
         for fold in np.unique(left_out.folds):
             at = left_out.folds == fold
-            rest = decisions[~at], labels[~at], error_weights[~at]
-            inverse_temperature, offsets = _calibrate(*rest, shift)
-            chances[at] = _softmax(found[at] + offsets, inverse_temperature * certainty[at])
+            other_folds = decisions[~at], labels[~at], error_weights[~at]
+            inverse_temperature, offsets = _calibrate(*other_folds, shift)
+            chances[at] = _softmax(
+                fold_decisions[at] + offsets, inverse_temperature * certainty[at]
+            )
         self.left_out_proba_ = cases.as_given(chances)
-        of_all = _softmax(found + self.offsets_, self.inverse_temperature_ * certainty)
+        of_all = _softmax(fold_decisions + self.offsets_, self.inverse_temperature_ * certainty)
         self._nonconformity = Nonconformity(
             -of_all[np.arange(len(labels)), labels],
             by_class[labels] * cases.weights,
@@ -203,9 +208,9 @@ class ResidualKernelClassifier(ClassifierMixin, ResidualKernelEstimator):
         classes = self.classes_[np.unique(labels[counted > 0])].tolist()
         if len(classes) < 2:
             of_one = f"only class {shown(classes[0])} has" if classes else "no class has"
-            told = "about it alone" if classes else "not estimated"
+            extent = "about it alone" if classes else "not estimated"
             warn(
-                f"{of_one} two signals, or groups: accuracy and probabilities are {told}",
+                f"{of_one} two signals, or groups: accuracy and probabilities are {extent}",
             )
         if not total:
             self.left_out_score_ = self.left_out_score_error_ = np.nan
@@ -224,17 +229,21 @@ class ResidualKernelClassifier(ClassifierMixin, ResidualKernelEstimator):
 
     def _weights_of_classes(self, classes: np.ndarray) -> np.ndarray:
         """Return the weight of each class, 1 unless weights are given one by one."""
-        given, labels = self.class_weight, classes.tolist()
-        if given is None or (isinstance(given, str) and given == "balanced"):
+        class_weight, labels = self.class_weight, classes.tolist()
+        if class_weight is None or (isinstance(class_weight, str) and class_weight == "balanced"):
             return np.ones(len(labels))
-        if not isinstance(given, dict):
-            raise ValueError(f"class_weight is {shown(given)}, expected None, 'balanced' or a dict")
+        if not isinstance(class_weight, dict):
+            raise ValueError(
+                f"class_weight is {shown(class_weight)}, expected None, 'balanced' or a dict"
+            )
         checked = {
             label: check_nonnegative(weight, f"class_weight of {shown(label)}")
-            for label, weight in given.items()
+            for label, weight in class_weight.items()
         }
-        unknown = [key for key in given if key not in labels]  # a fold may lack a class: a warning
-        if unknown and any(label not in given for label in labels):
+        unknown = [
+            key for key in class_weight if key not in labels
+        ]  # a fold may lack a class: a warning
+        if unknown and any(label not in class_weight for label in labels):
             raise ValueError(
                 f"class_weight has keys {shown(unknown)}, expected some of {shown(labels)}"
             )
@@ -247,8 +256,8 @@ class ResidualKernelClassifier(ClassifierMixin, ResidualKernelEstimator):
         """Warn where a class has a positive weight, and no signal that counts."""
         if not isinstance(self.class_weight, dict):
             return
-        found = self.classes_.tolist()
-        lost = [label for label, w in self.class_weight.items() if w and label not in found]
+        classes = self.classes_.tolist()
+        lost = [label for label, w in self.class_weight.items() if w and label not in classes]
         if lost:
             warn(f"class_weight has keys {shown(lost)}, which no signal of positive weight has")
 

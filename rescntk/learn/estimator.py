@@ -76,7 +76,7 @@ REMEDY = (
 """What to do where views find nothing, for warnings."""
 
 
-class Usual:
+class TrainingLevels:
     """Levels and sizes of training signals X with weights, (n_cases,).
 
     A signal's level is its mean, and its size log2 of its mean magnitude, of each channel. The unit
@@ -205,8 +205,8 @@ class Nonconformity:
                 f"coverage is {coverage}, and {n} training signals or groups tell "
                 f"{n / (n + 1):.3g} at most",
             )
-        share = min(1.0, max(0.0, coverage * (n + 1) / n - 1e-12))
-        return np.quantile(self.scores, share, axis=0, weights=self.weights, method="inverted_cdf")
+        level = min(1.0, max(0.0, coverage * (n + 1) / n - 1e-12))
+        return np.quantile(self.scores, level, axis=0, weights=self.weights, method="inverted_cdf")
 
 
 def folds_of(members: np.ndarray, rng: np.random.RandomState) -> np.ndarray:
@@ -224,7 +224,7 @@ class ResidualKernelEstimator(Settings, SignalEstimator):
     """Average the decisions of several views of the signals."""
 
     _unit = np.ones(1)  # of each target; a regressor has its own
-    _each = False  # whether each output has penalties and weights of its own
+    _per_output = False  # whether each output has penalties and weights of its own
 
     def novelty(self, X: ArrayLike) -> np.ndarray:
         """Return how unlike the training signals some signals are.
@@ -337,11 +337,11 @@ class ResidualKernelEstimator(Settings, SignalEstimator):
         """
         options, seeing = self._options(), [fitted.view.sees_levels for fitted in self._fitted]
         parts = []
-        for some in self._batches(X):
+        for batch in self._batches(X):
             with one_blas_thread():
-                pairs = [fitted.decide(some, options) for fitted in self._fitted]
+                pairs = [fitted.decide(batch, options) for fitted in self._fitted]
             decisions, novelties = map(np.array, zip(*pairs, strict=True))
-            distances = self._usual.distances(some)[0]
+            distances = self._levels.distances(batch)[0]
             weights = weights_at(self._weights, novelties, distances, seeing)
             parts.append((decisions, novelties, weights))
         decisions, novelties, weights = (
@@ -360,20 +360,20 @@ class ResidualKernelEstimator(Settings, SignalEstimator):
             inverse = 1.0 / np.maximum(errors, np.finfo(np.float64).eps * (errors.max() or 1.0))
             logs.append((inverse / inverse.sum()) @ np.log(of_output))
         of_views = np.exp(np.mean(logs, axis=0))
-        return np.maximum(of_views, self._usual.distances(X)[1] ** 2)
+        return np.maximum(of_views, self._levels.distances(X)[1] ** 2)
 
     def _shares(self, X: Signals) -> list[np.ndarray]:
         """Return the contributions of time points, (n_outputs, d_i) each."""
         totals = [np.zeros((len(self._centre), x.shape[1])) for x in X]
         left = iter(totals)
-        for some in self._batches(X):
-            of_some = list(islice(left, len(some)))
-            for fitted, weights in zip(self._fitted, self._decide(some)[2], strict=True):
+        for batch in self._batches(X):
+            of_batch = list(islice(left, len(batch)))
+            for fitted, weights in zip(self._fitted, self._decide(batch)[2], strict=True):
                 with one_blas_thread():
-                    parts = fitted.contributions(some, self._options())
-                for total, part, weight in zip(of_some, parts, weights, strict=True):
-                    rest = (fitted.intercepts - self._centre)[:, None] / part.shape[1]
-                    total += (weight * self._unit)[:, None] * (part + rest)
+                    parts = fitted.contributions(batch, self._options())
+                for total, part, weight in zip(of_batch, parts, weights, strict=True):
+                    constants = (fitted.intercepts - self._centre)[:, None] / part.shape[1]
+                    total += (weight * self._unit)[:, None] * (part + constants)
         return totals
 
     def _fit_views(
@@ -384,7 +384,7 @@ class ResidualKernelEstimator(Settings, SignalEstimator):
         `penalties` are tried besides the least one. Errors of cases count with `error_weights`.
         """
         self._centre = np.average(cases.targets, axis=0, weights=cases.weights)
-        n_penalties = cases.targets.shape[1] if self._each else 1
+        n_penalties = cases.targets.shape[1] if self._per_output else 1
         self._exponent = unit_exponent(cases.signals)
         cases = cases._replace(signals=scaled(cases.signals, self._exponent))
         X, n, rng = cases.signals, len(cases.weights), check_random_state(self.random_state)
@@ -415,25 +415,25 @@ class ResidualKernelEstimator(Settings, SignalEstimator):
             residuals, novelties = map(np.array, of_fits)
             parts = np.split(residuals, n_penalties, axis=2)
             weights = np.stack([weigh(part, error_weights) for part in parts], axis=1)
-            self._usual = Usual(X, cases.weights)
-            distances, mean = self._usual.distances(X)[0], np.zeros(cases.targets.shape)
+            self._levels = TrainingLevels(X, cases.weights)
+            distances, mean = self._levels.distances(X)[0], np.zeros(cases.targets.shape)
             seeing = np.array([view.sees_levels for view in resolved])
             for fold in np.unique(folds):
                 at = folds == fold
-                others = np.where(at, 0.0, error_weights)
-                of_others = np.stack([weigh(part, others) for part in parts], axis=1)
-                of_others = weights_at(of_others, novelties[:, at], distances[at], seeing)
-                mean[at] = average(of_others, residuals[:, at])
-        rows, kept = [*resolved.values()], np.flatnonzero(weights.any(axis=1))
+                outside = np.where(at, 0.0, error_weights)
+                fold_weights = np.stack([weigh(part, outside) for part in parts], axis=1)
+                fold_weights = weights_at(fold_weights, novelties[:, at], distances[at], seeing)
+                mean[at] = average(fold_weights, residuals[:, at])
+        rows, used = [*resolved.values()], np.flatnonzero(weights.any(axis=1))
         of_views = np.tile([[np.nan], [0.0]], len(views))
-        of_views[:, rows] = [each.error.mean() for each in fitted], weights.mean(axis=1)
+        of_views[:, rows] = [view.error.mean() for view in fitted], weights.mean(axis=1)
         table = np.array(views, dtype=object), *of_views, notes
         self.views_ = dict(zip(("view", "error", "weight", "note"), table, strict=True))
-        self._fitted, self._weights = [fitted[k] for k in kept], weights[kept]
+        self._fitted, self._weights = [fitted[k] for k in used], weights[used]
         self._examples = take(X, np.sort(rng.permutation(n)[:_EXAMPLES]))
-        novelties = novelties[kept]
-        at_cases = weights_at(self._weights, novelties, distances, seeing[kept])
-        return LeftOut(residuals[kept], novelties, at_cases, mean, folds)
+        novelties = novelties[used]
+        at_cases = weights_at(self._weights, novelties, distances, seeing[used])
+        return LeftOut(residuals[used], novelties, at_cases, mean, folds)
 
     def _penalties(
         self, kernel: ViewKernel, weights: np.ndarray, more: Sequence[float]

@@ -235,11 +235,14 @@ class SignalKernel(SklearnKernel):
         return False
 
     def __repr__(self) -> str:
-        usual = type(self)(filter_size=self.network.filter_size).get_params() | {"filter_size": 3}
+        defaults = type(self)(filter_size=self.network.filter_size).get_params() | {
+            "filter_size": 3
+        }
         changed = [
             f"{name}={value:.6g}" if isinstance(value, float) else f"{name}={value!r}"
             for name, value in self.get_params().items()
-            if name != "network" and not np.array_equal(value, usual[name])  # bounds may be arrays
+            if name != "network"
+            and not np.array_equal(value, defaults[name])  # bounds may be arrays
         ]
         return f"{type(self).__name__}({', '.join(changed)})"
 
@@ -374,12 +377,12 @@ class KernelMatrix(ClassNamePrefixFeaturesOutMixin, TransformerMixin, SignalEsti
 
     def _start(self, X: ArrayLike) -> Signals:
         """Set the kernel, keep signals, and return the signals to be transformed."""
-        given = SignalKernel() if self.kernel is None else self.kernel
-        if not isinstance(given, Kernel | SignalKernel):
+        kernel = SignalKernel() if self.kernel is None else self.kernel
+        if not isinstance(kernel, Kernel | SignalKernel):
             raise ValueError(
-                f"kernel is {shown(given)}, expected a rescntk.Kernel or a SignalKernel"
+                f"kernel is {shown(kernel)}, expected a rescntk.Kernel or a SignalKernel"
             )
-        self.kernel_ = clone(given, safe=False)
+        self.kernel_ = clone(kernel, safe=False)
         signals = self._read(X, reset=True)
         self.signals_ = take(signals, np.arange(len(signals)))  # a copy, which does not change
         return self.signals_  # the same object: half of the pairs

@@ -96,7 +96,7 @@ class ResidualKernelRegressor(MultiOutputMixin, RegressorMixin, ResidualKernelEs
     True
     """
 
-    _each = True
+    _per_output = True
 
     def fit(
         self,

@@ -37,7 +37,7 @@ from .steps import (
     Time,
     Unit,
     WholeSpectrum,
-    each,
+    map_signals,
 )
 from .view_kernels import LinearKernel, NetworkKernel, ViewKernel
 
@@ -393,14 +393,14 @@ class ResolvedView:
         steps = []
         for step in self.steps:
             steps.append(step.measure(X, weights))
-            X = each(steps[-1].see, X)
+            X = map_signals(steps[-1].see, X)
         return replace(self, steps=tuple(steps)), X
 
     def see(self, X: Signals) -> Signals:
         """Return signals as the network sees them, by a view that was measured."""
         with np.errstate(over="ignore", invalid="ignore"):
             for step in self.steps:
-                X = each(step.see, X)
+                X = map_signals(step.see, X)
         if not all(np.isfinite(x).all() for x in arrays(X)):
             raise ValueError("X has values above float64 in units of fit, expected smaller ones")
         return X

@@ -172,16 +172,16 @@ def ensemble(
         e = float(check_shape(exponent, "exponent", "a number", lambda shape: shape == ()))
         powers = np.nextafter(e, -np.inf), np.nextafter(e, np.inf)  # bounds must differ
     space = n_channels, n_timepoints, max_frequency
-    found = spectrum.eigenvalues(
+    computed = spectrum.eigenvalues(
         network, *space, kind=kind, head="equivariant", normalized=True, errors=True, **options
     )
     cnns = (network.replace(depth=depth, skip=False) for depth in depths)
     paths = np.array([path_counts(cnn, n_timepoints) for cnn in cnns])  # may exceed any float
-    k = np.argwhere(found.resolved)
+    k = np.argwhere(computed.resolved)
     reaches = np.array([((p > 0) | (k == 0)).all(axis=1) for p in paths])  # (depths, n)
     k, reaches = k[reaches.any(axis=0)], reaches[:, reaches.any(axis=0)]
-    target = np.log(found.eigenvalues[tuple(k.T)])
-    few = np.minimum(paths, max(found.eigenvalues.shape)).astype(np.float64)
+    target = np.log(computed.eigenvalues[tuple(k.T)])
+    few = np.minimum(paths, max(computed.eigenvalues.shape)).astype(np.float64)
     steps = np.array([np.minimum(p, k).sum(axis=1) for p in few])
     power, least = np.log(np.maximum(k, 1)).sum(axis=1), len(depths) + 3
     if len(target) < least:
@@ -285,6 +285,6 @@ def stride_kernel(network: Network, t: np.ndarray, *, complement: bool = False) 
         windows = delta.reshape(*delta.shape[:-1], -1, outer, inner)
         (branch,) = activate(network.parts, 0.0, windows.mean(axis=-1))
         carried = windows[..., outer // 2, inner // 2]
-        (delta,) = add_branch((carried,), (branch.mean(axis=-1),), layer.branch_share)
+        (delta,) = add_branch((carried,), (branch.mean(axis=-1),), layer.branch_weight)
     delta = delta[..., 0]
     return delta if complement else 1.0 - delta
