@@ -203,12 +203,9 @@ class Erf(Activation):
         distance = (2.0 / math.pi) * xp.arctan(X)
         K = (2.0 / math.pi) * xp.arctan(two_S / root)
         root1, root2 = xp.sqrt(self.variance(q1)), xp.sqrt(self.variance(q2))
-        root_product, z = root1 * root2, 0.5 * (root1 - root2) ** 2
+        bound, z = root1 * root2, 0.5 * (root1 - root2) ** 2
         # Where sizes differ, distances are hardly more than z, and hold no digits of deficits.
-        less, more = (
-            xp.where(z > root_product, root_product - K, xp.maximum(distance - z, 0.0)),
-            root_product + K,
-        )
+        less, more = xp.where(z > bound, bound - K, xp.maximum(distance - z, 0.0)), bound + K
         slope = (4.0 / math.pi) / root
         return Dual(
             xp.where(near, K, -K),
@@ -252,18 +249,17 @@ class Gelu(Activation):
         rho = 1.0 - smaller
         h, slope, *sides = self._of_correlation(q1, q2, smaller)
         (h1, *_), (h2, *_) = (self._of_correlation(q, q, 0.0 * q) for q in (q1, q2))
-        root_product = xp.sqrt((0.5 + 0.5 * h1) * (0.5 + 0.5 * h2))  # √(E[σ(u)²] E[σ(v)²]) / g
+        bound = xp.sqrt((0.5 + 0.5 * h1) * (0.5 + 0.5 * h2))  # √(E[σ(u)²] E[σ(v)²]) / g
         K = xp.where(near, 0.5 * rho, 0.0) + 0.5 * h
-        # (root_product + K)(root_product − K) for S > 0, in which 1 − ρ² does not cancel.
+        # (bound + K)(bound − K) for S > 0, in which 1 − ρ² does not cancel.
         sine2 = smaller * (1.0 + rho)
         product = 0.25 * (sine2 + (h1 + h2 - 2.0 * rho * h) + (h1 * h2 - h * h))
-        less = xp.maximum(product, 0.0) / xp.where(near, root_product + K, 1.0)
+        less = xp.maximum(product, 0.0) / xp.where(near, bound + K, 1.0)
         close, nearly = self._of_close(q1, q2, h1, h2, smaller, *sides)
-        less = xp.where(
-            near, xp.where(nearly & (g * xp.sqrt(smaller) < 1.0), close, less), root_product - K
-        )
+        less = xp.where(nearly & (g * xp.sqrt(smaller) < 1.0), close, less)
+        less = xp.where(near, less, bound - K)
         slope = xp.where(near, slope, 0.5 - slope)
-        deficits = g * less, g * xp.maximum(root_product + K, 0.0)
+        deficits = g * less, g * xp.maximum(bound + K, 0.0)
         return Dual(g * K, deficits, lambda A: slope * A)
 
     def _of_correlation(self, q1: Array, q2: Array, w: Array) -> tuple[Array, ...]:
@@ -313,9 +309,8 @@ class Gelu(Activation):
         turned = xp.arctan(turned / (gamma**2 * (1.0 - w) + sine * sine_at_one))
         algebraic = mean * gamma**2 / (sine_at_one * both) + mean - 1.0
         algebraic = gamma * (w * (2.0 - w)) / sine * algebraic
-        less = w * (0.5 - angle / (2.0 * math.pi)) + ((1.0 - w) * turned + algebraic) / (
-            2.0 * math.pi
-        )
+        angles = (1.0 - w) * turned + algebraic
+        less = w * (0.5 - angle / (2.0 * math.pi)) + angles / (2.0 * math.pi)
         return at_one + less, root_difference**2 < _CLOSE**2 * (1.0 + q1)
 
 

@@ -180,17 +180,14 @@ class ResidualKernelClassifier(ClassifierMixin, ResidualKernelEstimator):
         self.inverse_temperature_, self.offsets_ = calibrated
         self.intercept_ = self._centre + self.offsets_
         certainty = self._certainty(left_out.novelties, scaled(cases.signals, self._exponent))
-        fold_decisions, chances = (
-            cases.targets - left_out.residuals,
-            np.empty((len(labels), len(present))),
-        )
+        fold_decisions = cases.targets - left_out.residuals
+        chances = np.empty((len(labels), len(present)))
         for fold in np.unique(left_out.folds):
             at = left_out.folds == fold
             other_folds = decisions[~at], labels[~at], error_weights[~at]
             inverse_temperature, offsets = _calibrate(*other_folds, shift)
-            chances[at] = _softmax(
-                fold_decisions[at] + offsets, inverse_temperature * certainty[at]
-            )
+            shifted = fold_decisions[at] + offsets
+            chances[at] = _softmax(shifted, inverse_temperature * certainty[at])
         self.left_out_proba_ = cases.as_given(chances)
         of_all = _softmax(fold_decisions + self.offsets_, self.inverse_temperature_ * certainty)
         self._nonconformity = Nonconformity(

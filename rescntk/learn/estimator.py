@@ -17,9 +17,14 @@ from scipy.optimize import nnls
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from ..decomposition import nonnegative
 from ..messages import shown, warn
-from ..validation import check_dtype, check_integer, check_positive, is_sequence
+from ..validation import (
+    check_dtype,
+    check_integer,
+    check_nonnegative_vector,
+    check_positive,
+    is_sequence,
+)
 from .blas import one_blas_thread
 from .fitted_view import fit_view, shares_of
 from .inputs import (
@@ -445,7 +450,7 @@ class ResidualKernelEstimator(Settings, SignalEstimator):
         if self.penalty is None:
             least = kernel.least_penalty(weights, check_dtype(self.dtype))
             return least, *(p for p in kernel.penalties or more if p > least)
-        penalties = nonnegative(self.penalty, "penalty")
+        penalties = check_nonnegative_vector(self.penalty, "penalty")
         if not penalties.all():
             raise ValueError(f"penalty is {shown(self.penalty)}, expected positive numbers")
         return penalties.tolist()

@@ -109,9 +109,7 @@ def fit_view(
         resolved = values > kernel.least_penalty(np.ones(len(S)), options["dtype"])
         half = V[:, resolved] / np.sqrt(values[resolved])  # K(S, S)^(-1/2), but for a rotation
         features, roots = K @ half, np.sqrt(weights)[:, None]
-        unexplained = np.maximum(
-            diagonal - (features**2).sum(axis=1), 0.0
-        )  # outside of the features
+        unexplained = np.maximum(diagonal - (features**2).sum(axis=1), 0.0)  # by the features
         # Eigenvectors of products take less time than singular vectors. They have fewer digits
         # where eigenvalues are far below the penalty, which are as good as 0.
         values, V = scipy.linalg.eigh((roots * features).T @ (roots * features), driver="evd")

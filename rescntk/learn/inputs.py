@@ -19,16 +19,14 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from .._version import __version__
+from ..labels import check_groups, check_labels, distinct
 from ..messages import warn
 from ..validation import (
     check_batch,
-    check_groups,
-    check_labels,
     check_positive_integer,
     check_rectangular,
     check_shape,
     check_unmasked,
-    distinct,
 )
 from .tables import (
     check_cells,

@@ -9,8 +9,8 @@ from numpy.typing import ArrayLike
 from sklearn.base import MultiOutputMixin, RegressorMixin
 from sklearn.utils.validation import check_array, check_is_fitted
 
+from ..labels import check_known
 from ..messages import warn
-from ..validation import check_known
 from .estimator import (
     COVERAGE,
     REMEDY,

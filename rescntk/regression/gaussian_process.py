@@ -11,9 +11,11 @@ import scipy.linalg
 from numpy.typing import ArrayLike
 
 from ..arrays import rounding_unit
-from ..decomposition import check_finite, decompose, nonnegative
+from ..decomposition import decompose
 from ..validation import (
+    check_finite,
     check_nonnegative,
+    check_nonnegative_vector,
     check_shape,
     check_symmetric,
     check_targets,
@@ -189,7 +191,7 @@ def ensemble(
     T_cross = check_shape(T_cross, "T_cross", K_cross.shape)
     if len(K) != n:
         raise ValueError(f"K has shape {K.shape}, expected {(n, n)} as T")
-    nonnegative(time, "time", finite=False)
+    check_nonnegative_vector(time, "time", finite=False)
     try:
         flows = decompose(T).flow(T_cross.T, time)
     except ValueError as error:

@@ -134,9 +134,8 @@ def _counts(network: Network, kind: str) -> tuple[float, float, float]:
 def _counted_ends(network: Network, d: int, base: float, per_branch: float) -> np.ndarray:
     """Return how often walks count that end at each of `d` pixels, on average, (d,)."""
     branch_weight = network.branch_weight
-    skipped = (
-        1.0 / network.growth if network.skip else 0.0
-    )  # 1 − branch_weight, with all its digits
+    # 1 − branch_weight, with all its digits.
+    skipped = 1.0 / network.growth if network.skip else 0.0
 
     def step(layer: int, walks: np.ndarray) -> np.ndarray:
         """Return the walks after a layer more."""

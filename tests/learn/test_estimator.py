@@ -180,7 +180,7 @@ def test_levels_that_drift(rng):
     Z = X + np.array([3.0, -3.0, 3.0])[:, None]
     usual, moved = (model._decide(S)[2][:, :, 0] for S in (X, Z))
     sees = [fitted.view.sees_levels for fitted in model._fitted].index(True)
-    assert np.mean(model._usual.distances(X)[0] > 1) <= 0.1
+    assert np.mean(model._levels.distances(X)[0] > 1) <= 0.1
     assert usual[sees].mean() > 0.1 and moved[sees].max() < 1e-3
     assert model.score(Z, y) > 0.9
 
@@ -200,7 +200,7 @@ def test_the_average_and_its_table(rng):
     decisions = np.array([singles[k].decision_function(Z) for k in kept])
     views = [singles[k]._fitted[0] for k in kept]
     novelties = np.array([v.decide(Z, model._options())[1] for v in views])
-    distances, of_views = model._usual.distances(Z)[0], [v.view.sees_levels for v in views]
+    distances, of_views = model._levels.distances(Z)[0], [v.view.sees_levels for v in views]
     weights = weights_at(table["weight"][kept, None], novelties, distances, of_views)
     found = (weights[:, :, 0] * decisions).sum(axis=0)
     np.testing.assert_allclose(model.decision_function(Z), found, atol=1e-9)

@@ -201,13 +201,13 @@ def test_bounds_hold_what_more_frequencies_give(channels):
 
 
 def test_curve_of_the_spectrum():
-    """`learning.curve` with n signals has κ at the eigenvalue, for any share and penalty."""
+    """`learning.curve` with n signals has κ at the eigenvalue, for any learnability and penalty."""
     network, penalty, space = literature.barzilai_cnn(2), 0.2, (3, 3, 6)
     of_kernel = {"kind": "gpk", "head": "equivariant"}
     found = spectrum.eigenvalues(network, *space, **of_kernel, normalized=True)
     values, counts = found.estimates.ravel(), found.counts.ravel()
     rest = 1 - values @ counts
-    options = {"frequencies": [(1, 1, 0)], "share": 0.25, "penalty": penalty}
+    options = {"frequencies": [(1, 1, 0)], "learnability": 0.25, "penalty": penalty}
     found = learning.sample_complexity(network, *space, **of_kernel, **options)
     (row,) = found
     assert abs(found.tail - rest) <= 10 * EPS * len(values)
@@ -226,13 +226,13 @@ GRID = np.sqrt(2) * np.stack([np.cos(TURNS), np.sin(TURNS)], axis=1)
 
 
 @pytest.mark.parametrize("network", ON_CIRCLES, ids=repr)
-def test_eigenfunctions_are_learned_as_the_clock_says(network):
+def test_eigenfunctions_are_learned_as_their_times_say(network):
     y, K = np.cos(TURNS[:, 0]) * np.cos(2 * TURNS[:, 1]), rk.Kernel(network, "ntk", "trace")(GRID)
     slow = spectrum.eigenvalues(network, 2, 2, 2, kind="ntk", head="trace").eigenvalues[1, 2]
     times = np.array([0.0, 0.1, 0.7, 3.0]) / slow
     rows = learning_times(network, 2, 2, 2, times, kind="ntk", head="trace")
     (row,) = (r for r in rows if r.frequencies == (1, 2))
-    # The clock has the mean over signals, a data set's flow the sum.
+    # `learning_times` has the mean over signals, a data set's flow the sum.
     assert (
         np.abs(np.array(row.shares) - learned_fractions(K, y, times / len(K)).total).max() <= 5e-3
     )

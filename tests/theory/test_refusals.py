@@ -192,11 +192,8 @@ LEARNING = [
     (lambda: curve(multiplicities=[-2]), "multiplicities has -2"),
     (lambda: learning.from_gram(np.eye(2), [1, 2], (2,)), "sizes has 2, expected numbers below"),
     (lambda: learning.from_gram(-np.eye(2), [1, 2], (1,)), "K of .* has the eigenvalue -1, exp"),
-    (
-        lambda: learning.learned_fractions(np.eye(2), [0, 0], 1.0),
-        "y is 0 for all signals, expected targe",
-    ),
-    (lambda: complexity(share=1.0), "share is 1.0, expected a number between 0 and 1"),
+    (lambda: learning.learned_fractions(np.eye(2), [0, 0], 1.0), "y is 0 for all signals, expec"),
+    (lambda: complexity(learnability=1.0), "learnability is 1.0, expected a number between 0 an"),
     (lambda: complexity(frequencies=[(1, 0)]), "expected sets of 3 integers from 0 to 4"),
     (lambda: complexity(frequencies=5), "frequencies is 5, expected sets of 3 integers"),
     (lambda: complexity(frequencies=[[1], [1, 2]]), "frequencies is not a rectangular array"),

@@ -378,11 +378,9 @@ def _keeps_digits(networks: list[Network], X: np.ndarray, head: str | int) -> bo
     or over windows, whose squared norms are F⁰(x, x), are large.
     """
     first, *different = {network.replace(depth=1, alpha=1.0) for network in networks}
-    plain_relu = (
-        first.is_relu and first.input_filter_size == 1 and not (first.has_bias or different)
-    )
+    plain = first.is_relu and first.input_filter_size == 1 and not (first.has_bias or different)
     alike = all(network.is_uniform and not network.norm for network in networks)
-    if not (plain_relu and alike and multisphere.contains(X)):
+    if not (plain and alike and multisphere.contains(X)):
         return False
     if (width := pixels_averaged(head, X.shape[2:])) == 1:
         return True

@@ -272,9 +272,8 @@ def _one_layer(
     moved = first - 0.5 * np.add.outer(ratios, ratios) * K  # normalized, to first order
     differs = (np.abs(moved) > 64.0 * _EPS * np.abs(first).max()).any()
     of_others, of_first = power if smooth else 0.5 * power, 1.0 if differs else math.inf
-    difference = abs(
-        of_others - of_first
-    )  # where they are one power, there is no error between them
+    # Where both have one power, there is no error between them.
+    difference = abs(of_others - of_first)
     exponent, q = min(of_others, of_first), min(of_others, difference or 1.0, 1.0)
     source = "Barzilai et al., app. F; Huang et al., theorem 7: the kernel of one layer"
     onset, settled = (_depth_of(network.branch_gain / gain, power) for gain in (1.0, smooth or 1.0))

@@ -14,8 +14,8 @@ import numpy as np
 from scipy.optimize import brentq
 
 from ...arrays import resolution
-from ...decomposition import check_finite, decompose
-from ...validation import check_depths, check_nonnegative, check_shape, check_targets
+from ...decomposition import decompose
+from ...validation import check_depths, check_finite, check_nonnegative, check_shape, check_targets
 from ..report_table import ReportTable
 
 

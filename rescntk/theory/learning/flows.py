@@ -13,9 +13,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ...arrays import resolution
-from ...decomposition import decompose, nonnegative
+from ...decomposition import decompose
 from ...network import Network
-from ...validation import check_targets
+from ...validation import check_nonnegative_vector, check_targets
 from .. import spectrum
 from ..report_table import ReportTable, texts
 from ..spectrum.funk_hecke import Quadrature, check_quadrature
@@ -104,7 +104,7 @@ def learning_times(
             0 1       1.337             2  0.7373       1
             1 1      0.1402             4  0.1308  0.7538
     """
-    moments = nonnegative(times, "times", finite=False)
+    moments = check_nonnegative_vector(times, "times", finite=False)
     check_quadrature(options)
     computed = spectrum.eigenvalues(
         network, n_channels, n_timepoints, max_frequency, kind=kind, head=head,
@@ -115,10 +115,8 @@ def learning_times(
     frequencies, falling = np.argwhere(values >= 0)[order], values.flat[order]
     columns = frequencies, falling, computed.counts.flat[order], _grown(falling, moments).T
     rows = zip(*(column.tolist() for column in columns), strict=True)
-    table = tuple(
-        LearningTimesRow(tuple(k), value, n, tuple(fractions)) for k, value, n, fractions in rows
-    )
-    return LearningTimes(table, tuple(moments.tolist()))
+    table = (LearningTimesRow(tuple(k), value, n, tuple(shares)) for k, value, n, shares in rows)
+    return LearningTimes(tuple(table), tuple(moments.tolist()))
 
 
 class LearnedFractions(NamedTuple):
@@ -165,7 +163,8 @@ def learned_fractions(K: np.ndarray, y: np.ndarray, times: ArrayLike) -> Learned
     >>> learned.total.round(3)
     array([0.   , 0.912])
     """
-    decomposition, moments, n = decompose(K), nonnegative(times, "times", finite=False), len(K)
+    decomposition, n = decompose(K), len(K)
+    moments = check_nonnegative_vector(times, "times", finite=False)
     smallest = resolution(decomposition.eigenvalues, decomposition.eps)
     values = np.where(decomposition.eigenvalues > smallest, decomposition.eigenvalues, 0.0)[::-1]
     y = check_targets(y, n).reshape(n, -1)

@@ -103,9 +103,7 @@ class KernelOnGrid:
             self._dual, self._own_slope, self._gain, branch_weight = _at_variance(network, q)
             self._inner, outer = network.inner_filter(layer), network.outer_filter(layer)
             # The tangent kernel of the layer's branch on the diagonal: o + μ0 (i + τ).
-            self._branch_diagonal = self._parts.outer + self._own_slope * (
-                self._parts.inner + self._tau
-            )
+            self._tangent = self._parts.outer + self._own_slope * (self._parts.inner + self._tau)
             self.shape = grid_shape(pixels, d, len(complements))
             if layer == network.depth:
                 break
@@ -118,16 +116,13 @@ class KernelOnGrid:
             self._each_block(store)
             boxed = tuple(self._mean(branches.pop(0), outer) for _ in self._state)
             self._state = add_branch(self._state, boxed, branch_weight)
-            self._tau += branch_weight * (self._branch_diagonal - self._tau)
+            self._tau += branch_weight * (self._tangent - self._tau)
             variance *= network.layer(1).skip + self._gain
         self.scale = variance * network.readout_scale
         self.diagonal = skip + self._gain
         if kind == "ntk":
-            self.diagonal = (
-                skip * self._tau
-                + self._gain * self._branch_diagonal
-                + self._parts.readout * self.diagonal
-            )
+            tangent = skip * self._tau + self._gain * self._tangent
+            self.diagonal = tangent + self._parts.readout * self.diagonal
 
     @property
     def carried(self) -> np.ndarray:
@@ -136,11 +131,11 @@ class KernelOnGrid:
 
     def each_block(self, function: Callable[[Block, np.ndarray], None]) -> None:
         """Call a function with all blocks of the last layer's branch, before its outer filter."""
-        self._each_block(
-            lambda block, *branch: function(
-                block, self._gain * self._kernel(self._branch_diagonal, *branch)
-            )
-        )
+
+        def scaled(block: Block, *branch: np.ndarray) -> None:
+            function(block, self._gain * self._kernel(self._tangent, *branch))
+
+        self._each_block(scaled)
 
     def _kernel(self, diagonal: float, delta: np.ndarray, *epsilon: np.ndarray) -> np.ndarray:
         """Return the kernel of δ and ε, whose tangent kernel on the diagonal is `diagonal`."""
