@@ -15,16 +15,11 @@ from sklearn.utils.validation import check_is_fitted
 
 from ..messages import shown, warn
 from ..validation import check_nonnegative
-from .estimator import (
-    COVERAGE,
-    REMEDY,
-    Nonconformity,
-    ResidualKernelEstimator,
-    average,
-    squared_sum,
-)
+from .estimator import REMEDY, ResidualKernelEstimator
 from .fitted_view import shares_of
 from .inputs import Cases, Signals, exponents_of, fitting, read_cases, read_labels, scaled
+from .left_out import COVERAGE, Nonconformity, squared_sum
+from .view_weights import average
 
 _NOVELTY_OF_DOUBT = 4.0
 """Novelty above which probabilities are less certain. White noise has a mean largest probability of

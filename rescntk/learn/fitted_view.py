@@ -16,7 +16,7 @@ import scipy.linalg
 
 from ..decomposition import Decomposition, decompose
 from .inputs import Cases, Options, Signals, take
-from .views import ResolvedView
+from .resolved_view import ResolvedView
 
 
 @dataclass(eq=False)

@@ -11,16 +11,11 @@ from sklearn.utils.validation import check_array, check_is_fitted
 
 from ..labels import check_known
 from ..messages import warn
-from .estimator import (
-    COVERAGE,
-    REMEDY,
-    Nonconformity,
-    ResidualKernelEstimator,
-    average,
-    squared_sum,
-)
+from .estimator import REMEDY, ResidualKernelEstimator
 from .inputs import check_given, exponents_of, fitting, read_cases
+from .left_out import COVERAGE, Nonconformity, squared_sum
 from .tables import check_numbers
+from .view_weights import average
 
 _PENALTIES = tuple(10.0**k for k in range(-4, 2))  # that are tried besides the least one
 _DEPENDENCE = 1.5

@@ -24,7 +24,7 @@ from rescntk.learn import (
     estimator,
 )
 from rescntk.learn.classifier import _calibrate
-from rescntk.learn.estimator import weigh, weights_at
+from rescntk.learn.view_weights import weigh, weights_at
 from tests import tolerances
 from tests.helpers import rarely
 from tests.learn.cases import FOUR, ONE, waves
