@@ -6,6 +6,7 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from copy import copy
 from pathlib import Path
+from types import SimpleNamespace
 from unittest.mock import Mock
 
 import numpy as np
@@ -61,24 +62,46 @@ def refits(K, Y, penalties, members):
     return errors
 
 
-def test_one_view_is_ridge_regression_with_refits(rng):
-    """Decisions, leave-one-out errors and novelty of one view; three classes."""
+PENALTY = 0.01
+
+
+@pytest.fixture
+def one_view(rng):
+    """A classifier of three classes with one view; its signals, labels, targets, and new signals.
+
+    Kernels of the signals, and of the new ones with them, come from `mean_kernel`.
+    """
     X, y = waves(rng, 18, 3, channels=2)
-    Z, penalty = rng.standard_normal((4, 2, 24)), 0.01
-    model = ResidualKernelClassifier(penalty=penalty, **ONE).fit(X, y)
-    K, k, Y = mean_kernel(X, X), mean_kernel(X, Z), 2.0 * np.eye(3)[y] - 1.0
-    beta, b = bordered(K, Y, penalty)
-    np.testing.assert_allclose(model.decision_function(Z), k @ beta + b, atol=1e-9)
-    errors = refits(K, Y, np.full(18, penalty), np.arange(18))
-    assert model.views_["error"][0] == pytest.approx(np.mean(errors**2))
-    assert model.left_out_score_ == np.mean((Y - errors).argmax(axis=1) == y)
-    G = np.linalg.inv(K + penalty * np.eye(18))
+    Z = rng.standard_normal((4, 2, 24))
+    model = ResidualKernelClassifier(penalty=PENALTY, **ONE).fit(X, y)
+    return SimpleNamespace(
+        model=model, X=X, y=y, Z=Z, Y=2.0 * np.eye(3)[y] - 1.0, K=mean_kernel(X, X),
+        k=mean_kernel(X, Z),
+    )  # fmt: skip
+
+
+def test_decisions_of_one_view_are_ridge_regression(one_view):
+    beta, b = bordered(one_view.K, one_view.Y, PENALTY)
+    found = one_view.model.decision_function(one_view.Z)
+    np.testing.assert_allclose(found, one_view.k @ beta + b, atol=1e-9)
+
+
+def test_errors_of_one_view_are_those_of_refits(one_view):
+    errors = refits(one_view.K, one_view.Y, np.full(18, PENALTY), np.arange(18))
+    assert one_view.model.views_["error"][0] == pytest.approx(np.mean(errors**2))
+    right = (one_view.Y - errors).argmax(axis=1) == one_view.y
+    assert one_view.model.left_out_score_ == np.mean(right)
+
+
+def test_novelty_of_one_view_is_a_variance_or_a_size(one_view):
+    G, k = np.linalg.inv(one_view.K + PENALTY * np.eye(18)), one_view.k
     usual = np.mean(1 / G.diagonal())
-    novelty = (1 - np.einsum("ij,jk,ik->i", k, G, k) + penalty) / usual
-    sizes, of_new = (np.log2(np.abs(S).mean(axis=2)) for S in (X, Z))
+    novelty = (1 - np.einsum("ij,jk,ik->i", k, G, k) + PENALTY) / usual
+    sizes, of_new = (np.log2(np.abs(S).mean(axis=2)) for S in (one_view.X, one_view.Z))
     spread = sizes.std(axis=0) + 0.1
     of_sizes = np.mean(((of_new - sizes.mean(axis=0)) / spread) ** 2, axis=1) / 4
-    np.testing.assert_allclose(model.novelty(Z), np.maximum(novelty, of_sizes), rtol=1e-6)
+    found = one_view.model.novelty(one_view.Z)
+    np.testing.assert_allclose(found, np.maximum(novelty, of_sizes), rtol=1e-6)
 
 
 @pytest.mark.parametrize("groups", [None, np.arange(30) // 3])
