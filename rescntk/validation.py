@@ -70,10 +70,10 @@ def check_depths(depths: Iterable[int], name: str = "depths") -> tuple[int, ...]
     """Return one or more depths, integers of at least 1, as a tuple of ints."""
     if not is_sequence(depths):
         raise ValueError(f"{name} is {shown(depths)}, expected a sequence of integers")
-    ladder = tuple(check_positive_integer(depth, name) for depth in depths)
-    if not ladder:
+    checked = tuple(check_positive_integer(depth, name) for depth in depths)
+    if not checked:
         raise ValueError(f"{name} is empty, expected at least one integer")
-    return ladder
+    return checked
 
 
 def check_nonnegative(value: object, name: str) -> float:

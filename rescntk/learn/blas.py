@@ -26,8 +26,8 @@ def one_blas_thread() -> Iterator[None]:
     """Let BLAS have one thread for the time of a block; blocks in several threads may overlap.
 
     Most libraries have one number of threads for the process. The first block takes it to 1 and the
-    last one takes it back. Were each to restore what it found, those that came later would restore
-    the limit of the first. A number of one's own, as with OpenMP, is restored by each block.
+    last one takes it back: a later block found the first block's 1, and would restore that. Where
+    each Python thread has its own number, as with OpenMP, each block restores what it found.
 
     Several threads are no faster on two idle cores: a fit of 600 signals took 2.2 s with one and
     2.6 s with two. On busy cores they wait for each other: 4 and 23 s, and .3 and 8 s for the

@@ -51,7 +51,7 @@ _MANY, _LANDMARKS = 1000, 400
 many cost 0 to .014 of accuracy on sets of 300 to 900 signals, a quarter .003 to .018."""
 
 _LONG = 1e12
-"""Pixel pairs times layers of a fit above which its size is told: some ten minutes on two cores."""
+"""A fit of more pixel pairs times layers warns of its size: some ten minutes on two cores."""
 
 _EXAMPLES = 40  # maximum number of training signals whose contributions give the usual ones
 

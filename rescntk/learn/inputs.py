@@ -294,7 +294,7 @@ def read_cases(
     estimator: BaseEstimator, X: object, y: object, targets: np.ndarray,
     sample_weight: ArrayLike | None, groups: ArrayLike | None, used: bool | np.ndarray = True,
 ) -> Cases:  # fmt: skip
-    """Return the different cases of positive weight: a case left out must have no copy that is not.
+    """Return the different cases of positive weight: a copy of a case is left out with it.
 
     `targets` are of y, (n_cases, n_outputs); `used` says which cases to take, all by default. Cases
     are sorted by their numbers, so that the order of the signals plays no part.

@@ -10,10 +10,10 @@ from ..messages import shown, warn
 from ..validation import check_positive
 from .inputs import Cases
 
-_FOLDS = 10  # of the score: weights of views at a fold come from the other folds
+_FOLDS = 10  # the weights of views at a fold come from the errors of the other folds
 
 COVERAGE = 0.9
-"""Default share of sets and intervals that have the truth. Nine signals can tell it."""
+"""Default share of sets and intervals that contain the truth. It takes nine signals."""
 
 
 @dataclass(frozen=True, eq=False)

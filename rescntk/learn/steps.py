@@ -12,7 +12,8 @@ import numpy as np
 
 from .inputs import Signals, scaled, unit_exponent
 
-ROUNDING = 10 * float(np.finfo(np.float64).eps)  # deviations count as 0, by the largest value
+ROUNDING = 10 * float(np.finfo(np.float64).eps)
+"""Largest deviation that counts as 0, as a part of the largest magnitude."""
 
 
 class Step(ABC):

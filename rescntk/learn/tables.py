@@ -1,6 +1,6 @@
 """Tables, series and arrays as files give them: what counts as numbers, and what is refused.
 
-All guesses about what a file meant are here: separators, commas and indices that were not told,
+All guesses about what a file meant are here: separators, decimal commas, saved indices,
 transposed signals. Each is refused, or warned of, with a remedy, and tests read such files.
 """
 

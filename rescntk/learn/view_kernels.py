@@ -23,7 +23,7 @@ from ..network import Network
 from ..validation import KINDS
 from .inputs import Options, Signals, longest
 
-_SHARES = 2**20  # numbers of kernels that are held at once; of one signal all are
+_SHARES = 2**20  # most numbers of kernels in memory; all of one signal are, however many
 
 
 class ViewKernel(ABC):

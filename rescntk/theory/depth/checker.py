@@ -36,7 +36,7 @@ VERDICTS = {
 """Verdicts with their meanings."""
 
 DEFAULT_DEPTHS = tuple(2**k for k in range(3, 15))
-"""Depths of the ladder (layers): 8, 16, …, 16384. More depths resolve slower rates."""
+"""Default depths, in layers: 8, 16, …, 16384. More depths resolve slower rates."""
 
 _LEAST_DEPTHS = 6
 """Fewest depths of a fit: five slopes, two removals, three changes to compare."""
@@ -123,7 +123,7 @@ def check(
 ) -> Report:  # fmt: skip
     """Check whether kernels converge over depth to the predicted limit, at the predicted rate.
 
-    A fit over a ladder of depths gives the exponent of the distance from the predicted limit, with
+    A fit over increasing depths gives the exponent of the distance from the predicted limit, with
     an error bar. The verdict *agrees*, *contradicts*, is *open* if the bar is too long to tell, or
     *undefined* if no prediction holds for these signals (docs/theory/depth_limits.md).
 
@@ -215,7 +215,7 @@ def judge(
     depths: tuple[int, ...], values: np.ndarray, noise: np.ndarray, used: Prediction,
     limit: np.ndarray | None, subject: Subject,
 ) -> Report:  # fmt: skip
-    """Judge whether kernels over a ladder of depths converge as predicted.
+    """Judge whether kernels over increasing depths converge as predicted.
 
     `values` are complements, (n_depths, n_pairs), with errors `noise`; `limit` is the predicted.
     """
@@ -244,7 +244,7 @@ def judge(
     verdict, why = _verdict(exponent, used, depths[-1], wrong)
     reason = f"the exponent of the distance is {exponent}, predicted {used.exponent:g}{why}"
     if math.isinf(left):
-        reason = f"the law sets in deeper than this ladder, at depth {used.onset:.1e} or more"
+        reason = f"the law sets in deeper than these networks, at depth {used.onset:.1e} or more"
     return Report(table, used, exponent, verdict, reason, **subject._asdict())
 
 
