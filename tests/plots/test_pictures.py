@@ -273,7 +273,7 @@ def test_contributions_to_one_decision():
         (None, {"output": 1}, "output is 1, expected an integer below 1"),
         (None, {"output": "a"}, "output is 'a', expected an integer"),
         ("ab", {"y": ["b"]}, r"y has shape \(1,\), expected \(2,\)"),
-        ("ab", {"usual": X}, "(?s)usual is .*, expected True or False"),
+        ("ab", {"less_usual": X}, "(?s)less_usual is .*, expected True or False"),
         (None, {"y": ["b", "a"]}, r"y has dtype <U1, expected real numbers \(2,\)"),
     ):
         model.classes_ = classes
