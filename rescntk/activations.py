@@ -203,9 +203,12 @@ class Erf(Activation):
         distance = (2.0 / math.pi) * xp.arctan(X)
         K = (2.0 / math.pi) * xp.arctan(two_S / root)
         root1, root2 = xp.sqrt(self.variance(q1)), xp.sqrt(self.variance(q2))
-        bound, z = root1 * root2, 0.5 * (root1 - root2) ** 2
+        of_equal, z = root1 * root2, 0.5 * (root1 - root2) ** 2
         # Where sizes differ, distances are hardly more than z, and hold no digits of deficits.
-        less, more = xp.where(z > bound, bound - K, xp.maximum(distance - z, 0.0)), bound + K
+        less, more = (
+            xp.where(z > of_equal, of_equal - K, xp.maximum(distance - z, 0.0)),
+            of_equal + K,
+        )
         slope = (4.0 / math.pi) / root
         return Dual(
             xp.where(near, K, -K),
@@ -249,17 +252,18 @@ class Gelu(Activation):
         rho = 1.0 - smaller
         h, slope, *sides = self._of_correlation(q1, q2, smaller)
         (h1, *_), (h2, *_) = (self._of_correlation(q, q, 0.0 * q) for q in (q1, q2))
-        bound = xp.sqrt((0.5 + 0.5 * h1) * (0.5 + 0.5 * h2))  # √(E[σ(u)²] E[σ(v)²]) / g
+        of_equal = xp.sqrt((0.5 + 0.5 * h1) * (0.5 + 0.5 * h2))  # √(E[σ(u)²] E[σ(v)²]) / g
         K = xp.where(near, 0.5 * rho, 0.0) + 0.5 * h
-        # (bound + K)(bound − K) for S > 0, in which 1 − ρ² does not cancel.
+        # The product of own + K and own − K, for S > 0, in which 1 − ρ² does not cancel.
         sine2 = smaller * (1.0 + rho)
         product = 0.25 * (sine2 + (h1 + h2 - 2.0 * rho * h) + (h1 * h2 - h * h))
-        less = xp.maximum(product, 0.0) / xp.where(near, bound + K, 1.0)
+        less = xp.maximum(product, 0.0) / xp.where(near, of_equal + K, 1.0)
         close, nearly = self._of_close(q1, q2, h1, h2, smaller, *sides)
-        less = xp.where(nearly & (g * xp.sqrt(smaller) < 1.0), close, less)
-        less = xp.where(near, less, bound - K)
+        less = xp.where(
+            near, xp.where(nearly & (g * xp.sqrt(smaller) < 1.0), close, less), of_equal - K
+        )
         slope = xp.where(near, slope, 0.5 - slope)
-        deficits = g * less, g * xp.maximum(bound + K, 0.0)
+        deficits = g * less, g * xp.maximum(of_equal + K, 0.0)
         return Dual(g * K, deficits, lambda A: slope * A)
 
     def _of_correlation(self, q1: Array, q2: Array, w: Array) -> tuple[Array, ...]:
@@ -291,15 +295,15 @@ class Gelu(Activation):
         """
         xp = array_module(w)
         root1, root2 = xp.sqrt(q1), xp.sqrt(q2)
-        root_difference = root2 - root1
+        difference = root2 - root1
         norms = 0.5 * (h1 - h2) / (xp.sqrt(0.5 + 0.5 * h1) + xp.sqrt(0.5 + 0.5 * h2))
-        squares = [(root1 + root_difference * x) ** 2 for x in _NODES]
+        squares = [(root1 + difference * x) ** 2 for x in _NODES]
         distance = 0.0
         for j, k in combinations_with_replacement(range(len(_NODES)), 2):
             weight = _WEIGHTS[j] * _WEIGHTS[k] * (1.0 if j == k else 2.0)
             inverse = 1.0 / (1.0 + squares[j] + squares[k])
             distance = distance + weight * inverse * inverse * xp.sqrt(inverse)
-        at_one = xp.maximum(0.75 / math.pi * root_difference**2 * distance - 0.5 * norms**2, 0.0)
+        at_one = xp.maximum(0.75 / math.pi * difference**2 * distance - 0.5 * norms**2, 0.0)
 
         mean = 1.0 / (1.0 + q1) + 1.0 / (1.0 + q2)
         sine_at_one = xp.sqrt(1.0 / (1.0 + q1) + (q1 / (1.0 + q1)) / (1.0 + q2))
@@ -307,11 +311,12 @@ class Gelu(Activation):
         both = sine + sine_at_one
         turned = gamma * w * (gamma**2 * (2.0 - w) / both + sine_at_one)
         turned = xp.arctan(turned / (gamma**2 * (1.0 - w) + sine * sine_at_one))
-        algebraic = mean * gamma**2 / (sine_at_one * both) + mean - 1.0
-        algebraic = gamma * (w * (2.0 - w)) / sine * algebraic
-        angles = (1.0 - w) * turned + algebraic
-        less = w * (0.5 - angle / (2.0 * math.pi)) + angles / (2.0 * math.pi)
-        return at_one + less, root_difference**2 < _CLOSE**2 * (1.0 + q1)
+        remainder = mean * gamma**2 / (sine_at_one * both) + mean - 1.0
+        remainder = gamma * (w * (2.0 - w)) / sine * remainder
+        less = w * (0.5 - angle / (2.0 * math.pi)) + ((1.0 - w) * turned + remainder) / (
+            2.0 * math.pi
+        )
+        return at_one + less, difference**2 < _CLOSE**2 * (1.0 + q1)
 
 
 _POINTS, _SUMMANDS = np.polynomial.legendre.leggauss(6)
@@ -322,7 +327,9 @@ _CLOSE = 0.15
 """Difference of roots, over √(1 + q), up to which six nodes give all digits of a distance."""
 
 
-ACTIVATIONS: dict[str, type[Activation]] = {kind.name: kind for kind in (Relu, Erf, Gelu)}
+ACTIVATIONS: dict[str, type[Activation]] = {
+    activation.name: activation for activation in (Relu, Erf, Gelu)
+}
 """All activations by their names."""
 
 
@@ -343,11 +350,11 @@ def activation_of(network: Any) -> Activation:
     >>> activations.activation_of(Network(3, activation="erf")).homogeneous
     False
     """
-    return _activation(network.activation, network.negative_slope)
+    return _made(network.activation, network.negative_slope)
 
 
 @cache
-def _activation(name: str, negative_slope: float) -> Activation:
+def _made(name: str, negative_slope: float) -> Activation:
     kind: Any = ACTIVATIONS[name]
     activation: Activation = kind(negative_slope) if kind.has_negative_slope else kind()
     return activation
