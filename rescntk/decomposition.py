@@ -15,12 +15,12 @@ import scipy.linalg
 from numpy.typing import ArrayLike
 
 from .arrays import resolution, rounding_unit
-from .messages import shown
+from .labels import check_groups
 from .validation import (
+    check_finite,
     check_flag,
-    check_groups,
+    check_nonnegative_vector,
     check_positive,
-    check_real,
     check_shape,
     check_symmetric,
     check_targets,
@@ -87,8 +87,8 @@ class Decomposition:
             If coefficients exceed float64.
         """
         y, intercept = check_targets(y, len(self.roots)), check_flag(intercept, "intercept")
-        found = [self._fit(y, inverse, intercept)[:2] for inverse in self._inverses(penalty)]
-        beta, b = (_stack(part, penalty) for part in zip(*found, strict=True))
+        solutions = [self._fit(y, inverse, intercept)[:2] for inverse in self._inverses(penalty)]
+        beta, b = (_stack(part, penalty) for part in zip(*solutions, strict=True))
         return (beta, b) if intercept else beta
 
     def leave_one_out(
@@ -185,19 +185,20 @@ class Decomposition:
         OverflowError
             If coefficients exceed float64.
         """
-        y, times = check_targets(y, len(self.roots)), nonnegative(time, "time", finite=False)
+        y = check_targets(y, len(self.roots))
+        times = check_nonnegative_vector(time, "time", finite=False)
         # An eigenvector is trained once μt > 1; an eigenvector of rounding errors must not be.
         smallest = resolution(self.eigenvalues, self.eps)
         if np.isinf(times).any() or float(times.max()) * float(smallest) > 1:
             self._check(0.0)
         values = np.maximum(self.eigenvalues, 0.0)
         safe = np.where(values > 0, values, 1.0)  # (1 − exp(−μt))/μ is t at μ = 0
-        found = []
+        coefficients = []
         for t in times:
             zero = t if self._outside else 0.0
             f = np.where(values > 0, -np.expm1(-safe * t) / safe, t)
-            found.append(self._apply((f - zero, zero), y))
-        return _stack(found, time)
+            coefficients.append(self._apply((f - zero, zero), y))
+        return _stack(coefficients, time)
 
     def learning_rate_bound(self) -> float:
         """Return 2/(μ_min + μ_max), the largest learning rate of theorem 5 of Tirer et al. 2022.
@@ -229,7 +230,7 @@ class Decomposition:
 
     def _inverses(self, penalty: ArrayLike) -> list[Spectral]:
         """Return (K + λI)⁻¹ for each penalty, as a function of the eigenvalues."""
-        penalties = nonnegative(penalty, "penalty")
+        penalties = check_nonnegative_vector(penalty, "penalty")
         self._check(float(penalties.min()))
         zeros = [1.0 / number if self._outside else 0.0 for number in penalties]
         pairs = zip(penalties, zeros, strict=True)
@@ -358,27 +359,9 @@ def _roots(weights: ArrayLike | None, n: int) -> np.ndarray:
     return np.sqrt(array)
 
 
-def nonnegative(values: ArrayLike, name: str, finite: bool = True) -> np.ndarray:
-    """Return one number or a vector, each at least 0, as a vector."""
-    expected = "of at least 0, one or a vector"
-    array = check_real(values, name, expected, finite)
-    entries = values if isinstance(values, list | tuple) else np.atleast_1d(values)[:1]
-    flags = any(isinstance(entry, bool | np.bool_) for entry in entries)
-    if flags or array.ndim > 1 or array.size == 0 or (array < 0).any():
-        raise ValueError(f"{name} is {shown(values)}, expected real numbers {expected}")
-    return np.atleast_1d(array)
-
-
-def _stack(parts: Sequence[np.ndarray], given: ArrayLike) -> np.ndarray:
+def _stack(parts: Sequence[np.ndarray], argument: ArrayLike) -> np.ndarray:
     """Return results for one number, or stacked for a vector."""
-    return np.asarray(check_finite(np.stack(parts) if np.ndim(given) else parts[0]))
-
-
-def check_finite(result: np.ndarray) -> np.ndarray:
-    """Return a result unchanged, or raise an OverflowError if it exceeds float64."""
-    if np.isfinite(result).all():
-        return result
-    raise OverflowError("the results exceed float64, expected smaller targets or kernel values")
+    return np.asarray(check_finite(np.stack(parts) if np.ndim(argument) else parts[0]))
 
 
 def check_condition(reciprocal: float, n: int, eps: float) -> None:

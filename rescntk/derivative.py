@@ -81,7 +81,7 @@ def alpha_derivative(
         raise ValueError(f"kernel is {shown(kernel)}, expected a rescntk.Kernel")
     check_network(kernel.network, KERNEL_FIELDS, of_layers=FILTER_FIELDS)
     net, step = kernel.network, STEPS[check_dtype(dtype)]
-    own = net.layer(1).alpha
+    alpha_0 = net.layer(1).alpha
     grows = not kernel.normalized and net.homogeneous
     layers = net.depth if grows else 0  # that multiply the kernel by 1 + β
 
@@ -92,19 +92,19 @@ def alpha_derivative(
     def growth(alpha: float) -> float:
         """Return ((1 + β') / (1 + β))^L, the kernel's growth at another α relative to its own."""
         # From the difference of the two α: subtracting β from β' would lose digits.
-        more = ((alpha - own) / own) * ((alpha + own) / own)
-        return math.exp(layers * math.log1p(net.branch_share * more))
+        more = ((alpha - alpha_0) / alpha_0) * ((alpha + alpha_0) / alpha_0)
+        return math.exp(layers * math.log1p(net.branch_weight * more))
 
     def difference(relative_step: float) -> Array:
         """Return D(s) at s = relative_step · α."""
-        low, high = own * (1.0 - relative_step), own * (1.0 + relative_step)
+        low, high = alpha_0 * (1.0 - relative_step), alpha_0 * (1.0 + relative_step)
         above, below = matrix(high), matrix(low)
         return (above / growth(high) - below / growth(low)) / (high - low)
 
-    K = matrix(own)
-    if not net.skip or own == 0.0:
+    K = matrix(alpha_0)
+    if not net.skip or alpha_0 == 0.0:
         return K, 0.0 * K
     slope = (4.0 * difference(step) - difference(2.0 * step)) / 3.0
     # K = N · (growth)^L, and the growth 1 + β has the logarithmic derivative 2 share / α.
-    slope += (layers * 2.0 * net.branch_share / own) * K
+    slope += (layers * 2.0 * net.branch_weight / alpha_0) * K
     return K, slope

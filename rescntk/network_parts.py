@@ -111,7 +111,7 @@ class Layer(NamedTuple):
         return self.skip + self.branch_gain
 
     @property
-    def branch_share(self) -> float:
+    def branch_weight(self) -> float:
         """β / (1 + β), or 1 without the identity path."""
         if not self.skip:
             return 1.0

@@ -6,21 +6,18 @@ renames it. A block is done when all its chunks are there, with all their bytes.
 
 from __future__ import annotations
 
-import hashlib
 import json
 import math
 import os
 import random
 import re
-import reprlib
 import shutil
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
-from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal
 from uuid import uuid4
 
 import numpy as np
@@ -28,38 +25,40 @@ from numpy.typing import ArrayLike
 from scipy.sparse.linalg import LinearOperator
 
 try:
+    import google_crc32c
     import zarr
-    from zarr.core.buffer import default_buffer_prototype
 except ImportError:
     raise ImportError("rescntk.stored needs zarr: pip install 'rescntk[stored]'") from None
 
 from . import kernels, validation
 from ._version import __version__
-from .arrays import Batch, SignalList, array_module
+from .arrays import Batch, array_module
 from .engines.once import once
 from .engines.pooling import check_head
 from .engines.work import Tick
 from .kernels.progress import progress_bar
 from .messages import shown
 from .network import Network
+from .stored_description import (
+    Description,
+    as_json,
+    check_description,
+    describe_signals,
+    differences,
+)
 
 if TYPE_CHECKING:
     from distributed import Client
-    from zarr.core.buffer import Buffer
+    from zarr.abc.buffer import Buffer
 
 __all__ = ["StoredGram", "gram", "open"]
 
-Description: TypeAlias = dict[str, Any]
-"""A computation, or the arguments of its call, by their names: what JSON can hold."""
 
 _ANEW = "give another folder, or delete this one, and call stored.gram again"
 """The remedy where a folder is not of the same computation."""
 
 _LONGEST = 300
 """Most characters of what is wrong with a file."""
-
-_WORDS: dict[type, str] = {str: "a text", dict: "an object of names and values", list: "a list"}
-"""Kinds of JSON's values."""
 
 
 def gram(
@@ -132,17 +131,20 @@ def gram(
     check = kernels.gram if client is None else partial(client.run, kernels.gram)
     check(X=left[:1], Z=None if right is None else right[:1], **call)
     description = call | {"version": __version__, "network": asdict(network), "block": block}
-    description |= {"X": _describe(left), "Z": None if right is None else _describe(right)}
-    description = _as_json(description)
+    description |= {
+        "X": describe_signals(left),
+        "Z": None if right is None else describe_signals(right),
+    }
+    description = as_json(description)
     if not folder.is_file() and all(path.suffix == ".partial" for path in folder.glob("*")):
         _begin(folder, description)
     K = StoredGram(folder)
-    if different := _differences(K.description, description):
+    if different := differences(K.description, description):
         raise ValueError(f"{folder} holds another computation: {'; '.join(different)}: {_ANEW}")
     missing = K.missing
     if missing:
-        share, free = len(missing) / len(K._blocks()), shutil.disk_usage(folder).free
-        needed = share * np.prod(K.shape) * len(call["kinds"]) * np.dtype(call["dtype"]).itemsize
+        fraction, free = len(missing) / len(K._blocks()), shutil.disk_usage(folder).free
+        needed = fraction * np.prod(K.shape) * len(call["kinds"]) * np.dtype(call["dtype"]).itemsize
         if needed > free:
             raise OSError(f"{folder} needs {needed:,.0f} bytes, and its disk has {free:,} free")
     for kind in call["kinds"]:  # also where all values are there: they need their description
@@ -192,7 +194,7 @@ class StoredGram:
     def __init__(self, path: Path) -> None:
         file = path / "zarr.json"
         try:
-            self.description = d = _checked(json.loads(file.read_text("utf-8")))
+            self.description = d = check_description(json.loads(file.read_text("utf-8")))
         except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
             says = f"{type(error).__name__}: {str(error)[:_LONGEST]}"
             raise ValueError(f"{file} is not a Gram of rescntk.stored: {says}: {_ANEW}") from None
@@ -294,18 +296,18 @@ class StoredGram:
         file = self.path / kind / "zarr.json"
         try:
             array = zarr.open_array(_Files(file.parent), mode=mode, zarr_format=3)
-            different = "; ".join(_differences(_metadata_of(array), self._metadata))
+            different = "; ".join(differences(_metadata_of(array), self._metadata))
         except PermissionError:
             raise
         except Exception as error:  # zarr has no error of its own for damaged files
             different = f"{type(error).__name__}: {error}"
         if different:
-            found, delete = "is not there", ""
+            state, delete = "is not there", ""
             if file.exists():
-                found = f"is damaged: {different[:_LONGEST]}"
+                state = f"is damaged: {different[:_LONGEST]}"
                 delete = "delete it, and "
             raise ValueError(
-                f"{file} {found}: expected the file that stored.gram writes: {delete}call "
+                f"{file} {state}: expected the file that stored.gram writes: {delete}call "
                 f"stored.gram again"
             )
         return array
@@ -338,20 +340,24 @@ class StoredGram:
 class _Files(zarr.storage.LocalStore):
     """The files of an array. An error names a damaged chunk, which zarr's own does not."""
 
-    _supports_sync_io = False  # else zarr 3.4 reads in another way than by `get`
-
     async def get(self, key: str, *arguments: Any, **options: Any) -> Buffer | None:
         """Return the content of a file, or None if there is none."""
-        content = await super().get(key, *arguments, **options)
+        return self._checked(key, await super().get(key, *arguments, **options))
+
+    def get_sync(self, key: str, *arguments: Any, **options: Any) -> Buffer | None:
+        """Return the content of a file as `get` does: zarr 3.4 reads so."""
+        return self._checked(key, super().get_sync(key, *arguments, **options))
+
+    def _checked(self, key: str, content: Buffer | None) -> Buffer | None:
+        """Return the content of a file; refuse a chunk whose last bytes are not its checksum."""
         if content is not None and key.startswith("c/"):
-            spec = SimpleNamespace(prototype=SimpleNamespace(buffer=type(content)))
-            try:
-                await zarr.codecs.Crc32cCodec().decode([(content, spec)])
-            except ValueError:
+            values = content.as_numpy_array()
+            checksum = google_crc32c.value(values[:-4]).to_bytes(4, "little")
+            if values[-4:].tobytes() != checksum:
                 raise ValueError(
                     f"{self.root / key} is damaged, expected values with their checksum: delete "
                     "it, and call stored.gram again"
-                ) from None
+                )
         return content
 
 
@@ -371,57 +377,6 @@ def _begin(folder: Path, description: Description) -> None:
         beside.unlink(missing_ok=True)
 
 
-def _checked(group: Description) -> Description:
-    """Return the description in a group that was read from a file, if it is one of `gram`."""
-    description: Description = group["attributes"]["rescntk"]
-    if (group["zarr_format"], group["node_type"]) != (3, "group"):
-        raise ValueError("zarr_format and node_type are not those of a Zarr group")
-    version, network = (description[name] for name in ("version", "network"))
-    _check_type(version, "version", str)
-    _check_type(description["engine"], "engine", str)
-    _check_type(network, "network", dict)
-    if version == __version__:  # others may have other fields, heads and engines
-        check_head(description["head"])
-        if different := _differences(network, _as_json(asdict(Network(**network)))):
-            raise ValueError(f"network has {different[0]}")
-    for name in ("X", "Z"):
-        if name == "X" or description[name] is not None:
-            _check_signals(description[name], name)
-    validation.check_flag(description["normalized"], "normalized")
-    depths = description["depths"]
-    return description | {
-        "kinds": list(validation.check_kinds(description["kinds"])),
-        "depths": None if depths is None else list(validation.check_depths(depths)),
-        "dtype": validation.check_dtype(description["dtype"]),
-        "block": validation.check_positive_integer(description["block"], "block"),
-    }
-
-
-def _check_type(value: object, name: str, kind: type) -> None:
-    """Raise a ValueError if a value of a file is of another kind of JSON's values."""
-    if not isinstance(value, kind):
-        raise ValueError(f"{name} is {value!r}, expected {_WORDS[kind]}")
-
-
-def _check_signals(signals: Description, name: str) -> None:
-    """Raise a ValueError if signals are not described as by `_describe`."""
-    _check_type(signals, name, dict)
-    shape = signals["shape"]
-    _check_type(shape, f"the shape of {name}", list)
-    n, *numbers = shape or [None]
-    n = validation.check_positive_integer(n, f"the length of {name}")
-    if n > 2**31:
-        raise ValueError(f"the length of {name} is {n}, expected at most 2^31")
-    lengths = numbers.pop() if len(numbers) == 2 and isinstance(numbers[1], list) else None
-    if len(shape) not in (3, 4) or (lengths is not None and len(lengths) != n):
-        raise ValueError(
-            f"the shape of {name} is {shape!r}, expected 3 or 4 integers, or lengths at its end"
-        )
-    for number in (*numbers, *(lengths or ())):
-        validation.check_positive_integer(number, f"the shape of {name} has a number that")
-    _check_type(signals["checksum"], f"the checksum of {name}", str)
-
-
 def _folder(path: object) -> Path:
     """Return the path of a local folder, made absolute, or refuse an address."""
     if not isinstance(path, (str, os.PathLike)) or re.match(r"[^/]{2,}:/", os.fspath(path)):
@@ -429,38 +384,9 @@ def _folder(path: object) -> Path:
     return Path(path).expanduser().resolve()
 
 
-def _describe(X: Batch) -> Description:
-    """Return shape and checksum of signals; a list's shape ends with its lengths."""
-    shape = (len(X), X.n_channels, X.lengths.tolist()) if isinstance(X, SignalList) else X.shape
-    sha256 = hashlib.sha256()
-    for signal in X:
-        sha256.update((np.ascontiguousarray(signal, "<f8") + 0.0).data)  # 0.0 for -0.0
-    return {"shape": shape, "checksum": sha256.hexdigest()[:16]}
-
-
-def _as_json(description: Description) -> Description:
-    """Return a description as it is read from a file: tuples become lists."""
-    found: Description = json.loads(json.dumps(description))
-    return found
-
-
 def _metadata_of(array: zarr.Array) -> Description:
     """Return how an array is described, but for attributes, which change no value."""
-    (content,) = array.metadata.to_buffer_dict(default_buffer_prototype()).values()
-    found: Description = json.loads(content.to_bytes())
-    return found | {"attributes": {}}
-
-
-def _differences(there: Description, here: Description) -> list[str]:
-    """Return a phrase for each part in which two descriptions differ."""
-    phrases = []
-    for name in sorted(here.keys() | there.keys()):
-        old, new = there.get(name), here.get(name)
-        if isinstance(old, dict) and isinstance(new, dict):
-            phrases += [f"{name} {phrase}" for phrase in _differences(old, new)]
-        elif old != new:
-            phrases.append(f"{name} is {reprlib.repr(old)} there, {reprlib.repr(new)} here")
-    return phrases
+    return array.metadata.to_dict() | {"attributes": {}}
 
 
 def _compute(
@@ -477,7 +403,7 @@ def _compute(
 
     X, Z = client.scatter([X, Z], broadcast=True, hash=False)  # copies with keys of their own
     call = call | {"threads": 1}
-    tasks = [client.submit(_compute_block, path, each, X, Z, call, pure=False) for each in blocks]
+    tasks = [client.submit(_compute_block, path, block, X, Z, call, pure=False) for block in blocks]
     try:
         for task in as_completed(tasks):
             task.result()

@@ -10,11 +10,11 @@ import math
 import operator
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
-from enum import Enum
 from pathlib import Path
 from typing import Any, SupportsFloat, SupportsIndex, TypeGuard
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from .arrays import (
     Array,
@@ -70,10 +70,10 @@ def check_depths(depths: Iterable[int], name: str = "depths") -> tuple[int, ...]
     """Return one or more depths, integers of at least 1, as a tuple of ints."""
     if not is_sequence(depths):
         raise ValueError(f"{name} is {shown(depths)}, expected a sequence of integers")
-    ladder = tuple(check_positive_integer(depth, name) for depth in depths)
-    if not ladder:
+    checked = tuple(check_positive_integer(depth, name) for depth in depths)
+    if not checked:
         raise ValueError(f"{name} is empty, expected at least one integer")
-    return ladder
+    return checked
 
 
 def check_nonnegative(value: object, name: str) -> float:
@@ -239,76 +239,22 @@ def check_targets(y: object, n: int, name: str = "y") -> np.ndarray:
     return check_shape(y, name, expected, lambda s: len(s) in (1, 2) and s[0] == n)
 
 
-def check_known(values: object, name: str) -> None:
-    """Raise a ValueError where a value of a case is missing: None, NaN, NaT, or NA of pandas."""
-    if hasattr(values, "columns") and hasattr(values, "to_numpy"):
-        values = values.to_numpy()
-    for k, value in enumerate(values if is_sequence(values) else ()):
-        same = value is not None and value == value
-        try:
-            known = bool(same) if np.ndim(same) == 0 else bool(np.all(same))
-        except TypeError:  # NA is neither true nor false
-            known = False
-        if not known:
-            raise ValueError(
-                f"{name}[{k}] is missing ({value}), expected a value for each case: leave out the "
-                f"cases without one"
-            )
+def check_nonnegative_vector(values: ArrayLike, name: str, finite: bool = True) -> np.ndarray:
+    """Return one number or a vector, each at least 0, as a vector."""
+    expected = "of at least 0, one or a vector"
+    array = check_real(values, name, expected, finite)
+    entries = values if isinstance(values, list | tuple) else np.atleast_1d(values)[:1]
+    flags = any(isinstance(entry, bool | np.bool_) for entry in entries)
+    if flags or array.ndim > 1 or array.size == 0 or (array < 0).any():
+        raise ValueError(f"{name} is {shown(values)}, expected real numbers {expected}")
+    return np.atleast_1d(array)
 
 
-def check_labels(values: Any, name: str) -> np.ndarray:
-    """Return labels as an array of their kind: integers, booleans, floats, texts or objects.
-
-    pandas, polars and Arrow give what Python has: as NumPy reads them, integers may become floats.
-    A list is refused where a label would change: 2^53 + 1 beside 0.5, or 1 beside a text.
-    """
-    check_unmasked(values, name, "or labels, one a case,")
-    if hasattr(values, "columns") and len(values.columns) == 1:
-        return check_labels(values[values.columns[0]], name)[:, None]
-    listed, dtype = values, getattr(values, "dtype", None)
-    if not isinstance(dtype, np.dtype) or dtype.kind == "T":  # texts of NumPy that others lack
-        for method in ("to_pylist", "to_list", "tolist"):
-            if hasattr(values, method):
-                listed = getattr(values, method)()
-                break
-    check_known(listed, name)
-    array = np.asarray(check_rectangular(listed, name, "labels, one a case"))
-    if array.ndim == 1 and isinstance(listed, list | tuple) and array.dtype.kind in "fcSU":
-        integers = all(isinstance(label, int | np.integer) for label in listed)
-        for k, (label, kept) in enumerate(zip(listed, array.tolist(), strict=True)):
-            if integers or label != kept:
-                raise ValueError(
-                    f"{name}[{k}] is {shown(label)}, and is {shown(kept)} beside the other labels: "
-                    f"expected labels of one kind, such as texts"
-                )
-    return array
-
-
-def distinct(labels: np.ndarray, name: str) -> tuple[np.ndarray, np.ndarray]:
-    """Return the different labels in order, and the place of each label among them.
-
-    NumPy sorts labels of one kind. Members of an Enum are sorted by name.
-    """
-    keys = labels
-    if labels.dtype == object and all(isinstance(label, Enum) for label in labels):
-        keys = np.array([f"{type(label).__name__}.{label.name}" for label in labels])
-    try:
-        _, first, places = np.unique(keys, return_index=True, return_inverse=True)
-    except TypeError:
-        kinds = ", ".join(sorted({type(label).__name__ for label in labels}))
-        raise ValueError(f"{name} has labels of kinds {kinds}, expected one kind") from None
-    return labels[first], places
-
-
-def check_groups(groups: object, n: int, used: slice | np.ndarray = slice(None)) -> np.ndarray:
-    """Return the number of the group of each case that is `used`, from n labels of two groups."""
-    labels = check_labels(groups, "groups")
-    if labels.shape != (n,):
-        raise ValueError(f"groups has shape {labels.shape}, expected ({n},): a label for each case")
-    numbers = distinct(labels[used], "groups")[1]
-    if not numbers.any():
-        raise ValueError("groups has one label, expected two: each group is left out in turn")
-    return numbers
+def check_finite(result: np.ndarray) -> np.ndarray:
+    """Return a result unchanged, or raise an OverflowError if it exceeds float64."""
+    if np.isfinite(result).all():
+        return result
+    raise OverflowError("the results exceed float64, expected smaller targets or kernel values")
 
 
 # ---------------------------------------------------------------- signals
@@ -362,7 +308,7 @@ def _check_list(X: Sequence[object], name: str) -> SignalList:
             remedy = f"; a signal of one channel is {name}[{k}][None]" if signal.ndim == 1 else ""
             raise ValueError(f"{name}[{k}] has shape {signal.shape}, expected {expected}{remedy}")
         if len(signal) != (channels := len(signals[0])):
-            turned = all(each.shape[1:] == signal.shape[1:] for each in signals)
+            turned = all(x.shape[1:] == signal.shape[1:] for x in signals)
             remedy = f"; of transposed signals, give [x.T for x in {name}]" if turned else ""
             raise ValueError(
                 f"{name}[{k}] has {len(signal)} channels, expected {channels} as in {name}[0]"
@@ -427,9 +373,9 @@ def check_match(
             f"same height and width, or only signals"
         )
     sizes = zip(("channels", "timepoints"), *map(channels_and_length, (X, Z)), strict=True)
-    for what, expected, given in sizes:
+    for what, expected, size in sizes:
         in_time = what == "timepoints"
-        if given != expected and not (lists and in_time):
+        if size != expected and not (lists and in_time):
             remedy = f"; head 'gap' takes other lengths in lists, list({two})" if in_time else ""
             raise ValueError(
                 f"{two} has {batch_shape(Z)}, expected {expected} {what} as in {one} of "

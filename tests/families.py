@@ -1,4 +1,4 @@
-"""Families of the papers' networks over depth, ladders of depths, and pairs of a kernel matrix."""
+"""Families of the papers' networks over depth, increasing depths, and pairs of a kernel matrix."""
 
 import numpy as np
 

@@ -57,11 +57,11 @@ CALLS = {
     depth.effective_depth: depth.effective_depth,
     depth.complement_bounds: lambda net: depth.complement_bounds(net, [0.5]),
     depth.like_normalized: depth.like_normalized,
-    depth.classifier: lambda net: depth.classifier(net, **GAP),
+    depth.limit_classifier: lambda net: depth.limit_classifier(net, **GAP),
     depth.scales: lambda net: depth.scales(net, 3),
     learning.exponent: lambda net: learning.exponent(net, 2, 2, kind="gpk"),
     learning.sample_complexity: lambda net: learning.sample_complexity(net, 2, 2, 2, **GAP),
-    learning.clock: lambda net: learning.clock(net, 2, 2, 2, [1.0], **GAP),
+    learning.learning_times: lambda net: learning.learning_times(net, 2, 2, 2, [1.0], **GAP),
     locality.effective_receptive_field: lambda net: locality.effective_receptive_field(
         net, 3, kind="gpk"
     ),
@@ -148,7 +148,7 @@ def made_up(monkeypatch):
 ASKING = (
     rk.gram, rk.Kernel, rk.pixel_pairs, rk.pixel_shares, finite.init, finite.apply, finite.ntk,
     finite.gpk, finite.train, spectrum.eigenvalues, spectrum.cost, learning.sample_complexity,
-    learning.clock, paths.path_counts, paths.path_pixels,
+    learning.learning_times, paths.path_counts, paths.path_pixels,
 )  # fmt: skip
 """Functions that ask the activation's object for all formulas."""
 

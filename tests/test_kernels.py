@@ -15,6 +15,7 @@ from rescntk.engines.cpu import engine
 from rescntk.kernels.gram import prepare
 from tests import tolerances
 from tests.helpers import CPU, HEADS, needs_cpu
+from tests.oracles.strided import strided
 
 KERNEL = rk.ResCNTK(depth=3, filter_size=5)
 WHOLE = np.random.default_rng(1).integers(-4, 5, (5, 2, 9))
@@ -58,19 +59,37 @@ def test_defaults_are_the_papers():
         rk.Network(5, 3, 3)  # what follows the filter size goes by name
 
 
-def test_replace():
-    network, growing = rk.Network(5, alpha=0.5), rk.Network(3, dilation=(1, 2, 4))
-    assert network.replace(filter_size=5) == rk.Network(5, 5, alpha=0.5) and network.depth == 5
+NETWORK, GROWING = rk.Network(5, alpha=0.5), rk.Network(3, dilation=(1, 2, 4))
+
+
+def test_a_replaced_field_changes_a_copy():
+    assert NETWORK.replace(filter_size=5) == rk.Network(5, 5, alpha=0.5)
+    assert NETWORK == rk.Network(5, alpha=0.5)
+
+
+def test_a_replaced_filter_size_keeps_the_outer_one():
     assert rk.Network(5, outer_filter_size=1).replace(filter_size=5).outer_filter_size == 1
-    assert network.replace(filter_size=5, outer_filter_size=3).outer_filter_size == 3
-    assert growing.replace(depth=2).dilation == (1, 2)
-    assert growing.replace(depth=4, dilation=3) == rk.Network(4, dilation=3)
+    assert NETWORK.replace(filter_size=5, outer_filter_size=3).outer_filter_size == 3
+
+
+def test_a_smaller_depth_keeps_the_first_values_of_layers():
+    assert GROWING.replace(depth=2).dilation == (1, 2)
+
+
+def test_a_larger_depth_needs_values_of_its_layers():
+    assert GROWING.replace(depth=4, dilation=3) == rk.Network(4, dilation=3)
+    with pytest.raises(ValueError, match=r"dilation is \(1, 2, 4\), expected .* 5 of them"):
+        GROWING.replace(depth=5)
+
+
+def test_kernels_replace_their_own_fields_and_their_networks():
     kernel = rk.ResCNTK(5, head="trace", alpha=0.5)
     assert kernel.replace(depth=7, kind="gpk", head="gap") == rk.ResCGPK(7, alpha=0.5)
-    with pytest.raises(ValueError, match=r"dilation is \(1, 2, 4\), expected .* 5 of them"):
-        growing.replace(depth=5)
+
+
+def test_depths_of_a_gram_have_values_of_layers():
     with pytest.raises(ValueError, match=r"depths has 4: expected depths of at most 3"):
-        rk.gram(growing, np.ones((1, 1, 3)), depths=(1, 4))
+        rk.gram(GROWING, np.ones((1, 1, 3)), depths=(1, 4))
 
 
 @pytest.mark.parametrize(
@@ -262,33 +281,6 @@ PREPARED = rk.ResCNTK(3).prepare(Z, engine="reference")
 def test_other_calls_are_refused(kernel, X, options, message):
     with pytest.raises(ValueError, match=f"^{message}"):
         kernel(X, PREPARED, **options)
-
-
-def strided(network, X, stride, kind):
-    """Return kernels at pixel pairs of a ReLU network with strides, (n, n, pixels, pixels)."""
-
-    def box(A, q):
-        taps = range(-(q // 2), q // 2 + 1)
-        return sum(np.roll(A, (-k, -k), (2, 3)) for k in taps) / q
-
-    parts, bias = network.parts, network.bias**2
-    F = np.einsum("icj,kcl->ikjl", X, X) / X.shape[1]
-    T = parts.input * F
-    for layer in range(1, network.depth + 1):
-        q = 1 if layer == 1 else network.filter_size
-        S = network.c_w * box(F, q) + bias
-        own = np.sqrt(np.einsum("iijj->ij", S))
-        g = own[:, None, :, None] * own[None, :, None, :]
-        angle = np.arccos(np.clip(S / g, -1, 1))
-        k0 = 1 - angle / np.pi
-        K = network.c_v / 2 * g * (np.sin(angle) / np.pi + k0 * np.cos(angle))
-        inside = parts.inner * S + network.c_w * box(T, q)
-        branch = parts.outer * K + network.c_v / 2 * k0 * inside
-        scale, q = network.alpha**2, network.outer_filter_size
-        F = network.skip * F + scale * (box(K, q) + bias)
-        T = network.skip * T + scale * (box(branch, q) + parts.outer * bias)
-        F, T = (A[:, :, ::stride, ::stride] for A in (F, T))
-    return F if kind == "gpk" else T + parts.readout * F
 
 
 @pytest.mark.parametrize("kind", ["gpk", "ntk"])

@@ -443,11 +443,12 @@ def test_a_full_disk_and_an_early_end(path, monkeypatch, computed, usage, error,
 
 JOB = """
 import sys, time
-from rescntk import stored
-from tests.test_stored import compute, signals
+import numpy as np
+from rescntk import Network, stored
 original = stored._compute_block
 stored._compute_block = lambda *arguments: (time.sleep(0.05), original(*arguments))
-compute(sys.argv[1], signals(int(sys.argv[2])))
+path, signals, block = sys.argv[1:]
+stored.gram(path, Network(2), np.load(signals), block=int(block), progress=False)
 """
 
 
@@ -456,7 +457,9 @@ compute(sys.argv[1], signals(int(sys.argv[2])))
 def test_a_killed_process_is_resumed(path, computed, rng):
     """Blocks that are on disk stay there with their bytes; the others are computed."""
     n, blocks = 6 * BLOCK + 3, 28
-    command = [sys.executable, "-c", JOB, str(path), str(n)]
+    file = path.with_name("signals.npy")
+    np.save(file, signals(n))
+    command = [sys.executable, "-c", JOB, str(path), str(file), str(BLOCK)]
     job = subprocess.Popen(command, cwd=Path(__file__).parents[1])
     end, wanted = time.monotonic() + 60, 2 + rng.integers(1, 20)  # of three one block is whole
     while len(list(path.glob("ntk/c/*/*"))) < wanted:

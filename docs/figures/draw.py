@@ -257,7 +257,7 @@ def errors(name: str) -> dict[str, np.ndarray]:
 
 def biases() -> Any:
     """Draw normalized kernels over depth for several biases, and their limits over the bias."""
-    X, ladder = multisphere.sample(2, 4, 5, rng=0), [2**k for k in range(3, 12)]
+    X, depths = multisphere.sample(2, 4, 5, rng=0), [2**k for k in range(3, 12)]
     figure = plots.figure((8.4, 4.2))
     layers, limits = figure.subplots(1, 2)
 
@@ -269,7 +269,7 @@ def biases() -> Any:
 
     for bias, colour, marker in zip((0.0, 0.1, 0.3, 1.0), COLOURS, MARKERS, strict=False):
         for family, line in ((with_skips, "--"), (without, "-")):
-            found = depth.check(partial(family, bias), X, kind="gpk", head="trace", depths=ladder)
+            found = depth.check(partial(family, bias), X, kind="gpk", head="trace", depths=depths)
             label = f"$σ_b$ = {bias:g}" if family is without else None
             style = {"color": colour, "marker": marker, "markersize": 4, "label": label}
             layers.plot(found.column("depth"), found.column("complement"), line, **style)
@@ -285,7 +285,7 @@ def biases() -> Any:
         values = []
         for bias in steps:
             found = depth.check(
-                partial(with_skips, bias), X, kind=kind, head="trace", depths=ladder
+                partial(with_skips, bias), X, kind=kind, head="trace", depths=depths
             )
             K = found.column("off_diagonal")[-3:]
             # Layers are steps of Euler's method: its errors of L^-1 and L^-2 are taken away.

@@ -66,11 +66,9 @@ def _plain(network: Network, layer: Layer) -> LayerConstants:
     if not network.homogeneous:
         scale, skip = layer.alpha**2 * layer.c_v, float(layer.skip)
         return LayerConstants(layer, 1.0, 1.0, skip, scale, layer.alpha * math.sqrt(layer.c_w))
-    growth_of_layer = check_growth(layer)
-    growth = (
-        max(growth_of_layer, 1.0) if network.has_bias or not growth_of_layer else growth_of_layer
-    )
-    branch_weight = layer.branch_share if growth == growth_of_layer else layer.branch_gain / growth
+    factor = check_growth(layer)
+    growth = max(factor, 1.0) if network.has_bias or not factor else factor
+    branch_weight = layer.branch_weight if growth == factor else layer.branch_gain / growth
     feature_weight = 1.0 - branch_weight if layer.skip else 0.0
     return LayerConstants(layer, growth, branch_weight, feature_weight, 1.0, _branch_bias(layer))
 

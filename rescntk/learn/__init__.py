@@ -12,8 +12,9 @@ if find_spec("sklearn") is None:
 
 from .classifier import ResidualKernelClassifier
 from .early import EarlyClassifier
-from .kernel import KernelMatrix, LandmarkFeatures, SignalKernel
+from .kernel import SignalKernel
 from .regressor import ResidualKernelRegressor
+from .transformers import KernelMatrix, LandmarkFeatures
 from .views import View
 
 __all__ = [

@@ -41,9 +41,9 @@ class LocalScale(Step):
 
     def see(self, X: np.ndarray) -> np.ndarray:
         width = X.shape[2] / _LOCAL_WINDOWS
-        apart = X - Smoothing(X).by(width)
-        variance = np.maximum(Smoothing(apart**2).by(width), 0.0)
-        return np.asarray(apart / (np.sqrt(variance) + _LEAST_LOCAL))
+        centred = X - Smoothing(X).by(width)
+        variance = np.maximum(Smoothing(centred**2).by(width), 0.0)
+        return np.asarray(centred / (np.sqrt(variance) + _LEAST_LOCAL))
 
     def to_time(self, shares: np.ndarray, x: np.ndarray, reach: float) -> np.ndarray:
         """Keep the shares: a point's value decides more than those around it."""
@@ -105,8 +105,8 @@ class Bands(Step):
         units = np.maximum(units, _LEAST_OF_BAND * units.max())
         energy = ((bands / np.where(units > 0, units, np.inf)) ** 2).sum(axis=1, keepdims=True)
         means = np.repeat(self.blocks.means(energy), self.blocks.sizes(x.shape[1]), axis=2)
-        found = means > ROUNDING**2
-        parts = np.divide(energy, means, out=np.ones(energy.shape), where=found)
+        has_energy = means > ROUNDING**2
+        parts = np.divide(energy, means, out=np.ones(energy.shape), where=has_energy)
         return np.asarray(equal * parts[0, 0])
 
 

@@ -26,8 +26,8 @@ def one_blas_thread() -> Iterator[None]:
     """Let BLAS have one thread for the time of a block; blocks in several threads may overlap.
 
     Most libraries have one number of threads for the process. The first block takes it to 1 and the
-    last one takes it back. Were each to restore what it found, those that came later would restore
-    the limit of the first. A number of one's own, as with OpenMP, is restored by each block.
+    last one takes it back: a later block found the first block's 1, and would restore that. Where
+    each Python thread has its own number, as with OpenMP, each block restores what it found.
 
     Several threads are no faster on two idle cores: a fit of 600 signals took 2.2 s with one and
     2.6 s with two. On busy cores they wait for each other: 4 and 23 s, and .3 and 8 s for the
@@ -35,8 +35,8 @@ def one_blas_thread() -> Iterator[None]:
     """
     global _users, _before
     with _lock:
-        found = [library.num_threads for library in _libraries()]
-        _before = _before if _users else found
+        counts = [library.num_threads for library in _libraries()]
+        _before = _before if _users else counts
         _users += 1
     try:
         with _lock:
@@ -46,11 +46,11 @@ def one_blas_thread() -> Iterator[None]:
     finally:
         with _lock:
             _users -= 1
-            for library, own, first in zip(_libraries(), found, _before, strict=True):
+            for library, count, first_count in zip(_libraries(), counts, _before, strict=True):
                 if _has_own_numbers(library):
-                    _set_threads(library, own)
+                    _set_threads(library, count)
                 elif not _users and library.num_threads == 1:  # nobody else has changed it
-                    _set_threads(library, first)
+                    _set_threads(library, first_count)
 
 
 def _has_own_numbers(library: Any) -> bool:

@@ -8,23 +8,16 @@ from typing import Self
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.optimize import minimize
-from scipy.special import log_softmax, softmax
 from sklearn.base import ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 
 from ..messages import shown, warn
 from ..validation import check_nonnegative
-from .estimator import (
-    COVERAGE,
-    REMEDY,
-    Nonconformity,
-    ResidualKernelEstimator,
-    average,
-    squared_sum,
-)
-from .fitted_view import shares_of
+from .calibration import calibrate, margins, probabilities
+from .estimator import REMEDY, ResidualKernelEstimator
 from .inputs import Cases, Signals, exponents_of, fitting, read_cases, read_labels, scaled
+from .left_out import COVERAGE, Nonconformity, squared_sum
+from .view_weights import average
 
 _NOVELTY_OF_DOUBT = 4.0
 """Novelty above which probabilities are less certain. White noise has a mean largest probability of
@@ -176,18 +169,22 @@ class ResidualKernelClassifier(ClassifierMixin, ResidualKernelEstimator):
         left_out = self._fit_views(cases, error_weights)
         decisions = cases.targets - average(left_out.weights, left_out.of_views)
         shift = self.class_weight is not None
-        calibrated = _calibrate(decisions, labels, error_weights, shift)
+        calibrated = calibrate(decisions, labels, error_weights, shift)
         self.inverse_temperature_, self.offsets_ = calibrated
         self.intercept_ = self._centre + self.offsets_
         certainty = self._certainty(left_out.novelties, scaled(cases.signals, self._exponent))
-        found, chances = cases.targets - left_out.residuals, np.empty((len(labels), len(present)))
+        fold_decisions = cases.targets - left_out.residuals
+        chances = np.empty((len(labels), len(present)))
         for fold in np.unique(left_out.folds):
             at = left_out.folds == fold
-            rest = decisions[~at], labels[~at], error_weights[~at]
-            inverse_temperature, offsets = _calibrate(*rest, shift)
-            chances[at] = _softmax(found[at] + offsets, inverse_temperature * certainty[at])
+            other_folds = decisions[~at], labels[~at], error_weights[~at]
+            inverse_temperature, offsets = calibrate(*other_folds, shift)
+            shifted = fold_decisions[at] + offsets
+            chances[at] = probabilities(shifted, inverse_temperature * certainty[at])
         self.left_out_proba_ = cases.as_given(chances)
-        of_all = _softmax(found + self.offsets_, self.inverse_temperature_ * certainty)
+        of_all = probabilities(
+            fold_decisions + self.offsets_, self.inverse_temperature_ * certainty
+        )
         self._nonconformity = Nonconformity(
             -of_all[np.arange(len(labels)), labels],
             by_class[labels] * cases.weights,
@@ -203,9 +200,9 @@ class ResidualKernelClassifier(ClassifierMixin, ResidualKernelEstimator):
         classes = self.classes_[np.unique(labels[counted > 0])].tolist()
         if len(classes) < 2:
             of_one = f"only class {shown(classes[0])} has" if classes else "no class has"
-            told = "about it alone" if classes else "not estimated"
+            extent = "about it alone" if classes else "not estimated"
             warn(
-                f"{of_one} two signals, or groups: accuracy and probabilities are {told}",
+                f"{of_one} two signals, or groups: accuracy and probabilities are {extent}",
             )
         if not total:
             self.left_out_score_ = self.left_out_score_error_ = np.nan
@@ -224,17 +221,21 @@ class ResidualKernelClassifier(ClassifierMixin, ResidualKernelEstimator):
 
     def _weights_of_classes(self, classes: np.ndarray) -> np.ndarray:
         """Return the weight of each class, 1 unless weights are given one by one."""
-        given, labels = self.class_weight, classes.tolist()
-        if given is None or (isinstance(given, str) and given == "balanced"):
+        class_weight, labels = self.class_weight, classes.tolist()
+        if class_weight is None or (isinstance(class_weight, str) and class_weight == "balanced"):
             return np.ones(len(labels))
-        if not isinstance(given, dict):
-            raise ValueError(f"class_weight is {shown(given)}, expected None, 'balanced' or a dict")
+        if not isinstance(class_weight, dict):
+            raise ValueError(
+                f"class_weight is {shown(class_weight)}, expected None, 'balanced' or a dict"
+            )
         checked = {
             label: check_nonnegative(weight, f"class_weight of {shown(label)}")
-            for label, weight in given.items()
+            for label, weight in class_weight.items()
         }
-        unknown = [key for key in given if key not in labels]  # a fold may lack a class: a warning
-        if unknown and any(label not in given for label in labels):
+        unknown = [
+            key for key in class_weight if key not in labels
+        ]  # a fold may lack a class: a warning
+        if unknown and any(label not in class_weight for label in labels):
             raise ValueError(
                 f"class_weight has keys {shown(unknown)}, expected some of {shown(labels)}"
             )
@@ -247,8 +248,8 @@ class ResidualKernelClassifier(ClassifierMixin, ResidualKernelEstimator):
         """Warn where a class has a positive weight, and no signal that counts."""
         if not isinstance(self.class_weight, dict):
             return
-        found = self.classes_.tolist()
-        lost = [label for label, w in self.class_weight.items() if w and label not in found]
+        classes = self.classes_.tolist()
+        lost = [label for label, w in self.class_weight.items() if w and label not in classes]
         if lost:
             warn(f"class_weight has keys {shown(lost)}, which no signal of positive weight has")
 
@@ -301,7 +302,9 @@ class ResidualKernelClassifier(ClassifierMixin, ResidualKernelEstimator):
         signals = self._read(X)
         decisions, novelties, weights = self._decide(signals)
         decisions = average(weights, decisions) + self.offsets_
-        return _softmax(decisions, self.inverse_temperature_ * self._certainty(novelties, signals))
+        return probabilities(
+            decisions, self.inverse_temperature_ * self._certainty(novelties, signals)
+        )
 
     def predict_set(self, X: ArrayLike, coverage: float = COVERAGE) -> np.ndarray:
         """Return the classes that may be right.
@@ -380,52 +383,4 @@ class ResidualKernelClassifier(ClassifierMixin, ResidualKernelEstimator):
 
     @staticmethod
     def _labels(decisions: np.ndarray) -> np.ndarray:
-        return _margins(decisions).argmax(axis=1)
-
-
-def _margins(decisions: np.ndarray) -> np.ndarray:
-    """Return decisions with one column for each class, even for two classes."""
-    return decisions if decisions.shape[1] > 1 else np.hstack([-decisions, decisions])
-
-
-def _softmax(decisions: np.ndarray, inverse_temperatures: np.ndarray) -> np.ndarray:
-    """Return probabilities, (n_cases, n_classes), of decisions with offsets.
-
-    Inverse temperatures are (n_cases, 1).
-    """
-    return softmax(inverse_temperatures * _margins(decisions), axis=1)
-
-
-def _calibrate(
-    decisions: np.ndarray, labels: np.ndarray, weights: np.ndarray, shift: bool
-) -> tuple[float, np.ndarray]:
-    """Return the inverse temperature s and the offsets, (n_outputs,), of decisions left out.
-
-    Log-probabilities are s · (decision + offset), up to a constant. Both minimize the weighted mean
-    cross-entropy, which is convex (Guo et al. 2017); without `shift` offsets are 0. As by Platt
-    (1999), the class of a case gets the probability (n + 1)/(n + 2): s is finite where all
-    decisions are right. Without weights s is 1.
-    """
-    columns = _margins(decisions)
-    n, n_classes = columns.shape
-    if not weights.any():
-        return 1.0, np.zeros(decisions.shape[1])
-    targets = np.full(columns.shape, 1.0 / ((n + 2) * (n_classes - 1)))
-    targets[np.arange(n), labels] = (n + 1) / (n + 2)
-    shares, scale = shares_of(weights)[:, None], np.abs(columns).max() or 1.0
-    columns = columns / scale
-
-    def loss(parameters: np.ndarray) -> tuple[float, np.ndarray]:
-        """Return the cross-entropy and its gradient in s and the biases b."""
-        chances = log_softmax(parameters[0] * columns + parameters[1:], axis=1)
-        slopes = shares * (np.exp(chances) - targets)
-        gradient = np.append(np.sum(slopes * columns), shift * slopes.sum(axis=0))
-        return -np.sum(shares * targets * chances), gradient
-
-    s, *biases = minimize(
-        loss, np.eye(1, n_classes + 1)[0], jac=True, method="L-BFGS-B",
-        bounds=[tuple(np.exp([-10.0, 10.0]) * scale)] + [(None, None)] * n_classes,
-        options={"ftol": 1e-15, "gtol": 1e-10, "maxiter": 1000},
-    ).x  # fmt: skip
-    offsets = (biases - np.mean(biases)) * scale / s
-    return float(s / scale), offsets[1:] if n_classes == 2 else offsets
+        return margins(decisions).argmax(axis=1)

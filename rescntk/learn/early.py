@@ -164,13 +164,13 @@ class EarlyClassifier(ClassifierMixin, SignalEstimator):
         lengths = prefix_lengths(signals.shape[2], n_prefixes)
         same = np.logical_and.accumulate((signals == signals[0]).all(axis=(0, 1))).sum()
         self.prefixes_ = lengths[(lengths > same) | (lengths == signals.shape[2])]
-        given = {} if groups is None else {"groups": groups}
+        fit_options = {} if groups is None else {"groups": groups}
         self.estimators_, left_out = [], []
         for length in self.prefixes_:
             with warnings.catch_warnings():
                 if length < signals.shape[2]:  # the beginning alone may tell nothing
                     warnings.filterwarnings("ignore", "left_out_score_ is")
-                fitted = clone(inner).fit(signals[:, :, :length], labels, **given)
+                fitted = clone(inner).fit(signals[:, :, :length], labels, **fit_options)
             left_out.append(_left_out_proba(fitted, len(labels)))
             self.estimators_.append(fitted)
         self.classes_ = self.estimators_[-1].classes_

@@ -7,67 +7,54 @@ Leave-one-out errors weigh the views (fitted_view.py). Classifier and regressor 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from itertools import islice
 
 import numpy as np
 from joblib import effective_n_jobs
 from numpy.typing import ArrayLike
-from scipy.optimize import nnls
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from ..decomposition import nonnegative
 from ..messages import shown, warn
-from ..validation import check_dtype, check_integer, check_positive, is_sequence
+from ..validation import (
+    check_dtype,
+    check_integer,
+    check_nonnegative_vector,
+    is_sequence,
+)
 from .blas import one_blas_thread
-from .fitted_view import fit_view, shares_of
+from .fitted_view import fit_view
 from .inputs import (
     Cases,
     Options,
     Settings,
     SignalEstimator,
     Signals,
-    arrays,
     longest,
     read_signals,
     scaled,
     take,
     unit_exponent,
 )
+from .left_out import LeftOut, folds_of
+from .levels import TrainingLevels
+from .resolved_view import ResolvedView
 from .view_kernels import ViewKernel
-from .views import DEFAULT, FAST, MANY, ResolvedView, View
+from .view_weights import average, weigh, weights_at
+from .views import DEFAULT, FAST, MANY, View
 
-_LEFT_OUT = 0.02  # largest sum of weights of views that are left out
-_LEAST_SPREAD = 0.1  # least deviation of levels, in deviations inside of signals; of log2 of sizes
 _BATCH = 2**22  # numbers of signals, or of their kernels, that a view computes at once
 
-_POWER = 4.0
-"""Power of errors in the weights that the average starts from. Measured mean accuracy: .863 with 0,
-.880 with 4, .872 with 12."""
-
-_NOVELTY_POWER = 3.0
-"""Power of novelties above 1 in weights at a signal. Measured mean accuracy of seven sets with
-noise of a twentieth of the deviation: .944 with 2, .953 with 3, .955 with 4; of twelve sets without
-noise .858, .856 and .855."""
-
-_LEVEL_POWER = 8.0
-"""Weights of views that see levels fall as distance^-8 once a signal's level is unusual, at a
-distance above 1. Measured on simulated plants whose levels drift by half a deviation, mean
-accuracy: .784 with 0, .840 with 8."""
 
 _MANY, _LANDMARKS = 1000, 400
 """Maximum number of signals that are all landmarks by default, and the landmarks of more. Half as
 many cost 0 to .014 of accuracy on sets of 300 to 900 signals, a quarter .003 to .018."""
 
 _LONG = 1e12
-"""Pixel pairs times layers of a fit above which its size is told: some ten minutes on two cores."""
+"""A fit of more pixel pairs times layers warns of its size: some ten minutes on two cores."""
 
-_FOLDS = 10  # of the score: weights of views at a fold come from the other folds
 _EXAMPLES = 40  # maximum number of training signals whose contributions give the usual ones
 
-COVERAGE = 0.9
-"""Default share of sets and intervals that have the truth. Nine signals can tell it."""
 
 REMEDY = (
     "Look at views_, cut the signals to the part that matters, or try views such as "
@@ -76,155 +63,11 @@ REMEDY = (
 """What to do where views find nothing, for warnings."""
 
 
-class Usual:
-    """Levels and sizes of training signals X with weights, (n_cases,).
-
-    A signal's level is its mean, and its size log2 of its mean magnitude, of each channel. The unit
-    of sizes is two deviations. One of twenty training signals has a distance of levels above 1, if
-    that is more than a deviation.
-    """
-
-    def __init__(self, X: Signals, weights: np.ndarray) -> None:
-        values = _levels_and_sizes(X)
-        self.mean = np.average(values, axis=0, weights=weights)
-        level, size = np.sqrt(np.average((values - self.mean) ** 2, axis=0, weights=weights))
-        deviations = np.reshape([x.std(axis=-1) for x in arrays(X)], (len(X), -1))
-        inside = np.average(deviations, axis=0, weights=weights)
-        level = np.maximum(level, _LEAST_SPREAD * inside)
-        self.unit = np.stack([np.where(level > 0, level, np.inf), 2 * (size + _LEAST_SPREAD)])
-        left_out = self.distances(X)[0] / (1.0 - shares_of(weights))
-        most = np.quantile(left_out, 0.95, weights=weights, method="inverted_cdf")
-        self.unit[0] *= max(1.0, most)
-
-    def distances(self, X: Signals) -> np.ndarray:
-        """Return the distances of levels and of sizes from the usual ones, (2, n_cases)."""
-        deviations = (_levels_and_sizes(X) - self.mean) / self.unit
-        with np.errstate(over="ignore"):  # infinitely far
-            return np.sqrt(np.mean(deviations**2, axis=2)).T
-
-
-def _levels_and_sizes(X: Signals) -> np.ndarray:
-    """Return the level and the size of each channel of signals, (n_cases, 2, n_channels)."""
-    pairs = [np.stack([x.mean(axis=-1), np.abs(x).mean(axis=-1)], axis=-2) for x in arrays(X)]
-    values = np.reshape(pairs, (len(X), 2, -1))
-    values[:, 1] = np.log2(np.maximum(values[:, 1], np.finfo(np.float64).tiny))
-    return values
-
-
-def weigh(residuals: np.ndarray, error_weights: np.ndarray) -> np.ndarray:
-    r"""Return the weights of views, (n_views,), from residuals (n_views, n_cases, n_outputs).
-
-    G are mean products of residuals, where cases count with `error_weights`, and e = diag G. The
-    weights, at least 0 and of sum 1, minimize the squared error of the average near w₀ ∝ e⁻⁴,
-    :math:`w^\top G w + \min e\, \|w - w_0\|^2`. The least become 0, up to a sum of .02.
-    """
-    shares = shares_of(error_weights) / residuals.shape[2]
-    rows = (residuals * np.sqrt(shares)[:, None]).reshape(len(residuals), -1)
-    errors = (rows**2).sum(axis=1)
-    unit = max(errors.min(), np.finfo(np.float64).eps * errors.max()) or 1.0
-    near = (np.maximum(errors, unit) / unit) ** -_POWER
-    near /= near.sum()
-    # Least squares with a last row 1ᵀw = 1: any scale of w has the minimum's direction.
-    ones = np.ones(len(errors))
-    distance = np.eye(len(errors)) - np.outer(near, ones)
-    system = np.vstack([rows.T / np.sqrt(unit), distance, ones])
-    weights = nnls(system, np.append(np.zeros(len(system) - 1), 1.0))[0]
-    weights /= weights.sum()
-    rising = np.argsort(weights, kind="stable")
-    weights[rising[np.cumsum(weights[rising]) < _LEFT_OUT]] = 0.0
-    return weights / weights.sum()
-
-
-def weights_at(
-    weights: np.ndarray,
-    novelties: np.ndarray,
-    distances: np.ndarray,
-    sees_levels: Sequence[bool] | np.ndarray,
-) -> np.ndarray:
-    """Return the views' weights at signals, (n_views, n_cases, k); sums over views are 1.
-
-    `weights` are (n_views, k), and novelties (n_views, n_cases, k), with k as for `FittedView`. A
-    view has less weight where a signal is novel to it, or levels are far away, if it sees levels.
-    """
-    products = weights[:, None] * np.maximum(1.0, novelties) ** -_NOVELTY_POWER
-    farther = np.clip(distances, 1.0, 1e9) ** -_LEVEL_POWER
-    products *= np.where(np.reshape(sees_levels, (-1, 1)), farther, 1.0)[:, :, None]
-    return products / products.sum(axis=0)
-
-
-def average(weights: np.ndarray, values: np.ndarray) -> np.ndarray:
-    """Return the views' average of values (n_views, n_cases, n_outputs), (n_cases, n_outputs).
-
-    Weights are (n_views, n_cases, n_outputs), or one for all outputs, (n_views, n_cases, 1).
-    """
-    return np.asarray((weights * values).sum(axis=0))
-
-
-@dataclass(frozen=True, eq=False)
-class LeftOut:
-    """What a fit predicts of cases, each left out with its group.
-
-    With k as for `FittedView`, `of_views`, `novelties` and `weights` are the answers of `_decide`,
-    with residuals in the place of decisions.
-    """
-
-    of_views: np.ndarray
-    """Residuals of views, (n_views, n_cases, n_outputs)."""
-    novelties: np.ndarray
-    """Of views, (n_views, n_cases, k)."""
-    weights: np.ndarray
-    """Of views, (n_views, n_cases, k), from the errors of all cases."""
-    residuals: np.ndarray
-    """Residuals of the average, (n_cases, n_outputs). The weights of views at a fold come from the
-    errors of the other folds."""
-    folds: np.ndarray
-    """The number of each case's fold, (n_cases,)."""
-
-
-@dataclass(frozen=True, eq=False)
-class Nonconformity:
-    """How far off cases left out are, for sets and intervals."""
-
-    scores: np.ndarray
-    """(n_cases, …)"""
-    weights: np.ndarray
-    """(n_cases,)"""
-    n_groups: int
-    """A case may be a group."""
-
-    def within(self, coverage: float) -> np.ndarray:
-        """Return the score that the share `coverage` of new cases is not to exceed.
-
-        A new case, or group, is one of n + 1 with those left out.
-        """
-        if not 0 < check_positive(coverage, "coverage") < 1:
-            raise ValueError(f"coverage is {shown(coverage)}, expected a number between 0 and 1")
-        n = self.n_groups
-        if coverage * (n + 1) > n:
-            warn(
-                f"coverage is {coverage}, and {n} training signals or groups tell "
-                f"{n / (n + 1):.3g} at most",
-            )
-        share = min(1.0, max(0.0, coverage * (n + 1) / n - 1e-12))
-        return np.quantile(self.scores, share, axis=0, weights=self.weights, method="inverted_cdf")
-
-
-def folds_of(members: np.ndarray, rng: np.random.RandomState) -> np.ndarray:
-    """Return the number of each case's fold, (n_cases,), from numbers of groups, (n_cases,)."""
-    return (rng.permutation(members.max() + 1) % _FOLDS)[members]
-
-
-def squared_sum(deviations: np.ndarray, cases: Cases, weights: np.ndarray) -> float:
-    """Return the sum of squares of weighted deviations; cases of a group err together."""
-    spread = np.bincount(cases.members, weights * deviations)
-    return float(spread @ spread)
-
-
 class ResidualKernelEstimator(Settings, SignalEstimator):
     """Average the decisions of several views of the signals."""
 
     _unit = np.ones(1)  # of each target; a regressor has its own
-    _each = False  # whether each output has penalties and weights of its own
+    _per_output = False  # whether each output has penalties and weights of its own
 
     def novelty(self, X: ArrayLike) -> np.ndarray:
         """Return how unlike the training signals some signals are.
@@ -337,11 +180,11 @@ class ResidualKernelEstimator(Settings, SignalEstimator):
         """
         options, seeing = self._options(), [fitted.view.sees_levels for fitted in self._fitted]
         parts = []
-        for some in self._batches(X):
+        for batch in self._batches(X):
             with one_blas_thread():
-                pairs = [fitted.decide(some, options) for fitted in self._fitted]
+                pairs = [fitted.decide(batch, options) for fitted in self._fitted]
             decisions, novelties = map(np.array, zip(*pairs, strict=True))
-            distances = self._usual.distances(some)[0]
+            distances = self._levels.distances(batch)[0]
             weights = weights_at(self._weights, novelties, distances, seeing)
             parts.append((decisions, novelties, weights))
         decisions, novelties, weights = (
@@ -360,20 +203,20 @@ class ResidualKernelEstimator(Settings, SignalEstimator):
             inverse = 1.0 / np.maximum(errors, np.finfo(np.float64).eps * (errors.max() or 1.0))
             logs.append((inverse / inverse.sum()) @ np.log(of_output))
         of_views = np.exp(np.mean(logs, axis=0))
-        return np.maximum(of_views, self._usual.distances(X)[1] ** 2)
+        return np.maximum(of_views, self._levels.distances(X)[1] ** 2)
 
     def _shares(self, X: Signals) -> list[np.ndarray]:
         """Return the contributions of time points, (n_outputs, d_i) each."""
         totals = [np.zeros((len(self._centre), x.shape[1])) for x in X]
         left = iter(totals)
-        for some in self._batches(X):
-            of_some = list(islice(left, len(some)))
-            for fitted, weights in zip(self._fitted, self._decide(some)[2], strict=True):
+        for batch in self._batches(X):
+            of_batch = list(islice(left, len(batch)))
+            for fitted, weights in zip(self._fitted, self._decide(batch)[2], strict=True):
                 with one_blas_thread():
-                    parts = fitted.contributions(some, self._options())
-                for total, part, weight in zip(of_some, parts, weights, strict=True):
-                    rest = (fitted.intercepts - self._centre)[:, None] / part.shape[1]
-                    total += (weight * self._unit)[:, None] * (part + rest)
+                    parts = fitted.contributions(batch, self._options())
+                for total, part, weight in zip(of_batch, parts, weights, strict=True):
+                    constants = (fitted.intercepts - self._centre)[:, None] / part.shape[1]
+                    total += (weight * self._unit)[:, None] * (part + constants)
         return totals
 
     def _fit_views(
@@ -384,7 +227,7 @@ class ResidualKernelEstimator(Settings, SignalEstimator):
         `penalties` are tried besides the least one. Errors of cases count with `error_weights`.
         """
         self._centre = np.average(cases.targets, axis=0, weights=cases.weights)
-        n_penalties = cases.targets.shape[1] if self._each else 1
+        n_penalties = cases.targets.shape[1] if self._per_output else 1
         self._exponent = unit_exponent(cases.signals)
         cases = cases._replace(signals=scaled(cases.signals, self._exponent))
         X, n, rng = cases.signals, len(cases.weights), check_random_state(self.random_state)
@@ -415,25 +258,25 @@ class ResidualKernelEstimator(Settings, SignalEstimator):
             residuals, novelties = map(np.array, of_fits)
             parts = np.split(residuals, n_penalties, axis=2)
             weights = np.stack([weigh(part, error_weights) for part in parts], axis=1)
-            self._usual = Usual(X, cases.weights)
-            distances, mean = self._usual.distances(X)[0], np.zeros(cases.targets.shape)
+            self._levels = TrainingLevels(X, cases.weights)
+            distances, mean = self._levels.distances(X)[0], np.zeros(cases.targets.shape)
             seeing = np.array([view.sees_levels for view in resolved])
             for fold in np.unique(folds):
                 at = folds == fold
-                others = np.where(at, 0.0, error_weights)
-                of_others = np.stack([weigh(part, others) for part in parts], axis=1)
-                of_others = weights_at(of_others, novelties[:, at], distances[at], seeing)
-                mean[at] = average(of_others, residuals[:, at])
-        rows, kept = [*resolved.values()], np.flatnonzero(weights.any(axis=1))
+                outside = np.where(at, 0.0, error_weights)
+                fold_weights = np.stack([weigh(part, outside) for part in parts], axis=1)
+                fold_weights = weights_at(fold_weights, novelties[:, at], distances[at], seeing)
+                mean[at] = average(fold_weights, residuals[:, at])
+        rows, used = [*resolved.values()], np.flatnonzero(weights.any(axis=1))
         of_views = np.tile([[np.nan], [0.0]], len(views))
-        of_views[:, rows] = [each.error.mean() for each in fitted], weights.mean(axis=1)
+        of_views[:, rows] = [view.error.mean() for view in fitted], weights.mean(axis=1)
         table = np.array(views, dtype=object), *of_views, notes
         self.views_ = dict(zip(("view", "error", "weight", "note"), table, strict=True))
-        self._fitted, self._weights = [fitted[k] for k in kept], weights[kept]
+        self._fitted, self._weights = [fitted[k] for k in used], weights[used]
         self._examples = take(X, np.sort(rng.permutation(n)[:_EXAMPLES]))
-        novelties = novelties[kept]
-        at_cases = weights_at(self._weights, novelties, distances, seeing[kept])
-        return LeftOut(residuals[kept], novelties, at_cases, mean, folds)
+        novelties = novelties[used]
+        at_cases = weights_at(self._weights, novelties, distances, seeing[used])
+        return LeftOut(residuals[used], novelties, at_cases, mean, folds)
 
     def _penalties(
         self, kernel: ViewKernel, weights: np.ndarray, more: Sequence[float]
@@ -445,7 +288,7 @@ class ResidualKernelEstimator(Settings, SignalEstimator):
         if self.penalty is None:
             least = kernel.least_penalty(weights, check_dtype(self.dtype))
             return least, *(p for p in kernel.penalties or more if p > least)
-        penalties = nonnegative(self.penalty, "penalty")
+        penalties = check_nonnegative_vector(self.penalty, "penalty")
         if not penalties.all():
             raise ValueError(f"penalty is {shown(self.penalty)}, expected positive numbers")
         return penalties.tolist()

@@ -16,7 +16,7 @@ import scipy.linalg
 
 from ..decomposition import Decomposition, decompose
 from .inputs import Cases, Options, Signals, take
-from .views import ResolvedView
+from .resolved_view import ResolvedView
 
 
 @dataclass(eq=False)
@@ -63,11 +63,11 @@ class FittedView:
         The novelty is the variance of an observation, divided by the usual variance.
         """
         seen = self.view.see(X)
-        K, own = self.matrix(seen, options), self.view.kernel.own(seen)[:, None]
+        K, diagonal = self.matrix(seen, options), self.view.kernel.diag(seen)[:, None]
         squares = (K @ self.root) ** 2
         several = len(self.penalty) > 1
         explained = squares @ self.ratios if several else squares.sum(axis=1, keepdims=True)
-        variance = np.maximum(own - explained, 0.0) + self.penalty
+        variance = np.maximum(diagonal - explained, 0.0) + self.penalty
         return K @ self.coefficients + self.intercepts, variance / self.usual_variance
 
     def contributions(self, X: Signals, options: Options) -> list[np.ndarray]:
@@ -93,23 +93,23 @@ def fit_view(
     likelihood.
     """
     view, seen = view.measure(cases.signals, cases.weights)
-    kernel, own = view.kernel, view.kernel.own(seen)
+    kernel, diagonal = view.kernel, view.kernel.diag(seen)
     Y, weights, members = cases.targets, cases.weights, cases.members
     groups = members if members.max() + 1 < len(Y) else None  # single cases take less time
     if landmarks is None:
-        S, K, rest = seen, kernel.matrix(seen, None, options), np.zeros(len(Y))
+        S, K, unexplained = seen, kernel.matrix(seen, None, options), np.zeros(len(Y))
         spectrum = decompose(K, weights, clip=True)
         root = spectrum.roots[:, None] * spectrum.eigenvectors
     else:
-        S, others = take(seen, landmarks), np.setdiff1d(np.arange(len(Y)), landmarks)
+        S, remaining = take(seen, landmarks), np.setdiff1d(np.arange(len(Y)), landmarks)
         K = np.empty((len(Y), len(landmarks)))
         K[landmarks] = kernel.matrix(S, None, options)
-        K[others] = kernel.matrix(take(seen, others), S, options)
+        K[remaining] = kernel.matrix(take(seen, remaining), S, options)
         values, V = scipy.linalg.eigh(K[landmarks], driver="evd")
         resolved = values > kernel.least_penalty(np.ones(len(S)), options["dtype"])
         half = V[:, resolved] / np.sqrt(values[resolved])  # K(S, S)^(-1/2), but for a rotation
         features, roots = K @ half, np.sqrt(weights)[:, None]
-        rest = np.maximum(own - (features**2).sum(axis=1), 0.0)  # outside of the features
+        unexplained = np.maximum(diagonal - (features**2).sum(axis=1), 0.0)  # by the features
         # Eigenvectors of products take less time than singular vectors. They have fewer digits
         # where eigenvalues are far below the penalty, which are as good as 0.
         values, V = scipy.linalg.eigh((roots * features).T @ (roots * features), driver="evd")
@@ -125,23 +125,25 @@ def fit_view(
     beta, b = np.empty(Y.shape), np.empty(Y.shape[1])
     variance = np.empty((len(Y), n_penalties))
     for choice in np.unique(choices):
-        own = of_outputs == choice
-        outputs = slice(None) if own.all() else own
+        with_choice = of_outputs == choice
+        outputs = slice(None) if with_choice.all() else with_choice
         beta[:, outputs], b[outputs] = spectrum.ridge(
             Y[:, outputs], penalties[choice], intercept=True
         )
-        left_out = spectrum.left_out_variance(penalties[choice], groups) + rest
+        left_out = spectrum.left_out_variance(penalties[choice], groups) + unexplained
         variance[:, choices == choice] = left_out[:, None]
     scale = np.mean(beta * (Y - b), axis=0)
-    usual = np.array([np.average(of_one, weights=weights) for of_one in variance.T])
+    usual_variance = np.array([np.average(of_one, weights=weights) for of_one in variance.T])
     if landmarks is not None:  # a function of all signals, as one of landmarks
         beta = half @ (features.T @ beta)
     sums = spectrum.eigenvalues[:, None] + penalty
     root /= np.sqrt(sums[:, 0])
     error = errors.min(axis=1)
-    fitted = FittedView(view, S, beta, b, root, sums[:, :1] / sums, penalty, usual, scale, error)
+    fitted = FittedView(
+        view, S, beta, b, root, sums[:, :1] / sums, penalty, usual_variance, scale, error
+    )
     residuals = np.take_along_axis(residuals, of_outputs[None, None], axis=0)[0]
-    return fitted, residuals, variance / usual
+    return fitted, residuals, variance / usual_variance
 
 
 def shares_of(weights: np.ndarray) -> np.ndarray:

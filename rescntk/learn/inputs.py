@@ -19,16 +19,14 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from .._version import __version__
+from ..labels import check_groups, check_labels, distinct
 from ..messages import warn
 from ..validation import (
     check_batch,
-    check_groups,
-    check_labels,
     check_positive_integer,
     check_rectangular,
     check_shape,
     check_unmasked,
-    distinct,
 )
 from .tables import (
     check_cells,
@@ -287,16 +285,16 @@ class Cases(NamedTuple):
 
     def as_given(self, values: np.ndarray) -> np.ndarray:
         """Return values of cases, (n_cases, …), for each signal given; NaN without a case."""
-        found = values[self.places].astype(np.float64)
-        found[self.places < 0] = np.nan
-        return found
+        of_signals = values[self.places].astype(np.float64)
+        of_signals[self.places < 0] = np.nan
+        return of_signals
 
 
 def read_cases(
     estimator: BaseEstimator, X: object, y: object, targets: np.ndarray,
     sample_weight: ArrayLike | None, groups: ArrayLike | None, used: bool | np.ndarray = True,
 ) -> Cases:  # fmt: skip
-    """Return the different cases of positive weight: a case left out must have no copy that is not.
+    """Return the different cases of positive weight: a copy of a case is left out with it.
 
     `targets` are of y, (n_cases, n_outputs); `used` says which cases to take, all by default. Cases
     are sorted by their numbers, so that the order of the signals plays no part.
@@ -314,16 +312,16 @@ def read_cases(
     if weights.min() < 0:
         raise ValueError(f"sample_weight has {weights.min():.3g}, expected numbers of at least 0")
     weights = np.ldexp(weights, -exponents_of(weights))
-    kept = np.flatnonzero(weights > 1e-12 * weights.max())  # lighter cases would have no digits
-    if not len(kept):
+    counted = np.flatnonzero(weights > 1e-12 * weights.max())  # lighter cases would have no digits
+    if not len(counted):
         raise ValueError("sample_weight or class_weight is zero for all, expected some above")
     members = np.zeros(n, dtype=np.intp)
     if groups is not None:
-        members[kept] = check_groups(groups, n, kept)
-    contents = (((signals[k] + 0.0).tobytes(), *targets[k], members[k]) for k in kept)  # no -0.0
-    rows = np.fromiter(contents, dtype=object, count=len(kept))
+        members[counted] = check_groups(groups, n, counted)
+    contents = (((signals[k] + 0.0).tobytes(), *targets[k], members[k]) for k in counted)  # no -0.0
+    rows = np.fromiter(contents, dtype=object, count=len(counted))
     different, first, places = np.unique(rows, return_index=True, return_inverse=True)
-    sums, first = np.bincount(places, weights[kept]), kept[first]
+    sums, first = np.bincount(places, weights[counted]), counted[first]
     if groups is None:  # copies of a signal with other targets are left out together
         members = np.cumsum([False, *(a[0] != b[0] for a, b in pairwise(different))])
         if not members.any():
@@ -331,5 +329,5 @@ def read_cases(
     else:
         members = members[first]
     of_given = np.full(n, -1)
-    of_given[kept] = places
+    of_given[counted] = places
     return Cases(take(signals, first), targets[first], sums / sums.mean(), members, of_given)

@@ -9,18 +9,13 @@ from numpy.typing import ArrayLike
 from sklearn.base import MultiOutputMixin, RegressorMixin
 from sklearn.utils.validation import check_array, check_is_fitted
 
+from ..labels import check_known
 from ..messages import warn
-from ..validation import check_known
-from .estimator import (
-    COVERAGE,
-    REMEDY,
-    Nonconformity,
-    ResidualKernelEstimator,
-    average,
-    squared_sum,
-)
+from .estimator import REMEDY, ResidualKernelEstimator
 from .inputs import check_given, exponents_of, fitting, read_cases
+from .left_out import COVERAGE, Nonconformity, squared_sum
 from .tables import check_numbers
+from .view_weights import average
 
 _PENALTIES = tuple(10.0**k for k in range(-4, 2))  # that are tried besides the least one
 _DEPENDENCE = 1.5
@@ -96,7 +91,7 @@ class ResidualKernelRegressor(MultiOutputMixin, RegressorMixin, ResidualKernelEs
     True
     """
 
-    _each = True
+    _per_output = True
 
     def fit(
         self,

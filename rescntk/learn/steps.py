@@ -12,7 +12,8 @@ import numpy as np
 
 from .inputs import Signals, scaled, unit_exponent
 
-ROUNDING = 10 * float(np.finfo(np.float64).eps)  # deviations count as 0, by the largest value
+ROUNDING = 10 * float(np.finfo(np.float64).eps)
+"""Largest deviation that counts as 0, as a part of the largest magnitude."""
 
 
 class Step(ABC):
@@ -188,8 +189,8 @@ class WholeSpectrum(Step):
         envelopes = (np.abs(np.fft.ifft(bell * row, length, axis=1)) for row in spectrum)
         energy = sum((envelope**2 for envelope in envelopes), np.zeros(1))
         sums = energy.sum(axis=1, keepdims=True)
-        found = sums > ROUNDING**2 * sums.sum()
-        parts = np.divide(energy, sums, out=np.full(energy.shape, 1.0 / length), where=found)
+        has_energy = sums > ROUNDING**2 * sums.sum()
+        parts = np.divide(energy, sums, out=np.full(energy.shape, 1.0 / length), where=has_energy)
         return np.asarray(shares @ parts)
 
 
@@ -264,7 +265,7 @@ class Differences(StepOfPoints):
         return self.kind != "only"
 
     def measure(self, X: Signals, weights: np.ndarray) -> Self:
-        rises, deviations = (_moments(A, weights)[1] for A in (each(self.rises, X), X))
+        rises, deviations = (_moments(A, weights)[1] for A in (map_signals(self.rises, X), X))
         unit = deviations / np.where(rises > 0, rises, 1.0)
         return replace(self, unit=np.where(rises > 0, unit, 0.0)[:, None])
 
@@ -315,7 +316,7 @@ class Time(StepOfPoints):
         return np.concatenate([X, np.broadcast_to(circle, (n, 2, length))], axis=1)
 
 
-def each(function: Callable[[np.ndarray], np.ndarray], X: Signals) -> Signals:
+def map_signals(function: Callable[[np.ndarray], np.ndarray], X: Signals) -> Signals:
     """Apply a function of arrays (n_cases, n_channels, n_timepoints) to signals of any lengths."""
     return function(X) if isinstance(X, np.ndarray) else [function(x[None])[0] for x in X]
 

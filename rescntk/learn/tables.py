@@ -1,6 +1,6 @@
 """Tables, series and arrays as files give them: what counts as numbers, and what is refused.
 
-All guesses about what a file meant are here: separators, commas and indices that were not told,
+All guesses about what a file meant are here: separators, decimal commas, saved indices,
 transposed signals. Each is refused, or warned of, with a remedy, and tests read such files.
 """
 
@@ -91,10 +91,10 @@ def check_numbers(values: object, name: str) -> None:
     array = np.asarray(check_rectangular(values, name, "numbers"))
     what, remedy = _no_numbers(array, name)
     if what == "signals":
-        given = f"{name}.to_pylist()" if hasattr(values, "to_pylist") else f"list({name})"
+        as_list = f"{name}.to_pylist()" if hasattr(values, "to_pylist") else f"list({name})"
         raise ValueError(
             f"{name} has shape {array.shape} and a signal in each entry, expected an array, or a "
-            f"list for different lengths: give {given}"
+            f"list for different lengths: give {as_list}"
         )
     if what:
         raise ValueError(f"{name} has {what}, expected numbers: {remedy}")
@@ -208,11 +208,11 @@ def looks_transposed(X: np.ndarray) -> bool:
     return bool(squares[0] < 0.6 * squares[1])
 
 
-def check_order(given: Iterable[tuple[str, object]]) -> None:
+def check_order(named_values: Iterable[tuple[str, object]]) -> None:
     """Raise a ValueError if pandas' objects, given by name, have one index in several orders."""
     firsts = dict[frozenset, tuple[str, Any]]()
     last: Any = None
-    for name, values in given:
+    for name, values in named_values:
         index: Any = getattr(values, "index", None)
         if not hasattr(index, "equals") or (last is not None and index.equals(last)):
             continue
@@ -225,7 +225,7 @@ def check_order(given: Iterable[tuple[str, object]]) -> None:
             )
 
 
-def check_left_in(X: Any, **given: Any) -> None:
+def check_left_in(X: Any, **arguments: Any) -> None:
     """Raise a ValueError if a table of signals has a column of labels, weights or groups too.
 
     Names that are texts tell so. Other names, such as numbers, may be alike by chance: there the
@@ -234,7 +234,7 @@ def check_left_in(X: Any, **given: Any) -> None:
     if not is_table(X):
         return
     names = list(X.columns)
-    for argument, values in given.items():
+    for argument, values in arguments.items():
         several = is_table(values)
         for name in values.columns if several else [getattr(values, "name", None)]:
             if name is None or name not in names:

@@ -23,7 +23,7 @@ from ..network import Network
 from ..validation import KINDS
 from .inputs import Options, Signals, longest
 
-_SHARES = 2**20  # numbers of kernels that are held at once; of one signal all are
+_SHARES = 2**20  # most numbers of kernels in memory; all of one signal are, however many
 
 
 class ViewKernel(ABC):
@@ -54,7 +54,7 @@ class ViewKernel(ABC):
         """
 
     @abstractmethod
-    def own(self, X: Signals) -> np.ndarray:
+    def diag(self, X: Signals) -> np.ndarray:
         """Return the kernel of each signal with itself, (n,)."""
 
     @abstractmethod
@@ -100,7 +100,7 @@ class NetworkKernel(ViewKernel):
         matrices = gram(self.network, X, Z, **self._kernels, **options)
         return np.asarray(np.mean([K[0] for K in matrices], axis=0, dtype=np.float64))
 
-    def own(self, X: Signals) -> np.ndarray:
+    def diag(self, X: Signals) -> np.ndarray:
         return np.ones(len(X))
 
     def shares(
@@ -108,10 +108,10 @@ class NetworkKernel(ViewKernel):
     ) -> np.ndarray:
         most = longest(X)
         parts = np.zeros((len(X), coefficients.shape[1], most))
-        for some in blocks(0, len(X), max(1, _SHARES // (most * len(landmarks)))):
-            shares = gram_shares(self.network, X[some], landmarks, **self._kernels, **options)
-            mean = np.mean([share[0] for share in shares], axis=0, dtype=np.float64)
-            parts[some, :, : mean.shape[2]] = coefficients.T @ mean
+        for rows in blocks(0, len(X), max(1, _SHARES // (most * len(landmarks)))):
+            shares = gram_shares(self.network, X[rows], landmarks, **self._kernels, **options)
+            mean = np.mean([of_kind[0] for of_kind in shares], axis=0, dtype=np.float64)
+            parts[rows, :, : mean.shape[2]] = coefficients.T @ mean
         return parts
 
     @property
@@ -142,7 +142,7 @@ class LinearKernel(ViewKernel):
         z = x if Z is None else _flat(Z)
         return x @ z.T / x.shape[1]
 
-    def own(self, X: Signals) -> np.ndarray:
+    def diag(self, X: Signals) -> np.ndarray:
         return np.mean(_flat(X) ** 2, axis=1)
 
     def shares(

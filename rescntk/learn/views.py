@@ -21,7 +21,8 @@ from ..validation import (
     check_positive_integer,
 )
 from .bands import Bands, BandScale, LocalScale
-from .inputs import Signals, arrays, fitting, longest, read_signals
+from .inputs import Signals, fitting, longest, read_signals
+from .resolved_view import ResolvedView
 from .steps import (
     Blocks,
     ChannelScale,
@@ -37,9 +38,8 @@ from .steps import (
     Time,
     Unit,
     WholeSpectrum,
-    each,
 )
-from .view_kernels import LinearKernel, NetworkKernel, ViewKernel
+from .view_kernels import LinearKernel, NetworkKernel
 
 _LENGTHS = ("all", "fine")
 _FINE, _FINE_WORK = (64, 512), 25_600
@@ -370,53 +370,6 @@ class View(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):  # type
             yield Time(self.time)
 
 
-@dataclass(frozen=True)
-class ResolvedView:
-    """A view of some signals: the steps that change them, and the kernel of the result."""
-
-    kernel: ViewKernel
-    n_points: int  # of the longest signal after the steps
-    steps: tuple[Step, ...]
-
-    @property
-    def work(self) -> int:
-        """Pixel pairs of two signals, times layers."""
-        return self.kernel.work(self.n_points)
-
-    @property
-    def sees_levels(self) -> bool:
-        """True if a constant, added to a channel of a signal, changes what the network sees."""
-        return all(step.sees_levels for step in self.steps)
-
-    def measure(self, X: Signals, weights: np.ndarray) -> tuple[ResolvedView, Signals]:
-        """Return the view as measured on signals X with weights, (n_cases,); and what it sees."""
-        steps = []
-        for step in self.steps:
-            steps.append(step.measure(X, weights))
-            X = each(steps[-1].see, X)
-        return replace(self, steps=tuple(steps)), X
-
-    def see(self, X: Signals) -> Signals:
-        """Return signals as the network sees them, by a view that was measured."""
-        with np.errstate(over="ignore", invalid="ignore"):
-            for step in self.steps:
-                X = each(step.see, X)
-        if not all(np.isfinite(x).all() for x in arrays(X)):
-            raise ValueError("X has values above float64 in units of fit, expected smaller ones")
-        return X
-
-    def to_time(self, shares: np.ndarray, x: np.ndarray) -> np.ndarray:
-        """Return shares of time points, (…, n_timepoints), from shares of the points seen of x."""
-        before = [x[None]]
-        for step in self.steps[:-1]:
-            before.append(step.see(before[-1]))
-        reach = self.kernel.reach
-        for step, seen in zip(reversed(self.steps), reversed(before), strict=True):
-            shares = step.to_time(shares, seen[0], reach)
-            reach += step.reach
-        return shares
-
-
 FAST = (
     View(bands="rectified", standardize="local", length="fine"),
     View(linear=True, standardize="point", length="all"),
@@ -450,7 +403,7 @@ MANY = (
     View(spectra=True, time=1.0, standardize="channel", filter_size=3, length=32),
     *FAST[7:],
 )
-"""Views of ``views="default"`` for many signals, of which others take more than half of a fit."""
+"""Views of ``views="default"`` for many signals: the default ones take more than twice the time."""
 
 
 def _flag_or_word(value: object, name: str, *words: str) -> bool | str:

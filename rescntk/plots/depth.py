@@ -107,7 +107,7 @@ def _entries(lines: Iterable[Line2D], has_band: bool) -> list[Artist]:
     from matplotlib.patches import Patch
 
     kernels: list[Artist] = []
-    others: dict[str, Artist] = {}
+    grey_entries: dict[str, Artist] = {}
     for line in lines:
         name, marker, style = str(line.get_label()), line.get_marker(), line.get_linestyle()
         if "CGPK" in name or "CNTK" in name:
@@ -115,9 +115,9 @@ def _entries(lines: Iterable[Line2D], has_band: bool) -> list[Artist]:
         else:
             grey = Line2D([], [], linestyle=style, marker=marker, color="0.4", label=name)
             grey.set_markerfacecolor("none")
-            others[name] = grey
+            grey_entries[name] = grey
     band = [Patch(color="0.4", alpha=0.22, label="lower to upper bound")] if has_band else []
-    return [*kernels, *others.values(), *band]
+    return [*kernels, *grey_entries.values(), *band]
 
 
 def limit_distances(*reports: Report, ax: Axes | None = None) -> Axes:

@@ -80,7 +80,7 @@ def view_weights(model: Estimator, ax: Axes | None = None) -> Axes:
 
 def contributions(
     model: Estimator, X: ArrayLike, output: Hashable = None, y: ArrayLike | None = None,
-    usual: bool = True,
+    less_usual: bool = True,
 ) -> np.ndarray:  # fmt: skip
     """Draw signals, coloured by the contribution of each time point to a decision.
 
@@ -104,7 +104,7 @@ def contributions(
         greatest decision, of two classes the second one, or the first target.
     y : array-like, (n_cases,) or (n_cases, n_targets), optional
         True classes or targets, which the titles have too.
-    usual : bool, default True
+    less_usual : bool, default True
         Whether ``usual_contributions`` are subtracted.
 
     Returns
@@ -133,27 +133,27 @@ def contributions(
     (3,)
     """
     check_drawn(model, "model", _FITTED, "contributions")
-    check_flag(usual, "usual")
-    given, channels, times = _with_names(X)
+    check_flag(less_usual, "less_usual")
+    data, channels, times = _with_names(X)
     intercepts = np.asarray(model.intercept_)
     outputs = len(intercepts)
     classes = getattr(model, "classes_", None)
     names = None if classes is None else [shown_name(label) for label in classes]
     column, sign = _column_of(output, classes, outputs)
-    truths = None if y is None else _truths(y, len(given), names, outputs)
-    all_shares = [sign * shares for shares in model.contributions(given)]
+    truths = None if y is None else _truths(y, len(data), names, outputs)
+    all_shares = [sign * shares for shares in model.contributions(data)]
     intercepts = sign * intercepts
     if names is not None and sign < 0:
         names = names[::-1]
     decisions = [shares.sum(axis=1) + intercepts for shares in all_shares]
-    centre = getattr(model, "usual_contributions", lambda: None)() if usual else None
+    centre = getattr(model, "usual_contributions", lambda: None)() if less_usual else None
     if centre is not None:
         all_shares = [shares - sign * centre for shares in all_shares]
         intercepts = intercepts + sign * centre.sum(axis=1)
     single = names is None or outputs == 1
     columns = [(0 if single else int(d.argmax())) if column is None else column for d in decisions]
     most = max(abs(shares[k]).max() for shares, k in zip(all_shares, columns, strict=True)) or 1.0
-    rows = np.asarray(given) if hasattr(given, "columns") else given  # rows of a table are signals
+    rows = np.asarray(data) if hasattr(data, "columns") else data  # rows of a table are signals
     signals = [np.atleast_2d(np.asarray(x)) for x in rows]
     n_channels = len(signals[0])
     height = len(signals) * (1.5 if n_channels == 1 else 0.3 + 0.7 * n_channels)
@@ -261,8 +261,8 @@ def _shown(number: float) -> str:
 
 def _bar_label(names: list[str] | None, single: bool, less_usual: bool, width: int) -> str:
     """Return the text beside the colours, in lines of a width."""
-    whole = f"contribution to the {'prediction' if names is None else 'decision'}"
-    label = lines("contribution minus a usual signal's" if less_usual else whole, width)
+    absolute = f"contribution to the {'prediction' if names is None else 'decision'}"
+    label = lines("contribution minus a usual signal's" if less_usual else absolute, width)
     if names is not None and single:
         label += "\n" + lines(f"blue: class {names[0]}, orange: class {names[1]}", width)
     return label
@@ -276,15 +276,20 @@ def _with_names(X: Any) -> tuple[Any, list[Hashable] | None, list[Any] | None]:
     columns: Any = getattr(X, "columns", None)
     if getattr(columns, "nlevels", 1) == 2:
         names = list(dict.fromkeys(columns.get_level_values(0)))
-        flat, each = X.to_numpy(), len(columns) // len(names)
-        if list(columns.get_level_values(0)) != [name for name in names for _ in range(each)]:
+        flat, n_timepoints = X.to_numpy(), len(columns) // len(names)
+        if list(columns.get_level_values(0)) != [
+            name for name in names for _ in range(n_timepoints)
+        ]:
             raise ValueError(
                 "X has columns of channels of different lengths or in turn, expected one channel "
                 "after the other: give X.sort_index(axis=1)"
             )
-        parts = [columns.get_level_values(1)[k : k + each] for k in range(0, len(columns), each)]
+        parts = [
+            columns.get_level_values(1)[k : k + n_timepoints]
+            for k in range(0, len(columns), n_timepoints)
+        ]
         times = [parts[0]] * len(flat) if all(list(t) == list(parts[0]) for t in parts) else None
-        return flat.reshape(len(flat), len(names), each), names, times
+        return flat.reshape(len(flat), len(names), n_timepoints), names, times
     if isinstance(X, (list, tuple)) and X and all(hasattr(x, "columns") for x in X):
         names = list(X[0].columns)
         if any(list(x.columns) != names for x in X):

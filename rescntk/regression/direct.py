@@ -7,8 +7,8 @@ import scipy.linalg
 from numpy.typing import ArrayLike
 
 from ..arrays import rounding_unit
-from ..decomposition import check_finite, decompose
-from ..validation import check_nonnegative, check_symmetric, check_targets
+from ..decomposition import decompose
+from ..validation import check_finite, check_nonnegative, check_symmetric, check_targets
 from .cholesky import cholesky, in_units
 
 

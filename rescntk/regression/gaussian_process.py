@@ -11,9 +11,11 @@ import scipy.linalg
 from numpy.typing import ArrayLike
 
 from ..arrays import rounding_unit
-from ..decomposition import check_finite, decompose, nonnegative
+from ..decomposition import decompose
 from ..validation import (
+    check_finite,
     check_nonnegative,
+    check_nonnegative_vector,
     check_shape,
     check_symmetric,
     check_targets,
@@ -77,9 +79,9 @@ def posterior(
     >>> p.mean.round(12), p.variance.round(12)
     (array([0.6]), array([0.64]))
     """
-    given, (K, y, noise) = (K, cross, prior), _observations(K, y, noise)
+    matrices, (K, y, noise) = (K, cross, prior), _observations(K, y, noise)
     cross, prior = _new_points(cross, prior, len(K), ("cross", "prior"))
-    eps, size = max(map(rounding_unit, given)), _diagonal(prior)
+    eps, size = max(map(rounding_unit, matrices)), _diagonal(prior)
     factor, units = cholesky(K, noise, eps)
     unit = units_of(size)[:, None]
     V = scipy.linalg.solve_triangular(factor, in_units((cross / unit).T, units), lower=True)
@@ -127,13 +129,13 @@ def evidence(K: np.ndarray, y: np.ndarray, noise: ArrayLike) -> float | np.ndarr
     >>> round(regression.evidence([[1.0, 0.0], [0.0, 1.0]], [1.0, 0.0], noise=1.0), 3)
     -2.781
     """
-    given, (K, y, noise) = K, _observations(K, y, noise)
-    factor, units = cholesky(K, noise, rounding_unit(given))
+    matrix, (K, y, noise) = K, _observations(K, y, noise)
+    factor, units = cholesky(K, noise, rounding_unit(matrix))
     white = scipy.linalg.solve_triangular(factor, in_units(y, units), lower=True)
     squares = np.square(white).sum(axis=0)
     log_root = np.log(factor.diagonal()).sum() + np.log(units).sum()
-    found = check_finite(-0.5 * squares - log_root - 0.5 * len(y) * math.log(2 * math.pi))
-    return found if y.ndim == 2 else float(found[0])
+    log_evidence = check_finite(-0.5 * squares - log_root - 0.5 * len(y) * math.log(2 * math.pi))
+    return log_evidence if y.ndim == 2 else float(log_evidence[0])
 
 
 @np.errstate(over="ignore", invalid="ignore")  # refused by `check_finite`
@@ -182,19 +184,19 @@ def ensemble(
     (array([0., 2.]), array([1.  , 0.25]))
     """
     T, T_cross = _matrices(tangent, "tangent", ("T", "T_cross"))
-    K, K_cross, K_prior = given = _matrices(gpk, "gpk", ("K", "K_cross", "K_prior"))
+    K, K_cross, K_prior = matrices = _matrices(gpk, "gpk", ("K", "K_cross", "K_prior"))
     n = len(check_symmetric(T, "T"))
     K, y = check_symmetric(K, "K"), check_targets(y, n)
     K_cross, K_prior = _new_points(K_cross, K_prior, n, ("K_cross", "K_prior"))
     T_cross = check_shape(T_cross, "T_cross", K_cross.shape)
     if len(K) != n:
         raise ValueError(f"K has shape {K.shape}, expected {(n, n)} as T")
-    nonnegative(time, "time", finite=False)
+    check_nonnegative_vector(time, "time", finite=False)
     try:
         flows = decompose(T).flow(T_cross.T, time)
     except ValueError as error:
         raise ValueError(f"T of tangent: {error}") from None
-    eps, results = max(map(rounding_unit, given)), []
+    eps, results = max(map(rounding_unit, matrices)), []
     for M in flows.reshape(-1, n, len(T_cross)).swapaxes(1, 2):
         size = (np.sqrt(_diagonal(K_prior)) + np.abs(M) @ np.sqrt(K.diagonal())) ** 2
         if K_prior.ndim == 1:
@@ -233,14 +235,14 @@ def _new_points(
 
 
 def _matrices(
-    given: Sequence[np.ndarray], name: str, names: tuple[str, ...]
+    matrices: Sequence[np.ndarray], name: str, names: tuple[str, ...]
 ) -> Sequence[np.ndarray]:
     """Return several matrices that came in a tuple or list."""
-    if isinstance(given, (tuple, list)) and len(given) == len(names):
-        return given
-    length = f" of length {len(given)}" if hasattr(given, "__len__") else ""
+    if isinstance(matrices, (tuple, list)) and len(matrices) == len(names):
+        return matrices
+    length = f" of length {len(matrices)}" if hasattr(matrices, "__len__") else ""
     raise ValueError(
-        f"{name} is a {type(given).__name__}{length}, expected a tuple ({', '.join(names)})"
+        f"{name} is a {type(matrices).__name__}{length}, expected a tuple ({', '.join(names)})"
     )
 
 
@@ -255,23 +257,23 @@ def _spread(
 
     What is negative by rounding becomes 0; it is at most √eps of `size`, the size of all terms.
     """
-    found = check_finite(prior + change)
-    wrong = ~(_diagonal(found) >= -np.sqrt(eps) * size)
+    spread = check_finite(prior + change)
+    wrong = ~(_diagonal(spread) >= -np.sqrt(eps) * size)
     if wrong.any():
         raise ValueError(
             f"{refusal}: the variance at point {wrong.argmax()} would be negative, expected "
             f"matrices of one kernel"
         )
-    if found.ndim == 1:
-        return np.maximum(found, 0.0), None
-    found, units = 0.5 * found + 0.5 * found.T, units_of(size)[:, None]
-    values, U = scipy.linalg.eigh(found / units / units.T, driver="evd")
-    if values[0] < -np.sqrt(eps) * len(found):
+    if spread.ndim == 1:
+        return np.maximum(spread, 0.0), None
+    spread, units = 0.5 * spread + 0.5 * spread.T, units_of(size)[:, None]
+    values, U = scipy.linalg.eigh(spread / units / units.T, driver="evd")
+    if values[0] < -np.sqrt(eps) * len(spread):
         raise ValueError(
             f"{refusal}: their covariance would have a negative eigenvalue, expected matrices of "
             f"one kernel"
         )
     if values[0] < 0 and change.any():
         root = units * U * np.sqrt(np.maximum(values, 0.0))
-        found = root @ root.T
-    return np.maximum(found.diagonal(), 0.0), found
+        spread = root @ root.T
+    return np.maximum(spread.diagonal(), 0.0), spread

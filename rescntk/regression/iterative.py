@@ -10,9 +10,9 @@ import numpy as np
 import scipy.linalg
 from scipy.sparse.linalg import LinearOperator, cg
 
-from ..decomposition import check_finite
 from ..messages import warn
 from ..validation import (
+    check_finite,
     check_nonnegative,
     check_positive,
     check_positive_integer,

@@ -86,12 +86,12 @@ def pivoted_cholesky(
     if (diagonal < 0).any():
         raise ValueError(f"kernel has {diagonal.min():.3g} on its diagonal, expected at least 0")
     rounding = 10 * eps  # residuals of up to this share of K's entry are rounding errors
-    floor, found = rounding * diagonal.sum(), 0
+    floor, count = rounding * diagonal.sum(), 0
     factor, landmarks = np.zeros((n, rank)), np.empty(rank, dtype=np.intp)
-    while found < rank and diagonal.sum() > floor:
+    while count < rank and diagonal.sum() > floor:
         # p pivots cost p²/2 pairs between each other: with p² at most 2n, no more than one column.
         # One and a half times the missing number is proposed, because some are rejected.
-        proposals = max(1, min(500, math.isqrt(2 * n), int(1.5 * (rank - found))))
+        proposals = max(1, min(500, math.isqrt(2 * n), int(1.5 * (rank - count))))
         proposed = rng.choice(n, size=proposals, p=diagonal / diagonal.sum())
         places, order = np.unique(proposed, return_inverse=True)
         p = len(places)
@@ -102,28 +102,28 @@ def pivoted_cholesky(
         bounds = np.maximum(
             rng.random(proposals) * diagonal[proposed], rounding * K.diagonal()[order]
         )
-        chosen, lower = _accept(K - rows @ rows.T, order, bounds, rank - found)
+        chosen, lower = _accept(K - rows @ rows.T, order, bounds, rank - count)
         if not chosen:  # rounding errors are larger than the residual's diagonal
             diagonal[places] = 0.0
             continue
-        accepted, new = places[chosen], slice(found, found + len(chosen))
-        columns, others = np.empty((n, len(chosen))), np.setdiff1d(np.arange(n), places)
+        accepted, new = places[chosen], slice(count, count + len(chosen))
+        columns, remaining = np.empty((n, len(chosen))), np.setdiff1d(np.arange(n), places)
         columns[places] = K[:, chosen]
-        if len(others):
-            block = kernel(signals[others], signals[accepted], **options)
-            columns[others] = check_shape(block, "kernel(X, Z)", (len(others), len(chosen)))
+        if len(remaining):
+            block = kernel(signals[remaining], signals[accepted], **options)
+            columns[remaining] = check_shape(block, "kernel(X, Z)", (len(remaining), len(chosen)))
         columns -= factor @ factor[accepted].T
         factor[:, new] = scipy.linalg.solve_triangular(lower, columns.T, lower=True).T
         landmarks[new] = accepted
         diagonal = np.maximum(diagonal - (factor[:, new] ** 2).sum(axis=1), 0.0)
         diagonal[accepted] = 0.0
-        found = new.stop
-    if found < rank:
+        count = new.stop
+    if count < rank:
         warn(
-            f"pivoted_cholesky stopped at rank {found} of {rank}: the residual is a rounding "
+            f"pivoted_cholesky stopped at rank {count} of {rank}: the residual is a rounding "
             f"error (equal signals, or a kernel matrix of lower rank)",
         )
-    return LowRank(landmarks[:found], factor[:, :found], float(diagonal.sum()))
+    return LowRank(landmarks[:count], factor[:, :count], float(diagonal.sum()))
 
 
 def _accept(

@@ -167,11 +167,11 @@ def check_grid(
     """Return the channels, the pixels, the highest frequency of each pixel, and the head."""
     channels, d = check_channels(n_channels), check_pixels(n_timepoints)
     max_frequency = read_once(max_frequency)
-    given = max_frequency if isinstance(max_frequency, tuple) else (max_frequency,) * d
-    if len(given) != d:
+    frequencies = max_frequency if isinstance(max_frequency, tuple) else (max_frequency,) * d
+    if len(frequencies) != d:
         raise ValueError(
             f"max_frequency is {shown(max_frequency)}, expected one for each of {d} pixels"
         )
-    highest = tuple(check_integer(k, "max_frequency", at_least=0) for k in given)
+    highest = tuple(check_integer(k, "max_frequency", at_least=0) for k in frequencies)
     check_nonnegative(max(highest), "max_frequency")  # within float64
     return channels, d, highest, check_named_head(head, POOLED_EIGENVALUES)

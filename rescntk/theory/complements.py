@@ -74,19 +74,19 @@ def activate(
 
 
 def add_branch(
-    state: Arrays, branches: Arrays, share: float | np.ndarray,
+    state: Arrays, branches: Arrays, branch_weight: float | np.ndarray,
     left_over: list[np.ndarray] | None = None,
 ) -> Arrays:  # fmt: skip
     """Return δ and ε after a layer, from its branches H_o(…), whose memory they take.
 
-    `share` is s. A deep network adds the same little again and again. `left_over`, one entry for
-    each array, therefore keeps the sums' rounding errors for the next layer (Kahan 1965).
+    A deep network adds the same little again and again. `left_over`, one entry for each array,
+    therefore keeps the sums' rounding errors for the next layer (Kahan 1965).
     """
-    if np.all(share == 1.0):
+    if np.all(branch_weight == 1.0):
         return branches
     for k, (old, new) in enumerate(zip(state, branches, strict=True)):
         new -= old  # in place, step by step: a tensor grid may fill the memory
-        new *= share
+        new *= branch_weight
         if left_over is None:
             new += old
         else:
@@ -113,7 +113,7 @@ def normalize_complements(complements: np.ndarray) -> np.ndarray:
 
 def check_nonzero(network: Network, kind: str) -> None:
     """Raise ValueError if the kernel of a ReLU network is 0 for every signal."""
-    parts, branches = network.parts, network.depth * network.branch_share
+    parts, branches = network.parts, network.depth * network.branch_weight
     count = parts.initial + (parts.inner + parts.outer) * branches if kind == "ntk" else 1.0
     if 0 in (network.growth, network.input_scale, network.readout_scale, count):
         raise ValueError(

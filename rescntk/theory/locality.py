@@ -59,13 +59,13 @@ def effective_receptive_field(
     >>> field(rk.Network(depth=1), 5, kind="gpk").round(3)
     array([1.333, 0.333, 0.   , 0.   , 0.333])
     """
-    base, each, branches = _counts(network, kind)
+    base, per_branch, branches = _counts(network, kind)
     d = check_length(n_timepoints)
     if check_flag(normalized, "normalized"):
         check_nonzero(network, kind)
     # Where the field does not wrap around, a circle just large enough for it will do.
     circle = min(d, 2 * network.reach() + 1)
-    field, mean = _counted_ends(network, circle, base, each), base + each * branches
+    field, mean = _counted_ends(network, circle, base, per_branch), base + per_branch * branches
     field = circular_mean(field / mean if mean else field, network.input_filter)
     if not normalized:
         count = mean * network.readout_scale
@@ -109,10 +109,10 @@ def width(network: Network, *, kind: str) -> float:
     >>> round(rk.theory.locality.width(cnn, kind="ntk"), 4)  # √(99 · 2/3)
     8.124
     """
-    base, each, branches = _counts(network, kind)
+    base, per_branch, branches = _counts(network, kind)
     check_nonzero(network, kind)
     if network.skip:
-        branches += each * branches * (1.0 / network.growth) / (base + each * branches)
+        branches += per_branch * branches * (1.0 / network.growth) / (base + per_branch * branches)
     if isinstance(network.dilation, int):
         outer, inner = network.outer_filter(1).variance, network.inner_filter(2).variance
         branch = outer + (1.0 - 1.0 / network.depth) * inner
@@ -125,21 +125,22 @@ def _counts(network: Network, kind: str) -> tuple[float, float, float]:
     """Return r + t and i + o, of the GPK 1 and 0; and L p, a walk's mean number of branches."""
     reason = ": only for ReLU is K(x, x) linear in the pixels' energies"
     check_network(network, RELU_FIELDS | {"bias"}, reason)
-    parts, branches = network.parts, network.depth * network.branch_share
+    parts, branches = network.parts, network.depth * network.branch_weight
     if check_kind(kind) == "gpk":
         return 1.0, 0.0, branches
     return parts.initial, parts.inner + parts.outer, branches
 
 
-def _counted_ends(network: Network, d: int, base: float, each: float) -> np.ndarray:
+def _counted_ends(network: Network, d: int, base: float, per_branch: float) -> np.ndarray:
     """Return how often walks count that end at each of `d` pixels, on average, (d,)."""
-    share = network.branch_share
-    skipped = 1.0 / network.growth if network.skip else 0.0  # 1 − share, with all its digits
+    branch_weight = network.branch_weight
+    # 1 − branch_weight, with all its digits.
+    skipped = 1.0 / network.growth if network.skip else 0.0
 
     def step(layer: int, walks: np.ndarray) -> np.ndarray:
         """Return the walks after a layer more."""
         inner, outer = network.inner_filter(layer), network.outer_filter(layer)
-        taken = share * circular_mean(circular_mean(walks, inner), outer)
+        taken = branch_weight * circular_mean(circular_mean(walks, inner), outer)
         taken[:, 1] += taken[:, 0]
         return skipped * walks + taken
 
@@ -153,7 +154,7 @@ def _counted_ends(network: Network, d: int, base: float, each: float) -> np.ndar
     else:
         for layer in range(1, network.depth + 1):
             walks = step(layer, walks)
-    return base * walks[:, 0] + each * walks[:, 1]
+    return base * walks[:, 0] + per_branch * walks[:, 1]
 
 
 def _joined(first: np.ndarray, second: np.ndarray) -> np.ndarray:

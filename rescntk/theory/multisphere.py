@@ -304,9 +304,9 @@ def gram_complements(
     """
     check_kind(kind)
     check_head(head)
-    given, networks = networks, tuple(networks) if is_sequence(networks) else ()
+    argument, networks = networks, tuple(networks) if is_sequence(networks) else ()
     if not networks:
-        raise ValueError(f"networks is {shown(given)}, expected a list of at least one network")
+        raise ValueError(f"networks is {shown(argument)}, expected a list of at least one network")
     for network in networks:
         check_network(network, _FIELDS, _REASON)
         check_nonzero(network, kind)
@@ -356,8 +356,8 @@ def over_pixel_pairs(
     partners = (pixels + along[:, None]) % d
     block, parts = max(1, BLOCK // partners.size), []
     for begin in range(0, len(left), block):
-        cases, others = (side[begin : begin + block] for side in (left, right))
-        values = function((pixels, cases), (partners, others))
+        cases, other_cases = (side[begin : begin + block] for side in (left, right))
+        values = function((pixels, cases), (partners, other_cases))
         if not isinstance(head, str):
             weights = pool_weights(head, (d,))
             parts.append(np.average(values.mean(axis=1), axis=1, weights=weights))
@@ -377,29 +377,29 @@ def _propagate(
     """
     results, alike = np.empty((len(networks), *delta.shape)), defaultdict(list)
     for index in sorted(range(len(networks)), key=lambda index: -networks[index].depth):
-        alike[networks[index].branch_share].append(index)
+        alike[networks[index].branch_weight].append(index)
     groups, together = list(alike.items()), max(1, BLOCK // delta.size)
     for begin in range(0, len(groups), together):  # axis 1 has a group of networks at each place
-        some, ends = groups[begin : begin + together], defaultdict(list)
-        for place, (_, group) in enumerate(some):
+        batch, ends = groups[begin : begin + together], defaultdict(list)
+        for place, (_, group) in enumerate(batch):
             for index in group:
                 ends[networks[index].depth].append((place, index))
-        deepest = networks[some[0][1][0]]  # it has all layers' dilations
-        share = np.reshape([share for share, _ in some], (-1, *[1] * (delta.ndim - 1)))
-        parts, tau = deepest.parts, np.full_like(share, deepest.parts.input)
-        state = input_state(np.repeat(delta[:, None], len(some), axis=1), parts, kind)
+        deepest = networks[batch[0][1][0]]  # it has all layers' dilations
+        weights = np.reshape([weight for weight, _ in batch], (-1, *[1] * (delta.ndim - 1)))
+        parts, tau = deepest.parts, np.full_like(weights, deepest.parts.input)
+        state = input_state(np.repeat(delta[:, None], len(batch), axis=1), parts, kind)
         left_over = [np.zeros_like(array) for array in state]
         for layer in range(1, deepest.depth + 1):
             inner, outer = deepest.inner_filter(layer), deepest.outer_filter(layer)
             branches = activate(parts, tau, *(circular_mean(array, inner) for array in state))
             boxed = tuple(circular_mean(array, outer) for array in branches)
-            state = add_branch(state, boxed, share, left_over)
-            tau = parts.input + layer * share * (parts.inner + parts.outer)
+            state = add_branch(state, boxed, weights, left_over)
+            tau = parts.input + layer * weights * (parts.inner + parts.outer)
             for place, index in ends.get(layer, ()):
                 results[index] = state[0][:, place]
                 if kind == "ntk":
                     results[index] = state[1][:, place] + parts.readout * state[0][:, place]
                     results[index] /= tau[place] + parts.readout
             if layer % 256 == 0:
-                tick(256 * delta.shape[-1] * sum(networks[g[0]].depth >= layer for _, g in some))
+                tick(256 * delta.shape[-1] * sum(networks[g[0]].depth >= layer for _, g in batch))
     return results

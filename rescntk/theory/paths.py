@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
+from itertools import chain
+from statistics import fmean
 from typing import NamedTuple, Unpack
 
 import numpy as np
@@ -73,8 +75,7 @@ def path_counts(network: Network, n_timepoints: int) -> np.ndarray:
     check_network(network, ALL_FIELDS, activations=None, of_layers=OF_LAYERS)
     d = check_length(n_timepoints)
     check_layers(network.depth, "depth is")
-    windows = [*network.filters(), network.input_filter]
-    bits = sum(math.log2(window.size) for window in windows)
+    bits = _bits(network)
     # Words of 64 bits to add, of half the final length each; a call of Python takes as long as 100.
     # 10^12 words take half an hour to two hours (1.3 to 8 ns a word).
     if 2 * d * bits * (bits / 128 + 100) > 10**12:
@@ -84,9 +85,19 @@ def path_counts(network: Network, n_timepoints: int) -> np.ndarray:
         )
     ways = np.zeros(d, dtype=object)
     ways[0] = 1
-    for window in windows:
+    for window in chain(network.filters(), [network.input_filter]):
         ways = np.asarray(circular_sum(ways, window))
     return ways
+
+
+def _bits(network: Network) -> float:
+    """Return the binary logarithm of the number of paths, at any depth."""
+    inner, outer = (network.values_of(name) for name in ("filter_size", "outer_filter_size"))
+    inner = inner[1:] or inner  # layer 1 has an inner filter of size 1
+    bits = math.log2(network.input_filter_size)
+    for sizes, layers in ((inner, network.depth - 1), (outer, network.depth)):
+        bits += layers * fmean(map(math.log2, sizes))
+    return bits
 
 
 class Ensemble(NamedTuple):
@@ -172,16 +183,16 @@ def ensemble(
         e = float(check_shape(exponent, "exponent", "a number", lambda shape: shape == ()))
         powers = np.nextafter(e, -np.inf), np.nextafter(e, np.inf)  # bounds must differ
     space = n_channels, n_timepoints, max_frequency
-    found = spectrum.eigenvalues(
+    computed = spectrum.eigenvalues(
         network, *space, kind=kind, head="equivariant", normalized=True, errors=True, **options
     )
     cnns = (network.replace(depth=depth, skip=False) for depth in depths)
     paths = np.array([path_counts(cnn, n_timepoints) for cnn in cnns])  # may exceed any float
-    k = np.argwhere(found.resolved)
+    k = np.argwhere(computed.resolved)
     reaches = np.array([((p > 0) | (k == 0)).all(axis=1) for p in paths])  # (depths, n)
     k, reaches = k[reaches.any(axis=0)], reaches[:, reaches.any(axis=0)]
-    target = np.log(found.eigenvalues[tuple(k.T)])
-    few = np.minimum(paths, max(found.eigenvalues.shape)).astype(np.float64)
+    target = np.log(computed.eigenvalues[tuple(k.T)])
+    few = np.minimum(paths, max(computed.eigenvalues.shape)).astype(np.float64)
     steps = np.array([np.minimum(p, k).sum(axis=1) for p in few])
     power, least = np.log(np.maximum(k, 1)).sum(axis=1), len(depths) + 3
     if len(target) < least:
@@ -234,10 +245,10 @@ def path_pixels(network: Network) -> np.ndarray:
     array([-1,  0,  1])
     """
     check_network(network, KERNEL_FIELDS, activations=None)
+    if (bits := _bits(network)) > 27:  # 1 GiB of integers
+        paths = f"10^{bits * math.log10(2):.1f}"
+        raise ValueError(f"network has {paths} paths, expected at most 2^27")
     windows = [network.input_filter, *network.filters()]
-    digits = sum(math.log10(window.size) for window in windows)  # a product may have millions
-    if digits > math.log10(2**27):  # 1 GiB of integers
-        raise ValueError(f"network has 10^{digits:.1f} paths, expected at most 2^27")
     pixels = np.zeros(1, dtype=np.intp)
     for window in (*windows[:1:-1], windows[0]):  # the first inner filter has one tap
         pixels = np.add.outer(pixels, window.offsets).ravel()
@@ -285,6 +296,6 @@ def stride_kernel(network: Network, t: np.ndarray, *, complement: bool = False) 
         windows = delta.reshape(*delta.shape[:-1], -1, outer, inner)
         (branch,) = activate(network.parts, 0.0, windows.mean(axis=-1))
         carried = windows[..., outer // 2, inner // 2]
-        (delta,) = add_branch((carried,), (branch.mean(axis=-1),), layer.branch_share)
+        (delta,) = add_branch((carried,), (branch.mean(axis=-1),), layer.branch_weight)
     delta = delta[..., 0]
     return delta if complement else 1.0 - delta

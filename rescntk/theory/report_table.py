@@ -70,14 +70,14 @@ class ReportTable(Generic[RowT]):
 
     def _columns(self) -> dict[str, tuple[Any, ...]]:
         """Return all columns by name; named tuples in a field are columns of their own."""
-        found = dict[str, tuple[Any, ...]]()
+        columns = dict[str, tuple[Any, ...]]()
         for name, cells in zip(self.rows[0]._fields, zip(*self.rows, strict=True), strict=True):
             if inner := getattr(cells[0], "_fields", ()):
                 parts = zip(*cells, strict=True)
-                found |= {f"{name}.{part}": cell for part, cell in zip(inner, parts, strict=True)}
+                columns |= {f"{name}.{part}": cell for part, cell in zip(inner, parts, strict=True)}
             else:
-                found[name] = cells
-        return found
+                columns[name] = cells
+        return columns
 
     def _names(self, field: str, count: int) -> list[str]:
         """Return the names of the columns of a field that has several numbers."""

@@ -79,10 +79,10 @@ def _mean_over_group(
     X = check_signals(X, "X", images=True)
     right = X if Z is None else check_signals(Z, "Z", images=True)
     few = X[:2]
-    own = np.asarray(kernel(few))
-    bar = _INVARIANT * float(own.diagonal().max())
+    unmoved = np.asarray(kernel(few))
+    bar = _INVARIANT * float(unmoved.diagonal().max())
     for number, g in enumerate(generators):
-        if not np.abs(np.asarray(kernel(_transformed(g, few))) - own).max() <= bar:
+        if not np.abs(np.asarray(kernel(_transformed(g, few))) - unmoved).max() <= bar:
             raise ValueError(
                 f"group has a function that changes the kernel, number {number}: expected "
                 f"K(g x, g z) = K(x, z), as of heads 'trace' and 'gap' for time reversal"

@@ -8,6 +8,9 @@ from rescntk.learn.views import DEFAULT
 ONE = {"views": [View(standardize="channel", filter_size=3)], "dtype": "float64"}
 """Parameters of an estimator of one view."""
 
+OPTIONS = {"engine": "auto", "dtype": "float64", "threads": None}
+"""Options with which a view's kernel is computed."""
+
 FOUR = {
     "views": [
         View(standardize="channel", filter_size=3, depth=1),

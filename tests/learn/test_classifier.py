@@ -21,7 +21,7 @@ from sklearn.model_selection import GridSearchCV, cross_val_score
 
 from rescntk.datasets import load_labelled
 from rescntk.learn import ResidualKernelClassifier, View
-from rescntk.learn.classifier import _calibrate, _margins
+from rescntk.learn.calibration import calibrate, margins
 from tests import tolerances
 from tests.learn.cases import FOUR, ONE, waves
 
@@ -96,12 +96,12 @@ def test_calibration_by_a_general_solver(classes, shift, rng):
     decisions = rng.standard_normal((60, 1 if classes == 2 else classes))
     decisions += (2.0 * labels[:, None] - 1) if classes == 2 else np.eye(classes)[labels]
     weights = rng.uniform(0.1, 2.0, 60)
-    found, offsets = _calibrate(decisions, labels, weights, shift)
+    found, offsets = calibrate(decisions, labels, weights, shift)
     targets = np.full((60, classes), 1 / (62 * (classes - 1)))
     targets[np.arange(60), labels] = 61 / 62
 
     def loss(parameters):
-        logits = np.exp(parameters[0]) * _margins(decisions + shift * parameters[1:])
+        logits = np.exp(parameters[0]) * margins(decisions + shift * parameters[1:])
         return -(weights @ (targets * log_softmax(logits, axis=1)).sum(axis=1)) / weights.sum()
 
     start = np.zeros(1 + decisions.shape[1])
@@ -217,7 +217,8 @@ def test_labels_keep_their_kind(of_kind, rng):
         assert (model.predict(X) == np.array(labels)).all()
         if not hasattr(form, "columns"):
             grouped = ResidualKernelClassifier(**ONE).fit(X, np.arange(24) % 2, groups=form)
-            assert grouped._nonconformity.n_groups == len(expected)
+            with pytest.warns(UserWarning, match=f"and {len(expected)} training signals or groups"):
+                grouped.predict_set(X, 0.99)
 
 
 @pytest.mark.parametrize(
@@ -368,14 +369,14 @@ def test_calls_before_fit_are_refused(call, rng):
 
 
 @pytest.mark.filterwarnings("ignore:left_out_score_ is")  # of the penalty 1e3
-def test_searches(rng):
+def test_searches(rng, fitted_views):
     X, y = waves(rng, 36, 2)
     model = ResidualKernelClassifier([VIEW], penalty=0.5, n_jobs=1)
     grid = {"views": [[VIEW], [View(depth=3)]], "penalty": [1e-3, 1e3], "dtype": ["float64"]}
     search = GridSearchCV(model, grid, cv=3).fit(X, y)
     assert search.best_params_["penalty"] == 1e-3 and search.best_score_ > 0.9
-    several = ResidualKernelClassifier([VIEW], penalty=(1e-3, 1e3)).fit(X, y)
-    assert several._fitted[0].penalty == 1e-3
+    ResidualKernelClassifier([VIEW], penalty=(1e-3, 1e3)).fit(X, y)
+    assert fitted_views[-1].penalty == 1e-3
 
 
 def predicted(model, X):

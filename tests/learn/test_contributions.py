@@ -47,10 +47,10 @@ def test_usual_contributions_are_medians_of_up_to_40_training_signals(n, rng):
         assert off < 1e-9 if n == 30 else 0 < off < 1
 
 
-def test_one_view_has_the_shares_of_its_kernel(rng):
+def test_one_view_has_the_shares_of_its_kernel(rng, fitted_views):
     X, y = waves(rng, 20, 2)
     model = ResidualKernelClassifier(**ONE).fit(X, y)
-    fitted = model._fitted[0]
+    (fitted,) = fitted_views
     shares = [
         rk.pixel_shares(
             rk.Network(2), fitted.view.see(X[:3]), fitted.signals, kind=kind, normalized=True

@@ -6,6 +6,8 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from copy import copy
 from pathlib import Path
+from types import SimpleNamespace
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -23,11 +25,12 @@ from rescntk.learn import (
     View,
     estimator,
 )
-from rescntk.learn.classifier import _calibrate
-from rescntk.learn.estimator import weigh, weights_at
+from rescntk.learn.calibration import calibrate
+from rescntk.learn.levels import TrainingLevels
+from rescntk.learn.view_weights import weigh, weights_at
 from tests import tolerances
 from tests.helpers import rarely
-from tests.learn.cases import FOUR, ONE, waves
+from tests.learn.cases import FOUR, ONE, OPTIONS, waves
 
 CHANNEL = View(standardize="channel", filter_size=3)
 NET = rk.Network(2, 3)
@@ -59,24 +62,46 @@ def refits(K, Y, penalties, members):
     return errors
 
 
-def test_one_view_is_ridge_regression_with_refits(rng):
-    """Decisions, leave-one-out errors and novelty of one view; three classes."""
+PENALTY = 0.01
+
+
+@pytest.fixture
+def one_view(rng):
+    """A classifier of three classes with one view; its signals, labels, targets, and new signals.
+
+    Kernels of the signals, and of the new ones with them, come from `mean_kernel`.
+    """
     X, y = waves(rng, 18, 3, channels=2)
-    Z, penalty = rng.standard_normal((4, 2, 24)), 0.01
-    model = ResidualKernelClassifier(penalty=penalty, **ONE).fit(X, y)
-    K, k, Y = mean_kernel(X, X), mean_kernel(X, Z), 2.0 * np.eye(3)[y] - 1.0
-    beta, b = bordered(K, Y, penalty)
-    np.testing.assert_allclose(model.decision_function(Z), k @ beta + b, atol=1e-9)
-    errors = refits(K, Y, np.full(18, penalty), np.arange(18))
-    assert model.views_["error"][0] == pytest.approx(np.mean(errors**2))
-    assert model.left_out_score_ == np.mean((Y - errors).argmax(axis=1) == y)
-    G = np.linalg.inv(K + penalty * np.eye(18))
+    Z = rng.standard_normal((4, 2, 24))
+    model = ResidualKernelClassifier(penalty=PENALTY, **ONE).fit(X, y)
+    return SimpleNamespace(
+        model=model, X=X, y=y, Z=Z, Y=2.0 * np.eye(3)[y] - 1.0, K=mean_kernel(X, X),
+        k=mean_kernel(X, Z),
+    )  # fmt: skip
+
+
+def test_decisions_of_one_view_are_ridge_regression(one_view):
+    beta, b = bordered(one_view.K, one_view.Y, PENALTY)
+    found = one_view.model.decision_function(one_view.Z)
+    np.testing.assert_allclose(found, one_view.k @ beta + b, atol=1e-9)
+
+
+def test_errors_of_one_view_are_those_of_refits(one_view):
+    errors = refits(one_view.K, one_view.Y, np.full(18, PENALTY), np.arange(18))
+    assert one_view.model.views_["error"][0] == pytest.approx(np.mean(errors**2))
+    right = (one_view.Y - errors).argmax(axis=1) == one_view.y
+    assert one_view.model.left_out_score_ == np.mean(right)
+
+
+def test_novelty_of_one_view_is_a_variance_or_a_size(one_view):
+    G, k = np.linalg.inv(one_view.K + PENALTY * np.eye(18)), one_view.k
     usual = np.mean(1 / G.diagonal())
-    novelty = (1 - np.einsum("ij,jk,ik->i", k, G, k) + penalty) / usual
-    sizes, of_new = (np.log2(np.abs(S).mean(axis=2)) for S in (X, Z))
+    novelty = (1 - np.einsum("ij,jk,ik->i", k, G, k) + PENALTY) / usual
+    sizes, of_new = (np.log2(np.abs(S).mean(axis=2)) for S in (one_view.X, one_view.Z))
     spread = sizes.std(axis=0) + 0.1
     of_sizes = np.mean(((of_new - sizes.mean(axis=0)) / spread) ** 2, axis=1) / 4
-    np.testing.assert_allclose(model.novelty(Z), np.maximum(novelty, of_sizes), rtol=1e-6)
+    found = one_view.model.novelty(one_view.Z)
+    np.testing.assert_allclose(found, np.maximum(novelty, of_sizes), rtol=1e-6)
 
 
 @pytest.mark.parametrize("groups", [None, np.arange(30) // 3])
@@ -114,13 +139,13 @@ def test_sets_and_intervals_reach_as_far_as_refits(groups, rng):
 
 
 @pytest.mark.parametrize("groups", [None, np.arange(20) // 3])
-def test_landmarks_are_features(rng, groups):
+def test_landmarks_are_features(rng, groups, fitted_views):
     """K(X, S) K(S, S)⁻¹ K(S, X) in the place of K, also for errors of groups left out."""
     X, y = waves(rng, 20, 2)
     Z, penalty, weights = rng.standard_normal((3, 1, 24)), 0.02, rng.uniform(0.5, 2.0, 20)
     options = {"penalty": penalty, "landmarks": 7, "random_state": 3, **ONE}
     model = ResidualKernelRegressor(**options).fit(X, y * 1.0, weights, groups)
-    fitted = model._fitted[0]
+    (fitted,) = fitted_views
     net = {"kinds": ("gpk", "ntk"), "normalized": True}
 
     def kernel(A, B):
@@ -142,7 +167,7 @@ def test_landmarks_are_features(rng, groups):
         G = np.linalg.inv(K + np.diag(penalty / w))
         usual = np.average(1 / G.diagonal() + 1 - K.diagonal(), weights=w)
         novelty = (1 - np.einsum("ij,jk,ik->i", k, G, k) + penalty) / usual
-        found = fitted.decide(Z, model._options())[1]
+        found = fitted.decide(Z, OPTIONS)[1]
         np.testing.assert_allclose(found[:, 0], novelty, rtol=1e-6)
 
 
@@ -172,21 +197,24 @@ def test_weights_of_views(rng):
     np.testing.assert_allclose(at[:, 0, 0], np.array([256, 1]) / 257)
 
 
-def test_levels_that_drift(rng):
+def test_levels_that_drift(rng, fitted_views):
     """Views that see levels step back where levels are farther than the training signals'."""
     X, y = waves(rng, 40, 2, channels=3)
     views = [View(standardize="channel"), View()]
     model = ResidualKernelClassifier(views, random_state=0).fit(X, y)
     Z = X + np.array([3.0, -3.0, 3.0])[:, None]
-    usual, moved = (model._decide(S)[2][:, :, 0] for S in (X, Z))
-    sees = [fitted.view.sees_levels for fitted in model._fitted].index(True)
-    assert np.mean(model._usual.distances(X)[0] > 1) <= 0.1
-    assert usual[sees].mean() > 0.1 and moved[sees].max() < 1e-3
+    assert [fitted.view.sees_levels for fitted in fitted_views] == [True, False]
+    assert np.mean(TrainingLevels(X, np.ones(40)).distances(X)[0] > 1) <= 0.1
+    options, weights = OPTIONS | {"dtype": "float32"}, []
+    for S in (waves(rng, 40, 2, channels=3)[0], Z):
+        seeing, blind = (fitted.decide(S, options)[0][:, 0] for fitted in fitted_views)
+        weights.append((model.decision_function(S) - blind) / (seeing - blind))
+    assert np.median(weights[0]) > 0.1 and weights[1].max() < 1e-3
     assert model.score(Z, y) > 0.9
 
 
 @pytest.mark.filterwarnings("ignore:left_out_score_ is")  # of one of the views alone
-def test_the_average_and_its_table(rng):
+def test_the_average_and_its_table(rng, fitted_views):
     X, y = waves(rng, 24, 2)
     model = ResidualKernelClassifier(**FOUR).fit(X, y)
     table = model.views_
@@ -198,9 +226,10 @@ def test_the_average_and_its_table(rng):
     Z = X[:5] + 0.3
     kept = np.flatnonzero(table["weight"])
     decisions = np.array([singles[k].decision_function(Z) for k in kept])
-    views = [singles[k]._fitted[0] for k in kept]
-    novelties = np.array([v.decide(Z, model._options())[1] for v in views])
-    distances, of_views = model._usual.distances(Z)[0], [v.view.sees_levels for v in views]
+    views = [fitted_views[len(FOUR["views"]) :][k] for k in kept]  # of the models of one view
+    novelties = np.array([v.decide(Z, OPTIONS)[1] for v in views])
+    distances = TrainingLevels(X, np.ones(24)).distances(Z)[0]
+    of_views = [v.view.sees_levels for v in views]
     weights = weights_at(table["weight"][kept, None], novelties, distances, of_views)
     found = (weights[:, :, 0] * decisions).sum(axis=0)
     np.testing.assert_allclose(model.decision_function(Z), found, atol=1e-9)
@@ -309,7 +338,7 @@ def test_other_folds_calibrate_left_out_probabilities(class_weight, rng, monkeyp
     for fold in range(10):
         at = folds[0] == fold
         rest = decisions[~at], y[~at], weights[~at]
-        scale, offsets = _calibrate(*rest, shift=class_weight is not None)
+        scale, offsets = calibrate(*rest, shift=class_weight is not None)
         expected = softmax(scale * (decisions[at] + offsets), axis=1)
         np.testing.assert_allclose(model.left_out_proba_[at], expected, atol=1e-6)
     right = model.left_out_proba_.argmax(axis=1) == y
@@ -395,9 +424,12 @@ def test_signals_in_parts_have_the_same_bits(n, rng, monkeypatch):
     model, Z = ResidualKernelClassifier("fast", random_state=0).fit(X, y), waves(rng, n, 3)[0]
     expected = model.decision_function(Z), model.novelty(Z), model.contributions(Z)
     monkeypatch.setattr("rescntk.learn.estimator._BATCH", 1)
-    parts = list(model._batches(Z))
-    assert sum(map(len, parts)) == n and max(map(len, parts)) < 128
-    found = model.decision_function(Z), model.novelty(Z), model.contributions(Z)
+    at_signals = Mock(wraps=weights_at)
+    monkeypatch.setattr(estimator, "weights_at", at_signals)
+    found = [model.decision_function(Z)]
+    sizes = [len(call.args[2]) for call in at_signals.call_args_list]  # of distances
+    assert sum(sizes) == n and max(sizes) < 128
+    found += model.novelty(Z), model.contributions(Z)
     for again, value in zip(found, expected, strict=True):
         assert (again == value).all()
 
@@ -510,13 +542,13 @@ def test_an_interrupted_fit_leaves_the_model_as_it_was_or_fits_it(model, result,
     assert (result(fitted, X) == expected).all() and blas_threads() == blas
 
 
-def test_many_signals(rng, monkeypatch):
+def test_many_signals(rng, monkeypatch, fitted_views):
     """More than 1,000 signals: eight short views, 400 landmarks."""
     X, y = waves(rng, 1010, 2, length=4)
     model = ResidualKernelClassifier(random_state=0, n_jobs=1).fit(X, y)
     assert [view.length for view in model.views_["view"][:2]] == [32, 32]
     assert len(model.views_["view"]) == 8
-    assert all(len(fitted.signals) == 400 for fitted in model._fitted)
+    assert all(len(fitted.signals) == 400 for fitted in fitted_views)
     monkeypatch.setattr("rescntk.learn.estimator._LONG", 1e3)
     with pytest.warns(UserWarning, match=r"this fit computes 1e\+04 pixel pairs: fewer landmarks"):
         ResidualKernelClassifier(**ONE).fit(X[:20], y[:20])

@@ -94,7 +94,7 @@ def test_units_of_targets_and_weights_at_the_ends_of_float64(power, rng):
 
 @pytest.mark.filterwarnings("ignore:left_out_score_, R")  # of targets of noise
 @pytest.mark.parametrize("landmarks", [None, 12])
-def test_each_target_of_several_is_predicted_as_if_alone(landmarks, rng):
+def test_each_target_of_several_is_predicted_as_if_alone(landmarks, rng, fitted_views):
     """Its penalties, weights of views, deviations and intervals are its own."""
     X, y = rising(rng, 30)
     Y = np.column_stack([y, rng.standard_normal(30), X[:, 0, 3], rng.standard_normal(30)])
@@ -103,12 +103,13 @@ def test_each_target_of_several_is_predicted_as_if_alone(landmarks, rng):
     several = [*model.predict(Z, return_std=True), *model.predict_interval(Z, 0.8)]
     parts, penalties = model.contributions(Z), set()
     for k, target in enumerate(Y.T):
+        fitted_views.clear()
         single = ResidualKernelRegressor(**options).fit(X, target)
         alone = [*single.predict(Z, return_std=True), *single.predict_interval(Z, 0.8)]
         for found, expected in zip(several, alone, strict=True):
             np.testing.assert_allclose(found[:, k], expected, rtol=1e-7, atol=1e-7)
         np.testing.assert_allclose(parts[:, k], single.contributions(Z)[:, 0], atol=1e-7)
-        penalties |= {float(fitted.penalty[0]) for fitted in single._fitted}
+        penalties |= {float(fitted.penalty[0]) for fitted in fitted_views}
     assert len(penalties) > 1
 
 

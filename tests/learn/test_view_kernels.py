@@ -8,6 +8,7 @@ from sklearn.preprocessing import StandardScaler
 
 from rescntk.learn import ResidualKernelClassifier, ResidualKernelRegressor, View
 from tests import tolerances
+from tests.learn.cases import OPTIONS
 
 POINTS = View(linear=True, length="all", standardize="point")
 PENALTY = 1e-3
@@ -40,15 +41,15 @@ def test_a_linear_view_is_ridge_regression(n, rng):
     assert np.abs(shares.sum(axis=1) + model.intercept_ - model.predict(Z)).max() <= 1e-12
 
 
-def test_novelty_of_a_linear_view_is_the_variance_of_its_process(rng):
+def test_novelty_of_a_linear_view_is_the_variance_of_its_process(rng, fitted_views):
     (X, y), (Z, _) = walks(rng, 40), walks(rng, 5)
-    model = ResidualKernelRegressor([POINTS], penalty=PENALTY).fit(X, y)
+    ResidualKernelRegressor([POINTS], penalty=PENALTY).fit(X, y)
     S, T = (StandardScaler().fit(X[:, 0]).transform(A[:, 0]) for A in (X, 3 * Z))
     K, k, own = ((A @ B.T + 50) / 100 for A, B in ((S, S), (T, S), (T, T)))
     inverse = np.linalg.inv(K + PENALTY * np.eye(40))
     variance = own.diagonal() - np.einsum("ij,jk,ik->i", k, inverse, k) + PENALTY
-    fitted = model._fitted[0]
-    found = fitted.decide(3 * Z, model._options())[1][:, 0] * fitted.usual_variance[0]
+    (fitted,) = fitted_views
+    found = fitted.decide(3 * Z, OPTIONS)[1][:, 0] * fitted.usual_variance[0]
     assert np.abs(found / variance - 1).max() <= tolerances.solution(40, 1 / PENALTY)
     left_out = 1 / inverse.diagonal()
     assert fitted.usual_variance[0] == pytest.approx(left_out.mean(), rel=1e-9)
@@ -69,13 +70,13 @@ def test_differences_of_all_points(rng):
     assert np.abs(model.predict(Z) - expected.predict(T.reshape(9, -1))).max() <= bar
 
 
-def test_a_linear_view_tries_small_penalties(rng):
+def test_a_linear_view_tries_small_penalties(rng, fitted_views):
     """Targets without noise want the least one, and noise a large one."""
     X, _ = walks(rng, 80)
     exact = X[:, 0, 7] - X[:, 0, 30]
     for y, least, most in ((exact, 0, 1e-7), (rng.standard_normal(80), 1e-2, 10)):
-        model = ResidualKernelRegressor([POINTS]).fit(X, y)
-        assert least <= model._fitted[0].penalty[0] <= most
+        ResidualKernelRegressor([POINTS]).fit(X, y)
+        assert least <= fitted_views[-1].penalty[0] <= most
 
 
 @pytest.mark.parametrize("landmarks", [None, 25])

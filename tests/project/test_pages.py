@@ -324,39 +324,6 @@ def is_command(line, targets):
     return set(",".join(extras).split(",")) <= {*EXTRAS, ""}
 
 
-def imported(path):
-    """Yield the parts of the name of each module, and of each name, that a file imports."""
-    package = list(path.relative_to(ROOT).parent.parts)
-    for node in ast.walk(ast.parse(path.read_text("utf-8"))):
-        if isinstance(node, ast.Import):
-            yield from (alias.name.split(".") for alias in node.names)
-        elif isinstance(node, ast.ImportFrom):
-            base = package[: len(package) + 1 - node.level] if node.level else []
-            module = [*base, *(node.module or "").split(".")]
-            yield from ([part for part in (*module, alias.name) if part] for alias in node.names)
-
-
-def test_imports_go_as_contributing_says():
-    """From left to right in its list, which has all files and folders of the package."""
-    page = PAGES["docs/project/contributing.md"]
-    (order,) = re.findall(r"```text\n(__main__ → .*?)```", page, re.S)
-    levels = [re.findall(r"\w+", level) for level in order.split("→")]
-    place = {name: k for k, level in enumerate(levels) for name in level}
-    files = [p for p in (ROOT / "rescntk").rglob("*.py") if p.parent.name != "__pycache__"]
-    own = {path: path.relative_to(ROOT / "rescntk").parts[0].removesuffix(".py") for path in files}
-    assert set(own.values()) - {"__init__", "_version"} == place.keys()
-    for path, name in own.items():
-        others = {parts[1] for parts in imported(path) if parts[0] == "rescntk" and parts[1:]}
-        for other in others & place.keys() - {name} if name in place else ():
-            assert place[name] < place[other], f"{path} imports {other}"
-
-
-def test_oracles_share_no_code_with_the_library():
-    for path in (ROOT / "tests/oracles").glob("*.py"):
-        for parts in imported(path):
-            assert parts[0] != "rescntk" or parts[-1].isupper(), f"{path} imports {parts}"
-
-
 def test_messages_on_pages_are_in_the_code():
     """Spans of three and more plain words; "…", and X, stand for what a message names."""
     code = re.sub(r'"\s*f?"', "", "".join(texts("rescntk/**/*.py")))

@@ -34,21 +34,21 @@ def test_fits_and_refits(rng, penalty, intercept, weighted, rank):
     weights = w if weighted else None
     if rank < n:
         F = rng.standard_normal((n, rank))
-        K, ladder, penalty = F @ F.T, regression.decompose_features(F, weights), penalty or 3.0
+        K, eigen, penalty = F @ F.T, regression.decompose_features(F, weights), penalty or 3.0
     else:
-        ladder = regression.decompose(K, weights)
+        eigen = regression.decompose(K, weights)
     beta, b, condition = refitted(K, y, penalty, intercept, w)
-    found = ladder.ridge(y, penalty, intercept=intercept)
+    found = eigen.ridge(y, penalty, intercept=intercept)
     if intercept:
         close(found[1], b, n * condition)
     close(found[0] if intercept else found, beta, condition)
-    one = ladder.ridge(y[:, 1], [penalty, 1.0], intercept=intercept)
+    one = eigen.ridge(y[:, 1], [penalty, 1.0], intercept=intercept)
     close((one[0] if intercept else one)[0], beta[:, 1], condition)
     G = np.linalg.inv(K + penalty * np.diag(1.0 / w))
     for labels in (np.arange(n), groups):
         given = labels if labels is groups else None
-        errors = ladder.leave_one_out(y, penalty, intercept=intercept, groups=given)
-        variance = ladder.left_out_variance(penalty, given) if penalty else None
+        errors = eigen.leave_one_out(y, penalty, intercept=intercept, groups=given)
+        variance = eigen.left_out_variance(penalty, given) if penalty else None
         for i in range(n):
             rest, inside = np.flatnonzero(labels != labels[i]), np.flatnonzero(labels == labels[i])
             part, c, _ = refitted(K[np.ix_(rest, rest)], y[rest], penalty, intercept, w[rest])
@@ -58,7 +58,7 @@ def test_fits_and_refits(rng, penalty, intercept, weighted, rank):
                 expected = np.linalg.inv(G[np.ix_(inside, inside)]).diagonal()[inside == i]
                 assert abs(variance[i] / expected - 1) <= bar
     if not weighted and rank == n:
-        errors = ladder.leave_one_out(y, penalty, intercept=intercept)
+        errors = eigen.leave_one_out(y, penalty, intercept=intercept)
         assert (regression.leave_one_out(K, y, penalty, intercept=intercept) == errors).all()
         if not intercept:
             close(regression.ridge(K, y, penalty), beta, condition)
@@ -132,7 +132,7 @@ def test_flow_solves_its_differential_equation(rng):
     """The solution of β' = y − Kβ, β(0) = 0: no inverse, so K may be singular."""
     K, y = problem(rng, n=6, targets=1)
     F = rng.standard_normal((6, 2))
-    for A, ladder in (
+    for A, eigen in (
         (K, regression.decompose(K)),
         (F @ F.T, regression.decompose_features(F)),
     ):
@@ -140,7 +140,7 @@ def test_flow_solves_its_differential_equation(rng):
         system = np.zeros((7, 7))
         system[:6, :6], system[:6, 6:] = -A, y
         times = np.array([0.0, 1e-12, 1e-3, 1.0, 30.0]) / unit
-        found = ladder.flow(y, times)
+        found = eigen.flow(y, times)
         assert found.shape == (5, 6, 1)
         for time, coefficients in zip(times, found, strict=True):
             expected = scipy.linalg.expm(time * system)[:6, 6:]

@@ -12,7 +12,7 @@ from rescntk import literature
 from rescntk.datasets import load_labelled
 from rescntk.regression import flow
 from rescntk.theory import learning, multisphere, spectrum
-from rescntk.theory.learning import clock, learned
+from rescntk.theory.learning import learned_fractions, learning_times
 from rescntk.validation import HEADS, KINDS
 from tests import tolerances
 
@@ -201,13 +201,13 @@ def test_bounds_hold_what_more_frequencies_give(channels):
 
 
 def test_curve_of_the_spectrum():
-    """`learning.curve` with n signals has κ at the eigenvalue, for any share and penalty."""
+    """`learning.curve` with n signals has κ at the eigenvalue, for any learnability and penalty."""
     network, penalty, space = literature.barzilai_cnn(2), 0.2, (3, 3, 6)
     of_kernel = {"kind": "gpk", "head": "equivariant"}
     found = spectrum.eigenvalues(network, *space, **of_kernel, normalized=True)
     values, counts = found.estimates.ravel(), found.counts.ravel()
     rest = 1 - values @ counts
-    options = {"frequencies": [(1, 1, 0)], "share": 0.25, "penalty": penalty}
+    options = {"frequencies": [(1, 1, 0)], "learnability": 0.25, "penalty": penalty}
     found = learning.sample_complexity(network, *space, **of_kernel, **options)
     (row,) = found
     assert abs(found.tail - rest) <= 10 * EPS * len(values)
@@ -226,25 +226,27 @@ GRID = np.sqrt(2) * np.stack([np.cos(TURNS), np.sin(TURNS)], axis=1)
 
 
 @pytest.mark.parametrize("network", ON_CIRCLES, ids=repr)
-def test_eigenfunctions_are_learned_as_the_clock_says(network):
+def test_eigenfunctions_are_learned_as_their_times_say(network):
     y, K = np.cos(TURNS[:, 0]) * np.cos(2 * TURNS[:, 1]), rk.Kernel(network, "ntk", "trace")(GRID)
     slow = spectrum.eigenvalues(network, 2, 2, 2, kind="ntk", head="trace").eigenvalues[1, 2]
     times = np.array([0.0, 0.1, 0.7, 3.0]) / slow
-    rows = clock(network, 2, 2, 2, times, kind="ntk", head="trace")
+    rows = learning_times(network, 2, 2, 2, times, kind="ntk", head="trace")
     (row,) = (r for r in rows if r.frequencies == (1, 2))
-    # The clock has the mean over signals, a data set's flow the sum.
-    assert np.abs(np.array(row.shares) - learned(K, y, times / len(K)).total).max() <= 5e-3
+    # `learning_times` has the mean over signals, a data set's flow the sum.
+    assert (
+        np.abs(np.array(row.shares) - learned_fractions(K, y, times / len(K)).total).max() <= 5e-3
+    )
 
 
 def test_tables_of_clocks_name_times_and_pixels(tmp_path):
     """An iterator of frequencies is read once; files have a column for each number."""
     options = {"kind": "ntk", "head": "trace"}
-    table = clock(rk.Network(1), 2, 2, iter((1, 2)), [0.5, 2.0], **options)
-    table.write_csv(tmp_path / "clock.csv")
-    header, *lines = (tmp_path / "clock.csv").read_text().splitlines()
+    table = learning_times(rk.Network(1), 2, 2, iter((1, 2)), [0.5, 2.0], **options)
+    table.write_csv(tmp_path / "times.csv")
+    header, *lines = (tmp_path / "times.csv").read_text().splitlines()
     names = "frequencies_0,frequencies_1,eigenvalue,multiplicity,share_at_0.5,share_at_2.0"
     assert header == names and len(lines) == len(table) == 6
-    same = clock(rk.Network(1), 2, 2, (1, 2), [0.5, 2.0], **options)
+    same = learning_times(rk.Network(1), 2, 2, (1, 2), [0.5, 2.0], **options)
     for line, row in zip(lines, same, strict=True):
         assert [float(cell) for cell in line.split(",")] == [*row[0], *row[1:3], *row[3]]
     sets = spectrum.decay_exponents(rk.Network(2), 2, 3, 8, kind="gpk", pixels=[(0,), (0, 1)])
@@ -258,7 +260,7 @@ def test_flows_of_data(rng):
     """f' = −K(f − y) by the matrix exponential, two targets, and a kernel of lower rank."""
     features, y = rng.standard_normal((8, 5)), rng.standard_normal((8, 2))
     K, times = features @ features.T, [0.0, 0.3, 2.0, np.inf]
-    found = learned(K, y, times)
+    found = learned_fractions(K, y, times)
     assert (np.diff(found.eigenvalues) <= 0).all() and (found.eigenvalues[5:] == 0).all()
     assert abs(found.shares.sum() - 1) <= tolerances.ROUTES
     for t, total, error in zip(times, found.total, found.error, strict=True):
@@ -267,7 +269,7 @@ def test_flows_of_data(rng):
             assert np.abs(K @ flow(K, y, t) - f).max() <= 1e-11
         assert abs(total - (f * y).sum() / (y**2).sum()) <= 1e-12
         assert abs(error - ((f - y) ** 2).sum() / (y**2).sum()) <= 1e-12
-    table = clock(rk.Network(1, 1), 3, 2, 1, np.inf, kind="ntk", head="equivariant")
+    table = learning_times(rk.Network(1, 1), 3, 2, 1, np.inf, kind="ntk", head="equivariant")
     rows = {row.frequencies: row for row in table}
     assert rows[0, 1].shares == (0.0,) and rows[1, 0].shares == (1.0,)  # of single pixels
 
@@ -279,7 +281,7 @@ def test_an_eigenvalue_of_0_is_never_learned(top):
         rk.Network(1), 2, 3, top, kind="gpk", head="equivariant", frequencies=[(3, 0, 0)]
     )
     assert row == ((3, 0, 0), 0.0, np.inf, np.inf, np.inf)
-    table = clock(rk.Network(1), 2, 1, top, np.inf, kind="ntk", head="equivariant")
+    table = learning_times(rk.Network(1), 2, 1, top, np.inf, kind="ntk", head="equivariant")
     shares = {row.frequencies: row.shares for row in table}
     assert shares[2,] == (1.0,) and shares[3,] == (0.0,)
 

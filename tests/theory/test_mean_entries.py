@@ -21,7 +21,7 @@ def test_mean_entries_of_both_matrices_and_the_sum_between(network):
 
     b = [(X.reshape(6, -1) @ X.reshape(6, -1).T)[off].mean() / 21]
     b += [mean(k, False) for k in range(1, 31)]
-    p = network.branch_share
+    p = network.branch_weight
     table = conditioning.mean_entries(network, X, depths)
     for row, L in zip(table, depths, strict=True):
         expected = sum(comb(L, k) * p**k * (1 - p) ** (L - k) * b[k] for k in range(L + 1))

@@ -65,7 +65,7 @@ def field(network=NET, d=5):
 
 
 def clock(times, **options):
-    learning.clock(NET, 2, 2, 2, times, **NTK, **options)
+    learning.learning_times(NET, 2, 2, 2, times, **NTK, **options)
 
 
 def constants(network, kind):
@@ -89,7 +89,7 @@ def separation(network=NET, X=X3, kind="gpk", **options):
 
 
 def classify(network, kind="ntk"):
-    depth.classifier(network, kind=kind, head="trace")
+    depth.limit_classifier(network, kind=kind, head="trace")
 
 
 FLAT = ERF.replace(skip=False, c_v=0.5)
@@ -192,8 +192,8 @@ LEARNING = [
     (lambda: curve(multiplicities=[-2]), "multiplicities has -2"),
     (lambda: learning.from_gram(np.eye(2), [1, 2], (2,)), "sizes has 2, expected numbers below"),
     (lambda: learning.from_gram(-np.eye(2), [1, 2], (1,)), "K of .* has the eigenvalue -1, exp"),
-    (lambda: learning.learned(np.eye(2), [0, 0], 1.0), "y is 0 for all signals, expected targe"),
-    (lambda: complexity(share=1.0), "share is 1.0, expected a number between 0 and 1"),
+    (lambda: learning.learned_fractions(np.eye(2), [0, 0], 1.0), "y is 0 for all signals, expec"),
+    (lambda: complexity(learnability=1.0), "learnability is 1.0, expected a number between 0 an"),
     (lambda: complexity(frequencies=[(1, 0)]), "expected sets of 3 integers from 0 to 4"),
     (lambda: complexity(frequencies=5), "frequencies is 5, expected sets of 3 integers"),
     (lambda: complexity(frequencies=[[1], [1, 2]]), "frequencies is not a rectangular array"),
@@ -253,7 +253,7 @@ SPECTRUM = [
     (lambda: NORMED.significant, "the errors of these eigenvalues were not asked for: errors=True"),
     (lambda: spectrum.harmonics(3, -1), "frequency is -1, expected an integer of at least 0"),
     (
-        lambda: depth.classifier(rk.Network(1), kind="ntk", head=4),
+        lambda: depth.limit_classifier(rk.Network(1), kind="ntk", head=4),
         "head is 4, expected .*: pooled heads are not supported here",
     ),
     (lambda: eigenvalues(head=4), "head is 4, expected .*: eigenvalues of pooled heads are those"),
@@ -296,7 +296,7 @@ def test_refusals(call, message):
         lambda: Family(BIASED),
         lambda: classify(BIASED),
         lambda: learning.sample_complexity(BIASED, 2, 3, 4, **GPK),
-        lambda: learning.clock(BIASED, 2, 2, 2, [1.0], **GPK),
+        lambda: learning.learning_times(BIASED, 2, 2, 2, [1.0], **GPK),
         lambda: learning.exponent(BIASED, 2, 3, kind="gpk"),
         lambda: ensemble(BIASED),
         lambda: paths.stride_kernel(BIASED, [T]),

@@ -177,11 +177,11 @@ def compare(
         hold = hold and (skip or _laws_hold(network, signals, kind, head))  # asked once
         conditions = []
         for depth, A in zip(depths, matrices, strict=True):
-            deep, law, found = side.replace(depth=depth), math.nan, bounds(A)
+            deep, law, bound = side.replace(depth=depth), math.nan, bounds(A)
             if hold:
                 law = asymptotic_condition_number(deep, len(signals), kind=kind, pixels=lengths)
             value = condition_number(A)
-            conditions.append(Conditions(value, found.lower, found.upper, found.improved, law))
+            conditions.append(Conditions(value, bound.lower, bound.upper, bound.improved, law))
         sides.append(conditions)
     s = network.growth / network.branch_gain if kind == "gpk" else 1.0
     limit, rows = s * s if hold else math.nan, []
@@ -207,9 +207,9 @@ def _laws_hold(network: Network, signals: Iterable[np.ndarray], kind: str, head:
     if unknown_field(network, RELU_FIELDS) or (kind == "ntk" and not (parts.inner or parts.outer)):
         return False
     lengths = {length for signal in signals for length in signal.shape[1:] if length > 1}
-    apart = any(math.gcd(cast(int, network.dilation), length) > 1 for length in lengths)
+    splits_pixels = any(math.gcd(cast(int, network.dilation), length) > 1 for length in lengths)
     layer = network.layer(2)
-    if max(layer.inner.size, layer.outer.size) > 1 and not apart:
+    if max(layer.inner.size, layer.outer.size) > 1 and not splits_pixels:
         by_shape = defaultdict[tuple[int, ...], list[np.ndarray]](list)
         for signal in signals:
             by_shape[signal.shape].append(signal)
@@ -218,8 +218,8 @@ def _laws_hold(network: Network, signals: Iterable[np.ndarray], kind: str, head:
         return False
     pixels = [signal.reshape(len(signal), -1).T for signal in signals]  # (d, n_channels) each
     if head == "equivariant":
-        pixels = [each[:1] for each in pixels]
-    sizes = [np.sqrt(np.square(each / np.abs(each).max()).sum(axis=1)) for each in pixels]
+        pixels = [vectors[:1] for vectors in pixels]
+    sizes = [np.sqrt(np.square(vectors / np.abs(vectors).max()).sum(axis=1)) for vectors in pixels]
     if any(np.ptp(size) > 1e-9 * size.max() for size in sizes):
         return False
     groups = [np.concatenate(pixels)] if meets else np.stack(pixels, axis=1)
@@ -235,8 +235,8 @@ def _has_multiples(signals: Iterable[np.ndarray], shifted: bool) -> bool:
     X /= np.sqrt((X * X).sum(axis=tuple(range(1, X.ndim)), keepdims=True))
     X = X if shifted else X.reshape(len(X), -1, 1)
     F = np.fft.fftn(X, axes=range(2, X.ndim))
-    for k, own in enumerate(F):
-        products = (F[k:].conj() * own).sum(axis=1)
+    for k, transform in enumerate(F):
+        products = (F[k:].conj() * transform).sum(axis=1)
         cosines = np.fft.ifftn(products, axes=range(1, products.ndim)).real
         cosines[(0,) * cosines.ndim] = 0.0  # the signal itself
         if (cosines > 1.0 - 5e-13).any():

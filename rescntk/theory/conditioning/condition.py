@@ -180,10 +180,10 @@ def asymptotic_condition_number(
     17.67
     """
     n, kind = check_positive_integer(n, "n"), check_kind(kind)
-    given = tuple(cast(Iterable[int], pixels)) if is_sequence(pixels) else (pixels,)
+    counts = tuple(cast(Iterable[int], pixels)) if is_sequence(pixels) else (pixels,)
     count = check_nonnegative(n, "n")
     lengths = np.array(
-        [check_positive(check_positive_integer(d, "pixels"), "pixels") for d in given]
+        [check_positive(check_positive_integer(d, "pixels"), "pixels") for d in counts]
     )
     if len(lengths) not in (1, n):
         raise ValueError(f"pixels has {len(lengths)} lengths, expected 1 or n = {n}")

@@ -87,14 +87,14 @@ def mean_entries(network: Network, X: np.ndarray, depths: Iterable[int]) -> Mean
 
     def means(skip: bool) -> np.ndarray:
         networks = [network.replace(depth=depth, skip=skip) for depth in layers]
-        found = multisphere.gram_complements(networks, X, kind="gpk", head="trace")
-        return np.asarray(found[:, *pairs].mean(axis=1))
+        complements = multisphere.gram_complements(networks, X, kind="gpk", head="trace")
+        return np.asarray(complements[:, *pairs].mean(axis=1))
 
     start = multisphere.dot_products(X, complement=True).mean(axis=2)[pairs].mean()
     resnet, cnn = means(True), np.append(start, means(False))
     rows = []
     for depth in chosen:
-        weights = binom.pmf(np.arange(depth + 1), depth, network.branch_share)
+        weights = binom.pmf(np.arange(depth + 1), depth, network.branch_weight)
         values = resnet[depth - 1], weights @ cnn[: depth + 1], cnn[depth]
         rows.append(MeanRow(depth, *(1.0 - float(value) for value in values)))
     reached = np.flatnonzero((resnet <= 1.0) & (cnn[1:] <= 1.0))

@@ -90,17 +90,17 @@ def separation_bound(
     check_free_memory(needed, what, "a smaller one, or fewer signals")
     parts, pooling = _parts(network, X, kind, head, degree), 1.0
     if head == "gap":  # the diagonal is a mean over pixel pairs
-        pooled, single = (Kernel(network, kind, each).diag(X) for each in (head, "trace"))
+        pooled, single = (Kernel(network, kind, name).diag(X) for name in (head, "trace"))
         root = np.sqrt(single / pooled)
         parts *= root * root[:, None]
         pooling = float((single / pooled).max())  # rounding errors grow alike
     complements = multisphere.gram_complements([network], X, kind=kind, head=head)[0]
     rests = 1.0 - complements - np.cumsum(parts, axis=0)
     bounds = np.cumsum(_gershgorin(parts)) + _gershgorin(rests)
-    own, of_length, every = (pooling * share for share in _errors(network, X, kind, head))
+    rounding, of_length, every = (pooling * error for error in _errors(network, X, kind, head))
     # Entries err by some roundings a layer, and parts of degree N by N times the error of t.
-    bounds -= n * (8.0 * own + 2.0 * np.arange(2, degree + 3) * of_length + every)
-    undivided = _undivided(complements, own + 2.0 * of_length, every)
+    bounds -= n * (8.0 * rounding + 2.0 * np.arange(2, degree + 3) * of_length + every)
+    undivided = _undivided(complements, rounding + 2.0 * of_length, every)
     return max(undivided, float(bounds.max()), 0.0)
 
 
@@ -112,15 +112,15 @@ def _errors(network: Network, X: np.ndarray, kind: str, head: str) -> tuple[floa
     complements are differences of means over pixels that differ.
     """
     eps = float(np.finfo(np.float64).eps)
-    own, of_length = (20 + network.depth) * eps, multisphere.off_sphere(X) + 4.0 * eps
-    pooled = own + 2.0 * of_length if head == "gap" else 0.0
+    rounding, of_length = (20 + network.depth) * eps, multisphere.off_sphere(X) + 4.0 * eps
+    pooled = rounding + 2.0 * of_length if head == "gap" else 0.0
     if kind == "gpk":
-        return own, of_length, pooled + 4.0 * of_length * of_length
+        return rounding, of_length, pooled + 4.0 * of_length * of_length
     # κ0 has a root at t = ±1.
     offsets = range(X.shape[2] if head == "gap" else 1)
     least = min(1.0 + multisphere.dot_products(X, offset=k).min() for k in offsets)
     root = math.sqrt(min(max(float(least), of_length), 1.0))
-    return own, of_length, pooled + (20 + network.depth) * of_length / root
+    return rounding, of_length, pooled + (20 + network.depth) * of_length / root
 
 
 def _undivided(complements: np.ndarray, error: float, every: float) -> float:
@@ -132,12 +132,12 @@ def _undivided(complements: np.ndarray, error: float, every: float) -> float:
     n = len(complements)
     distance = np.minimum(complements, 2.0 - complements)  # 1 − |K|
     np.fill_diagonal(distance, np.inf)
-    others, rows = np.abs(1.0 - complements), np.arange(n)
-    np.fill_diagonal(others, 0.0)
+    off_diagonal, rows = np.abs(1.0 - complements), np.arange(n)
+    np.fill_diagonal(off_diagonal, 0.0)
     nearest = distance.argmin(axis=1)
-    others[rows, nearest] = 0.0
+    off_diagonal[rows, nearest] = 0.0
     lost = error * (complements[rows, nearest] + max(n - 2, 0)) + every * (n - 1)
-    return float((distance.min(axis=1, initial=1.0) - others.sum(axis=1) - lost).min())
+    return float((distance.min(axis=1, initial=1.0) - off_diagonal.sum(axis=1) - lost).min())
 
 
 def _parts(network: Network, X: np.ndarray, kind: str, head: str, degree: int) -> np.ndarray:
@@ -153,8 +153,8 @@ def _parts(network: Network, X: np.ndarray, kind: str, head: str, degree: int) -
             rows = series.reshape(len(t), -1, degree + 1)
             return circular_mean(rows, window).reshape(series.shape)
 
-        found = kernel_series(network, start, mean, kind)[1]
-        return np.moveaxis(found.reshape(*t.shape, degree + 1), -1, 0)
+        coefficients = kernel_series(network, start, mean, kind)[1]
+        return np.moveaxis(coefficients.reshape(*t.shape, degree + 1), -1, 0)
 
     return multisphere.over_pixel_pairs(channels.shape[1:], head, of_pixels)
 
@@ -162,5 +162,5 @@ def _parts(network: Network, X: np.ndarray, kind: str, head: str, degree: int) -
 def _gershgorin(matrices: np.ndarray) -> np.ndarray:
     """Return lower bounds on the least eigenvalues of positive semidefinite matrices."""
     diagonal = np.diagonal(matrices, axis1=-2, axis2=-1)
-    others = np.abs(matrices).sum(axis=-1) - np.abs(diagonal)
-    return np.maximum((diagonal - others).min(axis=-1), 0.0)
+    off_diagonal = np.abs(matrices).sum(axis=-1) - np.abs(diagonal)
+    return np.maximum((diagonal - off_diagonal).min(axis=-1), 0.0)

@@ -12,11 +12,11 @@ from .effective import ComplementBounds, complement_bounds, effective_depth, lik
 from .laws import Family, Prediction, one_layer
 from .rates import asymptotic_complement, ffnet_limit, ffnet_rate, resnet_limit, resnet_rate
 from .scales import DepthScales, ScaleRow, scales
-from .votes import Classifier, classifier
+from .votes import LimitClassifier, limit_classifier
 
 __all__ = [
-    "Classifier", "ComplementBounds", "DepthScales", "Estimate", "Family", "Prediction", "Report",
-    "Row", "ScaleRow", "asymptotic_complement", "check", "classifier", "complement_bounds",
-    "effective_depth", "ffnet_limit", "ffnet_rate", "like_normalized", "one_layer", "resnet_limit",
-    "resnet_rate", "scales",
+    "ComplementBounds", "DepthScales", "Estimate", "Family", "LimitClassifier", "Prediction",
+    "Report", "Row", "ScaleRow", "asymptotic_complement", "check", "complement_bounds",
+    "effective_depth", "ffnet_limit", "ffnet_rate", "like_normalized", "limit_classifier",
+    "one_layer", "resnet_limit", "resnet_rate", "scales",
 ]  # fmt: skip

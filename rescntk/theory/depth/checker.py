@@ -36,7 +36,7 @@ VERDICTS = {
 """Verdicts with their meanings."""
 
 DEFAULT_DEPTHS = tuple(2**k for k in range(3, 15))
-"""Depths of the ladder (layers): 8, 16, …, 16384. More depths resolve slower rates."""
+"""Default depths, in layers: 8, 16, …, 16384. More depths resolve slower rates."""
 
 _LEAST_DEPTHS = 6
 """Fewest depths of a fit: five slopes, two removals, three changes to compare."""
@@ -123,7 +123,7 @@ def check(
 ) -> Report:  # fmt: skip
     """Check whether kernels converge over depth to the predicted limit, at the predicted rate.
 
-    A fit over a ladder of depths gives the exponent of the distance from the predicted limit, with
+    A fit over increasing depths gives the exponent of the distance from the predicted limit, with
     an error bar. The verdict *agrees*, *contradicts*, is *open* if the bar is too long to tell, or
     *undefined* if no prediction holds for these signals (docs/theory/depth_limits.md).
 
@@ -168,17 +168,17 @@ def check(
     >>> rk.theory.depth.check(family, kind="ntk", head="trace", depths=depths).verdict
     'agrees'
     """
-    ladder = check_depths(depths)
-    near = any(high < _LEAST_RATIO * low for low, high in pairwise(ladder))
-    if near or len(ladder) < _LEAST_DEPTHS:
+    depths = check_depths(depths)
+    near = any(high < _LEAST_RATIO * low for low, high in pairwise(depths))
+    if near or len(depths) < _LEAST_DEPTHS:
         raise ValueError(
-            f"depths is {shown(ladder)}, expected at least {_LEAST_DEPTHS}, each at least "
+            f"depths is {shown(depths)}, expected at least {_LEAST_DEPTHS}, each at least "
             f"{_LEAST_RATIO} times the depth before it"
         )
-    check_layers(ladder[-1], "depths has")
+    check_layers(depths[-1], "depths has")
     if not (prediction is None or isinstance(prediction, Prediction)):
         raise ValueError(f"prediction is {shown(prediction)}, expected a Prediction, or None")
-    networks = [_network(family, depth) for depth in ladder]
+    networks = [_network(family, depth) for depth in depths]
     X = _signals(X, networks[0], check_rng(rng))
     used = Prediction(undefined="nothing is predicted") if prediction is None else prediction
     if prediction is None and isinstance(family, Family):
@@ -188,40 +188,40 @@ def check(
     if isinstance(engine, str) and engine == "auto" and _keeps_digits(networks, X, head):
         K = multisphere.gram_complements(networks, X, kind=kind, head=head, progress=progress)
         absolute = 0.0
-        roundings = _ROUNDINGS + np.sqrt(ladder)
+        roundings = _ROUNDINGS + np.sqrt(depths)
     else:
         # One pass, if each network has the first layers of the deepest one.
         alike = all(networks[-1].replace(depth=network.depth) == network for network in networks)
-        passes = [(networks[-1], ladder)] if alike else [(n, (n.depth,)) for n in networks]
-        found = [
+        passes = [(networks[-1], depths)] if alike else [(n, (n.depth,)) for n in networks]
+        kernels = [
             gram(
-                n, X, head=head, kinds=(kind,), depths=some, normalized=True, engine=engine,
+                n, X, head=head, kinds=(kind,), depths=of_pass, normalized=True, engine=engine,
                 progress=progress,
             )[0]
-            for n, some in passes
+            for n, of_pass in passes
         ]  # fmt: skip
-        K = np.concatenate(found)
+        K = np.concatenate(kernels)
         check_energies(K)
         K, absolute = 1.0 - K, 8 * _EPS
-        roundings = _ROUNDINGS + np.array(ladder, dtype=np.float64)
+        roundings = _ROUNDINGS + np.array(depths, dtype=np.float64)
     values = K[:, above[0], above[1]]
     noise = roundings * _EPS * np.sqrt((values * values).mean(axis=1)) + absolute
     name = getattr(family, "name", None) or getattr(family, "__name__", repr(family))
     subject = Subject(str(name), kind, head, X.shape)
-    return judge(ladder, values, noise, used, limit, subject)
+    return judge(depths, values, noise, used, limit, subject)
 
 
 def judge(
     depths: tuple[int, ...], values: np.ndarray, noise: np.ndarray, used: Prediction,
     limit: np.ndarray | None, subject: Subject,
 ) -> Report:  # fmt: skip
-    """Judge whether kernels over a ladder of depths converge as predicted.
+    """Judge whether kernels over increasing depths converge as predicted.
 
     `values` are complements, (n_depths, n_pairs), with errors `noise`; `limit` is the predicted.
     """
     L, mean = np.array(depths, dtype=np.float64), values.mean(axis=1)
-    apart = values - (math.nan if limit is None else limit)
-    distance = np.sqrt((apart * apart).mean(axis=1))
+    deviations = values - (math.nan if limit is None else limit)
+    distance = np.sqrt((deviations * deviations).mean(axis=1))
     with np.errstate(divide="ignore", invalid="ignore"):
         slope = np.append(np.nan, -np.diff(np.log(distance)) / np.diff(np.log(L)))
     slope[~np.isfinite(slope)] = np.nan
@@ -244,7 +244,7 @@ def judge(
     verdict, why = _verdict(exponent, used, depths[-1], wrong)
     reason = f"the exponent of the distance is {exponent}, predicted {used.exponent:g}{why}"
     if math.isinf(left):
-        reason = f"the law sets in deeper than this ladder, at depth {used.onset:.1e} or more"
+        reason = f"the law sets in deeper than these networks, at depth {used.onset:.1e} or more"
     return Report(table, used, exponent, verdict, reason, **subject._asdict())
 
 
@@ -257,8 +257,8 @@ def _verdict(fit: Estimate, used: Prediction, deepest: float, wrong: float) -> t
     if math.isfinite(fit.bar) and not (any(inside) or moving):
         return CONTRADICTS, ""
     if wrong > 0.1:  # raising 0.1 and 0.5 overlooks wrong limits; right ones have .00001
-        told = wrong > 0.5 and not moving
-        return (CONTRADICTS if told else OPEN), "; the limit of some pair is wrong"
+        certain = wrong > 0.5 and not moving
+        return (CONTRADICTS if certain else OPEN), "; the limit of some pair is wrong"
     if inside[0]:
         return (AGREES if fit.bar <= 0.05 * fit.value else OPEN), ""
     if moving:
@@ -290,8 +290,8 @@ def fit_exponent(
     bar = _STANDARD_ERRORS * (error + abs(value) * left)
     if k:  # a beside a log L + b errs by the bar of p
         first, second = sizes[-2:] * np.exp(value * logs[-2:])
-        share = (1.0 - first / second) / (logs[-1] - logs[-2])
-        bar = bar if share > 2.0 * bar else math.inf  # else a power without a logarithm fits
+        slope = (1.0 - first / second) / (logs[-1] - logs[-2])
+        bar = bar if slope > 2.0 * bar else math.inf  # else a power without a logarithm fits
     return Estimate(value, float(bar) if math.isfinite(bar) else math.inf)
 
 
@@ -377,10 +377,10 @@ def _keeps_digits(networks: list[Network], X: np.ndarray, head: str | int) -> bo
     A mean over pixel pairs loses at most `_ROUNDINGS` where the signals' own means, over all pixels
     or over windows, whose squared norms are F⁰(x, x), are large.
     """
-    first, *others = {network.replace(depth=1, alpha=1.0) for network in networks}
-    usual = first.is_relu and first.input_filter_size == 1 and not (first.has_bias or others)
+    first, *different = {network.replace(depth=1, alpha=1.0) for network in networks}
+    plain = first.is_relu and first.input_filter_size == 1 and not (first.has_bias or different)
     alike = all(network.is_uniform and not network.norm for network in networks)
-    if not (usual and alike and multisphere.contains(X)):
+    if not (plain and alike and multisphere.contains(X)):
         return False
     if (width := pixels_averaged(head, X.shape[2:])) == 1:
         return True

@@ -172,7 +172,7 @@ def _integrate(network: Network, kind: str, start: list[np.ndarray]) -> np.ndarr
     # The relative errors of some 100 steps are below `ERROR`; a part may be of the gain's order.
     size = float(np.abs(initial).max()) * min(network.branch_gain, 1.0)
     errors = {"rtol": 1e-13, "atol": 1e-13 * max(size, 1e-280)}
-    found = solve_ivp(velocity, (0.0, 1.0), initial.ravel(), "DOP853", t_eval=[1.0], **errors)
-    q1, q2, D, *T = np.moveaxis(found.y[:, -1].reshape(initial.shape), 1, 0)
+    solution = solve_ivp(velocity, (0.0, 1.0), initial.ravel(), "DOP853", t_eval=[1.0], **errors)
+    q1, q2, D, *T = np.moveaxis(solution.y[:, -1].reshape(initial.shape), 1, 0)
     F = 0.5 * (q1 + q2) - D
     return np.asarray(T[0] + parts.readout * F if T else F)

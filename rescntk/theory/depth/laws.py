@@ -248,9 +248,9 @@ def _half_power(network: Network, kind: str, X: np.ndarray, head: str | int) -> 
     error = ERROR
     if _width(head, X) > 1:  # a mean over pixel pairs has the rounding errors of its terms
         layer = network.replace(depth=1, readout_scale=1.0)
-        pooled, terms = (Kernel(layer, "gpk", each).diag(X) for each in (head, "trace"))
-        share = float((pooled / np.maximum(terms, 1e-300)).min())
-        error = max(error, 64.0 * _EPS / max(share, _EPS))
+        pooled, terms = (Kernel(layer, "gpk", readout).diag(X) for readout in (head, "trace"))
+        ratio = float((pooled / np.maximum(terms, 1e-300)).min())
+        error = max(error, 64.0 * _EPS / max(ratio, _EPS))
     q = 1.0 if _smooth_gain(network, kind, X, head) else 0.5
     source = "the flow dF/dt = a² box K(box F) at time 1"
     return Prediction(limit, source=source, correction=q, error=error)
@@ -272,8 +272,9 @@ def _one_layer(
     moved = first - 0.5 * np.add.outer(ratios, ratios) * K  # normalized, to first order
     differs = (np.abs(moved) > 64.0 * _EPS * np.abs(first).max()).any()
     of_others, of_first = power if smooth else 0.5 * power, 1.0 if differs else math.inf
-    apart = abs(of_others - of_first)  # where they are one power, there is no error between them
-    exponent, q = min(of_others, of_first), min(of_others, apart or 1.0, 1.0)
+    # Where both have one power, there is no error between them.
+    difference = abs(of_others - of_first)
+    exponent, q = min(of_others, of_first), min(of_others, difference or 1.0, 1.0)
     source = "Barzilai et al., app. F; Huang et al., theorem 7: the kernel of one layer"
     onset, settled = (_depth_of(network.branch_gain / gain, power) for gain in (1.0, smooth or 1.0))
     limit = _normalized(K)
@@ -289,7 +290,7 @@ def _smooth_gain(network: Network, kind: str, X: np.ndarray, head: str | int) ->
     gains = 16.0 ** -np.arange(11.0)
     alphas = network.alpha * np.sqrt(gains / network.branch_gain)
     networks = [network.replace(depth=2, alpha=alpha) for alpha in alphas]
-    K = np.array([_normalized(Kernel(each, kind, head)(X)) for each in networks])
+    K = np.array([_normalized(Kernel(weaker, kind, head)(X)) for weaker in networks])
     moved = np.abs(np.diff(K, axis=0)).max(axis=(1, 2))
     moved = moved[moved > 1e-12]
     rough = np.flatnonzero(moved[1:] / moved[:-1] > 16.0**-0.98)  # a root has the power 0.5
@@ -337,8 +338,8 @@ def _degenerate(
 ) -> Prediction:
     """Return the prediction for 0 ≤ γ < ½, L/s effective layers: all ones, or 1/4."""
     parts, growth = network.parts, 1.0 - 2.0 * gamma
-    # There are share·L^growth = L/s effective layers.
-    share = network.branch_gain if gamma else network.branch_share
+    # There are branch_weight·L^growth = L/s effective layers.
+    branch_weight = network.branch_gain if gamma else network.branch_weight
     if not network.is_relu or network.input_filter_size > 1:
         return Prediction(undefined="for γ < ½ there is no theory of this activation or its inputs")
     if not multisphere.contains(X):
@@ -366,7 +367,9 @@ def _degenerate(
     complements = multisphere.over_pairs(X, head, limit)[0]
     # Two pixels of complement δ seem to agree until there are 3π/√(2δ) effective layers.
     layers = 3.0 * math.pi / math.sqrt(2.0 * closest)
-    onset = max(_depth_of(layers / share, growth), _depth_of(share, 2.0 * gamma or 1.0))
+    onset = max(
+        _depth_of(layers / branch_weight, growth), _depth_of(branch_weight, 2.0 * gamma or 1.0)
+    )
     # s = (1 + β)/β has corrections of β = L^-2γ, the law itself of s/L.
     q = min(2.0 * gamma, growth) if gamma else 1.0
     return Prediction(1.0 - complements, exponent, log_power, source, correction=q, onset=onset)

@@ -30,7 +30,7 @@ def asymptotic_complement(network: Network, *, pixels: float = 1.0) -> float:
     r"""Return the asymptote of 1 − (normalized GPK) at great depth.
 
     :math:`\delta_L/d` with :math:`\delta_L = \frac{9\pi^2}{2} \frac{s^2}{L^2}` at depth L, for ReLU
-    without biases. s is 1 over ``Network.branch_share``: :math:`(1+\alpha^2)/\alpha^2` for
+    without biases. s is 1 over ``Network.branch_weight``: :math:`(1+\alpha^2)/\alpha^2` for
     :math:`c_v = 2` and :math:`c_w = 1`, and 1 without skip connections. d are the `pixels`. Closer
     signals follow the law from greater depths on. Not in the papers; docs/theory/depth_limits.md,
     section 4, derives it, with its conditions on signals.
@@ -120,9 +120,9 @@ def ffnet_rate(depth: ArrayLike) -> np.ndarray:
     >>> float(depth.ffnet_rate(1000).round(6))
     0.00259
     """
-    given = check_rectangular(depth, "depth", "integers")
-    ladder = check_depths(given.ravel().tolist(), "depth")
-    layers = np.reshape([check_nonnegative(n, "depth") for n in ladder], given.shape)
+    numbers = check_rectangular(depth, "depth", "integers")
+    depths = check_depths(numbers.ravel().tolist(), "depth")
+    layers = np.reshape([check_nonnegative(n, "depth") for n in depths], numbers.shape)
     return np.asarray(0.375 * np.log(layers) / layers)
 
 

@@ -104,7 +104,8 @@ def scales(network: Network, n_timepoints: int, *, layer: int | None = None) -> 
         at = check_nonnegative(check_positive_integer(layer, "layer"), "layer")
         lessened = multipliers - slope * seen / at
     half = range(d // 2 + 1)
-    rows = zip(half, *(each.tolist() for each in (multipliers, products, lessened)), strict=False)
+    columns = (column.tolist() for column in (multipliers, products, lessened))
+    rows = zip(half, *columns, strict=False)
     return DepthScales(tuple(ScaleRow(m, x, _scale(x), y, z) for m, x, y, z in rows))
 
 

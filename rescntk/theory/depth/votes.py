@@ -15,7 +15,7 @@ from ...validation import check_nonnegative, check_positive_integer
 from ..argument_checks import check_branch, check_kind, check_named_head, check_vector
 
 
-class Classifier(NamedTuple):
+class LimitClassifier(NamedTuple):
     """The rule by which kernel regression classifies at infinite depth."""
 
     name: str
@@ -49,7 +49,7 @@ class Classifier(NamedTuple):
         Examples
         --------
         >>> import rescntk as rk
-        >>> deep = rk.theory.depth.classifier(rk.Network(1), kind="ntk", head="trace")
+        >>> deep = rk.theory.depth.limit_classifier(rk.Network(1), kind="ntk", head="trace")
         >>> deep.ridge([1.0, 1.0, -1.0])  # the sum over n + 3
         0.16666666666666666
         """
@@ -60,7 +60,7 @@ class Classifier(NamedTuple):
         return math.ldexp(float(np.ldexp(y, -largest).sum()) * votes, largest)
 
 
-def classifier(network: Network, *, kind: str, head: str, pixels: int = 1) -> Classifier:
+def limit_classifier(network: Network, *, kind: str, head: str, pixels: int = 1) -> LimitClassifier:
     r"""Return which classifier kernel regression tends to with the depth of a network.
 
     For a fixed α, no biases, and signals that differ (``docs/theory/depth_limits.md``, section 4).
@@ -87,7 +87,7 @@ def classifier(network: Network, *, kind: str, head: str, pixels: int = 1) -> Cl
 
     Returns
     -------
-    `Classifier`
+    `LimitClassifier`
 
     Raises
     ------
@@ -97,10 +97,10 @@ def classifier(network: Network, *, kind: str, head: str, pixels: int = 1) -> Cl
     Examples
     --------
     >>> import rescntk as rk
-    >>> rk.theory.depth.classifier(rk.Network(1), kind="ntk", head="trace")
-    Classifier(name='majority', off_diagonal=0.25, exponent=nan)
+    >>> rk.theory.depth.limit_classifier(rk.Network(1), kind="ntk", head="trace")
+    LimitClassifier(name='majority', off_diagonal=0.25, exponent=nan)
     >>> erf = rk.Network(1, activation="erf", skip=False)
-    >>> round(rk.theory.depth.classifier(erf, kind="gpk", head="trace").exponent, 4)
+    >>> round(rk.theory.depth.limit_classifier(erf, kind="gpk", head="trace").exponent, 4)
     -0.45
     """
     check_like_layers(network, BASIC_FIELDS)
@@ -116,13 +116,13 @@ def classifier(network: Network, *, kind: str, head: str, pixels: int = 1) -> Cl
         raise ValueError("network has trained (), expected some parts for kind 'ntk'")
     is_gpk = kind == "gpk" or (parts.readout == 1 and sum(parts) == 1)
     if network.activation == "erf":
-        return Classifier("singular", 0.0, _erf_exponent(network, is_gpk))
+        return LimitClassifier("singular", 0.0, _erf_exponent(network, is_gpk))
     if network.negative_slope == 1:
         raise ValueError("network has negative_slope 1.0, expected less: a linear network keeps t")
     if not is_gpk and parts == (1, 0, 0, 0):
-        return Classifier("singular", 0.0, -1.5)
+        return LimitClassifier("singular", 0.0, -1.5)
     c = 1.0 if is_gpk else 0.25 if parts.inner or parts.outer else 0.5
-    return Classifier("majority", c * d / (1.0 + (d - 1) * c), math.nan)
+    return LimitClassifier("majority", c * d / (1.0 + (d - 1) * c), math.nan)
 
 
 def _erf_exponent(network: Network, is_gpk: bool) -> float:

@@ -10,9 +10,16 @@ Gradient flow from 0 learns the share :math:`1 - e^{-\lambda t}` of it (Barzilai
 from .complexity import ComplexityRow, SampleComplexity, sample_complexity
 from .curves import CurveRow, LearningCurve, curve, from_gram
 from .exponent import exponent
-from .flows import Clock, ClockRow, Learned, clock, learned
+from .flows import (
+    LearnedFractions,
+    LearningTimes,
+    LearningTimesRow,
+    learned_fractions,
+    learning_times,
+)
 
 __all__ = [
-    "Clock", "ClockRow", "ComplexityRow", "CurveRow", "Learned", "LearningCurve",
-    "SampleComplexity", "clock", "curve", "exponent", "from_gram", "learned", "sample_complexity",
+    "ComplexityRow", "CurveRow", "LearnedFractions", "LearningCurve", "LearningTimes",
+    "LearningTimesRow", "SampleComplexity", "curve", "exponent", "from_gram", "learned_fractions",
+    "learning_times", "sample_complexity",
 ]  # fmt: skip

@@ -47,7 +47,7 @@ class SampleComplexity(ReportTable[ComplexityRow]):
 
 def sample_complexity(
     network: Network, n_channels: int, n_timepoints: int, max_frequency: int, *, kind: str,
-    head: str, frequencies: Iterable[Iterable[int]] | None = None, share: float = 0.5,
+    head: str, frequencies: Iterable[Iterable[int]] | None = None, learnability: float = 0.5,
     penalty: float = 0.0, **options: Unpack[Quadrature],
 ) -> SampleComplexity:  # fmt: skip
     r"""Return at how many signals, drawn from the multi-sphere, each frequency is half learned.
@@ -70,8 +70,8 @@ def sample_complexity(
     frequencies : iterable of d integers each, optional
         From 0 to `max_frequency`. The default has 1, 2, … on pixel 0 only, 1 on pixels 0 and p for
         all p, and with the equivariant head 1 on each other pixel only.
-    share : float, default 0.5
-        Learnability L that counts as learned, above 0 and below 1.
+    learnability : float, default 0.5
+        L from which a frequency counts as learned, above 0 and below 1.
     penalty : float, default 0.0
         δ, in units of K(x, x) of the equivariant kernel.
     **options
@@ -98,8 +98,10 @@ def sample_complexity(
     """
     top = check_integer(max_frequency, "max_frequency", at_least=1)
     d = check_grid(n_channels, n_timepoints, top, head)[1]
-    if not 0 < check_nonnegative(share, "share") < 1:
-        raise ValueError(f"share is {shown(share)}, expected a number between 0 and 1")
+    if not 0 < check_nonnegative(learnability, "learnability") < 1:
+        raise ValueError(
+            f"learnability is {shown(learnability)}, expected a number between 0 and 1"
+        )
     penalty, space = check_nonnegative(penalty, "penalty"), (n_channels, d, top)
     chosen = None if frequencies is None else _check_frequencies(frequencies, d, top)
     check_quadrature(options)
@@ -109,16 +111,16 @@ def sample_complexity(
     values, counts, single = computed.estimates, computed.counts, computed.significant
     if chosen is None:  # only now it is known that there is memory for them
         one = np.eye(d, dtype=int)
-        others = one[1 : d // 2 + 1]
-        chosen = np.concatenate([np.arange(1, top + 1)[:, None] * one[0], one[0] + others])
-        chosen = np.insert(chosen, top, others, axis=0) if head == "equivariant" else chosen
+        other_pixels = one[1 : d // 2 + 1]
+        chosen = np.concatenate([np.arange(1, top + 1)[:, None] * one[0], one[0] + other_pixels])
+        chosen = np.insert(chosen, top, other_pixels, axis=0) if head == "equivariant" else chosen
     outer = values.copy()
     outer[(slice(0, max(top - 1, 1)),) * d] = 0.0
     edge, rows = float(outer.max()), []
     tail_least, tail_most = computed.tail_bounds
     for place in map(tuple, chosen.tolist()):
         value, least, most = float(single[place]), math.inf, math.inf
-        kappa = value * (1.0 - share) / share
+        kappa = value * (1.0 - learnability) / learnability
         if kappa > 0:
             with np.errstate(invalid="ignore"):  # κ beyond float64, for the tiniest shares
                 known = float((counts * learnabilities(values, kappa)[0]).sum()) + penalty / kappa
@@ -127,15 +129,15 @@ def sample_complexity(
     return SampleComplexity(tuple(rows), computed.tail)
 
 
-def _check_frequencies(given: Iterable[Iterable[int]], d: int, top: int) -> np.ndarray:
+def _check_frequencies(frequencies: Iterable[Iterable[int]], d: int, top: int) -> np.ndarray:
     """Return sets of a frequency for each of d pixels, from 0 to `top`, (n_sets, d)."""
     right = f"sets of {d} integers from 0 to {top}"
     text = f"expected {right}"
-    sets = list(given) if is_sequence(given) else []
-    if not sets or not all(is_sequence(each) for each in sets):
-        raise ValueError(f"frequencies is {shown(given)}, {text}")
-    chosen = check_rectangular([tuple(each) for each in sets], "frequencies", right)
-    whole = chosen.dtype.kind in "iu" and chosen.shape[1:] == (d,)
-    if not whole or chosen.min() < 0 or chosen.max() > top:
-        raise ValueError(f"frequencies is {shown(given)}, {text}")
+    sets = list(frequencies) if is_sequence(frequencies) else []
+    if not sets or not all(is_sequence(row) for row in sets):
+        raise ValueError(f"frequencies is {shown(frequencies)}, {text}")
+    chosen = check_rectangular([tuple(row) for row in sets], "frequencies", right)
+    valid = chosen.dtype.kind in "iu" and chosen.shape[1:] == (d,)
+    if not valid or chosen.min() < 0 or chosen.max() > top:
+        raise ValueError(f"frequencies is {shown(frequencies)}, {text}")
     return np.asarray(chosen)

@@ -14,8 +14,8 @@ import numpy as np
 from scipy.optimize import brentq
 
 from ...arrays import resolution
-from ...decomposition import check_finite, decompose
-from ...validation import check_depths, check_nonnegative, check_shape, check_targets
+from ...decomposition import decompose
+from ...validation import check_depths, check_finite, check_nonnegative, check_shape, check_targets
 from ..report_table import ReportTable
 
 
@@ -100,17 +100,17 @@ def curve(
     rows = []
     for n in check_depths(sizes, "sizes"):
         kappa = _solve_kappa(values, counts, n, penalty)
-        share, rest = learnabilities(values, kappa)
+        learned, unlearned = learnabilities(values, kappa)
         # δ/κ: without a penalty, n signals beyond the rank leave n − rank directions untrained.
         remaining = penalty / kappa if kappa > 0 else n - counts[values > 0].sum()
-        spread = counts @ (share * rest) + remaining  # n − Σ L²: all terms are positive
+        spread = counts @ (learned * unlearned) + remaining  # n − Σ L²: all terms are positive
         overfitting = float(n / spread) if spread > 0 else math.inf
-        bias = float(squares @ rest**2 + noise)
+        bias = float(squares @ unlearned**2 + noise)
         test = overfitting * bias if bias > 0 else 0.0
         if spread > 0:  # else noise is fitted exactly
             check_finite(np.asarray(test))
         train = float(remaining / n) ** 2 * test if remaining > 0 else 0.0
-        rows.append(CurveRow(n, test, train, float(counts @ share), kappa, overfitting))
+        rows.append(CurveRow(n, test, train, float(counts @ learned), kappa, overfitting))
     return LearningCurve(tuple(rows))
 
 
@@ -156,14 +156,14 @@ def from_gram(
     >>> table.column("test_error").round(3)
     array([0.424, 0.   ])
     """
-    ladder, penalty = check_depths(sizes, "sizes"), check_nonnegative(penalty, "penalty")
-    found, noise = decompose(K), check_nonnegative(noise, "noise")
-    N, values = len(found.eigenvalues), found.eigenvalues
-    values = values * (values > resolution(values, found.eps))
-    if max(ladder) >= N:
-        raise ValueError(f"sizes has {max(ladder)}, expected numbers below {N}, the signals of K")
+    sizes, penalty = check_depths(sizes, "sizes"), check_nonnegative(penalty, "penalty")
+    decomposition, noise = decompose(K), check_nonnegative(noise, "noise")
+    N, values = len(decomposition.eigenvalues), decomposition.eigenvalues
+    values = values * (values > resolution(values, decomposition.eps))
+    if max(sizes) >= N:
+        raise ValueError(f"sizes has {max(sizes)}, expected numbers below {N}, the signals of K")
     with np.errstate(over="ignore", invalid="ignore"):
-        parts = found.eigenvectors.T @ check_targets(y, N).reshape(N, -1) / math.sqrt(N)
+        parts = decomposition.eigenvectors.T @ check_targets(y, N).reshape(N, -1) / math.sqrt(N)
         check_finite(np.square(parts).sum())
     # Rounding errors of orthogonal vectors are no part of the target.
     tiny = N * float(np.finfo(np.float64).eps) * np.linalg.norm(parts, axis=0)
@@ -171,7 +171,7 @@ def from_gram(
     # The root of the mean over targets. Noise has the same share in every direction.
     parts = np.hypot.reduce(parts, axis=1) / math.sqrt(parts.shape[1])
     parts, rank, rows = np.hypot(parts, math.sqrt(noise / N)), int(np.count_nonzero(values)), []
-    for n, test, _, _, tau, overfitting in curve(values + penalty, parts, ladder):
+    for n, test, _, _, tau, overfitting in curve(values + penalty, parts, sizes):
         # Without a penalty, eigenvalues 0 share what n signals beyond the rank leave.
         odds = penalty / tau if penalty else max(n - rank, 0) / (N - n)
         left = 1.0 / (1.0 + odds)
@@ -206,9 +206,9 @@ def _solve_kappa(values: np.ndarray, counts: np.ndarray, n: float, penalty: floa
 
     def excess(kappa: float) -> float:
         """Return Σ L + δ/κ − n. From κ on L is 1 − (1 − L): the sum of the 1 less n is exact."""
-        share, rest = learnabilities(values, kappa)
+        learned, unlearned = learnabilities(values, kappa)
         above = values >= kappa
-        others = counts @ np.where(above, -rest, share) + penalty / kappa
-        return float((counts[above].sum() - n) + others)
+        remainder = counts @ np.where(above, -unlearned, learned) + penalty / kappa
+        return float((counts[above].sum() - n) + remainder)
 
     return float(brentq(excess, 0.999 * low, 1.001 * high, xtol=1e-320, rtol=1e-15, maxiter=3000))

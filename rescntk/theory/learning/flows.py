@@ -13,15 +13,15 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ...arrays import resolution
-from ...decomposition import decompose, nonnegative
+from ...decomposition import decompose
 from ...network import Network
-from ...validation import check_targets
+from ...validation import check_nonnegative_vector, check_targets
 from .. import spectrum
 from ..report_table import ReportTable, texts
 from ..spectrum.funk_hecke import Quadrature, check_quadrature
 
 
-class ClockRow(NamedTuple):
+class LearningTimesRow(NamedTuple):
     """Frequencies, one a pixel, λ, its number of eigenfunctions, and 1 − exp(−λt) over time."""
 
     frequencies: tuple[int, ...]
@@ -31,8 +31,8 @@ class ClockRow(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Clock(ReportTable[ClockRow]):
-    """Shares over time; iterating gives a `ClockRow` for all frequencies, the fastest first."""
+class LearningTimes(ReportTable[LearningTimesRow]):
+    """Fractions learned over time: a `LearningTimesRow` for each frequency, the fastest first."""
 
     times: tuple[float, ...]
 
@@ -43,21 +43,21 @@ class Clock(ReportTable[ClockRow]):
 
     def __str__(self) -> str:
         """Return the table as text, a column for each time."""
-        header = (*ClockRow._fields[:3], *(f"t = {t:.4g}" for t in self.times))
+        header = (*LearningTimesRow._fields[:3], *(f"t = {t:.4g}" for t in self.times))
         head, *body = map("  ".join, texts(header, ((*row[:3], *row.shares) for row in self)))
         return "\n".join([head, "-" * len(head), *body])
 
 
-def clock(
+def learning_times(
     network: Network, n_channels: int, n_timepoints: int, max_frequency: int | Iterable[int],
     times: ArrayLike, *, kind: str, head: str, normalized: bool = False,
     **options: Unpack[Quadrature],
-) -> Clock:  # fmt: skip
+) -> LearningTimes:  # fmt: skip
     r"""Return what gradient flow has learned of each eigenfunction on the multi-sphere over time.
 
     The flow is :math:`f'(x) = -E_z[K(x, z) (f(z) - y(z))]`, z uniform on the multi-sphere: times
     are steps times the learning rate for the mean of :math:`\frac12(f - y)^2`. On n signals, whose
-    squares are added, `learned` and ``regression.flow`` need the n-th part of a time.
+    squares are added, `learned_fractions` and ``regression.flow`` need the n-th part of a time.
 
     Parameters
     ----------
@@ -80,9 +80,9 @@ def clock(
 
     Returns
     -------
-    `Clock`
-        A `ClockRow` for each combination of frequencies, the fastest first. Eigenvalues that do not
-        exceed their errors are 0.
+    `LearningTimes`
+        A `LearningTimesRow` for each combination of frequencies, the fastest first. Eigenvalues
+        that do not exceed their errors are 0.
 
     Raises
     ------
@@ -96,7 +96,7 @@ def clock(
     >>> from rescntk import literature
     >>> from rescntk.theory import learning
     >>> resnet, options = literature.barzilai_resnet(2), {"kind": "ntk", "head": "equivariant"}
-    >>> print(learning.clock(resnet, 2, 2, 1, (1, 10), **options))
+    >>> print(learning.learning_times(resnet, 2, 2, 1, (1, 10), **options))
     frequencies  eigenvalue  multiplicity   t = 1  t = 10
     -----------------------------------------------------
             0 0       3.571             1  0.9719       1
@@ -104,7 +104,7 @@ def clock(
             0 1       1.337             2  0.7373       1
             1 1      0.1402             4  0.1308  0.7538
     """
-    moments = nonnegative(times, "times", finite=False)
+    moments = check_nonnegative_vector(times, "times", finite=False)
     check_quadrature(options)
     computed = spectrum.eigenvalues(
         network, n_channels, n_timepoints, max_frequency, kind=kind, head=head,
@@ -115,11 +115,11 @@ def clock(
     frequencies, falling = np.argwhere(values >= 0)[order], values.flat[order]
     columns = frequencies, falling, computed.counts.flat[order], _grown(falling, moments).T
     rows = zip(*(column.tolist() for column in columns), strict=True)
-    table = tuple(ClockRow(tuple(k), value, n, tuple(own)) for k, value, n, own in rows)
-    return Clock(table, tuple(moments.tolist()))
+    table = (LearningTimesRow(tuple(k), value, n, tuple(shares)) for k, value, n, shares in rows)
+    return LearningTimes(tuple(table), tuple(moments.tolist()))
 
 
-class Learned(NamedTuple):
+class LearnedFractions(NamedTuple):
     """Falling ``eigenvalues`` λ of K and ``shares`` of ‖y‖² along their eigenvectors, (n,).
 
     At each time, (n_times,): ``total`` Σ share · (1 − exp(−λt)), which is ⟨f, y⟩/‖y‖², and
@@ -132,7 +132,7 @@ class Learned(NamedTuple):
     error: np.ndarray
 
 
-def learned(K: np.ndarray, y: np.ndarray, times: ArrayLike) -> Learned:
+def learned_fractions(K: np.ndarray, y: np.ndarray, times: ArrayLike) -> LearnedFractions:
     r"""Return what the gradient flow :math:`f' = -K(f - y)` has learned of targets over time.
 
     It is the flow of ``regression.flow``, on :math:`\frac12 \sum_i (f_i - y_i)^2`: times are steps
@@ -149,7 +149,7 @@ def learned(K: np.ndarray, y: np.ndarray, times: ArrayLike) -> Learned:
 
     Returns
     -------
-    `Learned`
+    `LearnedFractions`
 
     Raises
     ------
@@ -159,18 +159,20 @@ def learned(K: np.ndarray, y: np.ndarray, times: ArrayLike) -> Learned:
     Examples
     --------
     >>> from rescntk.theory import learning
-    >>> learning.learned([[3.0, 0.0], [0.0, 1.0]], [3.0, 4.0], times=(0.0, 2.0)).total.round(3)
+    >>> learned = learning.learned_fractions([[3.0, 0.0], [0.0, 1.0]], [3.0, 4.0], times=(0.0, 2.0))
+    >>> learned.total.round(3)
     array([0.   , 0.912])
     """
-    found, moments, n = decompose(K), nonnegative(times, "times", finite=False), len(K)
-    smallest = resolution(found.eigenvalues, found.eps)
-    values = np.where(found.eigenvalues > smallest, found.eigenvalues, 0.0)[::-1]
+    decomposition, n = decompose(K), len(K)
+    moments = check_nonnegative_vector(times, "times", finite=False)
+    smallest = resolution(decomposition.eigenvalues, decomposition.eps)
+    values = np.where(decomposition.eigenvalues > smallest, decomposition.eigenvalues, 0.0)[::-1]
     y = check_targets(y, n).reshape(n, -1)
     if not (largest := np.abs(y).max()):
         raise ValueError("y is 0 for all signals, expected targets that have a direction")
-    squares = np.square(found.eigenvectors.T @ (y / largest)).sum(axis=1)[::-1]
-    shares, each = squares / squares.sum(), _grown(values, moments)
-    return Learned(values, shares, each @ shares, (1.0 - each) ** 2 @ shares)
+    squares = np.square(decomposition.eigenvectors.T @ (y / largest)).sum(axis=1)[::-1]
+    shares, fractions = squares / squares.sum(), _grown(values, moments)
+    return LearnedFractions(values, shares, fractions @ shares, (1.0 - fractions) ** 2 @ shares)
 
 
 def _grown(values: np.ndarray, times: np.ndarray) -> np.ndarray:

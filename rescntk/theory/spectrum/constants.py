@@ -99,7 +99,7 @@ def decay_constants(
     C, d = check_ring(network, n_channels, n_timepoints, kind, head, {"input_filter_size"})
     chosen = check_pixel_set(pixels, d)
     check_nonzero(network, kind)
-    s, nu, found = len(chosen), NU[kind], []
+    s, nu, coefficients = len(chosen), NU[kind], []
     if s * C > 160:
         raise OverflowError(
             f"constants of {s} pixels of {C} channels exceed float64, expected at most 160 in all"
@@ -112,7 +112,7 @@ def decay_constants(
         inside = np.isin(np.arange(d), list(moved)).astype(float)
         _, kernel, _, _, limits = one_variable(network, 1.0 - inside, inside, kind)
         largest = max((degrees**nu * kernel[0])[s:].max(), limits[0, 0] + abs(limits[0, 1]))
-        found.append((_lower_coefficient(at_0, network, moved, kind), largest))
+        coefficients.append((_lower_coefficient(at_0, network, moved, kind), largest))
     # The least k^(C0+2) Σ_n n^(−5/2) m(k, n) over k ≥ 1; m n^((C0−1)/2) exp(k²/2n) tends to M.
     p, M = C / 2 + 2.0, 2 ** ((C - 1) / 2) * math.gamma(C / 2) / math.sqrt(math.pi)
     power = M / 2 * math.gamma(p - 1) * 2 ** (p - 1)
@@ -128,7 +128,7 @@ def decay_constants(
     rising = (s / 2) ** (1 - q) * gammaincc(q - 1, s * a) * math.gamma(q - 1)
     falling = (2 * a / math.e) ** (a * s) * (2 * a) ** (nu - 1) / (nu - 1)
     total = M**s * s ** (1 - nu) * (rising + falling + (math.e * peak) ** -q / s)
-    lower, upper = (np.mean(found, axis=0) * [power**s, total]).tolist()
+    lower, upper = (np.mean(coefficients, axis=0) * [power**s, total]).tolist()
     return DecayConstants(lower, upper, -C - 2.0, 1.0 - C - 2.0 * (nu - 1.0) / s)
 
 
@@ -144,7 +144,7 @@ def _lower_coefficient(
     # Lemma C.2, for the tangent kernel: r K of the features, (o + r) K of the last layer's branch.
     of_features = of_branch = 1.0
     if kind == "ntk":
-        total = parts.initial + (parts.inner + parts.outer) * network.depth * network.branch_share
+        total = parts.initial + (parts.inner + parts.outer) * network.depth * network.branch_weight
         of_features, of_branch = parts.readout / total, parts.outer_plus_readout / total
     # Let u = u_0 + Σ g_i(t_i) + …, and D the derivative of κ1 at u_0 of order s. No coefficient of
     # κ1(u) is below the coefficient of D Π (g_i + r g_i²/2).
@@ -159,7 +159,7 @@ def _lower_coefficient(
             g = before[unit : unit + 1] - u_0 * np.eye(1, DEGREE + 1)
             cube = cube_before[unit] * (1.0 + r * (value_before[unit] - u_0))
             bound *= _least((g + r / 2 * multiply(g, g))[0], cube / gamma(-1.5))
-        several += of_branch * network.branch_share * bound
+        several += of_branch * network.branch_weight * bound
     unit = -min(pixels) % d  # the output at which `pixels`, if 1, is the variable's pixel
     return max(several, of_features * _least(kernel[unit], limits[unit]) if s == 1 else 0.0)
 
@@ -193,9 +193,9 @@ def check_pixel_set(
     pixels: Iterable[int], d: int, field: frozenset[int] | None = None
 ) -> frozenset[int]:
     """Return a set of pixels of a ring of `d`, in the receptive field if that is given."""
-    given = pixels if is_sequence(pixels) else ()
-    if not (found := frozenset(check_integer(p, "pixels") % d for p in given)):
+    entries = pixels if is_sequence(pixels) else ()
+    if not (chosen := frozenset(check_integer(p, "pixels") % d for p in entries)):
         raise ValueError(f"pixels has {shown(pixels)}, expected one or more integers")
-    if field is None or found <= field:
-        return found
-    raise ValueError(f"pixels has {sorted(found)}, expected some of {sorted(field)}, those seen")
+    if field is None or chosen <= field:
+        return chosen
+    raise ValueError(f"pixels has {sorted(chosen)}, expected some of {sorted(field)}, those seen")

@@ -188,10 +188,10 @@ def decay_law(
         best = math.inf if left else 0.0
         for window, layer in below.items():
             if left and min(left) in window:
-                cost, rest = 3.0 + len(window) * (C - 1.0), left - window
-                best = min(best, cost + least(rest, steep))
+                cost, uncovered = 3.0 + len(window) * (C - 1.0), left - window
+                best = min(best, cost + least(uncovered, steep))
                 if steep and layer >= first:
-                    best = min(best, cost - 2.0 + least(rest, False))
+                    best = min(best, cost - 2.0 + least(uncovered, False))
         return best
 
     # Seen from a unit of the last layer, at each pixel to which the outer filter reaches.
@@ -207,7 +207,7 @@ def decay_law(
 def _slope(frequency: np.ndarray, values: np.ndarray, n_channels: int) -> float:
     """Return the slope of log values > 0 over log centred frequency, even and odd ones apart."""
     frequency, values = frequency[values > 0], values[values > 0]
-    offsets = [frequency % 2 == some for some in np.unique(frequency % 2)]
+    offsets = [frequency % 2 == parity for parity in np.unique(frequency % 2)]
     if len(values) < len(offsets) + 2:
         return math.nan
     # The Laplacian's k(k + C0 − 2) is the square of k + C0/2 − 1 up to a constant.

@@ -134,17 +134,17 @@ def eigenvalues(
             f"{grid} has {n_points:.3g} points, {n_points * 3e-8 / 3600:,.0f} "
             f"hours of one core, expected max_points, {max_points:.3g}, at most"
         )
-    others = request.coarser if errors else ()
-    points = n_points + sum(request.cost(each)[0] for each in others)
+    node_counts = request.coarser if errors else ()
+    points = n_points + sum(request.cost(n_nodes)[0] for n_nodes in node_counts)
     with progress_bar(progress, points, "point") as tick:
         fine, trace = request.compute(request.nodes, normalized, tick)
         if not errors:
             unknown = np.full_like(fine, math.nan)
             return Spectrum(fine, unknown, trace, request.head, request.n_channels)
-        coarse = [request.compute(each, normalized, tick)[0] for each in others]
+        coarse = [request.compute(n_nodes, normalized, tick)[0] for n_nodes in node_counts]
     # A difference may cross zero: take the largest of two grids and of its neighbours.
-    apart = np.maximum(*(np.abs(fine - each) for each in coarse))
-    estimated = scipy.ndimage.maximum_filter(apart, 3, mode="nearest")
+    differences = np.maximum(*(np.abs(fine - values) for values in coarse))
+    estimated = scipy.ndimage.maximum_filter(differences, 3, mode="nearest")
     estimated += request.rounding(fine, trace)
     return Spectrum(fine, estimated, trace, request.head, request.n_channels)
 
@@ -262,10 +262,10 @@ class _Request:
         if self.network.skip:
             self._add_rotated(result, integrate(matrix, last.carried, dict(reached)), {0: 1})
         if normalized:
-            zero = 0 in (self.network.input_scale, self.network.readout_scale, last.own)
-            return (0.0 * result, 0.0) if zero else (result / last.own, 1.0)
+            zero = 0 in (self.network.input_scale, self.network.readout_scale, last.diagonal)
+            return (0.0 * result, 0.0) if zero else (result / last.diagonal, 1.0)
         with np.errstate(over="ignore", invalid="ignore"):
-            result, trace = result * last.scale, last.own * last.scale
+            result, trace = result * last.scale, last.diagonal * last.scale
         if not (np.isfinite(result).all() and math.isfinite(trace)):
             raise OverflowError(
                 f"eigenvalues exceed float64 at depth {self.network.depth}; normalized=True has "

@@ -86,7 +86,7 @@ class KernelOnGrid:
     """A network's kernel on the grid of nodes with given complements 1 − t: d pixels, C channels.
 
     The kernel of pixel 0 is the mean over the outer filter's taps k of ``rotate(branch, k)``, with
-    skip connections plus ``carried``. The kernel of a signal with itself is ``own``. All are
+    skip connections plus ``carried``. The kernel of a signal with itself is ``diagonal``. All are
     apart from the factor ``scale``.
     """
 
@@ -100,10 +100,10 @@ class KernelOnGrid:
         variance = 1.0 if network.input_scale is None else C * network.input_scale
         for layer, pixels in enumerate(windows(network, d)[0], start=1):
             q = 1.0 if network.homogeneous else variance
-            self._dual, self._own_slope, self._gain, share = _at_variance(network, q)
+            self._dual, self._own_slope, self._gain, branch_weight = _at_variance(network, q)
             self._inner, outer = network.inner_filter(layer), network.outer_filter(layer)
             # The tangent kernel of the layer's branch on the diagonal: o + μ0 (i + τ).
-            self._own = self._parts.outer + self._own_slope * (self._parts.inner + self._tau)
+            self._tangent = self._parts.outer + self._own_slope * (self._parts.inner + self._tau)
             self.shape = grid_shape(pixels, d, len(complements))
             if layer == network.depth:
                 break
@@ -115,13 +115,14 @@ class KernelOnGrid:
 
             self._each_block(store)
             boxed = tuple(self._mean(branches.pop(0), outer) for _ in self._state)
-            self._state = add_branch(self._state, boxed, share)
-            self._tau += share * (self._own - self._tau)
+            self._state = add_branch(self._state, boxed, branch_weight)
+            self._tau += branch_weight * (self._tangent - self._tau)
             variance *= network.layer(1).skip + self._gain
         self.scale = variance * network.readout_scale
-        self.own = skip + self._gain
+        self.diagonal = skip + self._gain
         if kind == "ntk":
-            self.own = skip * self._tau + self._gain * self._own + self._parts.readout * self.own
+            tangent = skip * self._tau + self._gain * self._tangent
+            self.diagonal = tangent + self._parts.readout * self.diagonal
 
     @property
     def carried(self) -> np.ndarray:
@@ -130,9 +131,11 @@ class KernelOnGrid:
 
     def each_block(self, function: Callable[[Block, np.ndarray], None]) -> None:
         """Call a function with all blocks of the last layer's branch, before its outer filter."""
-        self._each_block(
-            lambda block, *branch: function(block, self._gain * self._kernel(self._own, *branch))
-        )
+
+        def scaled(block: Block, *branch: np.ndarray) -> None:
+            function(block, self._gain * self._kernel(self._tangent, *branch))
+
+        self._each_block(scaled)
 
     def _kernel(self, diagonal: float, delta: np.ndarray, *epsilon: np.ndarray) -> np.ndarray:
         """Return the kernel of δ and ε, whose tangent kernel on the diagonal is `diagonal`."""
@@ -169,7 +172,7 @@ class KernelOnGrid:
 def _at_variance(network: Network, q: float) -> tuple[Dual, float, float, float]:
     """Return the dual activation at features of variance q, μ0, α² K(x, x)/q and the share s."""
     if network.is_relu:
-        return relu_dual, 1.0, network.branch_gain, network.branch_share
+        return relu_dual, 1.0, network.branch_gain, network.branch_weight
     layer = network.layer(1)
     activation, q_g = activation_of(network), np.full(1, layer.c_w * q)
     if not q_g[0] < activation.largest_variance:
@@ -188,8 +191,8 @@ def _at_variance(network: Network, q: float) -> tuple[Dual, float, float, float]
     own_slope = float(activation.correlation_map(none, 2.0 - none, q_g, q_g).times_slope(ratio)[0])
 
     def dual(w: np.ndarray, wanted: bool) -> tuple[np.ndarray, np.ndarray | None]:
-        found = activation.correlation_map(w, 2.0 - w, q_g, q_g)
-        complement = found.deficits[0] / value
-        return complement, own_slope - found.times_slope(ratio) if wanted else None
+        result = activation.correlation_map(w, 2.0 - w, q_g, q_g)
+        complement = result.deficits[0] / value
+        return complement, own_slope - result.times_slope(ratio) if wanted else None
 
     return dual, own_slope, gain, gain / (layer.skip + gain)

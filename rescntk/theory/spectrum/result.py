@@ -8,8 +8,7 @@ from functools import cached_property
 
 import numpy as np
 
-from ...decomposition import check_finite
-from ...validation import check_positive, check_shape
+from ...validation import check_finite, check_positive, check_shape
 from .quadrature import harmonics, multiplicities
 
 

@@ -163,7 +163,7 @@ LIMIT = 0.7 + 0.1 * PATTERN
     st.sampled_from([2.0, 1.5, 3.0]),
 )
 def test_limits_are_within_their_bars(p, further, b, limit, ratio):
-    """limit + L^-p + b L^-(p+further): whatever the ladder."""
+    """limit + L^-p + b L^-(p+further): whatever the depths."""
     depths = np.unique(np.round(8 * ratio ** np.arange(14)))
     assume(abs(b) * depths[-1] ** -further <= 0.2)  # in the end the first term leads
     values = limit + depths**-p * (1 + b * depths**-further)
@@ -186,11 +186,11 @@ def test_exponents_are_within_their_bars(p, b, log_power):
 
 def judged(function, last=16, limit=LIMIT, **prediction):
     """Judge ten pairs, given by a function of depth and of a pattern over pairs."""
-    ladder = powers(last)
-    values = np.array([function(float(n), PATTERN) for n in ladder])
+    depths = powers(last)
+    values = np.array([function(float(n), PATTERN) for n in depths])
     settings = checker.Subject("", "gpk", "gap", (5, 1, 1))
     law = Prediction(0.5, **prediction)
-    return checker.judge(ladder, values, np.full(len(ladder), 1e-15), law, limit, settings)
+    return checker.judge(depths, values, np.full(len(depths), 1e-15), law, limit, settings)
 
 
 @pytest.mark.parametrize(

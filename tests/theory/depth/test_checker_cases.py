@@ -102,9 +102,9 @@ def test_no_verdict_is_false():
         name, X, family, kind, head = case(number)
         with mock.patch.object(checker, "judge", wraps=checker.judge) as judge:
             report = depth.check(family, X, kind=kind, head=head, depths=LADDER)
-        ladder, values, noise, used, limit, subject = judge.call_args.args
+        depths, values, noise, used, limit, subject = judge.call_args.args
         laws = wrong_laws(used, limit, np.random.default_rng(number)) if not used.undefined else []
-        verdicts = [checker.judge(ladder, values, noise, *law, subject).verdict for law in laws]
+        verdicts = [checker.judge(depths, values, noise, *law, subject).verdict for law in laws]
         right[report.verdict] += 1
         wrong.update(verdicts)
         assert report.verdict != checker.CONTRADICTS, f"{name}: {report}"

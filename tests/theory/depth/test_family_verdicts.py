@@ -29,7 +29,7 @@ CASES = [
     (families.resnet(0.75), "gpk", "equivariant"),
 ]
 AGREEING, TELLING = 34, {0.01: 26, 0.03: 31}
-"""Counts of docs/theory/depth_limits.md, for the ladder 8, 16, …, 2048."""
+"""Counts of docs/theory/depth_limits.md, for depths 8, 16, …, 2048."""
 
 ERRORS = (0.005, 0.01, 0.03, 0.1)
 

@@ -30,7 +30,7 @@ def test_the_asymptotic_law(alpha, skip, depth):
     complement = multisphere.normalized_gpk(network, start, complement=True)
     law = asymptotic_complement(network)
     assert (complement < law).all()
-    bar = tolerances.asymptote(depth, 1 / network.branch_share, np.mean(start))
+    bar = tolerances.asymptote(depth, 1 / network.branch_weight, np.mean(start))
     assert np.abs(complement / law - 1).max() <= bar
 
 

@@ -25,7 +25,7 @@ def on_grid(network, kind, angles, d, n_channels):
     taps = grid.taps(network.outer_filter(network.depth), d)
     values = sum(times * grid.rotate(branch, pixel) for pixel, times in taps.items())
     values = values / network.outer_filter_size + (last.carried if network.skip else 0.0)
-    return last.scale * np.broadcast_to(values, (len(angles),) * d), last.scale * last.own
+    return last.scale * np.broadcast_to(values, (len(angles),) * d), last.scale * last.diagonal
 
 
 @given(networks(dilated="freely"), st.integers(1, 4), st.integers(2, 3), kinds)

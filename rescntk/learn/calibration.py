@@ -1,0 +1,57 @@
+"""Probabilities of classes from decisions, calibrated on decisions left out."""
+
+from __future__ import annotations
+
+import numpy as np
+from scipy.optimize import minimize
+from scipy.special import log_softmax, softmax
+
+from .fitted_view import shares_of
+
+
+def margins(decisions: np.ndarray) -> np.ndarray:
+    """Return decisions with one column for each class, even for two classes."""
+    return decisions if decisions.shape[1] > 1 else np.hstack([-decisions, decisions])
+
+
+def probabilities(decisions: np.ndarray, inverse_temperatures: np.ndarray) -> np.ndarray:
+    """Return probabilities, (n_cases, n_classes), of decisions with offsets.
+
+    Inverse temperatures are (n_cases, 1).
+    """
+    return softmax(inverse_temperatures * margins(decisions), axis=1)
+
+
+def calibrate(
+    decisions: np.ndarray, labels: np.ndarray, weights: np.ndarray, shift: bool
+) -> tuple[float, np.ndarray]:
+    """Return the inverse temperature s and the offsets, (n_outputs,), of decisions left out.
+
+    Log-probabilities are s · (decision + offset), up to a constant. Both minimize the weighted mean
+    cross-entropy, which is convex (Guo et al. 2017); without `shift` offsets are 0. As by Platt
+    (1999), the class of a case gets the probability (n + 1)/(n + 2): s is finite where all
+    decisions are right. Without weights s is 1.
+    """
+    columns = margins(decisions)
+    n, n_classes = columns.shape
+    if not weights.any():
+        return 1.0, np.zeros(decisions.shape[1])
+    targets = np.full(columns.shape, 1.0 / ((n + 2) * (n_classes - 1)))
+    targets[np.arange(n), labels] = (n + 1) / (n + 2)
+    shares, scale = shares_of(weights)[:, None], np.abs(columns).max() or 1.0
+    columns = columns / scale
+
+    def loss(parameters: np.ndarray) -> tuple[float, np.ndarray]:
+        """Return the cross-entropy and its gradient in s and the biases b."""
+        chances = log_softmax(parameters[0] * columns + parameters[1:], axis=1)
+        slopes = shares * (np.exp(chances) - targets)
+        gradient = np.append(np.sum(slopes * columns), shift * slopes.sum(axis=0))
+        return -np.sum(shares * targets * chances), gradient
+
+    s, *biases = minimize(
+        loss, np.eye(1, n_classes + 1)[0], jac=True, method="L-BFGS-B",
+        bounds=[tuple(np.exp([-10.0, 10.0]) * scale)] + [(None, None)] * n_classes,
+        options={"ftol": 1e-15, "gtol": 1e-10, "maxiter": 1000},
+    ).x  # fmt: skip
+    offsets = (biases - np.mean(biases)) * scale / s
+    return float(s / scale), offsets[1:] if n_classes == 2 else offsets

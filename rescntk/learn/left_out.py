@@ -1,0 +1,76 @@
+"""Results of cases left out: residuals, folds, and scores for sets and intervals."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from ..messages import shown, warn
+from ..validation import check_positive
+from .inputs import Cases
+
+_FOLDS = 10  # the weights of views at a fold come from the errors of the other folds
+
+COVERAGE = 0.9
+"""Default share of sets and intervals that contain the truth. It takes nine signals."""
+
+
+@dataclass(frozen=True, eq=False)
+class LeftOut:
+    """What a fit predicts of cases, each left out with its group.
+
+    With k as for `FittedView`, `of_views`, `novelties` and `weights` are the answers of `_decide`,
+    with residuals in the place of decisions.
+    """
+
+    of_views: np.ndarray
+    """Residuals of views, (n_views, n_cases, n_outputs)."""
+    novelties: np.ndarray
+    """Of views, (n_views, n_cases, k)."""
+    weights: np.ndarray
+    """Of views, (n_views, n_cases, k), from the errors of all cases."""
+    residuals: np.ndarray
+    """Residuals of the average, (n_cases, n_outputs). The weights of views at a fold come from the
+    errors of the other folds."""
+    folds: np.ndarray
+    """The number of each case's fold, (n_cases,)."""
+
+
+@dataclass(frozen=True, eq=False)
+class Nonconformity:
+    """How far off cases left out are, for sets and intervals."""
+
+    scores: np.ndarray
+    """(n_cases, …)"""
+    weights: np.ndarray
+    """(n_cases,)"""
+    n_groups: int
+    """A case may be a group."""
+
+    def within(self, coverage: float) -> np.ndarray:
+        """Return the score that the share `coverage` of new cases is not to exceed.
+
+        A new case, or group, is one of n + 1 with those left out.
+        """
+        if not 0 < check_positive(coverage, "coverage") < 1:
+            raise ValueError(f"coverage is {shown(coverage)}, expected a number between 0 and 1")
+        n = self.n_groups
+        if coverage * (n + 1) > n:
+            warn(
+                f"coverage is {coverage}, and {n} training signals or groups tell "
+                f"{n / (n + 1):.3g} at most",
+            )
+        level = min(1.0, max(0.0, coverage * (n + 1) / n - 1e-12))
+        return np.quantile(self.scores, level, axis=0, weights=self.weights, method="inverted_cdf")
+
+
+def folds_of(members: np.ndarray, rng: np.random.RandomState) -> np.ndarray:
+    """Return the number of each case's fold, (n_cases,), from numbers of groups, (n_cases,)."""
+    return (rng.permutation(members.max() + 1) % _FOLDS)[members]
+
+
+def squared_sum(deviations: np.ndarray, cases: Cases, weights: np.ndarray) -> float:
+    """Return the sum of squares of weighted deviations; cases of a group err together."""
+    spread = np.bincount(cases.members, weights * deviations)
+    return float(spread @ spread)

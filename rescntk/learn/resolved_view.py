@@ -1,0 +1,58 @@
+"""A view of some signals: its steps and its kernel, as measured on training signals."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from .inputs import Signals, arrays
+from .steps import Step, map_signals
+from .view_kernels import ViewKernel
+
+
+@dataclass(frozen=True)
+class ResolvedView:
+    """A view of some signals: the steps that change them, and the kernel of the result."""
+
+    kernel: ViewKernel
+    n_points: int  # of the longest signal after the steps
+    steps: tuple[Step, ...]
+
+    @property
+    def work(self) -> int:
+        """Pixel pairs of two signals, times layers."""
+        return self.kernel.work(self.n_points)
+
+    @property
+    def sees_levels(self) -> bool:
+        """True if a constant, added to a channel of a signal, changes what the network sees."""
+        return all(step.sees_levels for step in self.steps)
+
+    def measure(self, X: Signals, weights: np.ndarray) -> tuple[ResolvedView, Signals]:
+        """Return the view as measured on signals X with weights, (n_cases,); and what it sees."""
+        steps = []
+        for step in self.steps:
+            steps.append(step.measure(X, weights))
+            X = map_signals(steps[-1].see, X)
+        return replace(self, steps=tuple(steps)), X
+
+    def see(self, X: Signals) -> Signals:
+        """Return signals as the network sees them, by a view that was measured."""
+        with np.errstate(over="ignore", invalid="ignore"):
+            for step in self.steps:
+                X = map_signals(step.see, X)
+        if not all(np.isfinite(x).all() for x in arrays(X)):
+            raise ValueError("X has values above float64 in units of fit, expected smaller ones")
+        return X
+
+    def to_time(self, shares: np.ndarray, x: np.ndarray) -> np.ndarray:
+        """Return shares of time points, (…, n_timepoints), from shares of the points seen of x."""
+        before = [x[None]]
+        for step in self.steps[:-1]:
+            before.append(step.see(before[-1]))
+        reach = self.kernel.reach
+        for step, seen in zip(reversed(self.steps), reversed(before), strict=True):
+            shares = step.to_time(shares, seen[0], reach)
+            reach += step.reach
+        return shares

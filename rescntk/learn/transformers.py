@@ -1,0 +1,207 @@
+"""Transformers of scikit-learn: rows of a kernel matrix, and features of landmarks."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import KW_ONLY, dataclass
+from typing import Self
+
+import numpy as np
+import scipy.linalg
+from numpy.typing import ArrayLike
+from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin, clone
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted
+
+from ..kernels import Kernel
+from ..messages import shown
+from ..regression import pivoted_cholesky
+from ..validation import check_positive_integer
+from .inputs import SignalEstimator, Signals, fitting, read_signals, take
+from .kernel import SignalKernel
+
+
+@dataclass(eq=False, repr=False)
+class KernelMatrix(ClassNamePrefixFeaturesOutMixin, TransformerMixin, SignalEstimator):
+    """Turn signals into rows of the kernel matrix with the signals fitted.
+
+    For pipelines whose last step takes a precomputed kernel, such as ``SVC(kernel="precomputed")``.
+
+    Parameters
+    ----------
+    kernel : Kernel or SignalKernel, optional
+        The default is ``rescntk.ResCNTK(3, normalized=True)``. A `SignalKernel` has parameters
+        to search, as ``kernel__depth``, channels of flat arrays, and options of the computation.
+
+    Attributes
+    ----------
+    signals_ : ndarray, (n_cases, n_channels, n_timepoints), or list of ndarray
+    kernel_ : Kernel or SignalKernel
+    n_channels_, n_timepoints_ : int
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import rescntk as rk
+    >>> from rescntk.learn import KernelMatrix
+    >>> X = np.random.default_rng(0).standard_normal((20, 3, 30))
+    >>> KernelMatrix(rk.ResCNTK(depth=2, normalized=True)).fit(X[:15]).transform(X).shape
+    (20, 15)
+    """
+
+    kernel: Kernel | SignalKernel | None = None
+
+    def fit(self, X: ArrayLike, y: object = None) -> Self:
+        """Keep the signals that others are compared with.
+
+        Parameters
+        ----------
+        X : array, (n_cases, n_channels, n_timepoints) or (n_cases, n_timepoints)
+            Or images (n_cases, n_channels, height, width), a table of numbers, and for the head
+            "gap" a list of (n_channels, n_timepoints_i).
+        y : object, optional
+            Ignored.
+
+        Returns
+        -------
+        KernelMatrix or LandmarkFeatures
+            The transformer itself.
+
+        Raises
+        ------
+        ValueError
+            For missing values, and a kernel that is none.
+        """
+        with fitting(self) as fresh:
+            fresh._start(X)
+        return self
+
+    def fit_transform(self, X: ArrayLike, y: object = None) -> np.ndarray:
+        """Fit, and return the transformed signals; half of the pairs are computed.
+
+        Parameters
+        ----------
+        X, y
+            As for `fit`.
+
+        Returns
+        -------
+        ndarray, (n_cases, n_features)
+            As of `transform`.
+
+        Raises
+        ------
+        ValueError
+            For what `fit` refuses.
+        """
+        with fitting(self) as fresh:
+            features = fresh._features(fresh._start(X))
+        return features
+
+    def transform(self, X: ArrayLike) -> np.ndarray:
+        """Return the kernel with each fitted signal, or the features.
+
+        Parameters
+        ----------
+        X : array, (m_cases, …), table or list
+            Signals as for `fit`, of as many channels and, but for lists, time points.
+
+        Returns
+        -------
+        ndarray, (m_cases, n_features)
+            In the kernel's dtype, with a column for each fitted signal, or each landmark.
+
+        Raises
+        ------
+        ValueError
+            For signals of another shape.
+        NotFittedError
+            Before `fit`.
+        """
+        check_is_fitted(self)
+        return self._features(self._read(X, reset=False))
+
+    def _read(self, X: ArrayLike, reset: bool) -> Signals:
+        n_channels = getattr(self.kernel_, "n_channels", None)
+        return read_signals(self, X, reset=reset, n_channels=n_channels, images=True)
+
+    def _start(self, X: ArrayLike) -> Signals:
+        """Set the kernel, keep signals, and return the signals to be transformed."""
+        kernel = SignalKernel() if self.kernel is None else self.kernel
+        if not isinstance(kernel, Kernel | SignalKernel):
+            raise ValueError(
+                f"kernel is {shown(kernel)}, expected a rescntk.Kernel or a SignalKernel"
+            )
+        self.kernel_ = clone(kernel, safe=False)
+        signals = self._read(X, reset=True)
+        self.signals_ = take(signals, np.arange(len(signals)))  # a copy, which does not change
+        return self.signals_  # the same object: half of the pairs
+
+    def _features(self, signals: Signals) -> np.ndarray:
+        return np.asarray(self.kernel_(signals, self.signals_))
+
+    @property
+    def _n_features_out(self) -> int:
+        return len(self.signals_)
+
+
+@dataclass(eq=False, repr=False)
+class LandmarkFeatures(KernelMatrix):
+    r"""Turn signals into features F with :math:`F F^\top \approx K`, for any linear model.
+
+    n signals cost n · `n_landmarks` pairs of the kernel, not n². The features are Nyström's,
+    :math:`F = K(X, S) L^{-\top}`, with landmarks S, which randomly pivoted Cholesky chooses, and
+    :math:`K(S,S) = L L^\top`. They are exact between landmarks and any signals.
+
+    Parameters
+    ----------
+    kernel : Kernel or SignalKernel, optional
+        The default is ``rescntk.ResCNTK(3, normalized=True)``. Features are computed in float64,
+        and have the kernel's dtype.
+    n_landmarks : int, default 100
+        Maximum number of landmarks, and so of features; fewer where they explain all signals.
+    random_state : int, RandomState or None, default 0
+        Seed of the landmarks.
+
+    Attributes
+    ----------
+    landmarks_ : ndarray of int, (n_landmarks,)
+        Indices of the landmarks among the signals fitted.
+    residual_ : float
+        trace(K − F Fᵀ) / trace(K) of the fitted signals, from 0 to 1.
+    signals_, kernel_, n_channels_, n_timepoints_
+        As for `KernelMatrix`; the signals are the landmarks.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import rescntk as rk
+    >>> from rescntk.learn import LandmarkFeatures
+    >>> X = np.random.default_rng(0).standard_normal((60, 3, 30))
+    >>> features = LandmarkFeatures(rk.ResCNTK(depth=2, normalized=True), n_landmarks=20).fit(X)
+    >>> features.transform(X[:4]).shape, 0 < features.residual_ < 0.2
+    ((4, 20), True)
+    """
+
+    n_landmarks: int = 100
+    _: KW_ONLY
+    random_state: int | np.random.RandomState | None = 0
+
+    def _start(self, X: ArrayLike) -> Signals:
+        signals = super()._start(X)
+        count = min(check_positive_integer(self.n_landmarks, "n_landmarks"), len(signals))
+        seed = int(check_random_state(self.random_state).randint(2**31))
+        with warnings.catch_warnings():  # fewer landmarks are exact, up to rounding errors
+            warnings.filterwarnings("ignore", "pivoted_cholesky stopped")
+            low = pivoted_cholesky(self.kernel_, signals, count, seed)
+        if not len(low.landmarks):
+            raise ValueError("kernel is 0 at all signals, expected some that are not 0")
+        self.landmarks_, self.signals_ = low.landmarks, take(signals, low.landmarks)
+        self.residual_ = low.residual / (low.residual + float((low.factor**2).sum()))
+        lower = low.factor[low.landmarks]
+        self._half = scipy.linalg.solve_triangular(lower, np.eye(len(lower)), lower=True).T
+        return signals
+
+    def _features(self, signals: Signals) -> np.ndarray:
+        K = super()._features(signals)
+        return (K.astype(np.float64, copy=False) @ self._half).astype(K.dtype, copy=False)

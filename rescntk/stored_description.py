@@ -1,0 +1,101 @@
+"""Descriptions of Gram matrices on disk, as JSON holds them: made, checked and compared."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import reprlib
+from dataclasses import asdict
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from . import validation
+from ._version import __version__
+from .arrays import Batch, SignalList
+from .engines.pooling import check_head
+from .network import Network
+
+Description: TypeAlias = dict[str, Any]
+"""A computation, or the arguments of its call, by their names: what JSON can hold."""
+
+_WORDS: dict[type, str] = {str: "a text", dict: "an object of names and values", list: "a list"}
+"""Kinds of JSON's values."""
+
+
+def check_description(group: Description) -> Description:
+    """Return the description in a group that was read from a file, if it is one of `gram`."""
+    description: Description = group["attributes"]["rescntk"]
+    if (group["zarr_format"], group["node_type"]) != (3, "group"):
+        raise ValueError("zarr_format and node_type are not those of a Zarr group")
+    version, network = (description[name] for name in ("version", "network"))
+    _check_type(version, "version", str)
+    _check_type(description["engine"], "engine", str)
+    _check_type(network, "network", dict)
+    if version == __version__:  # others may have other fields, heads and engines
+        check_head(description["head"])
+        if different := differences(network, as_json(asdict(Network(**network)))):
+            raise ValueError(f"network has {different[0]}")
+    for name in ("X", "Z"):
+        if name == "X" or description[name] is not None:
+            _check_signals(description[name], name)
+    validation.check_flag(description["normalized"], "normalized")
+    depths = description["depths"]
+    return description | {
+        "kinds": list(validation.check_kinds(description["kinds"])),
+        "depths": None if depths is None else list(validation.check_depths(depths)),
+        "dtype": validation.check_dtype(description["dtype"]),
+        "block": validation.check_positive_integer(description["block"], "block"),
+    }
+
+
+def _check_type(value: object, name: str, kind: type) -> None:
+    """Raise a ValueError if a value of a file is of another kind of JSON's values."""
+    if not isinstance(value, kind):
+        raise ValueError(f"{name} is {value!r}, expected {_WORDS[kind]}")
+
+
+def _check_signals(signals: Description, name: str) -> None:
+    """Raise a ValueError if signals are not described as by `describe_signals`."""
+    _check_type(signals, name, dict)
+    shape = signals["shape"]
+    _check_type(shape, f"the shape of {name}", list)
+    n, *numbers = shape or [None]
+    n = validation.check_positive_integer(n, f"the length of {name}")
+    if n > 2**31:
+        raise ValueError(f"the length of {name} is {n}, expected at most 2^31")
+    lengths = numbers.pop() if len(numbers) == 2 and isinstance(numbers[1], list) else None
+    if len(shape) not in (3, 4) or (lengths is not None and len(lengths) != n):
+        raise ValueError(
+            f"the shape of {name} is {shape!r}, expected 3 or 4 integers, or lengths at its end"
+        )
+    for number in (*numbers, *(lengths or ())):
+        validation.check_positive_integer(number, f"the shape of {name} has a number that")
+    _check_type(signals["checksum"], f"the checksum of {name}", str)
+
+
+def describe_signals(X: Batch) -> Description:
+    """Return shape and checksum of signals; a list's shape ends with its lengths."""
+    shape = (len(X), X.n_channels, X.lengths.tolist()) if isinstance(X, SignalList) else X.shape
+    sha256 = hashlib.sha256()
+    for signal in X:
+        sha256.update((np.ascontiguousarray(signal, "<f8") + 0.0).data)  # 0.0 for -0.0
+    return {"shape": shape, "checksum": sha256.hexdigest()[:16]}
+
+
+def as_json(description: Description) -> Description:
+    """Return a description as it is read from a file: tuples become lists."""
+    decoded: Description = json.loads(json.dumps(description))
+    return decoded
+
+
+def differences(stored: Description, expected: Description) -> list[str]:
+    """Return a phrase for each part in which two descriptions differ."""
+    phrases = []
+    for name in sorted(expected.keys() | stored.keys()):
+        old, new = stored.get(name), expected.get(name)
+        if isinstance(old, dict) and isinstance(new, dict):
+            phrases += [f"{name} {phrase}" for phrase in differences(old, new)]
+        elif old != new:
+            phrases.append(f"{name} is {reprlib.repr(old)} there, {reprlib.repr(new)} here")
+    return phrases

@@ -1,0 +1,30 @@
+"""Networks of ReLU with strides, layer by layer from their definition."""
+
+import numpy as np
+
+
+def strided(network, X, stride, kind):
+    """Return kernels at pixel pairs of a ReLU network with strides, (n, n, pixels, pixels)."""
+
+    def box(A, q):
+        taps = range(-(q // 2), q // 2 + 1)
+        return sum(np.roll(A, (-k, -k), (2, 3)) for k in taps) / q
+
+    parts, bias = network.parts, network.bias**2
+    F = np.einsum("icj,kcl->ikjl", X, X) / X.shape[1]
+    T = parts.input * F
+    for layer in range(1, network.depth + 1):
+        q = 1 if layer == 1 else network.filter_size
+        S = network.c_w * box(F, q) + bias
+        own = np.sqrt(np.einsum("iijj->ij", S))
+        g = own[:, None, :, None] * own[None, :, None, :]
+        angle = np.arccos(np.clip(S / g, -1, 1))
+        k0 = 1 - angle / np.pi
+        K = network.c_v / 2 * g * (np.sin(angle) / np.pi + k0 * np.cos(angle))
+        inside = parts.inner * S + network.c_w * box(T, q)
+        branch = parts.outer * K + network.c_v / 2 * k0 * inside
+        scale, q = network.alpha**2, network.outer_filter_size
+        F = network.skip * F + scale * (box(K, q) + bias)
+        T = network.skip * T + scale * (box(branch, q) + parts.outer * bias)
+        F, T = (A[:, :, ::stride, ::stride] for A in (F, T))
+    return F if kind == "gpk" else T + parts.readout * F
