@@ -203,12 +203,9 @@ class Erf(Activation):
         distance = (2.0 / math.pi) * xp.arctan(X)
         K = (2.0 / math.pi) * xp.arctan(two_S / root)
         root1, root2 = xp.sqrt(self.variance(q1)), xp.sqrt(self.variance(q2))
-        of_equal, z = root1 * root2, 0.5 * (root1 - root2) ** 2
+        most, z = root1 * root2, 0.5 * (root1 - root2) ** 2
         # Where sizes differ, distances are hardly more than z, and hold no digits of deficits.
-        less, more = (
-            xp.where(z > of_equal, of_equal - K, xp.maximum(distance - z, 0.0)),
-            of_equal + K,
-        )
+        less, more = xp.where(z > most, most - K, xp.maximum(distance - z, 0.0)), most + K
         slope = (4.0 / math.pi) / root
         return Dual(
             xp.where(near, K, -K),
@@ -252,18 +249,17 @@ class Gelu(Activation):
         rho = 1.0 - smaller
         h, slope, *sides = self._of_correlation(q1, q2, smaller)
         (h1, *_), (h2, *_) = (self._of_correlation(q, q, 0.0 * q) for q in (q1, q2))
-        of_equal = xp.sqrt((0.5 + 0.5 * h1) * (0.5 + 0.5 * h2))  # √(E[σ(u)²] E[σ(v)²]) / g
+        most = xp.sqrt((0.5 + 0.5 * h1) * (0.5 + 0.5 * h2))  # √(E[σ(u)²] E[σ(v)²]) / g
         K = xp.where(near, 0.5 * rho, 0.0) + 0.5 * h
-        # The product of own + K and own − K, for S > 0, in which 1 − ρ² does not cancel.
+        # The product of most + K and most − K, for S > 0, in which 1 − ρ² does not cancel.
         sine2 = smaller * (1.0 + rho)
         product = 0.25 * (sine2 + (h1 + h2 - 2.0 * rho * h) + (h1 * h2 - h * h))
-        less = xp.maximum(product, 0.0) / xp.where(near, of_equal + K, 1.0)
+        less = xp.maximum(product, 0.0) / xp.where(near, most + K, 1.0)
         close, nearly = self._of_close(q1, q2, h1, h2, smaller, *sides)
-        less = xp.where(
-            near, xp.where(nearly & (g * xp.sqrt(smaller) < 1.0), close, less), of_equal - K
-        )
+        less = xp.where(nearly & (g * xp.sqrt(smaller) < 1.0), close, less)
+        less = xp.where(near, less, most - K)
         slope = xp.where(near, slope, 0.5 - slope)
-        deficits = g * less, g * xp.maximum(of_equal + K, 0.0)
+        deficits = g * less, g * xp.maximum(most + K, 0.0)
         return Dual(g * K, deficits, lambda A: slope * A)
 
     def _of_correlation(self, q1: Array, q2: Array, w: Array) -> tuple[Array, ...]:
@@ -327,9 +323,7 @@ _CLOSE = 0.15
 """Difference of roots, over √(1 + q), up to which six nodes give all digits of a distance."""
 
 
-ACTIVATIONS: dict[str, type[Activation]] = {
-    activation.name: activation for activation in (Relu, Erf, Gelu)
-}
+ACTIVATIONS: dict[str, type[Activation]] = {kind.name: kind for kind in (Relu, Erf, Gelu)}
 """All activations by their names."""
 
 
@@ -356,8 +350,7 @@ def activation_of(network: Any) -> Activation:
 @cache
 def _made(name: str, negative_slope: float) -> Activation:
     kind: Any = ACTIVATIONS[name]
-    activation: Activation = kind(negative_slope) if kind.has_negative_slope else kind()
-    return activation
+    return kind(negative_slope) if kind.has_negative_slope else kind()
 
 
 _SERIES_END = 1.0 / 64.0

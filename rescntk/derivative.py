@@ -26,7 +26,8 @@ from .arrays import Array
 from .kernels import Kernel
 from .kernels.call import default_errors
 from .messages import shown
-from .network import FILTER_FIELDS, KERNEL_FIELDS, check_network
+from .network import check_network
+from .network_parameters import FILTER_FIELDS, KERNEL_FIELDS
 from .validation import check_dtype
 
 STEPS = {"float64": 2.0**-10, "float32": 2.0**-5}

@@ -3,83 +3,37 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import KW_ONLY, MISSING, dataclass, field, fields, replace
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import KW_ONLY, dataclass, fields, replace
 from functools import partial
 from typing import Any
 
 from .activations import ACTIVATIONS, Relu, activation_of
 from .messages import shown
+from .network_parameters import (
+    ALL_FIELDS,
+    BASIC_ACTIVATIONS,
+    FILTER_FIELDS,
+    KERNEL_FIELDS,
+    alike,
+    check_filter_size,
+    check_input_scale,
+    check_of_layers,
+    check_trained,
+    parameter,
+    unknown_field,
+)
 from .network_parts import Filter, Layer, TrainedParts
 from .validation import (
     PARTS,
     check_choice,
     check_flag,
-    check_integer,
     check_nonnegative,
     check_positive_integer,
-    is_sequence,
 )
 
 _LONGEST_WINDOW = 2**60
 """Pixels that no filter spans: sums of some windows stay within integers of 64 bits."""
-
-_MOST_SCALE = 1e300
-"""Largest `input_scale`, and the inverse of the least. Raising it lets energies of ordinary signals
-leave the range of float64."""
-
-
-def _check_filter_size(value: object, name: str) -> int:
-    """Return `value`, a positive odd integer, as an int."""
-    number = check_integer(value, name)
-    if number < 1 or number % 2 == 0:
-        raise ValueError(f"{name} is {shown(value)}, expected a positive odd integer")
-    return number
-
-
-def _check_of_layers(check: Callable[[Any, str], Any], value: Any, name: str, depth: int) -> Any:
-    """Return the value that all layers have, or a tuple of one for each of `depth` layers."""
-    if not is_sequence(value):
-        return check(value, name)
-    values = tuple(value)
-    if len(values) != depth:
-        raise ValueError(
-            f"{name} is {shown(value)}, expected one value for all layers, or {depth} of them, "
-            f"one for each layer"
-        )
-    return _alike(tuple(check(of_layer, name) for of_layer in values))
-
-
-def _alike(values: tuple[Any, ...]) -> Any:
-    """Return the values of layers, as one value if all are equal."""
-    return values[0] if len(set(values)) == 1 else values
-
-
-def _check_trained(trained: Iterable[str], name: str) -> tuple[str, ...]:
-    """Return the trained parts of a network, in the order of `validation.PARTS`."""
-    if isinstance(trained, str):
-        trained = (trained,)
-    try:
-        names = {check_choice(part, name, PARTS) for part in trained}
-    except TypeError:
-        raise ValueError(f"{name} is {shown(trained)}, expected some of {PARTS}") from None
-    return tuple(part for part in PARTS if part in names)
-
-
-def _check_input_scale(value: object, name: str) -> float | None:
-    if value is None:
-        return None
-    number, most = check_nonnegative(value, name), _MOST_SCALE
-    if number and not 1.0 / most <= number <= most:
-        raise ValueError(f"{name} is {shown(value)}, expected 0 or from {1 / most:g} to {most:g}")
-    return number
-
-
-def _parameter(
-    check: Callable[[Any, str], Any], default: Any = MISSING, of_layers: bool = False
-) -> Any:
-    """Return a field of `Network`, with the check of its value, or of the value of each layer."""
-    return field(default=default, metadata={"check": check, "of_layers": of_layers})
 
 
 @dataclass(frozen=True)
@@ -157,32 +111,32 @@ class Network:
     0.5
     """
 
-    depth: int = _parameter(check_positive_integer)
-    filter_size: int | Sequence[int] = _parameter(_check_filter_size, 3, of_layers=True)
+    depth: int = parameter(check_positive_integer)
+    filter_size: int | Sequence[int] = parameter(check_filter_size, 3, of_layers=True)
     _: KW_ONLY
-    outer_filter_size: int | Sequence[int] = _parameter(_check_filter_size, None, of_layers=True)
-    input_filter_size: int = _parameter(_check_filter_size, 1)
-    skip: bool | Sequence[bool] = _parameter(check_flag, True, of_layers=True)
-    alpha: float | Sequence[float] = _parameter(check_nonnegative, 1.0, of_layers=True)
-    activation: str = _parameter(partial(check_choice, choices=tuple(ACTIVATIONS)), "relu")
-    c_v: float | Sequence[float] = _parameter(check_nonnegative, 2.0, of_layers=True)
-    c_w: float | Sequence[float] = _parameter(check_nonnegative, 1.0, of_layers=True)
-    readout_scale: float = _parameter(check_nonnegative, 1.0)
-    input_scale: float | None = _parameter(_check_input_scale, None)
-    trained: Iterable[str] = _parameter(_check_trained, ("inner", "outer", "readout"))
-    dilation: int | Sequence[int] = _parameter(check_positive_integer, 1, of_layers=True)
-    negative_slope: float = _parameter(check_nonnegative, 0.0)
-    bias: float | Sequence[float] = _parameter(check_nonnegative, 0.0, of_layers=True)
-    norm: bool = _parameter(check_flag, False)
+    outer_filter_size: int | Sequence[int] = parameter(check_filter_size, None, of_layers=True)
+    input_filter_size: int = parameter(check_filter_size, 1)
+    skip: bool | Sequence[bool] = parameter(check_flag, True, of_layers=True)
+    alpha: float | Sequence[float] = parameter(check_nonnegative, 1.0, of_layers=True)
+    activation: str = parameter(partial(check_choice, choices=tuple(ACTIVATIONS)), "relu")
+    c_v: float | Sequence[float] = parameter(check_nonnegative, 2.0, of_layers=True)
+    c_w: float | Sequence[float] = parameter(check_nonnegative, 1.0, of_layers=True)
+    readout_scale: float = parameter(check_nonnegative, 1.0)
+    input_scale: float | None = parameter(check_input_scale, None)
+    trained: Iterable[str] = parameter(check_trained, ("inner", "outer", "readout"))
+    dilation: int | Sequence[int] = parameter(check_positive_integer, 1, of_layers=True)
+    negative_slope: float = parameter(check_nonnegative, 0.0)
+    bias: float | Sequence[float] = parameter(check_nonnegative, 0.0, of_layers=True)
+    norm: bool = parameter(check_flag, False)
 
     def __post_init__(self) -> None:
         if self.outer_filter_size is None:
             object.__setattr__(self, "outer_filter_size", self.filter_size)
-        for parameter in fields(Network):  # the depth first
-            name, check = parameter.name, parameter.metadata["check"]
+        for of_network in fields(Network):  # the depth first
+            name, check = of_network.name, of_network.metadata["check"]
             value = getattr(self, name)
-            if parameter.metadata["of_layers"]:
-                value = _check_of_layers(check, value, name, self.depth)
+            if of_network.metadata["of_layers"]:
+                value = check_of_layers(check, value, name, self.depth)
             else:
                 value = check(value, name)
             object.__setattr__(self, name, value)
@@ -206,11 +160,10 @@ class Network:
         if not all(skips := self.values_of("skip")):
             alphas = self.values_of("alpha")
             skips, alphas = (v * (max(len(skips), len(alphas)) // len(v)) for v in (skips, alphas))
-            pairs = zip(skips, alphas, strict=True)
-            alphas = tuple(alpha if skip else 1.0 for skip, alpha in pairs)
-            object.__setattr__(self, "alpha", _alike(alphas))
+            alphas = tuple(a if skip else 1.0 for skip, a in zip(skips, alphas, strict=True))
+            object.__setattr__(self, "alpha", alike(alphas))
         if isinstance(sizes := self.filter_size, tuple):
-            object.__setattr__(self, "filter_size", _alike((sizes[1], *sizes[1:])))
+            object.__setattr__(self, "filter_size", alike((sizes[1], *sizes[1:])))
 
     def _check_layer(self, layer: Layer) -> None:
         """Raise a ValueError if the constants of a layer exclude each other."""
@@ -225,8 +178,6 @@ class Network:
                 f"bias is {layer.bias!r} with c_v {c_v!r}, c_w {c_w!r} and input_scale "
                 f"{self.input_scale!r}, expected bias 0, or positive c_v, c_w and input_scale"
             )
-
-    # -- layers
 
     @property
     def is_uniform(self) -> bool:
@@ -331,7 +282,8 @@ class Network:
         return self._any_layer().branch_weight
 
     def _any_layer(self) -> Layer:
-        check_network(self, KERNEL_FIELDS, activations=None, of_layers=FILTER_FIELDS)
+        if problem := unknown_field(self, KERNEL_FIELDS, FILTER_FIELDS):
+            raise ValueError(f"{problem}: all layers are alike")
         return self.layer(1)
 
     def factor_of_input(self, n_channels: int) -> float:
@@ -460,41 +412,6 @@ OF_LAYERS = frozenset(
 """The fields of which each layer may have its own value. Kernels, engines and networks of finite
 width know all of them layer by layer."""
 
-FILTER_FIELDS = frozenset(("filter_size", "outer_filter_size", "dilation"))
-"""The fields of filters, which do not change the mean variance of a layer."""
-
-BASIC_FIELDS = frozenset[str]().union(
-    ("depth", "filter_size", "outer_filter_size", "input_filter_size", "dilation"),
-    ("skip", "alpha", "activation", "negative_slope", "c_v", "c_w"),
-    ("input_scale", "readout_scale", "trained"),
-)
-"""The fields that every function knows, by itself or through another, unless it says otherwise.
-
-A new field stays out of this set. Each function that learns it adds it to its own declaration,
-``check_network(network, BASIC_FIELDS | {"new"})``; all others refuse it by name.
-"""
-
-KERNEL_FIELDS = BASIC_FIELDS | {"bias"}
-"""The fields of networks without normalization."""
-
-ALL_FIELDS = KERNEL_FIELDS | {"norm"}
-"""The fields that all kernels and all engines know, and networks of finite width.
-
-A field that one engine knows stands in the `fields` of that engine (`engines.Engine`) alone, and in
-the checks of `kernels.call` and `kernels.kernel`.
-"""
-
-RELU_FIELDS = BASIC_FIELDS - {"activation", "negative_slope"}
-"""`BASIC_FIELDS` of functions about ReLU."""
-
-
-BASIC_ACTIVATIONS = frozenset(("relu", "erf"))
-"""The activations that every function with the field "activation" knows.
-
-A new activation stays out of this set. Functions that ask the activation's object for all formulas
-take any: ``check_network(network, known, activations=None)``. All others refuse it by name.
-"""
-
 
 def check_network(
     network: object, known: frozenset[str], reason: str = ": other values are not supported here",
@@ -517,25 +434,6 @@ def check_network(
         raise ValueError(
             f"network has activation {network.activation!r}, expected one of {expected}{reason}"
         )
-
-
-def unknown_field(
-    network: Network, known: frozenset[str], of_layers: frozenset[str] = OF_LAYERS
-) -> str | None:
-    """Return what is wrong with the fields that are not `known`, or None if all have defaults.
-
-    Fields other than `of_layers` are to have one value for all layers.
-    """
-    unknown = [parameter.name for parameter in fields(network) if parameter.name not in known]
-    default = type(network)(network.depth) if unknown else network
-    for name in unknown:
-        value, expected = getattr(network, name), getattr(default, name)
-        if value != expected:
-            return f"network has {name} {shown(value)}, expected {expected!r}"
-    for name in sorted(OF_LAYERS - of_layers):
-        if isinstance(value := getattr(network, name), tuple):
-            return f"network has {name} {shown(value)}, expected one value for all layers"
-    return None
 
 
 def check_kernel_network(network: object) -> None:

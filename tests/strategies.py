@@ -7,7 +7,8 @@ from hypothesis import strategies as st
 
 import rescntk as rk
 from rescntk.activations import ACTIVATIONS
-from rescntk.network import BASIC_FIELDS, OF_LAYERS
+from rescntk.network import OF_LAYERS
+from rescntk.network_parameters import BASIC_FIELDS
 from rescntk.validation import PARTS
 from tests.helpers import HEADS
 

@@ -24,7 +24,8 @@ from itertools import accumulate
 from typing import NamedTuple
 
 from ..activations import activation_of
-from ..network import FILTER_FIELDS, OF_LAYERS, Network
+from ..network import OF_LAYERS, Network
+from ..network_parameters import FILTER_FIELDS
 from ..network_parts import Layer
 from .once import once
 

@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 from .. import validation
 from ..arrays import Batch, SignalList, array_module
-from ..network import unknown_field
+from ..network_parameters import unknown_field
 from .request import Request, ScaledKernel
 from .work import Tick, silent
 

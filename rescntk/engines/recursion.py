@@ -18,7 +18,7 @@ One layer, with w = 1 − ρ = U / g and v = 1 + ρ, is ::
 
 docs/theory/recursion.md derives it. Subclasses merge deficits: arrays of NumPy and CuPy from tables
 of single signals (reference/recursion.py), arrays of JAX from variances, which are differentiated
-too (rescntk/jax.py).
+too (rescntk/jax_recursion.py).
 """
 
 from __future__ import annotations

@@ -17,7 +17,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ..messages import shown
-from ..network import RELU_FIELDS, Network, check_network
+from ..network import Network, check_network
+from ..network_parameters import RELU_FIELDS
 from ..validation import check_positive_integer, check_signals
 from .moments import Linear, Rectified
 from .parameters import precision, shapes

@@ -10,7 +10,8 @@ import math
 
 import numpy as np
 
-from ..network import RELU_FIELDS, Network, check_network
+from ..network import Network, check_network
+from ..network_parameters import RELU_FIELDS
 from ..validation import check_flag
 from .argument_checks import check_kind, check_length
 from .complements import check_nonzero, circular_mean

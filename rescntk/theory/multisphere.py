@@ -20,7 +20,8 @@ from ..arrays import SignalList
 from ..engines.pooling import check_head, offsets, pool_weights, pooled_head
 from ..kernels.progress import progress_bar
 from ..messages import shown
-from ..network import RELU_FIELDS, Network, check_network
+from ..network import Network, check_network
+from ..network_parameters import RELU_FIELDS
 from ..validation import (
     check_batch,
     check_flag,

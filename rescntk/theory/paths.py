@@ -17,15 +17,8 @@ from scipy.optimize import least_squares
 from scipy.special import logsumexp
 
 from ..messages import shown
-from ..network import (
-    ALL_FIELDS,
-    BASIC_FIELDS,
-    KERNEL_FIELDS,
-    OF_LAYERS,
-    RELU_FIELDS,
-    Network,
-    check_network,
-)
+from ..network import OF_LAYERS, Network, check_network
+from ..network_parameters import ALL_FIELDS, BASIC_FIELDS, KERNEL_FIELDS, RELU_FIELDS
 from ..validation import check_depths, check_shape
 from . import spectrum
 from .argument_checks import (

@@ -17,7 +17,8 @@ from numpy.typing import ArrayLike
 from .. import literature
 from ..activations import ACTIVATIONS, activation_of
 from ..messages import shown
-from ..network import BASIC_FIELDS, Network, check_network
+from ..network import Network, check_network
+from ..network_parameters import BASIC_FIELDS
 from ..validation import (
     check_choice,
     check_nonnegative,

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from ...arrays import Batch
-from ...network import ALL_FIELDS
+from ...network_parameters import ALL_FIELDS
 from ...validation import free_bytes
 from ..compiled.records import copied, pointer
 from ..compiled.signals import Signals

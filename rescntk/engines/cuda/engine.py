@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from ...arrays import Array, Batch, array_module, channels_and_length
-from ...network import ALL_FIELDS
+from ...network_parameters import ALL_FIELDS
 from ..compiled.program import operations_of
 from ..compiled.records import filled
 from ..compiled.signals import BlockTables, Signals, moved

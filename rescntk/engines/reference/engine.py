@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from ...arrays import Array, Batch, SignalList, array_module, channels_and_length, lengths_of
-from ...network import ALL_FIELDS
+from ...network_parameters import ALL_FIELDS
 from ..engine import Engine, Plan, plan_shape, room_for_tables
 from ..once import once
 from ..operations import Operations

@@ -13,7 +13,8 @@ import numpy as np
 from ...arrays import channels_and_length
 from ...engines.pooling import check_head, pixels_averaged
 from ...kernels import gram
-from ...network import KERNEL_FIELDS, RELU_FIELDS, Network, check_like_layers, unknown_field
+from ...network import Network, check_like_layers
+from ...network_parameters import KERNEL_FIELDS, RELU_FIELDS, unknown_field
 from ...validation import check_batches, check_depths
 from ..argument_checks import check_branch, check_cases, check_energies, check_kind, check_resnet
 from ..report_table import ReportTable, texts

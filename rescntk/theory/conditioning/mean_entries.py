@@ -9,7 +9,8 @@ from typing import NamedTuple
 import numpy as np
 from scipy.stats import binom
 
-from ...network import RELU_FIELDS, Network, check_like_layers
+from ...network import Network, check_like_layers
+from ...network_parameters import RELU_FIELDS
 from ...validation import check_depths
 from .. import multisphere
 from ..argument_checks import check_branch, check_cases, check_resnet

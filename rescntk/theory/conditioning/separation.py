@@ -10,7 +10,8 @@ import math
 import numpy as np
 
 from ...kernels import Kernel
-from ...network import RELU_FIELDS, Network, check_network
+from ...network import Network, check_network
+from ...network_parameters import RELU_FIELDS
 from ...network_parts import Filter
 from ...validation import check_free_memory, check_integer
 from .. import multisphere

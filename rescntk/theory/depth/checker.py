@@ -19,7 +19,8 @@ from ...engines.means import pooled
 from ...engines.pooling import in_words, pixels_averaged
 from ...kernels import gram
 from ...messages import shown
-from ...network import ALL_FIELDS, OF_LAYERS, Network, check_network
+from ...network import OF_LAYERS, Network, check_network
+from ...network_parameters import ALL_FIELDS
 from ...validation import check_depths, check_rng, check_signals
 from .. import multisphere
 from ..argument_checks import check_cases, check_energies, check_layers

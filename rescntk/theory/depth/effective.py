@@ -16,7 +16,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ...network import OF_LAYERS, RELU_FIELDS, Network, check_network
+from ...network import OF_LAYERS, Network, check_network
+from ...network_parameters import RELU_FIELDS
 from ...network_parts import Layer
 from ...validation import check_depths, check_positive
 from ..argument_checks import check_branch_of_layers, check_dot_products, check_layers

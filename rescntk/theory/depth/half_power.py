@@ -14,7 +14,8 @@ from scipy.integrate import solve_ivp
 from ...activations import activation_of
 from ...engines.pooling import check_head
 from ...kernels.results import correlation
-from ...network import BASIC_FIELDS, Network, check_like_layers
+from ...network import Network, check_like_layers
+from ...network_parameters import BASIC_FIELDS
 from ...validation import check_signals
 from ..argument_checks import check_kind
 from ..complements import circular_mean

@@ -12,7 +12,8 @@ from ...engines.pooling import check_head, pixels_averaged
 from ...kernels import Kernel
 from ...kernels.results import correlation
 from ...messages import shown
-from ...network import BASIC_FIELDS, KERNEL_FIELDS, Network, check_like_layers
+from ...network import Network, check_like_layers
+from ...network_parameters import BASIC_FIELDS, KERNEL_FIELDS
 from ...validation import (
     check_integer,
     check_nonnegative,

@@ -14,7 +14,8 @@ import math
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ...network import RELU_FIELDS, Network, check_network
+from ...network import Network, check_network
+from ...network_parameters import RELU_FIELDS
 from ...validation import (
     check_depths,
     check_nonnegative,

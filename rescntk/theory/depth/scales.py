@@ -11,7 +11,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ...network import RELU_FIELDS, Network, check_like_layers
+from ...network import Network, check_like_layers
+from ...network_parameters import RELU_FIELDS
 from ...network_parts import Filter
 from ...validation import check_nonnegative, check_positive_integer
 from ..argument_checks import check_branch, check_length

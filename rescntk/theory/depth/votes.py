@@ -10,7 +10,8 @@ from numpy.typing import ArrayLike
 from scipy.optimize import brentq
 from scipy.special import zeta
 
-from ...network import BASIC_FIELDS, Network, check_like_layers
+from ...network import Network, check_like_layers
+from ...network_parameters import BASIC_FIELDS
 from ...validation import check_nonnegative, check_positive_integer
 from ..argument_checks import check_branch, check_kind, check_named_head, check_vector
 

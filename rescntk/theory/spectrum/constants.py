@@ -14,7 +14,8 @@ import numpy as np
 from scipy.special import betaln, gamma, gammaincc, gammaln
 
 from ...messages import shown
-from ...network import RELU_FIELDS, Network, check_network
+from ...network import Network, check_network
+from ...network_parameters import RELU_FIELDS
 from ...validation import check_integer, is_sequence
 from ..argument_checks import check_grid, check_kind
 from ..complements import check_nonzero

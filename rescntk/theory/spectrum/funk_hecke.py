@@ -19,7 +19,8 @@ import scipy.ndimage
 
 from ...kernels.progress import progress_bar
 from ...messages import shown
-from ...network import BASIC_FIELDS, Network, check_network
+from ...network import Network, check_network
+from ...network_parameters import BASIC_FIELDS
 from ...validation import (
     check_choice,
     check_flag,

@@ -12,7 +12,8 @@ import numpy as np
 from scipy.special import gamma
 
 from ...messages import shown
-from ...network import RELU_FIELDS, Network, check_network
+from ...network import Network, check_network
+from ...network_parameters import RELU_FIELDS
 from ...network_parts import Filter
 from ...validation import check_integer, check_nonnegative
 from ..argument_checks import check_kind, check_pixels

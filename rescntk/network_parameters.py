@@ -1,0 +1,130 @@
+"""The parameters of a `Network`: checks of their values, and which of them a function knows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import MISSING, field, fields
+from typing import TYPE_CHECKING, Any
+
+from .messages import shown
+from .validation import PARTS, check_choice, check_integer, check_nonnegative, is_sequence
+
+if TYPE_CHECKING:
+    from .network import Network
+
+_MOST_SCALE = 1e300
+"""Largest `input_scale`, and the inverse of the least. Raising it lets energies of ordinary signals
+leave the range of float64."""
+
+
+def check_filter_size(value: object, name: str) -> int:
+    """Return `value`, a positive odd integer, as an int."""
+    number = check_integer(value, name)
+    if number < 1 or number % 2 == 0:
+        raise ValueError(f"{name} is {shown(value)}, expected a positive odd integer")
+    return number
+
+
+def check_of_layers(check: Callable[[Any, str], Any], value: Any, name: str, depth: int) -> Any:
+    """Return the value that all layers have, or a tuple of one for each of `depth` layers."""
+    if not is_sequence(value):
+        return check(value, name)
+    values = tuple(value)
+    if len(values) != depth:
+        raise ValueError(
+            f"{name} is {shown(value)}, expected one value for all layers, or {depth} of them, "
+            f"one for each layer"
+        )
+    return alike(tuple(check(of_layer, name) for of_layer in values))
+
+
+def alike(values: tuple[Any, ...]) -> Any:
+    """Return the values of layers, as one value if all are equal."""
+    return values[0] if len(set(values)) == 1 else values
+
+
+def check_trained(trained: Iterable[str], name: str) -> tuple[str, ...]:
+    """Return the trained parts of a network, in the order of `validation.PARTS`."""
+    if isinstance(trained, str):
+        trained = (trained,)
+    try:
+        names = {check_choice(part, name, PARTS) for part in trained}
+    except TypeError:
+        raise ValueError(f"{name} is {shown(trained)}, expected some of {PARTS}") from None
+    return tuple(part for part in PARTS if part in names)
+
+
+def check_input_scale(value: object, name: str) -> float | None:
+    if value is None:
+        return None
+    number, most = check_nonnegative(value, name), _MOST_SCALE
+    if number and not 1.0 / most <= number <= most:
+        raise ValueError(f"{name} is {shown(value)}, expected 0 or from {1 / most:g} to {most:g}")
+    return number
+
+
+def parameter(
+    check: Callable[[Any, str], Any], default: Any = MISSING, of_layers: bool = False
+) -> Any:
+    """Return a field of `Network`, with the check of its value, or of the value of each layer."""
+    return field(default=default, metadata={"check": check, "of_layers": of_layers})
+
+
+# ---------------------------------------------------------------- known fields
+
+FILTER_FIELDS = frozenset(("filter_size", "outer_filter_size", "dilation"))
+"""The fields of filters, which do not change the mean variance of a layer."""
+
+BASIC_FIELDS = frozenset[str]().union(
+    ("depth", "filter_size", "outer_filter_size", "input_filter_size", "dilation"),
+    ("skip", "alpha", "activation", "negative_slope", "c_v", "c_w"),
+    ("input_scale", "readout_scale", "trained"),
+)
+"""The fields that every function knows, by itself or through another, unless it says otherwise.
+
+A new field stays out of this set. Each function that learns it adds it to its own declaration,
+``check_network(network, BASIC_FIELDS | {"new"})``; all others refuse it by name.
+"""
+
+KERNEL_FIELDS = BASIC_FIELDS | {"bias"}
+"""The fields of networks without normalization."""
+
+ALL_FIELDS = KERNEL_FIELDS | {"norm"}
+"""The fields that all kernels and all engines know, and networks of finite width.
+
+A field that one engine knows stands in the `fields` of that engine (`engines.Engine`) alone, and in
+the checks of `kernels.arguments`.
+"""
+
+RELU_FIELDS = BASIC_FIELDS - {"activation", "negative_slope"}
+"""`BASIC_FIELDS` of functions about ReLU."""
+
+
+BASIC_ACTIVATIONS = frozenset(("relu", "erf"))
+"""The activations that every function with the field "activation" knows.
+
+A new activation stays out of this set. Functions that ask the activation's object for all formulas
+take any: ``check_network(network, known, activations=None)``. All others refuse it by name.
+"""
+
+
+def unknown_field(
+    network: Network, known: frozenset[str], of_layers: frozenset[str] | None = None
+) -> str | None:
+    """Return what is wrong with the fields that are not `known`, or None if all have defaults.
+
+    Where `of_layers` are given, all other fields are to have one value for all layers.
+    """
+    unknown = [parameter.name for parameter in fields(network) if parameter.name not in known]
+    default = type(network)(network.depth) if unknown else network
+    for name in unknown:
+        value, expected = getattr(network, name), getattr(default, name)
+        if value != expected:
+            return f"network has {name} {shown(value)}, expected {expected!r}"
+    if of_layers is None:
+        return None
+    layered = {declared.name for declared in fields(network) if declared.metadata["of_layers"]}
+    for name in sorted(layered - of_layers):
+        if isinstance(value := getattr(network, name), tuple):
+            return f"network has {name} {shown(value)}, expected one value for all layers"
+    return None
