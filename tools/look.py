@@ -66,6 +66,23 @@ SEARCHES = {
     "GPU": "install",
     "memory": "faq",
     "cite": "index",
+    "outlier": "classification",
+    "threshold": "classification",
+    "class weight": "classification",
+    "sampling rate": "signals",
+    "irregular": "signals",
+    "datetime": "signals",
+    "polars": "signals",
+    "pickle": "signals",
+    "deploy": "signals",
+    "cross-validation": "scikit_learn",
+    "PLS": "spectra",
+    "wavelength": "spectra",
+    "Savitzky": "spectra",
+    "preprocessing": "spectra",
+    "saturated": "explanation",
+    "grid's end": "gaussian_processes",
+    "GPyTorch": "other_libraries",
 }
 """What the search must find, and the page that must be among the first three results."""
 
