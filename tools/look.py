@@ -81,7 +81,7 @@ SEARCHES = {
     "Savitzky": "spectra",
     "preprocessing": "spectra",
     "saturated": "explanation",
-    "grid's end": "gaussian_processes",
+    "evidence": "gaussian_processes",
     "GPyTorch": "other_libraries",
 }
 """What the search must find, and the page that must be among the first three results."""
