@@ -83,6 +83,7 @@ SEARCHES = {
     "saturated": "explanation",
     "evidence": "gaussian_processes",
     "GPyTorch": "other_libraries",
+    "Falkon": "other_libraries",
 }
 """What the search must find, and the page that must be among the first three results."""
 
