@@ -140,13 +140,13 @@ class AllConstants:
     def _input_factors(self) -> tuple[float, ...]:
         """The products of `feature_weight` over layers 1 … 0, 1 … 1, 1 … 2, ..."""
         return tuple(
-            accumulate((each.feature_weight for each in self._constants), operator.mul, initial=1.0)
+            accumulate((c.feature_weight for c in self._constants), operator.mul, initial=1.0)
         )
 
     @once
     def _shrunk(self) -> tuple[float, ...]:
         """The products of 1/√G over layers, likewise."""
-        roots = (each.growth**-0.5 for each in self._constants)
+        roots = (c.growth**-0.5 for c in self._constants)
         return tuple(accumulate(roots, operator.mul, initial=1.0))
 
     @once
@@ -162,7 +162,7 @@ class AllConstants:
     @property
     def is_weak(self) -> bool:
         """True if layers may add little to the features: what cancels in these decides kernels."""
-        weak = self.network.norm or min(each.branch_weight for each in self._constants) < 2.0**-4
+        weak = self.network.norm or min(c.branch_weight for c in self._constants) < 2.0**-4
         return weak or not self.network.homogeneous
 
     @once
@@ -174,11 +174,7 @@ class AllConstants:
         normalization beside features of any size.
         """
         least, norm = activation_of(self.network).least_opposite, self.network.norm
-        weak = (
-            norm or least * each.branch_weight < 2.0**-4
-            for each in self._constants
-            if each.layer.skip
-        )
+        weak = (norm or least * c.branch_weight < 2.0**-4 for c in self._constants if c.layer.skip)
         return least < 0.1 or any(weak)
 
     @once
@@ -209,10 +205,9 @@ class AllConstants:
         Without skips that is H σ_b²: H = (1 + 2/gain) / c_w.
         """
         of_layers = [
-            (each.layer.bias / self.largest_bias) ** 2
-            * ((1.0 + each.branch_bias**2) / each.layer.c_w)
-            for each in self._constants
-            if each.layer.bias
+            (c.layer.bias / self.largest_bias) ** 2 * ((1.0 + c.branch_bias**2) / c.layer.c_w)
+            for c in self._constants
+            if c.layer.bias
         ]
         return max(of_layers, default=0.0)
 

@@ -152,7 +152,7 @@ class _State(NamedTuple):
     """Covariances of S and Θ over networks."""
     G: jax.Array
     """E[z_i,e z_j,f Θ_ij], (e, f), e and f signals of the pair."""
-    apart: jax.Array
+    squares: jax.Array
     """E[Θ_ij Θ_ij]."""
     crossed: jax.Array
     """E[Θ_ij Θ_ji]."""
@@ -175,7 +175,7 @@ def _of_pairs(network: Network, F: np.ndarray) -> np.ndarray:
     for layer in _layers(network):
         numbers = layer.variance, layer.bias, layer.trained
         state = _steps(layer.rectified, numbers, state)
-    variance = state.C[:, -1, -1] + state.apart + state.crossed
+    variance = state.C[:, -1, -1] + state.squares + state.crossed
     gpk = state.shift[:, pair], state.C[:, pair, pair]
     return np.stack([*gpk, state.shift[:, -1], variance], axis=1)
 
@@ -210,6 +210,6 @@ def _step(of: type[Linear], layer: tuple[float, float, float], state: _State) ->
     return _State(
         mean(y), shift, squared * moments.noise(trained, theta, pair) + J @ state.C @ J.T,
         squared * (theta * moments.mixed_matrix() + left @ state.G @ right.T),
-        squared * (common + moments.own_slopes() * state.apart),
+        squared * (common + moments.own_slopes() * state.squares),
         squared * (common + moments.slopes() ** 2 * state.crossed),
     )  # fmt: skip

@@ -199,7 +199,7 @@ class BlockTables:
         self.begin, self.scale, self.xp = begin, scale, signals.xp
         self.shape = n, signals.operations.n_rows
         self.lanes, self.longest = signals.lanes, parts.shape[2]
-        self.own = [moved(array, signals.xp) for array in (length, key, bias, means, parts)]
+        self.of_signals = [moved(array, signals.xp) for array in (length, key, bias, means, parts)]
         self._sides: dict[tuple[bool, int], tuple[np.ndarray, list[Array]]] = {}
 
     def _made(self, signals: Signals, X: Array) -> Tables:
@@ -231,7 +231,7 @@ class BlockTables:
             source = self._wide() if is_wide else (self.rows, self.begin)
             rows, begin = arrays = [moved(array, self.xp) for array in source]
             places = [pointer(begin) - first // (self.lanes if is_wide else 1) * 8]
-            places += [pointer(array) - first * array.strides[0] for array in self.own]
+            places += [pointer(array) - first * array.strides[0] for array in self.of_signals]
             names = "begin", "length", "key", "bias", "means", "parts"
             addresses = dict(zip(names, places, strict=True))
             record = filled(SIDE, rows=pointer(rows), **addresses, longest=self.longest)
