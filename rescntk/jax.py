@@ -23,8 +23,8 @@ from importlib.util import find_spec
 from math import frexp, ldexp
 from typing import Any
 
+from .engines.heads import check_head, pooled_head
 from .engines.operations import Operations
-from .engines.pooling import check_head, pooled_head
 from .kernels import Kernel
 from .kernels.gram import GRAMS
 from .messages import shown

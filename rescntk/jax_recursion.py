@@ -13,9 +13,9 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
+from .engines.heads import places_of, pool_weights, widths_of
 from .engines.means import compensated_sum, from_the_middle, past_skip, pooled, weighted_mean
 from .engines.operations import Operation, Operations
-from .engines.pooling import places_of, pool_weights, widths_of
 from .engines.recursion import Recursion
 from .engines.windows import Window
 from .jax_numbers import k0_of, k1_of, normal, read_scaled, safe_quotient, safe_root, scaled

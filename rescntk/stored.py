@@ -33,8 +33,8 @@ except ImportError:
 from . import kernels, validation
 from ._version import __version__
 from .arrays import Batch, array_module
+from .engines.heads import check_head
 from .engines.once import once
-from .engines.pooling import check_head
 from .engines.work import Tick
 from .kernels.progress import progress_bar
 from .messages import shown

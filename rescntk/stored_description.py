@@ -13,7 +13,7 @@ import numpy as np
 from . import validation
 from ._version import __version__
 from .arrays import Batch, SignalList
-from .engines.pooling import check_head
+from .engines.heads import check_head
 from .network import Network
 
 Description: TypeAlias = dict[str, Any]

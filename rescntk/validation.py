@@ -32,7 +32,7 @@ KINDS = ("gpk", "ntk")
 
 HEADS = ("equivariant", "trace", "gap")
 """Heads: pixel 1 of both signals; the mean over equal pixels; the mean over all pixel pairs. Others
-are numbers of pixels (engines/pooling.py)."""
+are numbers of pixels (engines/heads.py)."""
 
 DTYPES = ("float64", "float32")
 """Working precisions of the engines."""

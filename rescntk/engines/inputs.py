@@ -9,6 +9,7 @@ import numpy as np
 
 from ..activations import activation_of
 from ..arrays import Array, array_module
+from .heads import widths_of
 from .masses import seen_by_pixel_1, weights_at_pixel_1
 from .means import (
     column,
@@ -18,7 +19,6 @@ from .means import (
     window_mean,
 )
 from .operations import Operations
-from .pooling import widths_of
 from .request import Request
 
 _LEAST_PIXEL = {"float32": 1e-33, "float64": 1e-280}

@@ -8,7 +8,7 @@ import numpy as np
 
 from ..arrays import Array, array_module
 from ..network import Network
-from .pooling import n_offsets
+from .heads import n_offsets
 from .work import blocks
 
 _MIRRORED = 128
@@ -25,7 +25,7 @@ class Request:
         The infinitely wide network. `depths` take the place of its depth; where each layer has a
         dilation of its own, it has at least as many layers as the last of them.
     head : str or int
-        One of `HEADS`; the pixels along an axis of pooled windows (pooling.py), more than 1 and
+        One of `HEADS`; the pixels along an axis of pooled windows (heads.py), more than 1 and
         fewer than a signal has, or than the longer axis of images; or "pixels": the kernel at every
         pixel pair.
     kinds : tuple of str

@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ..activations import activation_of
+from ..engines.heads import check_head, widths_of
 from ..engines.means import pooled
-from ..engines.pooling import check_head, widths_of
 from ..network import Network, check_kernel_network
 from ..network_parts import Filter
 from ..validation import check_batch, check_unmasked

@@ -12,7 +12,7 @@ import numpy as np
 
 from ..arrays import Batch, images_as_signals, pixel_axes
 from ..engines.constants import check_growth
-from ..engines.pooling import check_head, pooled_head
+from ..engines.heads import check_head, pooled_head
 from ..engines.request import Request
 from ..messages import shown
 from ..network import OF_LAYERS, Network, check_kernel_network

@@ -7,7 +7,7 @@ from dataclasses import dataclass, fields
 from typing import Any
 
 from ..arrays import ArrayT
-from ..engines.pooling import check_head
+from ..engines.heads import check_head
 from ..network import Network, check_kernel_network
 from ..validation import KINDS, check_choice, check_flag
 from .arguments import check_arguments

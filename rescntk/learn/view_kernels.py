@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from ..engines.pooling import n_offsets
+from ..engines.heads import n_offsets
 from ..engines.work import blocks
 from ..kernels.call import mean_of_normalized
 from ..kernels.gram import gram, prepare

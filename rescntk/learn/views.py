@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, TransformerMixin
 
-from ..engines.pooling import check_head, pooled_head
+from ..engines.heads import check_head, pooled_head
 from ..messages import shown
 from ..network import Network
 from ..validation import (

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..engines.pooling import in_words
+from ..engines.heads import in_words
 from .style import BLUE, VERMILION, axes, check_drawn, finish, looks, name_ends, tidy
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from typing import cast
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ..engines.pooling import check_head
+from ..engines.heads import check_head
 from ..messages import shown
 from ..network import Network
 from ..network_parts import Layer

@@ -17,7 +17,7 @@ from numpy.typing import ArrayLike
 from opt_einsum import contract
 
 from ..arrays import SignalList
-from ..engines.pooling import check_head, offsets, pool_weights, pooled_head
+from ..engines.heads import check_head, offsets, pool_weights, pooled_head
 from ..kernels.progress import progress_bar
 from ..messages import shown
 from ..network import Network, check_network

@@ -11,9 +11,9 @@ from types import ModuleType
 import numpy as np
 
 from ...arrays import Array
+from ..heads import all_shared, runs
 from ..operations import Operations, rounded_weights
 from ..order import ending_with_activation, fused, joined, may_fuse, may_join
-from ..pooling import all_shared, runs
 from ..request import Request
 from ..windows import Window
 from .records import HEADS, JOB, KINDS, LAYER, OPERATION, RUN, WINDOW, copied, filled, pointer

@@ -20,7 +20,7 @@ from ...validation import free_bytes
 from ..compiled.records import copied, pointer
 from ..compiled.signals import Signals
 from ..engine import Engine, Plan, plan_shape, room_for_tables
-from ..pooling import runs
+from ..heads import runs
 from ..request import Request, ScaledKernel
 from ..work import Tick, blocks, pool_of, processors, stop_flag
 from . import library

@@ -13,8 +13,8 @@ import numpy as np
 
 from ..compiled.records import RECORDS, constant, records
 from ..compiled.signals import row_bytes
+from ..heads import runs
 from ..operations import Operations
-from ..pooling import runs
 from ..request import Request
 from .compiler import DeviceLimits
 

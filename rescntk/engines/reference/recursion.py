@@ -17,10 +17,10 @@ import numpy as np
 
 from ...activations import Gaussians, activation_of
 from ...arrays import Array, array_module
+from ..heads import offsets, pool_weights, widths_of
 from ..inputs import linear_terms
 from ..means import column, past_skip, summed, window_mean
 from ..operations import Operation, Operations, rounded_weights
-from ..pooling import offsets, pool_weights, widths_of
 from ..recursion import Recursion
 from ..request import Request
 from ..tables import Tables

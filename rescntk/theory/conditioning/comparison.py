@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, cast
 import numpy as np
 
 from ...arrays import channels_and_length
-from ...engines.pooling import check_head, pixels_averaged
+from ...engines.heads import check_head, pixels_averaged
 from ...kernels import gram
 from ...network import Network, check_like_layers
 from ...network_parameters import KERNEL_FIELDS, RELU_FIELDS, unknown_field

@@ -15,8 +15,8 @@ from typing import NamedTuple
 import numpy as np
 from scipy.optimize import brentq
 
+from ...engines.heads import in_words, pixels_averaged
 from ...engines.means import pooled
-from ...engines.pooling import in_words, pixels_averaged
 from ...kernels import gram
 from ...messages import shown
 from ...network import OF_LAYERS, Network, check_network

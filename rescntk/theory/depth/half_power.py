@@ -12,7 +12,7 @@ import numpy as np
 from scipy.integrate import solve_ivp
 
 from ...activations import activation_of
-from ...engines.pooling import check_head
+from ...engines.heads import check_head
 from ...kernels.results import correlation
 from ...network import Network, check_like_layers
 from ...network_parameters import BASIC_FIELDS

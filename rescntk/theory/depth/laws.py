@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from ...engines.heads import check_head, pixels_averaged
 from ...engines.means import pooled
-from ...engines.pooling import check_head, pixels_averaged
 from ...kernels import Kernel
 from ...kernels.results import correlation
 from ...messages import shown

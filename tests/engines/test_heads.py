@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import rescntk as rk
-from rescntk.engines import pooling
+from rescntk.engines import heads
 from rescntk.engines.means import pooled
 from rescntk.theory import depth, multisphere
 from rescntk.theory.depth.half_power import half_power_limit
@@ -30,16 +30,16 @@ def test_offsets_of_shared_windows(width, axes):
     pixels = np.arange(d).reshape(axes)
     found, halves = np.zeros((d, d)), np.zeros((d, d))
     for total, half in ((found, False), (halves, True)):
-        for lines, first, shared in pooling.runs(width, axes, half):
+        for lines, first, shared in heads.runs(width, axes, half):
             for more, number in enumerate(shared):
                 move = (lines, first + more)[-len(axes) :]
                 right = np.roll(pixels, [-k for k in move], range(len(axes)))
                 assert half or not total[pixels, right].any()
                 total[pixels, right] += number
     assert (found == expected).all() and (halves + halves.T == expected).all()
-    assert pooling.all_shared(width, axes) * d == expected.sum()
-    assert pooling.n_offsets(width, axes) == (expected[0] > 0).sum()
-    weights, places = pooling.pool_weights(width, axes), pooling.places_of(width, axes)
+    assert heads.all_shared(width, axes) * d == expected.sum()
+    assert heads.n_offsets(width, axes) == (expected[0] > 0).sum()
+    weights, places = heads.pool_weights(width, axes), heads.places_of(width, axes)
     whole = np.zeros((d, d))
     for weight, right in zip(weights, places, strict=True):
         whole[pixels, right] += weight
@@ -52,7 +52,7 @@ def test_means_over_windows_keep_their_digits(width, axes, turn, rng):
     """To the last digit, where terms are 1e9 times as large."""
     X = rng.standard_normal((2, *axes)) * 1e9
     X -= X.mean(axis=tuple(range(1, X.ndim)), keepdims=True)
-    widths = pooling.widths_of(width, axes)
+    widths = heads.widths_of(width, axes)
     found = pooled(X, widths, np, turn)
     for place in np.ndindex(*axes):
         along = ((k + turn * np.arange(w)) % n for k, w, n in zip(place, widths, axes, strict=True))
