@@ -4,13 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import MISSING, field, fields
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from .messages import shown
 from .validation import PARTS, check_choice, check_integer, check_nonnegative, is_sequence
-
-if TYPE_CHECKING:
-    from .network import Network
 
 _MOST_SCALE = 1e300
 """Largest `input_scale`, and the inverse of the least. Raising it lets energies of ordinary signals
@@ -109,11 +106,12 @@ take any: ``check_network(network, known, activations=None)``. All others refuse
 
 
 def unknown_field(
-    network: Network, known: frozenset[str], of_layers: frozenset[str] | None = None
+    network: Any, known: frozenset[str], of_layers: frozenset[str] | None = None
 ) -> str | None:
-    """Return what is wrong with the fields that are not `known`, or None if all have defaults.
+    """Return what is wrong with a `Network`'s fields that are not `known`, or None.
 
-    Where `of_layers` are given, all other fields are to have one value for all layers.
+    They are to have their defaults. Where `of_layers` are given, all other fields are to have one
+    value for all layers.
     """
     unknown = [parameter.name for parameter in fields(network) if parameter.name not in known]
     default = type(network)(network.depth) if unknown else network

@@ -1,6 +1,7 @@
 """The heads of networks: which pixel pairs they read.
 
-Pooled heads take means over circular windows of w pixels, then a linear layer over these. The kernel is a sum over the offsets δ = j' − j of pixel pairs, ::
+Pooled heads take means over circular windows of w pixels, then a linear layer over these. The
+kernel is a sum over the offsets δ = j' − j of pixel pairs, ::
 
     K = (1/d) Σ_δ c(δ) Σ_j K_{j, j+δ};    c(δ) = n(δ) / w².
 
