@@ -13,7 +13,7 @@ from rescntk import Network
 from rescntk.validation import DTYPES, KINDS, PARTS
 from tests import tolerances
 from tests.difficult_signals import SIGNALS, UNEVEN, near, profile
-from tests.engines.test_properties import assert_semidefinite
+from tests.engines.claims import assert_semidefinite
 from tests.helpers import (
     CPU,
     ENGINES,

@@ -10,7 +10,7 @@ import rescntk as rk
 from rescntk.validation import DTYPES, KINDS
 from tests import tolerances
 from tests.difficult_signals import duplicates, opposites, steps, uneven
-from tests.engines.test_properties import CLAIMS, assert_holds
+from tests.engines.claims import CLAIMS, assert_holds
 from tests.helpers import CPU, ENGINES, needs_cpu, rarely
 
 NETWORKS = {

@@ -10,6 +10,7 @@ from tests import tolerances
 from tests.difficult_signals import duplicates, spikes, uneven
 from tests.engines import test_accuracy, test_bits, test_cupy, test_extremes
 from tests.engines import test_properties as properties
+from tests.engines.claims import CLAIMS, assert_holds, relative
 from tests.engines.cuda import emulated
 from tests.strategies import ALL_FIELDS, heads, kinds, networks, signals
 
@@ -24,7 +25,7 @@ def assert_agrees(network, X, Z, head, dtype):
         kernel = rk.Kernel(network, kind, head)
         own = (kernel.diag(batch, engine="reference") for batch in (X, Z))
         assert A.dtype == dtype
-        assert properties.relative(A, B, *own) <= tolerances.KERNEL[dtype]
+        assert relative(A, B, *own) <= tolerances.KERNEL[dtype]
 
 
 # Lengths and filters: one time point, joined layers, and filters longer than the signals.
@@ -50,8 +51,8 @@ def test_properties(device, case, head, kind, normalized, dtype):
     network, batches = case
     assert_agrees(network, *batches, head, dtype)
     kernel = rk.Kernel(network, kind, head, normalized)
-    for claim in properties.CLAIMS:
-        properties.assert_holds(claim, "cuda", kernel, dtype, *batches)
+    for claim in CLAIMS:
+        assert_holds(claim, "cuda", kernel, dtype, *batches)
 
 
 @pytest.mark.parametrize(
