@@ -5,8 +5,9 @@
 Eight sets of equal length that aeon brings along, with their official splits, and four simulated
 plants; one setting for all. Training signals are clean. Noise is in units of the training signals'
 deviations; with drift, the level of each channel moves by half a deviation. Seconds are of fitting
-and predicting for the second time in a process. Rows that the file has are kept. Views were chosen
-on these sets; ucr.py has sets that had no part in it.
+and predicting for the second time in a process. White noise has the means and deviations of the
+training signals' channels. Rows that the file has are kept. Views were chosen on these sets; ucr.py
+has sets that had no part in it.
 """
 
 from argparse import Namespace
@@ -19,13 +20,23 @@ import harness
 import numpy as np
 import pandas as pd
 import simulated
-from classification_methods import METHODS, SETS, signals
+from classification_methods import METHODS, OURS, SETS, signals
 from harness import Row
+from scipy.special import softmax
 
 LEVELS, DRAWS = (0.02, 0.05, 0.1), 3
 """Deviations of the noise; draws of noise, and of the directions of drift."""
 
 PLANTS = {f"plant {k}": plant for k, plant in enumerate(simulated.PLANTS, 1)}
+
+
+OF_PROBABILITY = ("clean", "noise 0.1")
+"""Conditions whose log losses are measured with novelty and without."""
+
+NOVELTY = ("novelty used", "novelty unused")
+"""Probabilities of our classifier, and without the novelty that makes them less certain."""
+
+OF_NOVELTY = [name for name in SETS if name not in ("JapaneseVowels", "PickupGestureWiimoteZ")]
 
 
 def problem(name: str) -> simulated.Problem:
@@ -64,7 +75,56 @@ def measure(method: str, name: str) -> list[Row]:
     return [row | {"seconds": seconds} for row in means.to_dict("records")]
 
 
+def measure_novelty(method: str, name: str) -> list[Row]:
+    """Return a row for each condition, with the novelty of signals and without."""
+    X, y, Z, truth = problem(name)
+    model = METHODS[OURS](0).fit(X, y)
+    means, deviations = X.mean(axis=(0, 2), keepdims=True), X.std(axis=(0, 2), keepdims=True)
+    noise = np.random.default_rng(DRAWS).standard_normal(Z.shape)
+    seen = {"white noise": means + deviations * noise}  # and the first draw of the others
+    for condition, of_condition in conditions(X, y, Z):
+        if condition in OF_PROBABILITY:
+            seen.setdefault(condition, of_condition)
+    rows = []
+    for condition, shown in seen.items():
+        decisions = model.inverse_temperature_ * model.decision_function(shown)
+        both = np.stack([-decisions, decisions], axis=-1) if decisions.ndim == 1 else decisions
+        for method, chances in zip(
+            NOVELTY, (model.predict_proba(shown), softmax(both, axis=1)), strict=True
+        ):
+            row = {"method": method, "condition": condition}
+            row["certainty"] = float(chances.max(axis=1).mean())
+            if condition != "white noise":
+                of_truth = chances[np.arange(len(Z)), np.searchsorted(model.classes_, truth)]
+                row["log_loss"] = float(-np.log(np.maximum(of_truth, 1e-15)).mean())
+            rows.append(row)
+    return rows
+
+
+def of_novelty(rows: pd.DataFrame) -> list:
+    """Return the section of probabilities with the novelty of signals, and without."""
+    rows = rows[rows["method"].isin(NOVELTY)]
+    if rows.empty:
+        return []
+    means = rows.groupby(["condition", "method"])[["certainty", "log_loss"]].mean()
+    columns = [(column, method) for column in means for method in NOVELTY]
+    lines = [
+        (condition, *harness.decimals(means.unstack().loc[condition, columns], 4))
+        for condition in dict.fromkeys(rows["condition"])
+    ]
+    names = {"certainty": "mean largest probability", "log_loss": "log loss"}
+    header = [f"{names[column]}, {method}" for column, method in columns]
+    count = rows["set"].nunique()
+    return [
+        f"The novelty of signals makes classes less certain. Means over {count} of the eight sets:",
+        harness.table((f"{count} sets", *header), lines),
+    ]
+
+
 def table(rows: pd.DataFrame) -> str:
+    """Return the page of the results."""
+    novelty = of_novelty(rows)
+    rows = rows[~rows["method"].isin(NOVELTY)]
     names = dict.fromkeys(rows["set"])
     methods = [m for m in METHODS if set(rows["set"][rows["method"] == m]) == {*names}]
     values = rows.pivot(index="set", columns=["condition", "method"], values="accuracy")
@@ -91,6 +151,7 @@ def table(rows: pd.DataFrame) -> str:
         harness.table(("mean accuracy", *methods), [*of_means, seconds]),
         f"Means of {DRAWS} draws of noise and of the directions of drift.",
         harness.table(("log loss, eight sets", *ours), log_losses),
+        *novelty,
         harness.table(("set, clean", *methods), each),
     )
 
@@ -102,6 +163,8 @@ def measure_all(asked: Namespace, path: Path) -> None:
     names = (SETS[0], "plant 1") if asked.quick else (*SETS, *PLANTS)
     keys = [{"method": method, "set": name} for name in names for method in able]
     harness.gather(path, keys, partial(harness.apart, measure))
+    keys = [{"method": NOVELTY[0], "set": s} for s in OF_NOVELTY[: 1 if asked.quick else None]]
+    harness.gather(path, keys, partial(harness.apart, measure_novelty))
 
 
 if __name__ == "__main__":

@@ -296,7 +296,7 @@ class ResidualKernelEstimator(Settings, SignalEstimator):
     def _views(self, n: int) -> Sequence[View]:
         views = self.views
         if isinstance(views, str) and views in ("fast", "default"):
-            return FAST if views == "fast" else DEFAULT if n <= _MANY else MANY
+            return MANY if n > _MANY else FAST if views == "fast" else DEFAULT
         if not is_sequence(views) or not len(views) or not all(isinstance(v, View) for v in views):
             raise ValueError(
                 f"views is {shown(views)}, expected 'fast', 'default' or a list of View"

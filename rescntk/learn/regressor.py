@@ -32,8 +32,8 @@ class ResidualKernelRegressor(MultiOutputMixin, RegressorMixin, ResidualKernelEs
     Parameters
     ----------
     views : {"default", "fast"} or list of View, default "default"
-        Sixteen views, or the first eleven, or views of your own. More than 1,000 signals have eight
-        by default, which take less time.
+        Sixteen views, or the first eleven, or views of your own. More than 1,000 signals have the
+        same eight with both names, which take less time.
     penalty : float or sequence of float, optional
         Penalty of ridge regression, in units of the kernel's diagonal. Of several, each view and
         target takes the one of least leave-one-out error. By default powers of ten up to 10, and

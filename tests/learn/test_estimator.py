@@ -543,11 +543,12 @@ def test_an_interrupted_fit_leaves_the_model_as_it_was_or_fits_it(model, result,
 
 
 def test_many_signals(rng, monkeypatch, fitted_views):
-    """More than 1,000 signals: eight short views, 400 landmarks."""
+    """More than 1,000 signals: eight short views with both names, 400 landmarks."""
     X, y = waves(rng, 1010, 2, length=4)
-    model = ResidualKernelClassifier(random_state=0, n_jobs=1).fit(X, y)
-    assert [view.length for view in model.views_["view"][:2]] == [32, 32]
-    assert len(model.views_["view"]) == 8
+    for views in ("default", "fast"):
+        model = ResidualKernelClassifier(views, random_state=0, n_jobs=1).fit(X, y)
+        assert [view.length for view in model.views_["view"][:2]] == [32, 32]
+        assert len(model.views_["view"]) == 8
     assert all(len(fitted.signals) == 400 for fitted in fitted_views)
     monkeypatch.setattr("rescntk.learn.estimator._LONG", 1e3)
     with pytest.warns(UserWarning, match=r"this fit computes 1e\+04 pixel pairs: fewer landmarks"):
