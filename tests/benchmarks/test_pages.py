@@ -15,6 +15,8 @@ import cpu
 import early
 import harness
 import images
+import left_out
+import other_views
 import pandas as pd
 import ratios
 import regression
@@ -24,6 +26,8 @@ import ucr
 from classification_methods import draw_signals, on_flat, signals
 from harness import RESULTS
 
+from tests.tolerances import ROUTES
+
 pytestmark = pytest.mark.slow
 
 
@@ -32,7 +36,10 @@ PAGES = {
     "cpu.json": cpu.table,
     "early.csv": early.text,
     "images.json": images.text,
+    "left_out.csv": left_out.table,
+    "other_views.csv": other_views.table,
     "regression.csv": regression.report,
+    "robustness.csv": robustness.table,
     "scale.json": scale.text,
     "ucr.csv": ucr.table,
 }
@@ -73,6 +80,86 @@ def test_mean_log_losses_and_sets_won(part, ours, of_hc2, won):
     assert f"| **{ours}** |" in line and f"| {of_hc2} |" in line and line.endswith("| 1 |")
     assert f"| log loss, {part} | rescntk {ours} |" in page
     assert f"| {won} to {len(rows) - won} |" in page
+
+
+def test_left_out_log_losses_are_near_those_of_folds():
+    """Ratio of mean log losses, and of each set, without the script's functions."""
+    rows = pd.read_csv(RESULTS / "left_out.csv")
+    assert rows["set"].nunique() == 14 and (rows["folds"] <= 10).all()
+    losses = rows.groupby("set")[["log_loss_left_out", "log_loss_folds"]].mean()
+    pooled = losses["log_loss_left_out"].mean() / losses["log_loss_folds"].mean()
+    assert abs(pooled - 1) < 0.15
+    lines = (RESULTS / "left_out.md").read_text(encoding="utf-8").splitlines()
+    (line,) = [x for x in lines if x.startswith("| **mean**")]
+    assert f"| {pooled:.3f} |" in line
+    ratios = losses["log_loss_left_out"] / losses["log_loss_folds"]
+    guide = (RESULTS.parents[1] / "docs/guide/classification.md").read_text(encoding="utf-8")
+    assert f"is {pooled:.3f} of that of folds" in guide
+    assert f"on a set it is {ratios.min():.2f} to {ratios.max():.2f} of it" in guide
+
+
+@pytest.mark.filterwarnings("ignore:The least populated class", "ignore:Number of classes")
+def test_left_out_signals_and_folds():
+    """Where a class has one signal, it does not count; six folds where no class has ten signals."""
+    (row,) = left_out.measure("DiatomSizeReduction", 0)
+    X, y = ucr.signals("DiatomSizeReduction", 0)[:2]
+    counts = {label: np.sum(y == label) for label in y}
+    assert sorted(counts.values())[0] == 1 and max(counts.values()) == row["folds"] == 6
+    model = left_out.make(left_out.OUR_CLASSIFIER, random_state=0).fit(X, y)
+    of_truth = [
+        chances[list(model.classes_).index(label)]
+        for chances, label in zip(model.left_out_proba_, y, strict=True)
+        if counts[label] > 1
+    ]
+    assert len(of_truth) == 15
+    assert row["log_loss_left_out"] == pytest.approx(-np.log(of_truth).mean(), rel=1e-6)
+
+
+def test_normalized_views_have_kernels_of_normalized_networks():
+    """The view's kernel is the mean of both kernels of such a network, at what the view shows."""
+    import rescntk as rk
+
+    X = ucr.signals("BirdChicken", 0)[0]
+    plain = other_views.VIEWS[other_views.PLAIN]
+    for name, depth in (("normalized, depth 2", 2), ("normalized, depth 8", 8)):
+        views = other_views.VIEWS[name]
+        assert [view.linear for view in views] == [view.linear for view in plain]
+        of_networks = [view for view in views if not view.linear and view.head == "gap"]
+        view, seen = of_networks[-1].resolve(X).measure(X, np.ones(len(X)))
+        network = view.kernel.network
+        assert network.norm and network.depth == depth
+        kernels = [rk.Kernel(network, kind, normalized=True)(seen) for kind in ("gpk", "ntk")]
+        options = {"engine": "auto", "dtype": "float64", "threads": 1}
+        np.testing.assert_allclose(
+            view.kernel.matrix(seen, None, options), np.mean(kernels, axis=0), rtol=ROUTES
+        )
+
+
+def test_classes_of_noise_are_less_certain():
+    """What the guide says of novelty, without the script's functions."""
+    rows = pd.read_csv(RESULTS / "robustness.csv")
+    used, unused = (rows[rows["method"] == f"novelty {how}"] for how in ("used", "unused"))
+    means = [of.groupby("condition")[["certainty", "log_loss"]].mean() for of in (used, unused)]
+    (noise, noise_unused), (near, near_unused) = (
+        [mean.loc[condition, column] for mean in means]
+        for condition, column in (("white noise", "certainty"), ("noise 0.1", "log_loss"))
+    )
+    page = (RESULTS.parents[1] / "docs/guide/classification.md").read_text(encoding="utf-8")
+    assert used["set"].nunique() == 6 and f"{noise:.2f}, and {noise_unused:.2f} without" in page
+    assert f"the log loss is {near:.3f}, and {near_unused:.3f} without" in page
+    assert abs(np.diff([mean.loc["clean", "log_loss"] for mean in means])) < 0.001
+
+
+def test_normalized_networks_gain_next_to_nothing_as_views():
+    """What the page of results says, without the script's functions."""
+    rows = pd.read_csv(RESULTS / "other_views.csv").query("seed == 0")
+    losses = rows.pivot_table(index="set", columns="views", values="log_loss")
+    page = (RESULTS.parents[1] / "docs/project/results.md").read_text(encoding="utf-8")
+    for depth, told in ((2, "two layers"), (4, "four")):
+        both = losses[[f"normalized, depth {depth}", "default views"]].dropna()
+        changed, plain = both.mean()
+        told = f"{len(both)} sets with {told} {changed:.3f}, and {plain:.3f} with the default"
+        assert told in page, told
 
 
 def test_holms_steps():
