@@ -36,6 +36,7 @@ lint: $(VENV)/test.stamp
 	$(BIN)/ruff format --check
 	$(BIN)/clang-format --dry-run --Werror $(CXX_SOURCES)
 	$(BIN)/mypy
+	$(BIN)/codespell
 
 # The fast tests with the oldest packages that pyproject.toml admits, on the first of PYTHONS, and with the
 # newest packages on each of PYTHONS that is installed. Each environment stays in build/versions.

@@ -7,7 +7,7 @@ the kernel's gradient flow: a learning rate means the same in all three.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import lru_cache, partial
 from typing import TypeAlias
@@ -116,7 +116,7 @@ def train(
     chosen = {check_choice(name, "record", ("outputs", "kernel", "path")) for name in names}
     every = -(-steps // 50) if every is None else check_positive_integer(every, "every")
     rule = _as_optimizer(optimizer)
-    columns = defaultdict[str, list](list)
+    columns = defaultdict[str, list[np.ndarray | float]](list)
     initial: np.ndarray | None = None
     with precision(params.readout.dtype):
         parts = trained_parts(network, params)
@@ -165,8 +165,8 @@ def _descent(rate: float) -> optax.GradientTransformation:
 
 @partial(jax.jit, static_argnums=(0, 1, 2))
 def _advance(
-    update: Callable, network: Network, head: str | int, params: Parameters, state: State,
-    X: Signals, targets: jax.Array, number: int,
+    update: optax.TransformUpdateFn, network: Network, head: str | int, params: Parameters,
+    state: State, X: Signals, targets: jax.Array, number: int,
 ) -> State:  # fmt: skip
     """Return the state after a number of steps."""
 

@@ -134,7 +134,7 @@ class PreparedKernel:
         held = f"{len(self)} signals, {self.nbytes} bytes"
         return f"<{self.kernel!r} prepared for {held}, {self.engine}, {self.dtype}>"
 
-    def __reduce__(self) -> tuple[Callable, tuple[Batch | list[Array]]]:
+    def __reduce__(self) -> tuple[Callable[..., PreparedKernel], tuple[Batch | list[Array]]]:
         prepare = partial(self.kernel.prepare, **self._options)  # type: ignore[attr-defined]
         batch = self.signals.batch
         return prepare, (list(batch) if isinstance(batch, SignalList) else batch,)

@@ -54,7 +54,7 @@ class _Wrapper(Settings):
 
 @dataclass(eq=False, repr=False)
 class _WithClasses(_Wrapper):
-    class_weight: dict | str | None = field(default=None, kw_only=True)
+    class_weight: dict[Any, float] | str | None = field(default=None, kw_only=True)
 
 
 class ResidualKernelClassifier(_WithClasses, BaseClassifier):

@@ -210,14 +210,14 @@ def looks_transposed(X: np.ndarray) -> bool:
 
 def check_order(named_values: Iterable[tuple[str, object]]) -> None:
     """Raise a ValueError if pandas' objects, given by name, have one index in several orders."""
-    firsts = dict[frozenset, tuple[str, Any]]()
+    firsts = dict[frozenset[tuple[Any, int]], tuple[str, Any]]()
     last: Any = None
     for name, values in named_values:
         index: Any = getattr(values, "index", None)
         if not hasattr(index, "equals") or (last is not None and index.equals(last)):
             continue
         last = index
-        entries: frozenset = frozenset(Counter(index).items())
+        entries = frozenset(Counter(index).items())
         first, other = firsts.setdefault(entries, (name, index))
         if not index.equals(other):
             raise ValueError(

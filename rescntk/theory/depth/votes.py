@@ -120,7 +120,7 @@ def limit_classifier(network: Network, *, kind: str, head: str, pixels: int = 1)
         return LimitClassifier("singular", 0.0, _erf_exponent(network, is_gpk))
     if network.negative_slope == 1:
         raise ValueError("network has negative_slope 1.0, expected less: a linear network keeps t")
-    if not is_gpk and parts == (1, 0, 0, 0):
+    if not is_gpk and tuple(parts) == (1, 0, 0, 0):
         return LimitClassifier("singular", 0.0, -1.5)
     c = 1.0 if is_gpk else 0.25 if parts.inner or parts.outer else 0.5
     return LimitClassifier("majority", c * d / (1.0 + (d - 1) * c), math.nan)
