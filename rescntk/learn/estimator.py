@@ -66,6 +66,7 @@ REMEDY = (
 class ResidualKernelEstimator(Settings, SignalEstimator):
     """Average the decisions of several views of the signals."""
 
+    _default_views: Sequence[View] = DEFAULT
     _unit = np.ones(1)  # of each target; a regressor has its own
     _per_output = False  # whether each output has penalties and weights of its own
 
@@ -296,7 +297,7 @@ class ResidualKernelEstimator(Settings, SignalEstimator):
     def _views(self, n: int) -> Sequence[View]:
         views = self.views
         if isinstance(views, str) and views in ("fast", "default"):
-            return MANY if n > _MANY else FAST if views == "fast" else DEFAULT
+            return MANY if n > _MANY else FAST if views == "fast" else self._default_views
         if not is_sequence(views) or not len(views) or not all(isinstance(v, View) for v in views):
             raise ValueError(
                 f"views is {shown(views)}, expected 'fast', 'default' or a list of View"

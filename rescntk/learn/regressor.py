@@ -16,6 +16,7 @@ from .inputs import check_given, exponents_of, fitting, read_cases
 from .left_out import COVERAGE, Nonconformity, squared_sum
 from .tables import check_numbers
 from .view_weights import average
+from .views import FOR_TARGETS
 
 _PENALTIES = tuple(10.0**k for k in range(-4, 2))  # that are tried besides the least one
 _DEPENDENCE = 1.5
@@ -32,7 +33,7 @@ class ResidualKernelRegressor(MultiOutputMixin, RegressorMixin, ResidualKernelEs
     Parameters
     ----------
     views : {"default", "fast"} or list of View, default "default"
-        Sixteen views, or the first eleven, or views of your own. More than 1,000 signals have the
+        Seventeen views, or the first eleven, or views of your own. More than 1,000 signals have the
         same eight with both names, which take less time.
     penalty : float or sequence of float, optional
         Penalty of ridge regression, in units of the kernel's diagonal. Of several, each view and
@@ -91,6 +92,7 @@ class ResidualKernelRegressor(MultiOutputMixin, RegressorMixin, ResidualKernelEs
     True
     """
 
+    _default_views = FOR_TARGETS
     _per_output = True
 
     def fit(

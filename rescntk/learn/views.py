@@ -395,7 +395,11 @@ DEFAULT = (
     View(differences="only", filter_size=3, input_filter_size=9),
     View(differences=True, statistics=True, standardize="channel"),
 )
-"""Views of ``views="default"``."""
+"""Views of ``views="default"``, of the classifier."""
+
+FOR_TARGETS = (*DEFAULT, View(linear=True, differences=True, standardize="point"))
+"""Views of ``views="default"``, of the regressor. The means over blocks of the last one leave out
+the noise of spectra, whose ends may have little else."""
 
 MANY = (
     replace(FAST[3], length=32),
