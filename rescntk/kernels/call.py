@@ -63,7 +63,9 @@ class KernelCall:
 
     def plan(self, left: Any, right: Any, paired: bool = False) -> Plan:
         """Return the engine's plan, or raise a MemoryError if it exceeds the free memory."""
-        request = replace(self.request, shares=False) if paired else self.request
+        request = self.request
+        if paired and request.shares:
+            request = replace(request, shares=False)
         plan = self.engine.plan(request, left, right, paired)
         check_memory(plan, self.results)
         return plan
