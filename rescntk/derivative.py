@@ -27,7 +27,7 @@ from .kernels import Kernel
 from .kernels.call import default_errors
 from .messages import shown
 from .network import check_network
-from .network_parameters import FILTER_FIELDS, KERNEL_FIELDS
+from .network_parameters import FIELDS_WITHOUT_NORM, FILTER_FIELDS
 from .validation import check_dtype
 
 STEPS = {"float64": 2.0**-10, "float32": 2.0**-5}
@@ -80,7 +80,7 @@ def alpha_derivative(
     """
     if not isinstance(kernel, Kernel):
         raise ValueError(f"kernel is {shown(kernel)}, expected a rescntk.Kernel")
-    check_network(kernel.network, KERNEL_FIELDS, of_layers=FILTER_FIELDS)
+    check_network(kernel.network, FIELDS_WITHOUT_NORM, of_layers=FILTER_FIELDS)
     net, step = kernel.network, STEPS[check_dtype(dtype)]
     alpha_0 = net.layer(1).alpha
     grows = not kernel.normalized and net.homogeneous

@@ -13,8 +13,8 @@ from .messages import shown
 from .network_parameters import (
     ALL_FIELDS,
     BASIC_ACTIVATIONS,
+    FIELDS_WITHOUT_NORM,
     FILTER_FIELDS,
-    KERNEL_FIELDS,
     alike,
     check_filter_size,
     check_input_scale,
@@ -282,7 +282,7 @@ class Network:
         return self._any_layer().branch_weight
 
     def _any_layer(self) -> Layer:
-        if problem := unknown_field(self, KERNEL_FIELDS, FILTER_FIELDS):
+        if problem := unknown_field(self, FIELDS_WITHOUT_NORM, FILTER_FIELDS):
             raise ValueError(f"{problem}: all layers are alike")
         return self.layer(1)
 

@@ -83,10 +83,10 @@ A new field stays out of this set. Each function that learns it adds it to its o
 ``check_network(network, BASIC_FIELDS | {"new"})``; all others refuse it by name.
 """
 
-KERNEL_FIELDS = BASIC_FIELDS | {"bias"}
+FIELDS_WITHOUT_NORM = BASIC_FIELDS | {"bias"}
 """The fields of networks without normalization."""
 
-ALL_FIELDS = KERNEL_FIELDS | {"norm"}
+ALL_FIELDS = FIELDS_WITHOUT_NORM | {"norm"}
 """The fields that all kernels and all engines know, and networks of finite width.
 
 A field that one engine knows stands in the `fields` of that engine (`engines.Engine`) alone, and in

@@ -59,7 +59,7 @@ def choose(name: str, request: Request, X: Batch) -> Engine:
         "auto" or the name of an engine.
     request : Request
     X : array or SignalList
-        All signals: those of Z too, if they are lists.
+        The left signals; the right ones are of the same kind.
 
     Returns
     -------

@@ -69,27 +69,32 @@ class Engine(ABC):
 
 
 class Plan(ABC):
-    """A request on signals as an engine will compute it. To make a plan is no work.
+    """A request on signals as an engine will compute it, before tables of signals and kernels.
 
     Parameters
     ----------
     engine : Engine
     request : Request
-    shape : tuple of int
-        Cases of X and of Z; cases and 1 of pairs.
+    X, Z, paired
+        As for `Engine.plan`.
     lengths : tuple of int
         Pixels of the longest signals of X and of Z.
+
+    Attributes
+    ----------
+    shape : tuple of int
+        Cases of X and of Z; cases and 1 of pairs.
     symmetric : bool
         Whether kernels are computed for the cases k ≥ i alone, and mirrored.
-    paired : bool
     """
 
     def __init__(
-        self, engine: Engine, request: Request, shape: tuple[int, int], lengths: tuple[int, int],
-        *, symmetric: bool, paired: bool,
+        self, engine: Engine, request: Request, X: Any, Z: Any, paired: bool,
+        lengths: tuple[int, int],
     ) -> None:  # fmt: skip
-        self.engine, self.request, self.shape, self.lengths = engine, request, shape, lengths
-        self.symmetric, self.paired = symmetric, paired
+        self.engine, self.request, self.paired, self.lengths = engine, request, paired, lengths
+        self.symmetric = Z is None and not paired
+        self.shape = len(X), 1 if paired else len(X if Z is None else Z)
 
     @property
     @abstractmethod
@@ -121,14 +126,16 @@ class Plan(ABC):
         """Return what `compute` returns; of symmetric kernels only the cases k ≥ i count."""
 
 
-def plan_shape(X: Any, Z: Any, paired: bool) -> tuple[int, int]:
-    """Return the shape of a plan of signals."""
-    return len(X), 1 if paired else len(X if Z is None else Z)
+_BLOCK_SHARE = 1 / 8
+"""Most share of the free memory for the tables of one block of signals."""
+
+TAP_BYTES = 1500
+"""Bytes for each tap of the largest window: arrays of one tap are objects of Python."""
 
 
-def room_for_tables(most: float, of_free: float, needed: float) -> float:
-    """Return the bytes that tables of one block may take: `most`, or a share of the free memory.
+def room_for_tables(most: float, needed: float) -> float:
+    """Return the bytes that tables of one block may take: `most`, or less of a small free memory.
 
     The free memory is asked for where all tables need so much that it may matter.
     """
-    return most if needed <= most / 4 else min(most, of_free * validation.free_bytes())
+    return most if needed <= most / 4 else min(most, _BLOCK_SHARE * validation.free_bytes())

@@ -82,7 +82,7 @@ def check_share(
 def check_pixels(has_values: Array, fraction: Array, request: Request) -> None:
     """Raise an OverflowError if pixels are not 0 and have no digits that could be normalized.
 
-    `share` is each pixel's of its signal's variance, biases and normalized features included.
+    `fraction` is each pixel's of its signal's variance, biases and normalized features included.
     """
     fraction = array_module(fraction).where(has_values, fraction + _TINY, 0.0)
     check_share(fraction, request, "a pixel, whose features are normalized, has", _LEAST_PIXEL)

@@ -100,6 +100,12 @@ class Operations:
         return rows
 
     @once
+    def most_taps(self) -> int:
+        """The taps of the largest window, or 0."""
+        steps = chain.from_iterable(layers.steps for layers in self.order)
+        return max((step.window.n_taps for step in steps if step.window), default=0)
+
+    @once
     def _numbered(self) -> tuple[tuple[Operation, ...], ...]:
         row, root, numbered = self.n_channels + 1, self.n_channels, []
         repeated = (repeat(layers.steps, layers.n_layers) for layers in self.order)

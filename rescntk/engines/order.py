@@ -4,8 +4,9 @@ A layer is, where the network has these parts, ::
 
     norm → windows → bias → activation → windows → bias → skip.
 
-The features of layer l − 1 enter it, and pass the skip connection. What stands in this order here
-stands nowhere else: engines do one step after the other.
+The features of layer l − 1 enter it, and pass the skip connection. Engines do one step after the
+other. They take two things for granted: F and A are merged at the end of a layer (recursion.py),
+and the branch's bias enters sums over pixels before that (cpu/results.h, cuda/row_layers.h).
 """
 
 from __future__ import annotations
@@ -71,8 +72,15 @@ def _steps(network: Network, constants: AllConstants, layer: int, n_axes: int) -
         yield Step("window", window, is_branch=True)
     if bias:
         yield Step("bias", is_branch=True)
-    if any(network.values_of("skip")) or constants.of_layer(layer).branch_weight != 1.0:
+    # A layer without skip connection merges with features of weight 0: where other layers have one,
+    # results are read in the same place, and where the branch has a weight, it is applied here.
+    if any(network.values_of("skip")) or _has_weight(network, constants, layer):
         yield Step("skip", is_branch=True)
+
+
+def _has_weight(network: Network, constants: AllConstants, layer: int) -> bool:
+    """Return whether the branch of a layer without skip connection has another weight than 1."""
+    return not network.norm and constants.of_layer(layer).branch_weight != 1.0
 
 
 # ---------------------------------------------------------------- rewriting

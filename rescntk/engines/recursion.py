@@ -53,7 +53,7 @@ class Recursion(ABC, Generic[State]):
     ) -> tuple[State, list[AnyArray]]:
         """Return the state, and F and A, behind a layer; A is left out if it is not asked for.
 
-        F and A lack F⁰, of which the features hold the multiple `kept` before the layer.
+        F and A lack F⁰, of which the features hold the multiple `input_factor` before the layer.
         """
         before, weights = state, (0.0, 1.0)
         # A before the activation; K, and M if A is asked for, behind it.
@@ -94,7 +94,7 @@ class Recursion(ABC, Generic[State]):
     def activate(
         self, operation: Operation, state: State, tangent: list[AnyArray]
     ) -> tuple[State, list[AnyArray]]:
-        """Return the branch's state, and K and M, of pre-activations with A in `others`."""
+        """Return the branch's state, and K and M, of pre-activations with A in `tangent`."""
 
     @abstractmethod
     def window(self, operation: Operation, state: State) -> State:

@@ -22,8 +22,8 @@ class Request:
     Attributes
     ----------
     network : Network
-        The infinitely wide network. `depths` take the place of its depth; where each layer has a
-        dilation of its own, it has at least as many layers as the last of them.
+        The infinitely wide network. `depths` take the place of its depth; where layers have
+        values of their own, it has at least as many layers as the last of them.
     head : str or int
         One of `HEADS`; the pixels along an axis of pooled windows (heads.py), more than 1 and
         fewer than a signal has, or than the longer axis of images; or "pixels": the kernel at every

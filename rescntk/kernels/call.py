@@ -16,7 +16,7 @@ from ..arrays import Array, Batch, SignalList, channels_and_length, images_as_si
 from ..engines.engine import Plan
 from ..engines.request import ScaledKernel
 from .arguments import Arguments
-from .memory import check_memory
+from .memory import check_plan
 from .prepared import PreparedSignals
 from .progress import progress_bar
 from .results import Results, correlation
@@ -67,7 +67,7 @@ class KernelCall:
         if paired and request.shares:
             request = replace(request, shares=False)
         plan = self.engine.plan(request, left, right, paired)
-        check_memory(plan, self.results)
+        check_plan(plan, self.results)
         return plan
 
     def kernels(self) -> dict[str, Array]:
@@ -131,8 +131,8 @@ class KernelCall:
         call.arguments = replace(self.arguments, X=signals)  # not another copy in float64
         call.left = signals
         tables = self.engine.prepared(self.request, signals)
-        self.plan(tables, None, paired=True)  # refuses signals beyond the memory
-        diagonal = self._diagonal(tables) if self.arguments.normalized else None
+        plan = self.plan(tables, None, paired=True)  # refuses signals beyond the memory
+        diagonal = plan.compute() if self.arguments.normalized else None
         return PreparedSignals(batch, source, tables, diagonal, call)
 
 

@@ -9,7 +9,7 @@ from ..validation import check_free_memory, is_always_free
 from .results import Results
 
 
-def check_memory(plan: Plan, results: Results) -> None:
+def check_plan(plan: Plan, results: Results) -> None:
     """Raise a MemoryError if results, or what a plan holds beside them, exceed the free memory."""
     of_results, of_plan = results.bytes(math.prod(plan.result_axes)), plan.bytes
     if is_always_free(max(of_results, of_plan)):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import cache
 from types import ModuleType
 from typing import TypeAlias
 
@@ -73,6 +74,7 @@ class Results:
         # Values change below: roots of their diagonal are taken before.
         of_pairs = [] if diagonals else [self._root(_diagonal(scaled.values[kind]))] * 2
 
+        @cache
         def roots() -> list[Array]:
             """Return √K(x,x) and √K(z,z) without their scales, (depths, cases) each."""
             if diagonals is None:

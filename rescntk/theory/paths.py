@@ -18,7 +18,7 @@ from scipy.special import logsumexp
 
 from ..messages import shown
 from ..network import OF_LAYERS, Network, check_network
-from ..network_parameters import ALL_FIELDS, BASIC_FIELDS, KERNEL_FIELDS, RELU_FIELDS
+from ..network_parameters import ALL_FIELDS, BASIC_FIELDS, FIELDS_WITHOUT_NORM, RELU_FIELDS
 from ..validation import check_depths, check_shape
 from . import spectrum
 from .argument_checks import (
@@ -237,7 +237,7 @@ def path_pixels(network: Network) -> np.ndarray:
     >>> rk.theory.paths.path_pixels(rk.Network(depth=1, filter_size=3))
     array([-1,  0,  1])
     """
-    check_network(network, KERNEL_FIELDS, activations=None)
+    check_network(network, FIELDS_WITHOUT_NORM, activations=None)
     if (bits := _bits(network)) > 27:  # 1 GiB of integers
         paths = f"10^{bits * math.log10(2):.1f}"
         raise ValueError(f"network has {paths} paths, expected at most 2^27")

@@ -104,13 +104,14 @@ class Signals:
     @property
     def bytes_to_hold(self) -> int:
         """Bytes of the largest tables of a block that are not held yet, or 0."""
-        places = {*self._held, self._last and self._last[0]}
+        last = self._last  # threads may share the signals
+        places = {*self._held, last and last[0]}
         missing = (block for block in self.blocks if (block.start, block.stop) not in places)
         return max(map(self.bytes_of, missing), default=0)
 
     @once
     def _n_held(self) -> int:
-        """The number of blocks, from the first on, whose tables are kept."""
+        """The number of blocks, from the first on, whose tables are held."""
         if not self.held_bytes:
             return 0
         sizes = [self.bytes_of(block) for block in self.blocks]
@@ -156,6 +157,12 @@ class Signals:
         for length in np.unique(self.lengths[places]):
             selected = places[self.lengths[places] == length]
             yield selected, np.stack([self.batch[int(k)] for k in selected])
+
+
+def bytes_to_hold(left: Signals, right: Signals) -> int:
+    """Return the bytes of tables that are to be made, of a block of each side at a time."""
+    two = right is not left or len(left.blocks) > 1
+    return left.bytes_to_hold + two * right.bytes_to_hold
 
 
 def moved(array: Array, xp: ModuleType) -> Array:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Iterator
-from itertools import product
 from typing import Any
 
 import numpy as np
@@ -18,8 +17,8 @@ from ...arrays import Batch
 from ...network_parameters import ALL_FIELDS
 from ...validation import free_bytes
 from ..compiled.records import copied, pointer
-from ..compiled.signals import Signals
-from ..engine import Engine, Plan, plan_shape, room_for_tables
+from ..compiled.signals import Signals, bytes_to_hold
+from ..engine import TAP_BYTES, Engine, Plan, room_for_tables
 from ..heads import runs
 from ..request import Request, ScaledKernel
 from ..work import Tick, blocks, pool_of, processors, stop_flag
@@ -29,9 +28,6 @@ from .library import LANES
 _TABLE_BYTES = 96 << 20
 """Bytes of the tables of one block of signals. More take more memory; with fewer, tables of right
 signals are made more often."""
-
-_BLOCK_SHARE = 1 / 8
-"""Most share of the free memory for the tables of one block of signals."""
 
 _HELD_BYTES, _HELD_SHARE = 512 << 20, 1 / 8
 """Most bytes of the tables of prepared signals that are held between calls, and their most share of
@@ -86,29 +82,27 @@ class CpuPlan(Plan):
         self.right = left
         if Z is not None:
             self.right = Z if isinstance(Z, Signals) else _signals(request, Z)
-        super().__init__(
-            engine, request, plan_shape(X, Z, paired), (left.longest, self.right.longest),
-            symmetric=Z is None and not paired, paired=paired,
-        )  # fmt: skip
+        super().__init__(engine, request, X, Z, paired, (left.longest, self.right.longest))
         self.lanes = 1 if paired and request.pool else self.right.lanes
         self.threads = request.threads or _threads()
 
     @property
     def bytes(self) -> float:
-        both = self.right is not self.left or len(self.left.blocks) > 1
-        tables = self.left.bytes_to_hold + both * self.right.bytes_to_hold
-        return tables + min(self.threads, math.prod(self.shape)) * _STRIP * self.lengths[0]
+        strips = min(self.threads, math.prod(self.shape)) * _STRIP * self.lengths[0]
+        taps = TAP_BYTES * self.left.operations.most_taps
+        return bytes_to_hold(self.left, self.right) + strips + taps
 
     @property
-    def blocks(self) -> Iterator[tuple[slice, slice]]:
-        """Blocks of left and right signals that meet."""
-        left, right = self.left, self.right
+    def blocks(self) -> Iterator[tuple[slice, list[slice]]]:
+        """Blocks of left signals, each with the blocks of right signals that it meets."""
         if self.paired:
-            yield from ((rows, rows) for rows in left.blocks_with(right))
+            yield from ((rows, [rows]) for rows in self.left.blocks_with(self.right))
             return
-        for rows, columns in product(left.blocks, right.blocks):
-            if not self.symmetric or columns.stop > rows.start:
-                yield rows, columns
+        for rows in self.left.blocks:
+            meets = self.right.blocks
+            if self.symmetric:
+                meets = [columns for columns in meets if columns.stop > rows.start]
+            yield rows, meets
 
     def _compute(self, tick: Tick) -> ScaledKernel:
         left, right = self.left, self.right
@@ -117,13 +111,16 @@ class CpuPlan(Plan):
         values = {kind: np.zeros(sizes) for kind in self.request.kinds}
         job = left.program.job(values, *self.shape, self.extent, self.paired, self.symmetric)
         job["lanes"], job["behind"] = self.lanes, right.behind
-        for rows, columns in self.blocks:
+        for rows, meets in self.blocks:
             tables = left.tables(rows)
-            same = left is right and rows == columns
-            of_right = tables if same else right.tables(columns)
-            job["left"] = tables.side(False, rows.start)
-            job["right"] = of_right.side(self.lanes > 1, columns.start)
-            self._compute_blocks(job, rows, columns, tick)
+            for columns in meets:
+                same = left is right and rows == columns
+                of_right = tables if same else right.tables(columns)
+                job["left"] = tables.side(False, rows.start)
+                job["right"] = of_right.side(self.lanes > 1, columns.start)
+                self._compute_blocks(job, rows, columns, tick)
+                del of_right  # before the next tables take memory
+            del tables
         if self.paired:
             values = {kind: value[:, :, 0] for kind, value in values.items()}
         return left.operations.scaled(self.request.depths, values, left.scale, right.scale)
@@ -173,7 +170,7 @@ def _signals(request: Request, X: Batch) -> Signals:
     """Return signals with the tables of one block at a time."""
     signals = Signals(request, X, lanes=1, behind=_behind(request), most_bytes=_TABLE_BYTES)
     lanes = 1 if request.all_pairs else library.lanes(request.dtype)
-    most = room_for_tables(_TABLE_BYTES, _BLOCK_SHARE, float(signals.bytes_of_rows.sum()))
+    most = room_for_tables(_TABLE_BYTES, float(signals.bytes_of_rows.sum()))
     if lanes > 1:  # no more right signals side by side than there are, and than fit
         of_signal = float(signals.bytes_of_rows.max())
         if lanes * of_signal > most:

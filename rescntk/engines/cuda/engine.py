@@ -1,7 +1,7 @@
 """The engine "cuda": the recursion of ReLU networks as one kernel for the GPU, through CuPy.
 
 The kernel takes rows of pixel pairs through all layers at once (rows.cu). Signals are taken in
-blocks whose tables fit into memory, as by the engine "cpu" (program.py); a tile of the pairs of two
+blocks whose tables fit into memory, as by the engine "cpu" (signals.py); a tile of the pairs of two
 blocks is one launch (launch_plan.py).
 
 The current device computes. Signals of another device were copied to it when they were checked.
@@ -21,8 +21,8 @@ from ...arrays import Array, Batch, array_module, channels_and_length
 from ...network_parameters import ALL_FIELDS
 from ..compiled.program import operations_of
 from ..compiled.records import filled
-from ..compiled.signals import BlockTables, Signals, moved
-from ..engine import Engine, Plan, plan_shape
+from ..compiled.signals import BlockTables, Signals, bytes_to_hold, moved
+from ..engine import Engine, Plan
 from ..request import Request, ScaledKernel
 from ..work import Tick, blocks, silent
 from . import compiler, selfcheck
@@ -98,10 +98,7 @@ class CudaPlan(Plan):
         launches: LaunchPlan,
     ) -> None:  # fmt: skip
         d = channels_and_length(X)[1]
-        super().__init__(
-            engine, request, plan_shape(X, Z, paired), (d, d),
-            symmetric=Z is None and not paired, paired=paired,
-        )  # fmt: skip
+        super().__init__(engine, request, X, Z, paired, (d, d))
         self.xp, self.launches = import_module("cupy"), launches
         self.home = np if array_module(X) is np else self.xp  # where results belong
         self.free = compiler.free_bytes(self.xp)
@@ -122,7 +119,7 @@ class CudaPlan(Plan):
     def bytes(self) -> float:
         if not self.launches.of_offsets:  # tables are made on the device
             return 0.0
-        return self.left.bytes_to_hold + (self.right is not self.left) * self.right.bytes_to_hold
+        return bytes_to_hold(self.left, self.right)
 
     def room_for_results(self) -> float:
         return super().room_for_results() if self.home is np else _RESULT_SHARE * self.free
@@ -146,6 +143,8 @@ class CudaPlan(Plan):
                     same = self.left is self.right and rows == columns
                     right = left if same else self.right.tables(columns)
                     self._tiles((left, rows), (right, columns), tick)
+                    del right  # before the next tables take memory
+            del left
         scales = (moved(side.scale, self.home) for side in (self.left, self.right))
         values = self.values
         if self.paired:

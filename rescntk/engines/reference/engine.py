@@ -14,7 +14,7 @@ import numpy as np
 
 from ...arrays import Array, Batch, SignalList, array_module, channels_and_length, lengths_of
 from ...network_parameters import ALL_FIELDS
-from ..engine import Engine, Plan, plan_shape, room_for_tables
+from ..engine import TAP_BYTES, Engine, Plan, room_for_tables
 from ..once import once
 from ..operations import Operations
 from ..request import Request, ScaledKernel
@@ -33,9 +33,6 @@ _TABLE_BYTES = 64 << 20
 """Bytes of the tables of one block of signals. More take more memory; with fewer, tables of right
 signals are made more often."""
 
-_BLOCK_SHARE = 1 / 8
-"""Most share of the free memory for the tables of one block of signals."""
-
 
 class ReferenceEngine(Engine):
     """The recursion as array code, for NumPy and CuPy arrays and all activations."""
@@ -50,11 +47,6 @@ class ReferenceEngine(Engine):
         return ReferencePlan(self, request, X, Z, paired)
 
 
-def operations_of(request: Request, channels: int, n_axes: int) -> Operations:
-    """Return the operations that arrays go through."""
-    return Operations(request.network, request.depths[-1], channels, n_axes)
-
-
 class ReferencePlan(Plan):
     """Signals grouped by their lengths, and batches of their pairs."""
 
@@ -64,30 +56,33 @@ class ReferencePlan(Plan):
     ) -> None:  # fmt: skip
         self.X, self.Z = X, X if Z is None else Z
         channels, length = channels_and_length(X)
-        super().__init__(
-            engine, request, plan_shape(X, Z, paired), (length, channels_and_length(self.Z)[1]),
-            symmetric=Z is None and not paired, paired=paired,
-        )  # fmt: skip
+        super().__init__(engine, request, X, Z, paired, (length, channels_and_length(self.Z)[1]))
         self.xp, self.axes = array_module(X), request.axes(length)
-        self.operations = operations_of(request, channels, len(self.axes))
+        self.itemsize = np.dtype(request.dtype).itemsize
+        self.operations = Operations(request.network, request.depths[-1], channels, len(self.axes))
 
     @once
     def most_bytes(self) -> float:
         """The most bytes of the tables of one block, if it has several signals."""
-        return room_for_tables(_TABLE_BYTES, _BLOCK_SHARE, self.bytes_of(self.X))
+        return room_for_tables(_TABLE_BYTES, max(map(self.bytes_of, (self.X, self.Z))))
 
     @property
     def bytes(self) -> float:
         if self.xp is not np:  # a device's memory, of which CuPy speaks
             return 0.0
-        of_pixel = 8 * float(self.operations.n_rows)
         sides = [(self.X, self.lengths[0])] + [(self.Z, self.lengths[1])] * (self.Z is not self.X)
         tables = [
-            min(self.bytes_of(batch), max(self.most_bytes, of_pixel * length))
+            min(self.bytes_of(batch), max(self.most_bytes, self.bytes_of_pixel * length))
             for batch, length in sides
         ]
         pairs = self.lengths[0] * self.request.n_offsets(self.lengths[1])
-        return sum(tables) + _STATE * pairs * np.dtype(self.request.dtype).itemsize
+        taps = TAP_BYTES * self.operations.most_taps
+        return sum(tables) + _STATE * pairs * self.itemsize + taps
+
+    @property
+    def bytes_of_pixel(self) -> float:
+        """Bytes of a pixel's rows; these may be too many for integers of 64 bits."""
+        return self.itemsize * float(self.operations.n_rows)
 
     def room_for_results(self) -> float:
         return super().room_for_results() if self.xp is np else math.inf
@@ -132,13 +127,13 @@ class ReferencePlan(Plan):
 
         Each place has signals of this many pixels.
         """
-        most = max(1, int(self.most_bytes // (8 * self.operations.n_rows * pixels)))
+        most = max(1, int(self.most_bytes // (self.bytes_of_pixel * pixels)))
         for block in blocks(0, len(places), most):
             yield places[block]
 
     def bytes_of(self, batch: Batch) -> float:
         """Return the bytes of the tables of all signals of a batch."""
-        return 8 * float(self.operations.n_rows) * int(lengths_of(batch).sum())
+        return self.bytes_of_pixel * int(lengths_of(batch).sum())
 
     def tables_of(self, batch: Batch, cases: np.ndarray) -> Tables:
         """Return the tables of signals of one length."""

@@ -91,7 +91,7 @@ class Pairs(Recursion[list[Array]]):
         return window_mean(values, window, *((first, second) if self.all_pairs else (first,)))
 
     def at_depth(self, kernels: list[Array], input_factor: float) -> dict[str, Array]:
-        """Return the kernels with their head; they lack F⁰, which has passed `kept`."""
+        """Return the kernels with their head; they lack F⁰, which has the factor `input_factor`."""
         parts, (F, *tangent) = self.request.network.parts, kernels
         of_kinds = {"gpk": (F, input_factor)}
         for A in tangent:

@@ -14,7 +14,7 @@ from ...arrays import channels_and_length
 from ...engines.heads import check_head, pixels_averaged
 from ...kernels import gram
 from ...network import Network, check_like_layers
-from ...network_parameters import KERNEL_FIELDS, RELU_FIELDS, unknown_field
+from ...network_parameters import FIELDS_WITHOUT_NORM, RELU_FIELDS, unknown_field
 from ...validation import check_batches, check_depths
 from ..argument_checks import check_branch, check_cases, check_energies, check_kind, check_resnet
 from ..report_table import ReportTable, texts
@@ -160,7 +160,7 @@ def compare(
     True
     """
     kind, head = check_kind(kind), check_head(head)
-    check_like_layers(network, KERNEL_FIELDS)
+    check_like_layers(network, FIELDS_WITHOUT_NORM)
     check_resnet(network)
     check_branch(network)
     signals: Any = check_batches(X, None, head)[0]

@@ -13,7 +13,7 @@ from ...kernels import Kernel
 from ...kernels.results import correlation
 from ...messages import shown
 from ...network import Network, check_like_layers
-from ...network_parameters import BASIC_FIELDS, KERNEL_FIELDS
+from ...network_parameters import BASIC_FIELDS, FIELDS_WITHOUT_NORM
 from ...validation import (
     check_integer,
     check_nonnegative,
@@ -219,7 +219,7 @@ def one_layer(network: Network, X: np.ndarray, *, kind: str, head: str | int) ->
     array([[2., 2.],
            [2., 2.]])
     """
-    check_like_layers(network, KERNEL_FIELDS)
+    check_like_layers(network, FIELDS_WITHOUT_NORM)
     X, window = check_signals(X, "X"), network.inner_filter(2)
     scale = None if network.input_scale is None else network.input_scale / window.size
     layer = network.replace(depth=1, skip=False, input_scale=scale, readout_scale=1.0)
