@@ -41,6 +41,11 @@ def test_scikit_learn(estimator, check):
     if check.func.__name__ == "check_array_api_input":
         assert list(map(repr, ESTIMATORS)).index(repr(estimator)) in passed_array_api()
         return
+    if check.func.__name__ == "check_sample_weight_equivalence_on_sparse_data":
+        # scikit-learn 1.6.0 alone has it for estimators whose tags refuse sparse arrays.
+        with pytest.raises(ValueError, match="X is sparse, expected a dense array"):
+            check(estimator)
+        return
     try:
         check(estimator)
     except SkipTest as reason:
