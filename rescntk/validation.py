@@ -1,4 +1,4 @@
-"""Checks of arguments: each returns the argument in its checked form, or raises a ValueError.
+"""Checks of arguments: most return the argument in its checked form; all raise a ValueError.
 
 A message names the argument, what came, what was expected, and the remedy. A check with only one
 user is in the user's file.

@@ -1,7 +1,7 @@
 """The classifiers and the regressor as aeon estimators.
 
 Each has the parameters of the estimator of `rescntk.learn` that does its work: the fitted
-attribute `model_`. By aeon's convention `n_jobs` is 1 by default.
+attribute `model_`. By aeon's convention `n_jobs`, where there is one, is 1 by default.
 """
 
 from __future__ import annotations

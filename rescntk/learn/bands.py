@@ -21,8 +21,8 @@ _LEAST_OF_BAND = 0.1
 _FINEST, _COARSEST = 0.7, 1 / 8
 """Deviation of the narrowest Gaussian in points, and most of the widest one in signals' lengths."""
 
-_LOCAL_WINDOWS, _LEAST_LOCAL = 16, 0.1
-"""Deviations of a local window in a signal, and what is added to local deviations."""
+_LOCAL_WINDOWS, _ADDED_TO_LOCAL = 16, 0.1
+"""A signal's length in deviations of a local window, and what is added to local deviations."""
 
 _LEVELS_OF_SIGNS = (-1.0, -0.3, 0.3, 1.0)
 """In deviations of a signal's band."""
@@ -43,7 +43,7 @@ class LocalScale(Step):
         width = X.shape[2] / _LOCAL_WINDOWS
         centred = X - Smoothing(X).by(width)
         variance = np.maximum(Smoothing(centred**2).by(width), 0.0)
-        return np.asarray(centred / (np.sqrt(variance) + _LEAST_LOCAL))
+        return np.asarray(centred / (np.sqrt(variance) + _ADDED_TO_LOCAL))
 
     def to_time(self, shares: np.ndarray, x: np.ndarray, reach: float) -> np.ndarray:
         """Keep the shares: a point's value decides more than those around it."""

@@ -247,8 +247,8 @@ class ResidualKernelEstimator(Settings, SignalEstimator):
         work = sum(v.work for v in resolved) * n * (n if places is None else len(places))
         if work > _LONG:
             warn(
-                f"this fit computes {work:.0e} pixel pairs: fewer landmarks, shorter views or "
-                f"views='fast' take less time",
+                f"this fit computes {work:.0e} pixel pairs times layers: fewer landmarks, shorter "
+                f"views or views='fast' take less time",
             )
         with one_blas_thread():
             fits = []

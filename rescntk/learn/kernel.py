@@ -1,4 +1,4 @@
-"""The kernels as scikit-learn has them: a kernel that models call, and two transformers."""
+"""Kernels as scikit-learn's models call them."""
 
 from __future__ import annotations
 

@@ -53,7 +53,7 @@ class Step(ABC):
 
 
 class StepOfPoints(Step):
-    """A step after which each point depends on the same point before it, and on scales."""
+    """A step that keeps the number of points: each depends on those in reach, and on scales."""
 
     reach: float = 0
 

@@ -31,7 +31,7 @@ SIZE = (6.4, 5.0)
 
 _NAME_ENDS = 18, 9
 """Characters at both ends of a long name that a picture keeps. Raising them takes room: a figure's
-memory grows with the square of the longest label of an axis. Chosen by looking at reports."""
+memory grows with the square of the longest label of an axis."""
 
 MARKERS = "osD^vP"  # in grey, markers and lines differ
 LINES: tuple[LineStyle, ...] = ("-", "--", "-.", (0, (3, 1, 1, 1, 1, 1)), (0, (5, 3)), (0, (1, 1)))

@@ -551,5 +551,5 @@ def test_many_signals(rng, monkeypatch, fitted_views):
         assert len(model.views_["view"]) == 8
     assert all(len(fitted.signals) == 400 for fitted in fitted_views)
     monkeypatch.setattr("rescntk.learn.estimator._LONG", 1e3)
-    with pytest.warns(UserWarning, match=r"this fit computes 1e\+04 pixel pairs: fewer landmarks"):
+    with pytest.warns(UserWarning, match=r"this fit computes 1e\+04 pixel pairs times layers"):
         ResidualKernelClassifier(**ONE).fit(X[:20], y[:20])
