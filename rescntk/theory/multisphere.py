@@ -1,6 +1,6 @@
 r"""Signals on the multi-sphere, where every pixel has the norm :math:`\sqrt{C_0}`.
 
-There kernels of ReLU networks depend only on the dot products
+There kernels depend only on the dot products
 :math:`\langle x_j, z_{j+\delta}\rangle / C_0`, with :math:`\delta = 0` for the heads "trace" and
 "equivariant" (Barzilai et al. 2022, section 3.2 and theorem 4.1; ``docs/theory/multisphere.md``).
 """
@@ -58,7 +58,7 @@ _SLACK = 2e-6
 
 _FIELDS = RELU_FIELDS - {"input_filter_size"}
 
-_REASON = ": kernels depend only on dot products for activation 'relu' and input_filter_size 1"
+_REASON = ": this function is for activation 'relu' and input_filter_size 1"
 
 BLOCK = 2**14
 """Pixel pairs that pass all layers together: more take memory, fewer add calls of Python."""

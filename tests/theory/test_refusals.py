@@ -100,7 +100,7 @@ def means(network=NET, X=X3):
 
 
 MULTISPHERE = [
-    (lambda: complements(ERF), "only on dot products for activation 'relu'"),
+    (lambda: complements(ERF), "this function is for activation 'relu'"),
     (lambda: complements(WINDOW), "input_filter_size 1"),
     (lambda: complements(NET, rk.Network(2, dilation=(1, 3))), "networks that differ in depth"),
     (lambda: complements(rk.Network(2, alpha=0, trained="inner")), "whose ntk is 0 for every sig"),

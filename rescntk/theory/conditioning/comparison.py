@@ -47,8 +47,8 @@ class ComparisonRow(NamedTuple):
     ratio_lower: float
     """Ratio of the lower bounds."""
     ratio_limit: float
-    """Limit of both ratios at infinite depth: of GPKs ((1+α²)/α²)², infinite beyond float64, of
-    NTKs 1. NaN where the laws do not hold for the signals."""
+    """Limit of both ratios at infinite depth: of GPKs 1/p² with p = `Network.branch_weight`,
+    infinite beyond float64, of NTKs 1. NaN where the laws do not hold for the signals."""
 
 
 @dataclass(frozen=True)
@@ -136,9 +136,9 @@ def compare(
     -------
     `Comparison`
         A row for each depth. Asymptotes are NaN before their onset. They are NaN at all depths for
-        activations other than ReLU, for biases, and for a tangent kernel without trained inner and
-        outer weights. So they are where filters do not join all pixels off the multi-sphere, and
-        where a signal is a positive multiple of another one (for the head "gap" and windows of
+        activations other than ReLU, for biases, and for a tangent kernel that trains neither inner
+        nor outer weights. So they are where filters do not join all pixels off the multi-sphere,
+        and where a signal is a positive multiple of another one (for the head "gap" and windows of
         pixels of a shift of another one, or of its own).
 
     Raises

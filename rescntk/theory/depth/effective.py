@@ -45,7 +45,7 @@ def effective_depth(
     + \beta_l` in networks with normalized features, and :math:`p_l = \beta_l/([\mathrm{skip}_l] +
     \beta_l)` in others; :math:`\beta_l = \alpha_l^2 c_{v,l} c_{w,l}/2`. Of like
     layers it grows like L, with normalization like log L. Limits at infinite depth are degenerate
-    (the normalized GPK of signals of one pixel tends to 1) if and only if it is infinite there
+    (the normalized GPK of all signals of one pixel tends to 1) if and only if it is infinite there
     (docs/theory/effective_depth.md).
 
     Parameters

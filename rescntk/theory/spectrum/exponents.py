@@ -37,7 +37,8 @@ class DecayRow(NamedTuple):
     law: float
     """The exponent of `decay_law`; −inf where eigenvalues are 0."""
     lowest: float
-    """The lower bound of theorem 5.1 on the exponent."""
+    """The lower bound of theorem 5.1 on the exponent; it fails at depth 1, and where no window of
+    the last layer holds the pixels (docs/theory/spectrum.md)."""
     highest: float
     """The upper bound, which counts the pixels of the receptive field as the paper does: the
     ``upper_exponent`` of `DecayConstants` is sharper."""
