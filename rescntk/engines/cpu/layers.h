@@ -258,16 +258,17 @@ private:
 
     // Add a bias to a state: its product of both sides, and that times a factor to A.
     template <bool WITH_OPPOSITE>
-    void bias(const Strip<R> &strip, const Operation &o, const State<V> in) const
+    ALONE void bias(const Strip<R> &strip, const Operation &o, const State<V> in) const
     {
+        const int64 row = o.row;
         const double factor = o.is_branch ? job.outer_plus_readout : job.readout;
         const V twice = number<V>(2.0 * o.product) * strip.biases,
                 more = number<V>(factor * o.product) * strip.biases;
         strip.runs([&](const Rows<R> &at, int64 j, int64 to) INLINED {
             for (; j < to; j++)
                 put<WITH_OPPOSITE, NTK>(in, j,
-                                        with_bias<WITH_OPPOSITE, NTK>(
-                                            in.at(j), twice, more, distance<2>(at, o.row, 2, j)));
+                                        with_bias<WITH_OPPOSITE, NTK>(in.at(j), twice, more,
+                                                                      distance<2>(at, row, 2, j)));
         });
     }
     template <bool WITH_OPPOSITE>
@@ -321,15 +322,16 @@ private:
         const V weight = number<V>(lighter), input_factor = number<V>(l.input_factor * job.initial);
         const State<V> features = strip.features;
         const auto separate = strip.separate;
+        const int64 row = o.row, root = o.root;
         strip.runs([&](const Rows<R> &at, int64 j, int64 to) INLINED {
             auto pass = [&](V &passing, V of_branch, auto... N) INLINED {
                 passing = merged(HEAVIER, weight, passing, of_branch, N...);
             };
             for (; j < to; j++) {
-                const V N = distance<2>(at, o.row, 2, j);
+                const V N = distance<2>(at, row, 2, j);
                 pass(features.U[j], branch.U[j], N);
                 if (OPPOSITE) pass(features.O[j], branch.O[j], N);
-                if (of_pixels) pass(separate.F[j], at.product(o.root, j) - branch.U[j]);
+                if (of_pixels) pass(separate.F[j], at.product(root, j) - branch.U[j]);
                 if (!NTK) continue;
                 V &A = of_pixels ? separate.A[j] : features.A[j];
                 pass(A, branch.A[j]);
