@@ -77,10 +77,9 @@ def table(rows: pd.DataFrame) -> str:
 
 def measure_all(asked: Namespace, path: Path) -> None:
     warnings.filterwarnings("ignore")
-    sets = ucr.peers().query(f"splits == 'official' and part == 'choose' and n_train <= {ucr.MOST}")
     keys = [
         {"set": p["set"], "seed": seed}
-        for _, p in sets.sort_values("n_train").iterrows()
+        for _, p in ucr.sets_for_choosing().iterrows()
         for seed in range(ucr.SPLITS if p["n_train"] <= ucr.FEW else 1)
     ]
     of_most = partial(measure, most=asked.most)

@@ -122,13 +122,13 @@ def table(rows: pd.DataFrame) -> str:
 
 def measure_all(asked: Namespace, path: Path) -> None:
     warnings.filterwarnings("ignore")
-    sets = ucr.peers().query(f"splits == 'official' and part == 'choose' and n_train <= {ucr.MOST}")
+    sets = ucr.sets_for_choosing()
     resampled = sets["set"][sets["n_train"] <= ucr.FEW]
     keys = [
         {"set": name, "seed": seed, "views": views}
         for seed in range(ucr.SPLITS)
         for views in asked.views or VIEWS
-        for name in (resampled if seed else sets.sort_values("n_train")["set"])
+        for name in (resampled if seed else sets["set"])
         if not seed or views not in WINDOWS
     ]
     harness.gather(path, keys[: 1 if asked.quick else None], measure)

@@ -22,7 +22,8 @@ import pandas as pd
 import simulated
 from classification_methods import METHODS, OURS, SETS, signals
 from harness import Row
-from scipy.special import softmax
+
+from rescntk.learn.calibration import probabilities
 
 LEVELS, DRAWS = (0.02, 0.05, 0.1), 3
 """Deviations of the noise; draws of noise, and of the directions of drift."""
@@ -87,12 +88,12 @@ def measure_novelty(method: str, name: str) -> list[Row]:
             seen.setdefault(condition, of_condition)
     rows = []
     for condition, shown in seen.items():
-        decisions = model.inverse_temperature_ * model.decision_function(shown)
-        both = np.stack([-decisions, decisions], axis=-1) if decisions.ndim == 1 else decisions
-        for method, chances in zip(
-            NOVELTY, (model.predict_proba(shown), softmax(both, axis=1)), strict=True
-        ):
-            row = {"method": method, "condition": condition}
+        decisions = model.decision_function(shown).reshape(len(shown), -1)
+        one = np.full((len(shown), 1), model.inverse_temperature_)
+        without = probabilities(decisions, one)
+        of_novelty = zip(NOVELTY, (model.predict_proba(shown), without), strict=True)
+        for kind, chances in of_novelty:
+            row = {"method": kind, "condition": condition}
             row["certainty"] = float(chances.max(axis=1).mean())
             if condition != "white noise":
                 of_truth = chances[np.arange(len(Z)), np.searchsorted(model.classes_, truth)]

@@ -62,6 +62,12 @@ def peers(measure: str = "accuracy") -> pd.DataFrame:
     return about.merge(pd.read_csv(here.with_name(f"ucr_peers_{measure}.csv")), on="set")
 
 
+def sets_for_choosing() -> pd.DataFrame:
+    """Return name, numbers and published accuracies of the sets that chose the default views."""
+    official = f"splits == 'official' and part == 'choose' and n_train <= {MOST}"
+    return peers().query(official).sort_values("n_train")
+
+
 def signals(name: str, seed: int) -> Problem:
     """Return training signals and labels, test signals and labels; 0 is the official split."""
     parts: list[np.ndarray] = []

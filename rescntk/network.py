@@ -282,8 +282,7 @@ class Network:
         return self._any_layer().branch_weight
 
     def _any_layer(self) -> Layer:
-        if problem := unknown_field(self, FIELDS_WITHOUT_NORM, FILTER_FIELDS):
-            raise ValueError(f"{problem}: all layers are alike")
+        check_network(self, FIELDS_WITHOUT_NORM, activations=None, of_layers=FILTER_FIELDS)
         return self.layer(1)
 
     def factor_of_input(self, n_channels: int) -> float:

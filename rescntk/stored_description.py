@@ -84,7 +84,7 @@ def describe_signals(X: Batch) -> Description:
 
 
 def as_json(description: Description) -> Description:
-    """Return a description as it is read from a file: tuples become lists."""
+    """Return a description as JSON gives it back: tuples become lists."""
     decoded: Description = json.loads(json.dumps(description))
     return decoded
 

@@ -416,7 +416,7 @@ def check_free_memory(
     """Raise a MemoryError if `what` takes more than the free memory: `needed` bytes at least.
 
     `what` is the subject of the message, `remedy` its end: what to change. `room` returns the free
-    bytes where they are not those of this machine.
+    bytes of another device.
     """
     if not is_always_free(needed) and needed > (free := (room or free_bytes)()):
         raise MemoryError(

@@ -11,6 +11,12 @@ from ..network_parameters import unknown_field
 from .request import Request, ScaledKernel
 from .work import Tick, silent
 
+_BLOCK_SHARE = 1 / 8
+"""Most share of the free memory for the tables of one block of signals."""
+
+TAP_BYTES = 1500
+"""Bytes for each tap of the largest window: arrays of one tap are objects of Python."""
+
 
 class Engine(ABC):
     """An engine computes kernels. It declares its networks and arrays; others are refused by name.
@@ -73,7 +79,6 @@ class Plan(ABC):
 
     Parameters
     ----------
-    engine : Engine
     request : Request
     X, Z, paired
         As for `Engine.plan`.
@@ -89,10 +94,9 @@ class Plan(ABC):
     """
 
     def __init__(
-        self, engine: Engine, request: Request, X: Any, Z: Any, paired: bool,
-        lengths: tuple[int, int],
-    ) -> None:  # fmt: skip
-        self.engine, self.request, self.paired, self.lengths = engine, request, paired, lengths
+        self, request: Request, X: Any, Z: Any, paired: bool, lengths: tuple[int, int]
+    ) -> None:
+        self.request, self.paired, self.lengths = request, paired, lengths
         self.symmetric = Z is None and not paired
         self.shape = len(X), 1 if paired else len(X if Z is None else Z)
 
@@ -103,7 +107,7 @@ class Plan(ABC):
 
     @property
     def extent(self) -> int:
-        """The pixels of results that have axes of pixels: of shares those of X."""
+        """The length of results' axes of pixels. Shares have the pixels of X."""
         return self.lengths[0] if self.request.shares else max(self.lengths)
 
     @property
@@ -126,16 +130,9 @@ class Plan(ABC):
         """Return what `compute` returns; of symmetric kernels only the cases k ≥ i count."""
 
 
-_BLOCK_SHARE = 1 / 8
-"""Most share of the free memory for the tables of one block of signals."""
-
-TAP_BYTES = 1500
-"""Bytes for each tap of the largest window: arrays of one tap are objects of Python."""
-
-
 def room_for_tables(most: float, needed: float) -> float:
     """Return the bytes that tables of one block may take: `most`, or less of a small free memory.
 
-    The free memory is asked for where all tables need so much that it may matter.
+    The free memory is read only if all tables need more than a quarter of `most`.
     """
     return most if needed <= most / 4 else min(most, _BLOCK_SHARE * validation.free_bytes())

@@ -5,8 +5,8 @@ A layer is, where the network has these parts, ::
     norm → windows → bias → activation → windows → bias → skip.
 
 The features of layer l − 1 enter it, and pass the skip connection. Engines do one step after the
-other. They take two things for granted: F and A are merged at the end of a layer (recursion.py),
-and the branch's bias enters sums over pixels before that (cpu/results.h, cuda/row_layers.h).
+other. They rely on two things besides. F and A are merged at the end of a layer (recursion.py). The
+branch's bias enters sums over pixels before they are (cpu/results.h, cuda/row_layers.h).
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ Order: TypeAlias = tuple[Layers, ...]
 def order_of(network: Network, depth: int, n_axes: int) -> Order:
     """Return the order of a network's steps, on signals (`n_axes` 1) or images (2)."""
     constants = AllConstants(network, depth)
-    first: Iterable[int] = range(depth + 1)  # layers that may differ from the one before
+    first: Iterable[int] = range(depth + 1)  # layers that may differ from their predecessor
     if network.is_uniform:
         first = sorted({min(layer, depth) for layer in (0, 1, 2, 3, depth)})
     return tuple(
@@ -72,8 +72,8 @@ def _steps(network: Network, constants: AllConstants, layer: int, n_axes: int) -
         yield Step("window", window, is_branch=True)
     if bias:
         yield Step("bias", is_branch=True)
-    # A layer without skip connection merges with features of weight 0: where other layers have one,
-    # results are read in the same place, and where the branch has a weight, it is applied here.
+    # A layer without a skip connection merges with features of weight 0 in two cases. Other layers
+    # have a skip connection: results then lie in one place. The branch has a weight other than 1.
     if any(network.values_of("skip")) or _has_weight(network, constants, layer):
         yield Step("skip", is_branch=True)
 
@@ -118,9 +118,9 @@ def joined(order: Order) -> Order:
     """Return an order whose layers lead from pre-activations to pre-activations.
 
     The inner windows of a layer pass the skip connection of the layer before: W(f + g) = W f + W g.
-    There they are the outer windows' own, and each pair of windows of three becomes five taps. The
-    pre-activations of layer 1 have no inner windows: those of layer 2 stay behind its skip
-    connection.
+    There they meet equal outer windows, and each pair of windows of three becomes five taps. Only
+    the inner windows of layer 2 stay behind the skip connection: the pre-activations of layer 1,
+    which pass it, have no windows.
     """
     of_input, first, *later = order
     if not later:

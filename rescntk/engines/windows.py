@@ -43,7 +43,7 @@ class Window(NamedTuple):
 def windows_of(of: Filter) -> Iterator[Window]:
     """Yield the windows that make a filter; each has a prime number of taps.
 
-    Factors above `_MOST_TAPS` stay together: no table has a row for each of so many taps.
+    Two primes above `_MOST_TAPS` stay together: nobody has memory for rows of 10^12 taps.
     """
     for axis in reversed(range(of.n_axes)):
         dilation, size = of.dilation, of.size

@@ -111,10 +111,10 @@ class Kernel:
     ) -> PreparedKernel:  # fmt: skip
         """Return the kernel with tables of Z: ``kernel.prepare(Z)(X)`` is ``kernel(X, Z)``.
 
-        The bits are the same, and so are errors. The engine "cpu" holds tables of Z: of as many
-        signals as take 512 MiB, or an eighth of the free memory if that is less, and in any case
-        those of one block, which each call holds (`rescntk.gram`). Tables of further signals are
-        made again in each call. Other engines keep Z alone. A normalized kernel also keeps K(z, z).
+        The bits are the same, and so are errors. The engine "cpu" holds tables of Z, up to
+        512 MiB, or an eighth of the free memory if that is less. It holds at least one block of
+        them, as each call does (`rescntk.gram`). Tables of further signals are made again in each
+        call. Other engines keep Z alone. A normalized kernel also keeps K(z, z).
         This pays where few signals at a time meet the same Z, again and again.
 
         Parameters

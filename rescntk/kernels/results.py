@@ -25,17 +25,14 @@ Diagonals: TypeAlias = Callable[[], tuple[ScaledKernel, ScaledKernel]]
 class Results:
     """The kernels of a call in the caller's order of depths, and dtype.
 
-    `order` has the places of the caller's depths among those of the engine, which rise. `in_place`
-    is True if both agree.
+    The engine's depths rise. `order` has the place of each of the caller's depths among them.
+    `in_place` is True if the caller's depths are the engine's.
     """
 
     def __init__(self, arguments: Arguments) -> None:
-        request = arguments.request
-        self.head, self.readout_scale = request.head, request.network.readout_scale
-        self.dtype, self.n_kinds = arguments.dtype, len(request.kinds)
-        self.order = [request.depths.index(depth) for depth in arguments.depths]
-        self.in_place = arguments.depths == request.depths
-        self.n_depths, self.deepest = len(request.depths), request.depths[-1]
+        self.request, self.dtype = arguments.request, arguments.dtype
+        self.order = [self.request.depths.index(depth) for depth in arguments.depths]
+        self.in_place = arguments.depths == self.request.depths
 
     def bytes(self, n_pairs: int) -> int:
         """Return the bytes of results of pairs, and of their pixels, when most are held.
@@ -45,13 +42,13 @@ class Results:
         """
         changes = not self.in_place or self.dtype != np.float64
         copied = changes * self.dtype.itemsize * len(self.order) * n_pairs
-        values = 8 * self.n_depths * n_pairs
-        return max(self.n_kinds * values + copied, values + self.n_kinds * copied)
+        values, n_kinds = 8 * len(self.request.depths) * n_pairs, len(self.request.kinds)
+        return max(n_kinds * values + copied, values + n_kinds * copied)
 
     def unscale(self, scaled: ScaledKernel, kind: str, diagonals: Diagonals | None = None) -> Array:
         """Return the kernels of one kind with their scale, (depths, cases, …) or of pairs.
 
-        Without `diagonals`, those of `scaled` are the kernels of each signal with itself.
+        Without `diagonals`, `scaled` itself has the kernels of each signal with itself.
         """
         shape = scaled.values[kind].shape[1:]
         xp, cases = array_module(scaled.left), (*shape[:2], *[1] * (len(shape) - 2))
@@ -62,12 +59,12 @@ class Results:
             return [xp.broadcast_to(side, cases) for side in (left, right)]
 
         (left, left_power), (right, right_power) = map(xp.frexp, (scaled.left, scaled.right))
-        readout, of_readout = math.frexp(self.readout_scale)
+        readout, of_readout = math.frexp(self.request.network.readout_scale)
         mantissas, powers = of_cases(readout * left, right), of_cases(left_power, right_power)
         of_float64, least = np.finfo(np.float64), float(np.finfo(self.dtype).tiny)
         below = OverflowError(
-            f"the kernel falls below {self.dtype.name} at depth {self.deepest}: expected "
-            f"larger signals or readout_scale; normalized=True has no such limit"
+            f"the kernel falls below {self.dtype.name} at depth {self.request.depths[-1]}: "
+            f"expected larger signals or readout_scale; normalized=True has no such limit"
         )
         if bool(xp.isnan(left.sum() + right.sum())):  # some are
             raise below
@@ -106,7 +103,7 @@ class Results:
     def _root(self, squares: Array) -> Array:
         """Return √K(x,x), (depths, cases). Kernels at pixel pairs have the root of their trace."""
         xp = array_module(squares)
-        if self.head == "pixels":
+        if self.request.head == "pixels":
             squares = squares.trace(axis1=2, axis2=3) / squares.shape[-1]
         return xp.sqrt(xp.maximum(squares, 0.0))
 
@@ -159,7 +156,7 @@ class Results:
         if not bool(finite):
             below = "" if xp is np else ", or falls below it,"
             raise OverflowError(
-                f"the kernel exceeds {self.dtype.name}{below} at depth {self.deepest} "
+                f"the kernel exceeds {self.dtype.name}{below} at depth {self.request.depths[-1]} "
                 f"(it grows with depth and with the signals){remedy}"
             )
         return result

@@ -232,9 +232,8 @@ class ResidualKernelClassifier(ClassifierMixin, ResidualKernelEstimator):
             label: check_nonnegative(weight, f"class_weight of {shown(label)}")
             for label, weight in class_weight.items()
         }
-        unknown = [
-            key for key in class_weight if key not in labels
-        ]  # a fold may lack a class: a warning
+        # A fold may lack a class: a warning.
+        unknown = [key for key in class_weight if key not in labels]
         if unknown and any(label not in class_weight for label in labels):
             raise ValueError(
                 f"class_weight has keys {shown(unknown)}, expected some of {shown(labels)}"

@@ -18,7 +18,7 @@ COVERAGE = 0.9
 
 @dataclass(frozen=True, eq=False)
 class LeftOut:
-    """What a fit predicts of cases, each left out with its group.
+    """Results of cases, each left out of a fit with its group.
 
     With k as for `FittedView`, `of_views`, `novelties` and `weights` are the answers of `_decide`,
     with residuals in the place of decisions.
@@ -39,7 +39,7 @@ class LeftOut:
 
 @dataclass(frozen=True, eq=False)
 class Nonconformity:
-    """How far off cases left out are, for sets and intervals."""
+    """Errors of cases left out, from which sets and intervals are made."""
 
     scores: np.ndarray
     """(n_cases, …)"""

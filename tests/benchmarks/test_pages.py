@@ -100,7 +100,7 @@ def test_left_out_log_losses_are_near_those_of_folds():
 
 @pytest.mark.filterwarnings("ignore:The least populated class", "ignore:Number of classes")
 def test_left_out_signals_and_folds(monkeypatch, rng):
-    """Where a class has one signal, it does not count; six folds where no class has ten signals."""
+    """The only signal of a class does not count. Folds are as many as the largest class has."""
     y = np.repeat([0, 1, 2, 3], [1, 6, 5, 4])
     X = np.sin(np.arange(60) * (0.2 + 0.1 * y[:, None, None])) + rng.normal(0, 0.3, (16, 1, 60))
     monkeypatch.setattr(ucr, "signals", lambda name, seed: (X, y, X, y))
@@ -138,7 +138,7 @@ def test_normalized_views_have_kernels_of_normalized_networks(rng):
 
 
 def test_classes_of_noise_are_less_certain():
-    """What the guide says of novelty, without the script's functions."""
+    """The guide's numbers of novelty, computed without the script's functions."""
     rows = pd.read_csv(RESULTS / "robustness.csv")
     used, unused = (rows[rows["method"] == f"novelty {how}"] for how in ("used", "unused"))
     means = [of.groupby("condition")[["certainty", "log_loss"]].mean() for of in (used, unused)]
@@ -153,7 +153,7 @@ def test_classes_of_noise_are_less_certain():
 
 
 def test_normalized_networks_gain_next_to_nothing_as_views():
-    """What the page of results says, without the script's functions."""
+    """The numbers of the page of results, computed without the script's functions."""
     rows = pd.read_csv(RESULTS / "other_views.csv").query("seed == 0")
     losses = rows.pivot_table(index="set", columns="views", values="log_loss")
     page = (RESULTS.parents[1] / "docs/project/results.md").read_text(encoding="utf-8")

@@ -105,7 +105,7 @@ def test_depths_are_reported_in_their_order():
     ],
 )
 def test_sums_join_layers_of_filters_that_are_powers_of_three(network, joined):
-    """Unless layers leave the tangent kernel as it is."""
+    """Unless layers do not change the tangent kernel."""
     operations = program(network, "gap").operations
     is_joined = any(
         o.kind == "joined" or (o.window and o.window.is_triangle)

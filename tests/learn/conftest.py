@@ -1,4 +1,4 @@
-"""What the estimators of this folder fit."""
+"""Fixtures: the views that estimators fit."""
 
 import pytest
 

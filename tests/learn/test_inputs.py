@@ -671,7 +671,7 @@ def test_the_page_has_a_row_for_each_kind_of_call():
     ],
 )
 def test_lists_are_taken_where_the_page_says(place, call, lists):
-    """What takes no lists refuses them, or returns None."""
+    """Calls that take no lists refuse them, or return None."""
     takes = list(rows_of_lists().values())[place]
     try:
         found = call(lists)

@@ -102,7 +102,7 @@ class Program:
         return self._runs[extent]
 
     def _operation_records(self, windows: dict[Window, int]) -> np.ndarray:
-        """Return the records of all operations; windows are numbered as they come."""
+        """Return the records of all operations; `windows` gets the number of each."""
         operations = self.operations
         of_all = [*operations.input, *chain.from_iterable(operations.layers)]
         weights = rounded_weights(operations, self.request.dtype)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from types import ModuleType
 from typing import Any
 
@@ -84,7 +84,7 @@ class Signals:
 
     @once
     def bytes_of_each(self) -> np.ndarray:
-        """Bytes of the table of each signal, with its rows beside those of others."""
+        """Bytes of the table of each signal. Rows of lanes are copied once more, side by side."""
         pixels = self.longest * ((self.request.pool > 0) + self.request.shares)
         terms = self.n_terms * (pixels + (not self.request.pool))
         return self.bytes_of_rows * (2 if self.lanes > 1 else 1) + 8 * (terms + _OF_SIGNAL)
@@ -157,6 +157,27 @@ class Signals:
         for length in np.unique(self.lengths[places]):
             selected = places[self.lengths[places] == length]
             yield selected, np.stack([self.batch[int(k)] for k in selected])
+
+
+def over_blocks(
+    left: Signals, right: Signals, paired: bool, symmetric: bool,
+    compute: Callable[[BlockTables, slice, BlockTables, slice], None],
+) -> None:  # fmt: skip
+    """Call `compute` with each block of left signals and of right ones that it meets.
+
+    If `paired`, a block meets the same cases of the other side; if `symmetric`, itself and those
+    after it. Tables are let go before the next ones take memory.
+    """
+    for rows in left.blocks_with(right) if paired else left.blocks:
+        of_left = left.tables(rows)
+        for columns in [rows] if paired else right.blocks:
+            if symmetric and columns.stop <= rows.start:
+                continue
+            same = left is right and rows == columns
+            of_right = of_left if same else right.tables(columns)
+            compute(of_left, rows, of_right, columns)
+            del of_right
+        del of_left
 
 
 def bytes_to_hold(left: Signals, right: Signals) -> int:

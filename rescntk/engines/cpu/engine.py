@@ -17,7 +17,7 @@ from ...arrays import Batch
 from ...network_parameters import ALL_FIELDS
 from ...validation import free_bytes
 from ..compiled.records import copied, pointer
-from ..compiled.signals import Signals, bytes_to_hold
+from ..compiled.signals import BlockTables, Signals, bytes_to_hold, over_blocks
 from ..engine import TAP_BYTES, Engine, Plan, room_for_tables
 from ..heads import runs
 from ..request import Request, ScaledKernel
@@ -62,27 +62,25 @@ class CpuEngine(Engine):
         return library.why_not()
 
     def prepared(self, request: Request, X: Batch) -> Signals:
-        """Return signals that hold the tables of as many blocks as `_HELD_BYTES` has room for."""
+        """Return signals that hold tables between calls, of the first blocks: `_HELD_BYTES`."""
         signals = _signals(request, X)
         if len(signals.blocks) > 1:
             signals.held_bytes = int(min(_HELD_BYTES, free_bytes() * _HELD_SHARE))
         return signals
 
     def plan(self, request: Request, X: Any, Z: Any = None, paired: bool = False) -> CpuPlan:
-        return CpuPlan(self, request, X, Z, paired)
+        return CpuPlan(request, X, Z, paired)
 
 
 class CpuPlan(Plan):
     """Blocks of signals, and tasks of pairs for threads."""
 
-    def __init__(
-        self, engine: CpuEngine, request: Request, X: Any, Z: Any = None, paired: bool = False
-    ) -> None:
+    def __init__(self, request: Request, X: Any, Z: Any = None, paired: bool = False) -> None:
         self.left = left = X if isinstance(X, Signals) else _signals(request, X)
         self.right = left
         if Z is not None:
             self.right = Z if isinstance(Z, Signals) else _signals(request, Z)
-        super().__init__(engine, request, X, Z, paired, (left.longest, self.right.longest))
+        super().__init__(request, X, Z, paired, (left.longest, self.right.longest))
         self.lanes = 1 if paired and request.pool else self.right.lanes
         self.threads = request.threads or _threads()
 
@@ -92,37 +90,19 @@ class CpuPlan(Plan):
         taps = TAP_BYTES * self.left.operations.most_taps
         return bytes_to_hold(self.left, self.right) + strips + taps
 
-    @property
-    def blocks(self) -> Iterator[tuple[slice, list[slice]]]:
-        """Blocks of left signals, each with the blocks of right signals that it meets."""
-        if self.paired:
-            yield from ((rows, [rows]) for rows in self.left.blocks_with(self.right))
-            return
-        for rows in self.left.blocks:
-            meets = self.right.blocks
-            if self.symmetric:
-                meets = [columns for columns in meets if columns.stop > rows.start]
-            yield rows, meets
-
     def _compute(self, tick: Tick) -> ScaledKernel:
         left, right = self.left, self.right
-        pixels = self.request.pixel_axes(self.extent)
-        sizes = (len(self.request.depths), *self.shape, *pixels)
+        sizes = (len(self.request.depths), *self.result_axes)
         values = {kind: np.zeros(sizes) for kind in self.request.kinds}
         job = left.program.job(values, *self.shape, self.extent, self.paired, self.symmetric)
         job["lanes"], job["behind"] = self.lanes, right.behind
-        for rows, meets in self.blocks:
-            tables = left.tables(rows)
-            for columns in meets:
-                same = left is right and rows == columns
-                of_right = tables if same else right.tables(columns)
-                job["left"] = tables.side(False, rows.start)
-                job["right"] = of_right.side(self.lanes > 1, columns.start)
-                self._compute_blocks(job, rows, columns, tick)
-                del of_right  # before the next tables take memory
-            del tables
-        if self.paired:
-            values = {kind: value[:, :, 0] for kind, value in values.items()}
+
+        def compute(of_left: BlockTables, rows: slice, of_right: BlockTables, cols: slice) -> None:
+            job["left"] = of_left.side(False, rows.start)
+            job["right"] = of_right.side(self.lanes > 1, cols.start)
+            self._compute_blocks(job, rows, cols, tick)
+
+        over_blocks(left, right, self.paired, self.symmetric, compute)
         return left.operations.scaled(self.request.depths, values, left.scale, right.scale)
 
     def _compute_blocks(

@@ -62,12 +62,11 @@ struct FiveTapsMerge {
     FiveTaps<V> U, M;
     ThreeTaps<V> U_around, A_around;
 
-    INLINE FiveTapsMerge(const Strip<R> &strip, const Operation &merge, double branch_weight,
-                         double feature_weight, const State<V> &in, const State<V> &before,
-                         const State<V> &out)
+    INLINE FiveTapsMerge(const Strip<R> &strip, const Operation &merge, const State<V> &in,
+                         const State<V> &before, const State<V> &out)
         : strip(strip), row(merge.row), ninth(strip.layout->job.windows[merge.window]),
-          branch_weight(number<V>(branch_weight)), feature_weight(number<V>(feature_weight)),
-          in(in), before(before), out(out)
+          branch_weight(number<V>(merge.branch_weight)),
+          feature_weight(number<V>(merge.feature_weight)), in(in), before(before), out(out)
     {
     }
     // Rows from `from` to `to`: a ring, or, of an open strip, all but the first and last two.
@@ -128,7 +127,7 @@ private:
 template <bool NTK, class R, class V>
 ALONE void five_taps(Strip<R> &strip, const Operation &merge, const State<V> in, const State<V> out)
 {
-    FiveTapsMerge<R, NTK, false, false> taps(strip, merge, 0.0, 0.0, in, in, out);
+    FiveTapsMerge<R, NTK, false, false> taps(strip, merge, in, in, out);
     const int64 width =
         strip.layout->job.height ? strip.layout->job.width : strip.end - strip.begin;
     for (int64 j = strip.begin; j < strip.end; j += width) taps.along(j, j + width);
@@ -138,8 +137,7 @@ ALONE void five_taps(Strip<R> &strip, const Operation &merge, const State<V> in,
 template <bool NTK, bool FIRST, class R, class V>
 ALONE void join(Strip<R> &strip, const Operation &merge, const State<V> branch, const State<V> out)
 {
-    FiveTapsMerge<R, NTK, FIRST, true>(strip, merge, merge.branch_weight, merge.feature_weight,
-                                       branch, strip.features, out)
+    FiveTapsMerge<R, NTK, FIRST, true>(strip, merge, branch, strip.features, out)
         .along(strip.begin, strip.end);
     if (strip.layout->closed) return;
     strip.begin += 2;

@@ -21,12 +21,12 @@ from ...arrays import Array, Batch, array_module, channels_and_length
 from ...network_parameters import ALL_FIELDS
 from ..compiled.program import operations_of
 from ..compiled.records import filled
-from ..compiled.signals import BlockTables, Signals, bytes_to_hold, moved
+from ..compiled.signals import BlockTables, Signals, bytes_to_hold, moved, over_blocks
 from ..engine import Engine, Plan
 from ..request import Request, ScaledKernel
 from ..work import Tick, blocks, silent
 from . import compiler, selfcheck
-from .launch_plan import LAUNCH, TABLE_BYTES, TABLE_SHARE, LaunchPlan
+from .launch_plan import LAUNCH, TABLE_BYTES, TABLE_SHARE, LaunchPlan, launch_plan
 
 _RESULT_SHARE = 0.75
 """Share of the device's free memory for CuPy's results: the rest is for tables and tiles."""
@@ -84,21 +84,21 @@ class CudaEngine(Engine):
         """Return the shape of launches on the current device, or raise a ValueError."""
         channels, d = channels_and_length(X)
         operations = operations_of(request, channels, len(request.axes(d)))
-        return LaunchPlan(request, d, operations, compiler.device_limits())
+        return launch_plan(request, d, operations, compiler.device_limits())
 
     def plan(self, request: Request, X: Any, Z: Any = None, paired: bool = False) -> CudaPlan:
-        return CudaPlan(self, request, X, Z, paired, self._launch_plan(request, X))
+        return CudaPlan(request, X, Z, paired, self._launch_plan(request, X))
 
 
 class CudaPlan(Plan):
     """Blocks of signals, and tiles of their pairs for launches."""
 
     def __init__(
-        self, engine: CudaEngine, request: Request, X: Array, Z: Array | None, paired: bool,
+        self, request: Request, X: Array, Z: Array | None, paired: bool,
         launches: LaunchPlan,
     ) -> None:  # fmt: skip
         d = channels_and_length(X)[1]
-        super().__init__(engine, request, X, Z, paired, (d, d))
+        super().__init__(request, X, Z, paired, (d, d))
         self.xp, self.launches = import_module("cupy"), launches
         self.home = np if array_module(X) is np else self.xp  # where results belong
         self.free = compiler.free_bytes(self.xp)
@@ -134,22 +134,15 @@ class CudaPlan(Plan):
 
     def _scaled(self, tick: Tick) -> ScaledKernel:
         """Compute all tiles; of a symmetric Gram those on and above the diagonal."""
-        sizes = (len(self.request.depths), *self.shape, *self.request.pixel_axes(self.extent))
+        sizes = (len(self.request.depths), *self.result_axes)
         self.values = {kind: self.home.zeros(sizes) for kind in self.request.kinds}
-        for rows in self.left.blocks:
-            left = self.left.tables(rows)
-            for columns in [rows] if self.paired else self.right.blocks:
-                if not self.symmetric or columns.start >= rows.start:
-                    same = self.left is self.right and rows == columns
-                    right = left if same else self.right.tables(columns)
-                    self._tiles((left, rows), (right, columns), tick)
-                    del right  # before the next tables take memory
-            del left
+
+        def compute(of_left: BlockTables, rows: slice, of_right: BlockTables, cols: slice) -> None:
+            self._tiles((of_left, rows), (of_right, cols), tick)
+
+        over_blocks(self.left, self.right, self.paired, self.symmetric, compute)
         scales = (moved(side.scale, self.home) for side in (self.left, self.right))
-        values = self.values
-        if self.paired:
-            values = {kind: value[:, :, 0] for kind, value in values.items()}
-        return self.left.operations.scaled(self.request.depths, values, *scales)
+        return self.left.operations.scaled(self.request.depths, self.values, *scales)
 
     def _tiles(
         self, left: tuple[BlockTables, slice], right: tuple[BlockTables, slice], tick: Tick
@@ -197,10 +190,13 @@ class CudaPlan(Plan):
             grid, (plan.threads * plan.teams,), (launch,), shared_mem=plan.teams * plan.row_bytes
         )
         i = slice(row + rows.start, row + rows.stop)
-        k = slice(0, 1) if self.paired else slice(column + columns.start, column + columns.stop)
+        k = slice(column + columns.start, column + columns.stop)
         for kind, part in parts.items():
             sums = part[0]
             for unit in range(1, plan.parts):
                 sums += part[unit]
             sums = moved(sums, self.home)
-            self.values[kind][:, i, k] = sums
+            if self.paired:
+                self.values[kind][:, i] = sums[:, :, 0]
+            else:
+                self.values[kind][:, i, k] = sums

@@ -7,6 +7,7 @@ signals, so that neither does the order of any sum.
 from __future__ import annotations
 
 import math
+from functools import lru_cache
 from pathlib import Path
 
 import numpy as np
@@ -150,3 +151,6 @@ class LaunchPlan:
             return height * (1 if paired else columns.stop - columns.start) * self.units
         wide = -(-columns.stop // self.lanes) - columns.start // self.lanes
         return -(-height * (1 if paired else wide) // self.teams)
+
+
+launch_plan = lru_cache(maxsize=64)(LaunchPlan)

@@ -44,19 +44,19 @@ class ReferenceEngine(Engine):
     lists = True
 
     def plan(self, request: Request, X: Any, Z: Any = None, paired: bool = False) -> ReferencePlan:
-        return ReferencePlan(self, request, X, Z, paired)
+        return ReferencePlan(request, X, Z, paired)
 
 
 class ReferencePlan(Plan):
     """Signals grouped by their lengths, and batches of their pairs."""
 
     def __init__(
-        self, engine: ReferenceEngine, request: Request, X: Batch, Z: Batch | None = None,
+        self, request: Request, X: Batch, Z: Batch | None = None,
         paired: bool = False,
     ) -> None:  # fmt: skip
         self.X, self.Z = X, X if Z is None else Z
         channels, length = channels_and_length(X)
-        super().__init__(engine, request, X, Z, paired, (length, channels_and_length(self.Z)[1]))
+        super().__init__(request, X, Z, paired, (length, channels_and_length(self.Z)[1]))
         self.xp, self.axes = array_module(X), request.axes(length)
         self.itemsize = np.dtype(request.dtype).itemsize
         self.operations = Operations(request.network, request.depths[-1], channels, len(self.axes))
@@ -123,10 +123,7 @@ class ReferencePlan(Plan):
                 yield cases, lefts, lefts if same else self.tables_of(self.Z, cases)
 
     def cut(self, places: np.ndarray, pixels: int) -> Iterator[np.ndarray]:
-        """Yield places, so many at a time that their tables fit into memory.
-
-        Each place has signals of this many pixels.
-        """
+        """Yield blocks of places, whose tables fit into memory; signals have `pixels` pixels."""
         most = max(1, int(self.most_bytes // (self.bytes_of_pixel * pixels)))
         for block in blocks(0, len(places), most):
             yield places[block]
