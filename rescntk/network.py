@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import KW_ONLY, dataclass, fields, replace
+from fractions import Fraction
 from functools import partial
 from typing import Any
 
@@ -220,9 +221,15 @@ class Network:
         """
         of = partial(self._of_layer, number=number)
         return Layer(
-            self.inner_filter(number), self.outer_filter(number),
-            of("skip"), of("alpha"), of("c_v"), of("c_w"), of("bias"), self.activation_gain,
-        )  # fmt: skip
+            inner=self.inner_filter(number),
+            outer=self.outer_filter(number),
+            skip=of("skip"),
+            alpha=of("alpha"),
+            c_v=of("c_v"),
+            c_w=of("c_w"),
+            bias=of("bias"),
+            activation_gain=2 * activation_of(self).gain if self.homogeneous else Fraction(1),
+        )
 
     def different_layers(self) -> Iterator[Layer]:
         """Yield the constants of all layers, or of the first two at most if all are alike.
@@ -256,11 +263,6 @@ class Network:
     def has_bias(self) -> bool:
         """True if a layer has biases."""
         return any(self.values_of("bias"))
-
-    @property
-    def activation_gain(self) -> float:
-        """2 E[σ(u)²]/q of a homogeneous activation, 1 + s² of a leaky ReLU; 1 of others."""
-        return float(2 * activation_of(self).gain) if self.homogeneous else 1.0
 
     @property
     def branch_gain(self) -> float:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import math
+from fractions import Fraction
 from typing import NamedTuple
 
 
@@ -92,8 +92,8 @@ class Layer(NamedTuple):
     """The variance of the inner weights."""
     bias: float
     """The standard deviation of the biases."""
-    activation_gain: float
-    """1 + s² of a leaky ReLU, 1 of activations that are not homogeneous."""
+    activation_gain: Fraction
+    """1 + s² of a leaky ReLU of slope s, 1 of activations that are not homogeneous."""
 
     @property
     def has_branch(self) -> bool:
@@ -101,19 +101,22 @@ class Layer(NamedTuple):
         return bool(self.alpha and self.c_v and self.c_w)
 
     @property
+    def exact_gain(self) -> Fraction:
+        """β = α² c_v c_w (1 + s²)/2 without rounding."""
+        alpha, c_v, c_w = map(Fraction, (self.alpha, self.c_v, self.c_w))
+        return alpha**2 * c_v * c_w * self.activation_gain / 2
+
+    @property
     def branch_gain(self) -> float:
-        """β = α² c_v c_w (1 + s²)/2: a ReLU branch adds β times the mean variance of F."""
-        return self.alpha**2 * self.c_v * self.c_w * self.activation_gain / 2.0
+        """β, rounded once: a ReLU branch adds β times the mean variance of F."""
+        return float(self.exact_gain)
 
     @property
     def growth(self) -> float:
         """1 + β, or β without the identity path: the growth of the mean variance of F."""
-        return self.skip + self.branch_gain
+        return float(self.skip + self.exact_gain)
 
     @property
     def branch_weight(self) -> float:
         """β / (1 + β), or 1 without the identity path."""
-        if not self.skip:
-            return 1.0
-        root = self.alpha * math.sqrt(self.c_v * self.c_w * self.activation_gain / 2.0)
-        return root / (root + 1.0 / root) if root > 0 else 0.0  # for any alpha: β may overflow
+        return float(self.exact_gain / (1 + self.exact_gain)) if self.skip else 1.0

@@ -85,7 +85,7 @@ def _normalized(layer: Layer, before: Fraction, after: Fraction) -> LayerConstan
 
 
 def _branch_bias(layer: Layer) -> float:
-    return 1.0 / math.sqrt(layer.c_v * layer.activation_gain / 2.0) if layer.bias else 0.0
+    return 1.0 / math.sqrt(layer.c_v * float(layer.activation_gain) / 2.0) if layer.bias else 0.0
 
 
 @dataclass(frozen=True)
@@ -120,15 +120,10 @@ class AllConstants:
         """S_0 … S_L of a network with normalization."""
 
         def behind(before: Fraction, layer: int) -> Fraction:
-            return self.network.layer(layer).skip * before + self._gain(layer) or before
+            of_layer = self.network.layer(layer)
+            return of_layer.skip * before + of_layer.exact_gain or before
 
         return tuple(accumulate(range(1, self.depth + 1), behind, initial=Fraction(1)))
-
-    def _gain(self, layer: int) -> Fraction:
-        """Return β of a layer, exactly."""
-        constants = self.network.layer(layer)
-        alpha, c_v, c_w = map(Fraction, (constants.alpha, constants.c_v, constants.c_w))
-        return alpha**2 * c_v * c_w * activation_of(self.network).gain
 
     def input_factor(self, layer: int) -> float:
         """Return the factor on F⁰ behind a layer."""
@@ -252,7 +247,8 @@ class AllConstants:
 
     def _growth(self, layer: int) -> decimal.Decimal:
         """Return G of a layer in the digits of the decimal context."""
-        of_layer, gain = self.network.layer(layer), self._gain(layer)
+        of_layer = self.network.layer(layer)
         if self.of_layer(layer).growth != of_layer.growth:
             return decimal.Decimal(1)
-        return of_layer.skip + decimal.Decimal(gain.numerator) / gain.denominator
+        growth = of_layer.skip + of_layer.exact_gain
+        return decimal.Decimal(growth.numerator) / growth.denominator
