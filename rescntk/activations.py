@@ -53,7 +53,7 @@ class Dual(NamedTuple):
 
 
 class Activation(ABC):
-    """A nonlinearity σ of the hidden units, as an object that has all formulas about it."""
+    """A nonlinearity σ of the hidden units, σ(0) = 0, as an object with all formulas about it."""
 
     name: ClassVar[str]
     """As users give it to `Network`."""
@@ -82,7 +82,7 @@ class Activation(ABC):
     @property
     @abstractmethod
     def largest_slope(self) -> float:
-        """The largest size of σ'(u). If σ(0) = 0, σ(u) is at most this multiple of u in size."""
+        """The largest size of σ'(u): σ(u) is at most this multiple of u in size."""
 
     @abstractmethod
     def function(self, xp: ModuleType, special: ModuleType, u: Array) -> Array:

@@ -6,10 +6,11 @@ With :math:`D(s) = (N(\alpha + s) - N(\alpha - s)) / 2s` and a step :math:`h = \
     \frac{\partial N}{\partial\alpha} = \frac{4 D(h) - D(2h)}{3} + O(h^4),
 
 Richardson's extrapolation of central differences. N is the kernel matrix K with its growth along
-depth taken out: with :math:`\beta = \alpha^2 c_v c_w / 2` a ReLU network multiplies variances by
-:math:`1 + \beta` in each layer, and :math:`K = N (1 + \beta)^L`. Normalized kernels and erf have no
-such growth: :math:`N = K`. GELU is refused: its growth changes from layer to layer. The step is
-relative, because kernels are smooth in :math:`\log\alpha` and not in :math:`\alpha^2` near 0.
+depth taken out: with :math:`\beta = \alpha^2 c_v c_w (1 + s^2) / 2` a ReLU network, leaky with the
+slope s, multiplies variances by :math:`1 + \beta` in each layer, and :math:`K = N (1 + \beta)^L`.
+Normalized kernels and erf have no such growth: :math:`N = K`. GELU is refused: its growth changes
+from layer to layer. The step is relative, because kernels are smooth in :math:`\log\alpha` and not
+in :math:`\alpha^2` near 0.
 
 Errors of :math:`\alpha\,\partial K/\partial\alpha` by :math:`\sqrt{K(x,x) K(z,z)}` are at most
 9e-12 in float64 and 6e-5 in float32 for ReLU, to depth 30, measured against the recursion in 40
@@ -47,7 +48,8 @@ def alpha_derivative(
     Parameters
     ----------
     kernel : Kernel
-        Any kernel of this library: both kinds, all heads and activations, normalized or not.
+        Of a network of ReLU, leaky ReLU or erf without `norm`, whose layers differ in filters at
+        most; of both kinds, with any head, normalized or not.
     X : array, (n_cases, n_channels, n_timepoints)
         Signals, images or a list of signals, as the kernel takes them.
     Z : array, (m_cases, n_channels, n_timepoints), optional
@@ -65,7 +67,7 @@ def alpha_derivative(
     Raises
     ------
     ValueError
-        If `kernel` is no `Kernel`, or refuses its signals.
+        If `kernel` is no such kernel, or refuses its signals.
     OverflowError
         If K exceeds float64.
 
@@ -106,6 +108,7 @@ def alpha_derivative(
     if not net.skip or alpha_0 == 0.0:
         return K, 0.0 * K
     slope = (4.0 * difference(step) - difference(2.0 * step)) / 3.0
-    # K = N · (growth)^L, and the growth 1 + β has the logarithmic derivative 2 share / α.
+    # K = N · (growth)^L, and the growth 1 + β has the logarithmic derivative 2p/α, with
+    # p = `Network.branch_weight`.
     slope += (layers * 2.0 * net.branch_weight / alpha_0) * K
     return K, slope

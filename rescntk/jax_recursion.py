@@ -25,8 +25,8 @@ class Signal(NamedTuple):
     """A signal (channels, *pixels), divided by a power of two near its largest value."""
 
     unit: jax.Array  # (channels, *pixels), pixels divided by their norms;
-    parts: jax.Array  # (channels, *pixels), the products of which are F⁰;
-    means: jax.Array  # (channels,), the parts' means over pixels; (channels, *pixels) over windows;
+    pixels: jax.Array  # (channels, *pixels), the products of which are F⁰;
+    means: jax.Array  # (channels,), their means over pixels; (channels, *pixels) over windows;
     energy: jax.Array  # (*pixels), F⁰ of single pixels at x = z;
     exponent: jax.Array  # of the power of two: kernels are homogeneous;
     bias: jax.Array  # the largest standard deviation of biases, divided by the power;
@@ -89,7 +89,7 @@ class Pair(Recursion[State]):
 
     def __init__(self, operations: Operations, head: str | int, x: Signal, z: Signal) -> None:
         self.operations, self.head, self.x, self.z = operations, head, x, z
-        self.parts, self.n_axes = operations.network.parts.carried, operations.n_axes
+        self.parts, self.n_axes = operations.network.carried_parts, operations.n_axes
 
     def kernels(self, kinds: tuple[str, ...]) -> list[jax.Array]:
         """Return the kernels of each kind with their head, without scale and growth."""
@@ -114,7 +114,7 @@ class Pair(Recursion[State]):
     def enter(self) -> tuple[State, jax.Array]:
         """Return the masses and the deficits, U and U⁺, of the input, and F⁰."""
         x, z = self.x, self.z
-        masses, linear = [x.energy, z.energy], self.over_channels(mul, x.parts, z.parts)
+        masses, linear = [x.energy, z.energy], self.over_channels(mul, x.pixels, z.pixels)
         g, deficits = self.product(masses), []
         for sign in (-1.0, 1.0):
             half = self.over_channels(lambda u, v, s=sign: 0.5 * (u + s * v) ** 2, x.unit, z.unit)

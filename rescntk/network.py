@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import KW_ONLY, dataclass, fields, replace
 from fractions import Fraction
@@ -19,6 +18,7 @@ from .network_parameters import (
     alike,
     check_filter_size,
     check_input_scale,
+    check_layer,
     check_of_layers,
     check_trained,
     parameter,
@@ -48,10 +48,11 @@ class Network:
         g^l = \sqrt{c_w/(q C)}\, W^l * f^{l-1}, \qquad
         f^l = f^{l-1} + \alpha \sqrt{c_v/(q C)}\, V^l * \sigma(g^l),
 
-    with circular convolutions; :math:`f^0` is a 1x1 convolution of the input, and so is
-    :math:`g^1`, of the input or of :math:`f^0`. Outer filters have a size of their own in place of
-    q. Without skip connections the identity path and :math:`\alpha` are absent. With ``norm``,
-    :math:`g^l` reads :math:`f^{l-1}` divided by its root mean square over channels.
+    with circular convolutions; :math:`f^0` is a convolution of the input, 1x1 unless there is an
+    input filter, and :math:`g^1` is a 1x1 convolution of the input or of :math:`f^0`. Outer filters
+    have a size of their own in place of q. Without skip connections the identity path and
+    :math:`\alpha` are absent. With ``norm``, :math:`g^l` reads :math:`f^{l-1}` divided by its root
+    mean square over channels.
 
     Parameters marked "of each layer" take one value for all layers, or ``depth`` values.
 
@@ -148,37 +149,25 @@ class Network:
                 f"dilation is {shown(self.dilation)}, expected less than 2^60 divided by the "
                 f"filter size; dilations count modulo the length of a signal"
             )
-        if self.negative_slope > ACTIVATIONS[self.activation].has_negative_slope:
+        most = 1.0 if ACTIVATIONS[self.activation].has_negative_slope else 0.0
+        if self.negative_slope > most:
             raise ValueError(
                 f"negative_slope is {self.negative_slope!r} with activation {self.activation!r}, "
                 f"expected a number from 0 to 1 for 'relu', and 0 for other activations"
             )
         for layer in self.different_layers():
-            self._check_layer(layer)
+            check_layer(layer, self.input_scale)
 
     def _drop_what_no_layer_reads(self) -> None:
         """Give equal networks equal fields: α of ordinary layers, the inner filter of layer 1."""
         if not all(skips := self.values_of("skip")):
             alphas = self.values_of("alpha")
-            skips, alphas = (v * (max(len(skips), len(alphas)) // len(v)) for v in (skips, alphas))
-            alphas = tuple(a if skip else 1.0 for skip, a in zip(skips, alphas, strict=True))
+            numbers = range(1, max(len(skips), len(alphas)) + 1)
+            of = self._of_layer
+            alphas = tuple(of("alpha", k) if of("skip", k) else 1.0 for k in numbers)
             object.__setattr__(self, "alpha", alike(alphas))
         if isinstance(sizes := self.filter_size, tuple):
             object.__setattr__(self, "filter_size", alike((sizes[1], *sizes[1:])))
-
-    def _check_layer(self, layer: Layer) -> None:
-        """Raise a ValueError if the constants of a layer exclude each other."""
-        alpha, c_v, c_w = layer.alpha, layer.c_v, layer.c_w
-        if not math.isfinite(alpha * alpha * c_v * c_w):
-            raise ValueError(
-                f"alpha, c_v, c_w are {alpha!r}, {c_v!r}, {c_w!r}: "
-                f"alpha**2 * c_v * c_w is expected to be finite"
-            )
-        if layer.bias and not (c_v and c_w and self.input_scale != 0):
-            raise ValueError(
-                f"bias is {layer.bias!r} with c_v {c_v!r}, c_w {c_w!r} and input_scale "
-                f"{self.input_scale!r}, expected bias 0, or positive c_v, c_w and input_scale"
-            )
 
     @property
     def is_uniform(self) -> bool:
@@ -219,17 +208,10 @@ class Network:
         >>> Network(depth=2, alpha=(1.0, 0.5)).layer(2).branch_gain
         0.25
         """
-        of = partial(self._of_layer, number=number)
-        return Layer(
-            inner=self.inner_filter(number),
-            outer=self.outer_filter(number),
-            skip=of("skip"),
-            alpha=of("alpha"),
-            c_v=of("c_v"),
-            c_w=of("c_w"),
-            bias=of("bias"),
-            activation_gain=2 * activation_of(self).gain if self.homogeneous else Fraction(1),
-        )
+        values = {name: self._of_layer(name, number) for name in OF_LAYERS - FILTER_FIELDS}
+        gain = activation_of(self).gain if self.homogeneous else Fraction(1, 2)
+        inner, outer = self.inner_filter(number), self.outer_filter(number)
+        return Layer(inner, outer, activation_gain=gain, **values)
 
     def different_layers(self) -> Iterator[Layer]:
         """Yield the constants of all layers, or of the first two at most if all are alike.
@@ -305,6 +287,17 @@ class Network:
     def parts(self) -> TrainedParts:
         """The trained parts as numbers, 1 (trained) or 0 (frozen)."""
         return TrainedParts(*(float(part in self.trained) for part in PARTS))
+
+    @property
+    def carried_parts(self) -> TrainedParts:
+        """The parts of A = T + ι F, the tangent kernel that engines carry; ι is its `readout`.
+
+        ι is 0 with frozen inner weights, since A − Σ would cancel in every layer, and of
+        activations that are not homogeneous, whose layers may multiply rounding errors of A − ι F.
+        The readout's F then joins behind the last layer.
+        """
+        carries = self.homogeneous and "inner" in self.trained
+        return self.parts if carries else self.parts._replace(readout=0.0)
 
     @property
     def input_filter(self) -> Filter:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable
 from dataclasses import MISSING, field, fields
 from typing import Any
 
 from .messages import shown
+from .network_parts import Layer
 from .validation import PARTS, check_choice, check_integer, check_nonnegative, is_sequence
 
 _MOST_SCALE = 1e300
@@ -58,6 +60,21 @@ def check_input_scale(value: object, name: str) -> float | None:
     if number and not 1.0 / most <= number <= most:
         raise ValueError(f"{name} is {shown(value)}, expected 0 or from {1 / most:g} to {most:g}")
     return number
+
+
+def check_layer(layer: Layer, input_scale: float | None) -> None:
+    """Raise a ValueError if the constants of a layer exclude each other."""
+    alpha, c_v, c_w = layer.alpha, layer.c_v, layer.c_w
+    if not math.isfinite(alpha * alpha * c_v * c_w):
+        raise ValueError(
+            f"alpha, c_v, c_w are {alpha!r}, {c_v!r}, {c_w!r}: "
+            f"alpha**2 * c_v * c_w is expected to be finite"
+        )
+    if layer.bias and not (c_v and c_w and input_scale != 0):
+        raise ValueError(
+            f"bias is {layer.bias!r} with c_v {c_v!r}, c_w {c_w!r} and input_scale "
+            f"{input_scale!r}, expected bias 0, or positive c_v, c_w and input_scale"
+        )
 
 
 def parameter(

@@ -10,36 +10,27 @@ class TrainedParts(NamedTuple):
     """The parts of a network as numbers: 1 where trained, 0 where frozen."""
 
     input: float
-    """t in formulas: the input layer."""
+    """The input layer."""
     inner: float
-    """i: the inner weights."""
+    """The inner weights."""
     outer: float
-    """o: the outer weights."""
+    """The outer weights."""
     readout: float
-    """r: the readout."""
-
-    @property
-    def carried(self) -> TrainedParts:
-        """The parts of A = T + r F, the tangent kernel that the recursion carries.
-
-        With frozen inner weights that is T: A − Σ would cancel in every layer. The readout's F
-        joins behind the last layer.
-        """
-        return self if self.inner else self._replace(readout=0.0)
+    """The readout; ι in the parts that engines carry (`Network.carried_parts`)."""
 
     @property
     def initial(self) -> float:
-        """t + r: the tangent kernel starts as this multiple of the input's covariance F⁰."""
+        """[input] + ι: the tangent kernel starts as this multiple of the input's covariance F⁰."""
         return self.input + self.readout
 
     @property
     def inner_minus_readout(self) -> float:
-        """i − r: the multiple of Σ that joins the tangent kernel before the activation."""
+        """[inner] − ι: the multiple of Σ that joins the tangent kernel before the activation."""
         return self.inner - self.readout
 
     @property
     def outer_plus_readout(self) -> float:
-        """o + r: the multiple of K that joins the tangent kernel after the activation."""
+        """[outer] + ι: the multiple of K that joins the tangent kernel after the activation."""
         return self.outer + self.readout
 
     def of_bias(self, is_branch: bool) -> tuple[float, ...]:
@@ -93,7 +84,7 @@ class Layer(NamedTuple):
     bias: float
     """The standard deviation of the biases."""
     activation_gain: Fraction
-    """1 + s² of a leaky ReLU of slope s, 1 of activations that are not homogeneous."""
+    """E[σ(u)²]/q of a ReLU of slope s, (1 + s²)/2; ½ of activations that are not homogeneous."""
 
     @property
     def has_branch(self) -> bool:
@@ -104,7 +95,7 @@ class Layer(NamedTuple):
     def exact_gain(self) -> Fraction:
         """β = α² c_v c_w (1 + s²)/2 without rounding."""
         alpha, c_v, c_w = map(Fraction, (self.alpha, self.c_v, self.c_w))
-        return alpha**2 * c_v * c_w * self.activation_gain / 2
+        return alpha**2 * c_v * c_w * self.activation_gain
 
     @property
     def branch_gain(self) -> float:

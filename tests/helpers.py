@@ -18,6 +18,7 @@ HEADS = (*validation.HEADS, 3)
 """Heads by name, and windows of three pixels: of many tests' signals, more than half."""
 
 NOT_RELU = [name for name in ACTIVATIONS if name != "relu"]
+LINEAR_AT_0 = [name for name, kind in ACTIVATIONS.items() if kind.linear_below is not None]
 
 STATES = rk.engines.available()
 CPU = [name for name in ("reference", "cpu") if STATES[name] is True]

@@ -1,7 +1,7 @@
-"""Every tolerance of the suite, with the arithmetic it comes from. Nothing is loosened elsewhere.
+"""The tolerances that tests share, with the arithmetic they come from.
 
-EPS is the distance from 1 to the next number. A test passes where ``error <= tolerance``;
-NaN does not.
+A bar of one formula or one approximation stands in its own test, with its reason. EPS is the
+distance from 1 to the next number. A test passes where ``error <= tolerance``; NaN does not.
 """
 
 import numpy as np

@@ -1,6 +1,18 @@
 """The engines, which compute kernels row by row, and the choice between them.
 
 What an engine computes and refuses stands in its class (`Engine`), and all engines in one table.
+The files, from the network to the kernels:
+
+- order: the steps of layers, and how engines rewrite them; windows: equal taps, of which filters
+  are made; heads: which pixel pairs a head reads.
+- constants: weights of branch and features, growth and biases, with all their digits.
+- operations: the steps as operations, with the rows of tables that each reads.
+- inputs: signals divided by their sizes; masses: variances of single signals behind each operation;
+  tables: their rows; means: means and sums over pixels.
+- recursion: a layer on arrays. reference: NumPy and CuPy. compiled: what the engines cpu and cuda
+  share, in C++; each of these is a folder.
+- request: what is asked of an engine, and its answer; engine: `Engine` and `Plan`; work: blocks,
+  threads, progress; once: a lazy property.
 """
 
 from __future__ import annotations
@@ -50,8 +62,8 @@ def choose(name: str, request: Request, X: Batch) -> Engine:
 
     For NumPy arrays "auto" is "cpu" where its loops were compiled and take the activation, else
     "reference"; a warning tells a process once that its loops are missing. For CuPy arrays it is
-    "cuda", unless signals are longer than "cuda" takes on the device or its check there failed
-    (`available`), else "reference". By name, "cuda" also takes NumPy arrays.
+    "cuda" where that takes the activation and signals of that length, and its check on the device
+    passed (`available`), else "reference". By name, "cuda" also takes NumPy arrays.
 
     Parameters
     ----------

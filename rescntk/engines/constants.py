@@ -57,7 +57,7 @@ class LayerConstants(NamedTuple):
     feature_weight: float
     """[skip] / G or [skip] S_{l−1} / S_l, the factor on the features that pass the layer."""
     branch_scale: float
-    """The factor on `Activation.dual`: α² c_v, or 1 if β / G is multiplied afterwards."""
+    """The factor on `Activation.dual`: α² c_v; 1 of ReLU, whose branch is multiplied by β / G."""
     branch_bias: float
     """The ratio of biases' roots after and before the activation, in the units of a layer."""
 
@@ -85,7 +85,7 @@ def _normalized(layer: Layer, before: Fraction, after: Fraction) -> LayerConstan
 
 
 def _branch_bias(layer: Layer) -> float:
-    return 1.0 / math.sqrt(layer.c_v * float(layer.activation_gain) / 2.0) if layer.bias else 0.0
+    return 1.0 / math.sqrt(layer.c_v * float(layer.activation_gain)) if layer.bias else 0.0
 
 
 @dataclass(frozen=True)
@@ -121,7 +121,8 @@ class AllConstants:
 
         def behind(before: Fraction, layer: int) -> Fraction:
             of_layer = self.network.layer(layer)
-            return of_layer.skip * before + of_layer.exact_gain or before
+            after = of_layer.skip * before + of_layer.exact_gain
+            return after or before  # where nothing is left, nothing is divided
 
         return tuple(accumulate(range(1, self.depth + 1), behind, initial=Fraction(1)))
 
@@ -185,19 +186,20 @@ class AllConstants:
 
     @once
     def bits_of_linear_network(self) -> float:
-        """By how many bits, at most, all layers multiply variances if the activation is linear."""
+        """By how many bits, at most, all layers multiply variances where σ(u) is about σ'(0) u."""
         bits = 0.0
         for constants in self._constants:
             of = constants.layer
-            gain = min(of.alpha**2 * of.c_w * (of.c_v + bool(of.bias)), 2.0**500)
+            slope = activation_of(self.network).largest_slope ** 2
+            gain = min(of.alpha**2 * of.c_w * (slope * of.c_v + bool(of.bias)), 2.0**500)
             bits += math.log2(1.0 + gain)
         return bits * self.depth if self.has_like_layers else bits
 
     @once
     def most_of_bias(self) -> float:
-        """The most variance that biases of 1 would add in a first layer, at a signal of size 1.
+        """H = max over layers of (σ_l/σ)² (1 + 1/(c_v E[σ(u)²]/q)) / c_w, σ the largest bias.
 
-        Without skips that is H σ_b²: H = (1 + 2/gain) / c_w.
+        H σ² is the variance that biases would add at a signal of size 1 if layer 1 had all of them.
         """
         of_layers = [
             (c.layer.bias / self.largest_bias) ** 2 * ((1.0 + c.branch_bias**2) / c.layer.c_w)

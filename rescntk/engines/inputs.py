@@ -11,13 +11,7 @@ from ..activations import activation_of
 from ..arrays import Array, array_module
 from .heads import widths_of
 from .masses import seen_by_pixel_1, weights_at_pixel_1
-from .means import (
-    column,
-    exact_means,
-    pooled,
-    taps_of,
-    window_mean,
-)
+from .means import column, exact_means, pooled, taps_of, window_mean
 from .operations import Operations
 from .request import Request
 
@@ -50,10 +44,10 @@ class Input:
     """(n, channels, *pixels), each pixel's vector divided by its norm; 0 where the norm is 0."""
     energy: Array
     """(n, *pixels), F⁰ of single pixels at x = z, before the input filter."""
-    parts: Array
-    """(n, channels, *pixels), pixels times the root of the input's scale: F⁰ is their product."""
+    pixels: Array
+    """(n, channels, *pixels), times the root of the input's scale: products of pixels are F⁰."""
     means: Array
-    """(n, channels), the means of `parts` over pixels; rounded once, if branches are weak.
+    """(n, channels), the means over pixels; rounded once, if branches are weak.
 
     Of pooled heads (n, channels, *pixels), means over windows, for shares twice.
     """
@@ -91,31 +85,25 @@ def check_pixels(has_values: Array, fraction: Array, request: Request) -> None:
 def read_input(operations: Operations, request: Request, X: Array) -> Input:
     """Return the input of signals, of size 1 in the mean over pixels, or at pixel 1."""
     xp, net, constants = array_module(X), operations.network, operations.constants
-    X = xp.ascontiguousarray(X, np.float64)
+    given = xp.ascontiguousarray(X, np.float64)
     if request.head == "equivariant":
-        X = xp.where(xp.asarray(seen_by_pixel_1(operations, X.shape[2:])), X, 0.0)
-    # Divided by a power of two, at most 2^1023, squares stay within float64.
-    undivided, peak, forgets = X, powers_of_two(X), constants.forgets_size
-    if beside := 0.0 if forgets else max(constants.largest_bias, float(net.norm)):
-        bits = math.frexp(beside)[1]
-        peak = xp.where(X.reshape(len(X), -1).any(axis=1), xp.maximum(peak, bits), bits)
-    scale = xp.ldexp(xp.ones(len(X)), peak - 1)
-    X = X / column(scale, X)
+        given = xp.where(xp.asarray(seen_by_pixel_1(operations, X.shape[2:])), given, 0.0)
+    scale = _powers_that_keep_squares(operations, given)
+    X = given / column(scale, given)
     squares = (X * X).sum(axis=1)
-    input_scale = net.factor_of_input(X.shape[1])
-    energy = input_scale * squares
-    mean = mean_variances(operations, request, undivided, energy, scale)
-    size = xp.sqrt(mean)
-    inverse = 1.0 / xp.where(size > 0, size, math.inf)
     length = xp.sqrt(squares)[:, None]
     unit = X / xp.where(length > 0, length, math.inf)
-    of_parts = column(inverse * math.sqrt(input_scale), X)
+    of_input = net.factor_of_input(X.shape[1])
+    energy = of_input * squares
+    size = xp.sqrt(mean_variances(operations, request, given, energy, scale))
+    inverse = 1.0 / xp.where(size > 0, size, math.inf)
+    energy = energy * column(inverse**2, energy)
     # GAP adds products of means to α² times the branch: means of size α need all their digits.
     exact = constants.is_weak or request.pool
     means = means_of(request, X) if exact else X.reshape(*X.shape[:2], -1).mean(axis=2)
-    means = means * column(of_parts.ravel(), means)
-    energy, parts = energy * column(inverse**2, energy), X * of_parts
-    if forgets:
+    root = inverse * math.sqrt(of_input)
+    pixels, means = X * column(root, X), means * column(root, means)
+    if constants.forgets_size:
         root = math.sqrt(1.0 + constants.most_of_bias * constants.largest_bias**2)
         scale, inverse, size = xp.ones(len(X)), xp.full(len(X), 1.0 / root), xp.full(len(X), root)
     bias, norm = (
@@ -125,7 +113,24 @@ def read_input(operations: Operations, request: Request, X: Array) -> Input:
     with np.errstate(over="ignore"):  # infinity and NaN are reported with the results
         scale = scale * size
     scale = xp.where((scale < np.finfo(np.float64).tiny) & (size > 0), math.nan, scale)
-    return Input(unit, energy, parts, means, scale, bias, norm)
+    return Input(unit, energy, pixels, means, scale, bias, norm)
+
+
+def _powers_that_keep_squares(operations: Operations, X: Array) -> Array:
+    """Return powers of two, (n,), at most 2^1023: divided by them, squares stay within float64.
+
+    They are near the largest number of a signal, or of its biases and normalized features if those
+    are larger and layer 1 sees the size of the signal beside them.
+    """
+    xp, constants = array_module(X), operations.constants
+    exponents = powers_of_two(X)
+    largest = max(constants.largest_bias, float(operations.network.norm))
+    if largest and not constants.forgets_size:
+        bits = math.frexp(largest)[1]
+        has_values = X.reshape(len(X), -1).any(axis=1)
+        exponents = xp.where(has_values, xp.maximum(exponents, bits), bits)
+    powers: Array = xp.ldexp(xp.ones(len(X)), exponents - 1)
+    return powers
 
 
 def mean_variances(
@@ -167,8 +172,8 @@ def read_input_as_given(operations: Operations, request: Request, X: Array) -> I
     if not net.norm:
         scale = xp.ldexp(scale, powers_of_tiny(operations, request, X))
     with np.errstate(over="ignore"):
-        parts = X / column(scale, X) * root
-        energy = (parts * parts).sum(axis=1)
+        pixels = X / column(scale, X) * root
+        energy = (pixels * pixels).sum(axis=1)
     if not bool(xp.isfinite(energy).all()):
         raise OverflowError(
             f"the signals are too large for float64 and activation {net.activation!r}, which "
@@ -177,13 +182,13 @@ def read_input_as_given(operations: Operations, request: Request, X: Array) -> I
     if net.norm:
         check_pixels((X != 0).any(axis=1), energy, request)
     length = xp.sqrt(energy)[:, None]
-    unit = parts / xp.where(length > 0, length, math.inf)
+    unit = pixels / xp.where(length > 0, length, math.inf)
     means = means_of(request, X)
     means = means / column(scale, means) * root
     return Input(
         unit,
         energy,
-        parts,
+        pixels,
         means,
         scale,
         constants.largest_bias / scale,
@@ -241,16 +246,17 @@ def linear_terms(operations: Operations, request: Request, inputs: Input) -> tup
     Added up over terms, their products are the head's means of F⁰, which may be 0. They are means
     at each pixel of shares, else at windows of pooled pixels, or as a whole.
     """
-    parts, means = inputs.parts, inputs.means
+    pixels, means = inputs.pixels, inputs.means
     if not request.shares:
-        parts = means
+        pixels = means
     elif not request.pool:
         for operation in operations.input:
-            parts = window_mean(parts, operation.window, 2)
+            pixels = window_mean(pixels, operation.window, 2)
     else:  # the input filter moves both pixels of a pair
         for operation in operations.input:
             weights = operation.window.weights
-            taps = zip(weights, taps_of(parts, operation.window, 2), strict=True)
-            parts = array_module(parts).concatenate([weight * tap for weight, tap in taps], axis=1)
+            taps = zip(weights, taps_of(pixels, operation.window, 2), strict=True)
+            weighted = [weight * tap for weight, tap in taps]
+            pixels = array_module(pixels).concatenate(weighted, axis=1)
             means = array_module(means).concatenate(taps_of(means, operation.window, 2), axis=1)
-    return parts.reshape(*parts.shape[:2], -1), means.reshape(*means.shape[:2], -1)
+    return pixels.reshape(*pixels.shape[:2], -1), means.reshape(*means.shape[:2], -1)

@@ -37,7 +37,7 @@ class Operation(NamedTuple):
 
     A merge has, from `row` on, the root a of the whole, (a + a_0) / √2, and the coordinates of all
     other parts. The parts are the taps of a "window"; the state and the bias of a "bias"; features
-    and branch of a "skip"; and the taps of a "joined" operation (`order.fused`).
+    and branch of a "skip"; and the taps of a "joined" operation (`order.joined`).
     """
 
     kind: str
@@ -46,12 +46,22 @@ class Operation(NamedTuple):
     root: int
     """The row of the roots before the operation."""
     window: Any = None
-    """The `Window` of a "window"."""
+    """The `Window` of a "window" and of a "joined" operation; None of others."""
     is_branch: bool = False
     """Whether the operation is after the activation of its layer."""
     has_root: bool = False
     """Whether an activation has one more row, the root of its branch: not of homogeneous ones,
     whose branch has the roots of the pre-activations."""
+
+    @property
+    def factor(self) -> int:
+        """The row of a norm's n/a, or of a merge's (a + a_0) / √2."""
+        return self.row + 1
+
+    @property
+    def coordinates(self) -> range:
+        """The rows of a merge's coordinates."""
+        return range(self.row + 2, self.row + self.n_rows)
 
     @property
     def n_rows(self) -> int:

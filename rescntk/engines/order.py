@@ -72,8 +72,8 @@ def _steps(network: Network, constants: AllConstants, layer: int, n_axes: int) -
         yield Step("window", window, is_branch=True)
     if bias:
         yield Step("bias", is_branch=True)
-    # A layer without a skip connection merges with features of weight 0 in two cases. Other layers
-    # have a skip connection: results then lie in one place. The branch has a weight other than 1.
+    # A layer without a skip connection has this step too, with features of weight 0, if another
+    # layer has one: results then lie in one place; or if its branch has a weight other than 1.
     if any(network.values_of("skip")) or _has_weight(network, constants, layer):
         yield Step("skip", is_branch=True)
 
@@ -97,8 +97,8 @@ def ending_with_activation(order: Order) -> Order:
     return (*before, Layers(n_layers, steps[: _activation(steps) + 1]))
 
 
-def may_join(network: Network) -> bool:
-    """Return whether layers can be joined: with filters of one size, a power of 3, and no bias.
+def may_have_five_taps(network: Network) -> bool:
+    """Return whether two windows of three can be one: filters have one size, a power of 3; no bias.
 
     Inner or outer weights are trained too, or A is 0. Else layers hardly change A, and sums of
     five taps round alike in all of them.
@@ -109,12 +109,12 @@ def may_join(network: Network) -> bool:
     while size % 3 == 0:
         size //= 3
     alike = network.filter_size == network.outer_filter_size != 1 and network.dilation == 1
-    parts = network.parts.carried
+    parts = network.carried_parts
     changes = parts.inner or parts.outer or not parts.initial
     return size == 1 and alike and not (network.has_bias or network.norm) and bool(changes)
 
 
-def joined(order: Order) -> Order:
+def with_five_taps(order: Order) -> Order:
     """Return an order whose layers lead from pre-activations to pre-activations.
 
     The inner windows of a layer pass the skip connection of the layer before: W(f + g) = W f + W g.
@@ -141,17 +141,17 @@ def _triangles(steps: tuple[Step, ...]) -> Iterator[Step]:
         yield step._replace(window=window)
 
 
-def may_fuse(network: Network, constants: AllConstants, n_axes: int) -> bool:
-    """Return whether a joined layer can be one merge: filters are of 3, and the network is plain.
+def may_join(network: Network, constants: AllConstants, n_axes: int) -> bool:
+    """Return whether a layer of five taps can be one merge: filters of 3, a plain network.
 
     The mass of K is the mass of Σ, so that all parts of one pixel make one part.
     """
     plain = network.filter_size == 3 and network.is_relu and n_axes == 1
-    return plain and not (network.parts.carried.inner_minus_readout or constants.has_opposite)
+    return plain and not (network.carried_parts.inner_minus_readout or constants.has_opposite)
 
 
-def fused(order: Order) -> Order:
-    """Return a joined order whose layers have one merge, with the skip connection in it."""
+def joined(order: Order) -> Order:
+    """Return an order of five taps whose layers have one merge, with the skip connection in it."""
     merge = Step("joined", Window(5, 1, 0, is_triangle=True), is_branch=True)
 
     def of_layer(steps: tuple[Step, ...]) -> tuple[Step, ...]:

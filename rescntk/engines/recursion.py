@@ -3,14 +3,15 @@
 Each pixel pair (j, j') of two signals carries, with g = a b the product of both pixels' roots, ::
 
     U = g (1 − ρ),  U⁺ = g (1 + ρ);     deficits, sums of positive terms (operations.py);
-    F, A = T + r F;                     the two kernels, without the part of the input F⁰.
-                                        r is `TrainedParts.carried.readout`.
+    F, A = T + ι F;                     the two kernels, without the part of the input F⁰.
+                                        ι is `Network.carried_parts.readout`.
 
 One layer, with w = 1 − ρ = U / g and v = 1 + ρ, is ::
 
     U, U⁺, A ← n n' / g times them, of the branch alone;          "norm";
     U, U⁺, A ← windows of the inner filter;                       "window", "bias";
-    A_g = A + (i − r) Σ;  K = g κ₁;  M = κ₀ A_g + (o + r) K;      "activation";
+    A_g = A + ([inner] − ι) Σ;  K = g κ₁;                         "activation";
+    M = κ₀ A_g + ([outer] + ι) K;
     U, U⁺ = g (1 − κ₁), g (1 + κ₁);                               of ReLU;
     U, U⁺, K, M ← windows of the outer filter;                    "window", "bias";
     U, U⁺ ← merged with the features' deficits;                   "skip";

@@ -109,7 +109,7 @@ def check_pixel_1(operations: Operations, roots: Array, inputs: Input, least: fl
     `roots` are of the last layer's variances, (n, *pixels).
     """
     seen = array_module(roots).asarray(seen_by_pixel_1(operations, roots.shape[1:]))
-    sees_values = ((inputs.parts != 0).any(axis=1) & seen).reshape(len(roots), -1).any(axis=1)
+    sees_values = ((inputs.pixels != 0).any(axis=1) & seen).reshape(len(roots), -1).any(axis=1)
     if bool((sees_values & (roots.reshape(len(roots), -1)[:, 0] < least)).any()):
         raise OverflowError(
             f"pixel 1 has roots of variances below {least:.1e}, expected larger signals at the "

@@ -32,8 +32,8 @@ def gram(
     kinds : iterable of {"gpk", "ntk"}, default both
         The kinds of kernel.
     depths : iterable of int, optional
-        Depths in place of the network's own, in the order given, from the same pass. Where
-        each layer has its own dilation, a depth has the dilations of the first layers.
+        Depths in place of the network's own, in the order given, from the same pass. A depth
+        has the first layers, where layers have values of their own.
 
     Returns
     -------

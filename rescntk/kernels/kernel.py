@@ -35,8 +35,8 @@ class Kernel:
         all windows: 1 has the bits of "trace", and at least as many pixels as there are those of
         "gap". It takes 2m − 1 pixels of z for each of x. Signals have one length.
     normalized : bool, default False
-        Whether to return K(x,z)/√(K(x,x) K(z,z)), which works at any depth (of erf, as far as
-        K(x,x) is below 1e300). It is 0 where K(x,x) or K(z,z) is 0.
+        Whether to return K(x,z)/√(K(x,x) K(z,z)), which works at any depth (of erf and GELU,
+        as far as K(x,x) is below 1e300). It is 0 where K(x,x) or K(z,z) is 0.
 
     Examples
     --------
@@ -83,8 +83,8 @@ class Kernel:
         dtype : {"float64", "float32"}
             Precision of the computation and of the result.
         threads : int, optional
-            CPU threads, by default OMP_NUM_THREADS, or the processors that the process may use.
-            Results do not depend on it.
+            CPU threads. By default the engine "cpu" takes OMP_NUM_THREADS, or the processors that
+            the process may use, and "reference" takes one. Results do not depend on it.
         progress : bool, default False
             Whether to report to stderr.
 

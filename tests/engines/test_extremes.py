@@ -7,12 +7,14 @@ from itertools import product
 
 import numpy as np
 import pytest
+import scipy.special
 
 import rescntk as rk
+from rescntk.activations import activation_of
 from rescntk.theory import multisphere
 from rescntk.validation import DTYPES, KINDS
 from tests import tolerances
-from tests.helpers import ENGINES, HEADS, NOT_RELU, rarely, skip_unless_taken, takes
+from tests.helpers import ENGINES, HEADS, LINEAR_AT_0, NOT_RELU, rarely, skip_unless_taken, takes
 from tests.oracles import definition, quadruple
 
 pytestmark = pytest.mark.parametrize("engine", ENGINES)
@@ -77,7 +79,7 @@ def test_signals_of_any_size(engine, head):
 
 @pytest.mark.parametrize("head", HEADS)
 @pytest.mark.parametrize("skip", [True, False])
-@pytest.mark.parametrize("activation", NOT_RELU)
+@pytest.mark.parametrize("activation", LINEAR_AT_0)
 def test_tiny_signals_see_a_linear_network(engine, head, skip, activation, rng):
     """K(2^-840 x, z) = 2^-840 K(x, z), up to roundings, where z is tiny or not."""
     parts = ("input", "inner", "readout")
@@ -396,7 +398,7 @@ def test_sizes_beyond_float64_are_refused(engine, activation, network, factor, o
         rk.gram(network, factor * X, head="trace", engine=engine, **options)
 
 
-@pytest.mark.parametrize("activation", NOT_RELU)
+@pytest.mark.parametrize("activation", LINEAR_AT_0)
 @pytest.mark.parametrize(
     ("fields", "factor", "same"),
     [
@@ -410,8 +412,8 @@ def test_sizes_of_pre_activations_count(engine, activation, fields, factor, same
     network = rk.Network(3, activation=activation, **fields)
     skip_unless_taken(engine, network)
     if "negative_slope" in same:
-        slope = {"erf": 4 / np.pi, "gelu": 0.25}[activation]  # squared, at 0
-        same = rk.Network(3, **same).replace(c_v=2.0 * slope)
+        at_0 = activation_of(network).function(np, scipy.special, 1e-20) / 1e-20
+        same = rk.Network(3, **same).replace(c_v=2.0 * at_0**2)
     else:
         same = network.replace(**same)
     X = np.random.default_rng(0).standard_normal((3, 2, 6))

@@ -7,7 +7,7 @@ import pytest
 
 from rescntk import Network
 from rescntk.engines.compiled.program import Program
-from rescntk.engines.compiled.records import HEADS, KINDS, LAYER, OPERATION, WINDOW
+from rescntk.engines.compiled.records import LAYER, OPERATION, OPERATION_KINDS, OUTPUTS, WINDOW
 from rescntk.engines.request import Request
 
 
@@ -24,7 +24,7 @@ def operations(found, number=1):
     """Return the operations of a layer by their kind and side: ("bias", True) is of the branch."""
     layer, records = layers(found)[number - 1], found.arrays["operations"].view(OPERATION)
     of_layer = records[layer["first"] : layer["first"] + layer["count"]]
-    return {(KINDS[each["kind"]], bool(each["is_branch"])): each for each in of_layer}
+    return {(OPERATION_KINDS[each["kind"]], bool(each["is_branch"])): each for each in of_layer}
 
 
 def test_windows_are_kept_once():
@@ -41,15 +41,15 @@ def test_layers_name_their_operations():
     found = program(Network(2, 3))
     first, second = layers(found)
     records = found.arrays["operations"].view(OPERATION)
-    kinds = [KINDS[kind] for kind in records["kind"]]
+    kinds = [OPERATION_KINDS[kind] for kind in records["kind"]]
     assert kinds == ["activation", "window", "skip", "window", "activation", "window", "skip"]
     assert (first["first"], first["count"], second["first"], second["count"]) == (0, 3, 3, 4)
     assert records["row"].tolist() == [3, 4, 8, 11, 15, 16, 20]
     assert records["root"].tolist() == [2, 2, 4, 8, 11, 11, 16]
     assert records["window"].tolist() == [-1, 0, -1, 0, -1, 0, -1]
     assert records["is_branch"].tolist() == [1, 1, 1, 0, 1, 1, 1]
-    assert first["features"] == second["features"] == -1  # behind skip connections
-    assert layers(program(Network(1, 3, skip=False)))[0]["features"] == 4
+    assert first["root"] == second["root"] == -1  # behind skip connections
+    assert layers(program(Network(1, 3, skip=False)))[0]["root"] == 4
     assert (first["report"], second["report"]) == (-1, 0)
 
 
@@ -84,7 +84,7 @@ def test_networks_without_biases_have_no_such_operation():
 )
 def test_heads_of_the_loops(head, options, expected):
     job = program(Network(2), head, **options).job({}, 1, 1, 5, False, False)
-    assert HEADS[job["head"][0]] == expected
+    assert OUTPUTS[job["output"][0]] == expected
 
 
 def test_depths_are_reported_in_their_order():

@@ -44,7 +44,7 @@ def test_rows_of_two_pixels():
     ]
     np.testing.assert_allclose(found.rows[0], expected, rtol=4 * tolerances.EPS["float64"])
     assert found.input.scale[0] == pytest.approx(size)
-    np.testing.assert_allclose(found.input.parts[0, 0], np.array([3.0, -4.0]) / size)
+    np.testing.assert_allclose(found.input.pixels[0, 0], np.array([3.0, -4.0]) / size)
     assert found.input.means[0, 0] == pytest.approx(-0.5 / size)
 
 

@@ -73,7 +73,7 @@ def _erf(s, a, b):
 
 
 def _gelu(s, a, b):
-    """By Stein's lemma, in its first form; tests/test_activations.py integrates it."""
+    """By Stein's lemma, in its first form."""
     p, q, g = 1 + a, 1 + b, mp.sqrt(a * b)
     joint = mp.mpf(1) / 4 + mp.asin(s / mp.sqrt(p * q)) / (2 * mp.pi)  # E[Φ(u)Φ(v)]
     rest = (g - s) * (g + s)  # a b − s²

@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 
 from rescntk.validation import HEADS, KINDS, PARTS
+from tests.oracles import definition
 
 INTEGERS = "depth input erf norm of_input of_inner of_outer of_readout channels length"
 NUMBERS = "readout input_scale slope"
@@ -46,6 +47,8 @@ class Grams:
     """Exact kernels of signals with each other, by kind and head."""
 
     def __init__(self, network, X):
+        if unknown := vars(network).keys() - definition.FIELDS:
+            raise KeyError(f"the arithmetic of 128 bits does not know {unknown}")
         X = np.ascontiguousarray(X, np.float64)
         n, channels, length = X.shape
         depth, trained = network.depth, [part in network.trained for part in PARTS]

@@ -8,14 +8,16 @@
 //   U, U+     g (1 - rho) and g (1 + rho), the deficits; U+ is named O, of the opposite pixel;
 //   w, v      1 - rho and 1 + rho of the pre-activations;
 //   F, F0     the covariance g - U of features, and of the input;
-//   A         T + r F: the tangent kernel, with the readout's part unless inner weights are frozen;
+//   A         T + iota F: the tangent kernel, with the readout's part unless inner weights are
+//             frozen;
 //   K         the covariance behind the activation;
-//   M         kappa_0 A_g + (o + r) K: what the branch adds to A;
+//   M         kappa_0 A_g + (outer + iota) K: what the branch adds to A;
 //   N         what a merge adds to deficits: the squared distance of the parts' coordinates;
 //   lambda    the share of the linear network in a leaky ReLU;
-//   i, o, r   1 or 0: whether inner and outer weights are trained, and whether A has F.
+//   inner, outer, iota   1 or 0: whether inner and outer weights are trained, and whether A has F.
 //
-// docs/theory/recursion.md has the same symbols, and the derivations.
+// docs/theory/recursion.md has the same symbols, and the derivations; docs/theory/network.md those
+// of ReLU.
 #pragma once
 #if defined(__CUDACC_RTC__)
 #define FORMULA __device__ __forceinline__
@@ -115,10 +117,10 @@ FORMULA V polynomial(V t, V square, const R (&c)[n])
 }
 
 // ReLU's dual activation. With a = min(w, v), w = 1 - rho and v = 1 + rho:
-//   k0 = arccos(1 - a) / pi = p sqrt(a);    kappa_0 = 1 - k0 for w < v, else k0;
-//   k1 = kappa_1(1 - a) - (1 - a) = r a sqrt(a);    less = 1 - kappa_1 = min(w, 1) - k1.
-// p and r are quotients of polynomials in t = 1 - a with positive coefficients and one denominator.
-// No term cancels.
+//   k0 = arccos(1 - a) / pi = psi0 sqrt(a);    kappa_0 = 1 - k0 for w < v, else k0;
+//   k1 = kappa_1(1 - a) - (1 - a) = psi1 a sqrt(a);    less = 1 - kappa_1 = min(w, 1) - k1.
+// psi0 = p / D and psi1 = r / D are quotients of polynomials in t = 1 - a with positive
+// coefficients. No term cancels.
 template <class V>
 struct Angle {
     V w, v, s;  // s = sqrt(a) / D(t)
@@ -209,8 +211,8 @@ FORMULA Angle<V> angle(V U, V O, V inverse)
 // The constants of a network's activation.
 template <class V>
 struct Activation {
-    V lambda, i_minus_r, o_plus_r;
-    bool leaks, gains;  // whether lambda and i - r are not 0
+    V lambda, inner_minus_iota, outer_plus_iota;
+    bool leaks, gains;  // whether lambda and inner - iota are not 0
 };
 
 template <class V>
@@ -219,7 +221,8 @@ struct Activated {
     V K;
 };
 
-// From pre-activations to the branch. Their A lacks (i - r) times the covariance.
+// From pre-activations to the branch. Their A lacks (inner - iota) times the
+// covariance.
 template <bool OPPOSITE, bool NTK, class V>
 FORMULA Activated<V> activated(const Activation<V> &of, const Angle<V> &at, V g, V A)
 {
@@ -235,10 +238,10 @@ FORMULA Activated<V> activated(const Activation<V> &of, const Angle<V> &at, V g,
     if (OPPOSITE) result.branch.O = g * more;
     if (NTK) {
         const V rho = pick(w, v, number<V>(1.0) - w, v - number<V>(1.0));
-        if (of.gains) A = fused(of.i_minus_r, g * rho, A);
+        if (of.gains) A = fused(of.inner_minus_iota, g * rho, A);
         V M = times_slope(relu.k0, w, v, A);
         if (of.leaks) M = fused(of.lambda, A - M, M);
-        result.branch.A = fused(of.o_plus_r, K, M);
+        result.branch.A = fused(of.outer_plus_iota, K, M);
     }
     return result;
 }

@@ -13,14 +13,25 @@ import numpy as np
 from ...arrays import Array
 from ..heads import all_shared, runs
 from ..operations import Operations, rounded_weights
-from ..order import ending_with_activation, fused, joined, may_fuse, may_join
+from ..order import ending_with_activation, joined, may_have_five_taps, may_join, with_five_taps
 from ..request import Request
 from ..windows import Window
-from .records import HEADS, JOB, KINDS, LAYER, OPERATION, RUN, WINDOW, copied, filled, pointer
+from .records import (
+    JOB,
+    LAYER,
+    OPERATION,
+    OPERATION_KINDS,
+    OUTPUTS,
+    RUN,
+    WINDOW,
+    copied,
+    filled,
+    pointer,
+)
 
-_JOINED_DEPTH = 1000
-"""Deepest networks whose layers are joined (`order.joined`). Sums of five taps round alike in
-layers of nearly equal signals: 5000 layers have erred by 2e-12, and by 2e-13 window by window."""
+_FIVE_TAPS_DEPTH = 1000
+"""Deepest networks that merge five taps at a time (`order.with_five_taps`). Their sums
+round alike in layers of nearly equal signals: 5000 layers erred by 2e-12, by 2e-13 with windows."""
 
 
 def _has_sums(request: Request) -> bool:
@@ -36,10 +47,10 @@ def operations_of(request: Request, channels: int, n_axes: int) -> Operations:
     if not _has_sums(request):
         return operations
     order = ending_with_activation(operations.order)
-    if may_join(network) and depth <= _JOINED_DEPTH:
-        order = joined(order)
-        if may_fuse(network, operations.constants, n_axes):
-            order = fused(order)
+    if may_have_five_taps(network) and depth <= _FIVE_TAPS_DEPTH:
+        order = with_five_taps(order)
+        if may_join(network, operations.constants, n_axes):
+            order = joined(order)
     return replace(operations, rewritten=order)
 
 
@@ -61,8 +72,8 @@ class Program:
         self.request = request
         self.operations = operations_of(request, channels, n_axes)
         of_pixels: dict[str | int, str] = {"equivariant": "pixel 1", "pixels": "pixels"}
-        head = "sums" if sums else "shares" if request.shares else of_pixels.get(request.head)
-        if head is None:
+        output = "sums" if sums else "shares" if request.shares else of_pixels.get(request.head)
+        if output is None:
             raise NotImplementedError(f"compiled engines have no head {request.head!r}")
         windows: dict[Window, int] = {}
         records = self._operation_records(windows)
@@ -75,9 +86,9 @@ class Program:
         self._turns, self._xp = sums and xp is np, xp
         self._runs: dict[int, tuple[int, Array, Array, float]] = {}
         self._n_terms = n_terms(request, self.operations)
-        operations, parts = self.operations, request.network.parts.carried
+        operations, parts = self.operations, request.network.carried_parts
         self._job = filled(
-            JOB, bytes=JOB.itemsize, head=HEADS.index(head), all_pairs=request.all_pairs,
+            JOB, bytes=JOB.itemsize, output=OUTPUTS.index(output), all_pairs=request.all_pairs,
             channels=operations.n_channels, n_rows=operations.n_rows, depth=operations.depth,
             n_input=len(operations.input), all_shared=1.0, places=1, terms=self._n_terms,
             n_operations=len(records),
@@ -109,7 +120,7 @@ class Program:
         records = np.zeros(len(of_all), OPERATION)
         for name in ("row", "root", "is_branch"):
             records[name] = [getattr(operation, name) for operation in of_all]
-        records["kind"] = [KINDS.index(operation.kind) for operation in of_all]
+        records["kind"] = [OPERATION_KINDS.index(operation.kind) for operation in of_all]
         records["window"] = [
             -1 if operation.window is None else windows.setdefault(operation.window, len(windows))
             for operation in of_all
@@ -132,9 +143,9 @@ class Program:
             constants, last = operations.constants.of_layer(number), of_layer[-1]
             record["first"], record["count"] = first, len(of_layer)
             if last.kind == "skip":
-                record["features"] = -1
+                record["root"] = -1
             else:
-                record["features"] = last.root if last.kind == "activation" else last.row
+                record["root"] = last.root if last.kind == "activation" else last.row
             record["feature_weight"], record["branch_weight"] = (
                 constants.feature_weight,
                 constants.branch_weight,

@@ -10,7 +10,7 @@ struct Window {
     double weight, rest;           // of a tap of weight 1, and what it lacks in float64
 };
 
-enum Kind { NORM, WINDOW, BIAS, ACTIVATION, SKIP, JOINED };
+enum OperationKind { NORM, WINDOW, BIAS, ACTIVATION, SKIP, JOINED };
 
 struct Operation {
     int64 kind;
@@ -24,7 +24,7 @@ struct Operation {
 
 struct Layer {
     int64 first, count;                    // its operations
-    int64 features;                        // the root behind a layer without SKIP, or -1
+    int64 root;                            // behind a layer without SKIP, or -1
     int64 report;                          // the place among the depths asked for, or -1
     double feature_weight, branch_weight;  // of sums, not rounded; never of a tap
     double product;       // of biases behind the activation, at two signals of size 1
@@ -37,9 +37,9 @@ struct Side {  // the signals of one side
     const int64 *length;  // (n,), pixels
     const int64 *key;     // (n,): of two signals of one length, the one of smaller key is left
     const double *bias;   // (n,), the standard deviation of biases, beside a signal of size 1
-    // The sums over terms of products of parts, or means, and means are the heads' means of F0.
-    const double *means;  // (n, terms, places)
-    const double *parts;  // (n, terms, longest), of shares
+    // The sums over terms of products of pixels, or means, and means are the heads' means of F0.
+    const double *means;   // (n, terms, places)
+    const double *pixels;  // (n, terms, longest), of shares
     int64 longest;
 };
 
@@ -47,14 +47,14 @@ struct Run {  // offsets of right pixels from left ones, which follow one anothe
     int64 lines, first, count;
 };
 
-enum Head { SUMS, SHARES, PIXEL_1, PIXELS };
+enum Output { SUMS, SHARES, PIXEL_1, PIXELS };  // what a call returns of pixel pairs
 
 struct Job {
     int64 bytes;  // sizeof(Job): a library of another version refuses
     Side left, right;
     int64 first_left, last_left, first_right, last_right;  // the cases of this call
     int64 cases, columns, extent;  // results are (depths, cases, columns, extent for each axis)
-    int64 head, all_pairs, symmetric, paired;
+    int64 output, all_pairs, symmetric, paired;
     int64 channels, height, width;  // height 0 for signals, which are lines
     int64 n_rows;                   // of a signal's table
     int64 lanes;                    // right signals side by side, or 1

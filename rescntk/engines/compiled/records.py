@@ -12,7 +12,7 @@ import numpy as np
 
 from ...arrays import Array
 
-_KINDS = {"int64": np.dtype(np.int64), "double": np.dtype(np.float64)}
+_NUMBERS = {"int64": np.dtype(np.int64), "double": np.dtype(np.float64)}
 _ADDRESS = np.dtype(np.uint64)
 _STRUCT = re.compile(r"(?<!>\n)^struct (\w+) \{(.*?)\};", re.DOTALL | re.MULTILINE)
 _ENUM = re.compile(r"^enum (\w+) \{(.*?)\};", re.DOTALL | re.MULTILINE)
@@ -24,7 +24,7 @@ def records(text: str, known: dict[str, np.dtype] | None = None) -> dict[str, np
     A declaration is a type and the names of its fields: ``const Window *windows;``. Templates are
     left out. `known` are the structs of other texts.
     """
-    types = {**_KINDS, **(known or {})}
+    types = {**_NUMBERS, **(known or {})}
     structs = {}
     for name, body in _STRUCT.findall(_without_comments(text)):
         fields = []
@@ -57,10 +57,10 @@ _TEXT = Path(__file__).with_name("records.h").read_text("utf-8")
 RECORDS = records(_TEXT)
 NAMES = "Window", "Operation", "Layer", "Side", "Run", "Job"
 WINDOW, OPERATION, LAYER, SIDE, RUN, JOB = (RECORDS[name] for name in NAMES)
-HEADS = names_of(_TEXT, "Head")
-"""What loops return, in the order of `Head`."""
-KINDS = names_of(_TEXT, "Kind")
-"""The kinds of operations, in the order of `Kind`."""
+OUTPUTS = names_of(_TEXT, "Output")
+"""What loops return, in the order of `Output`."""
+OPERATION_KINDS = names_of(_TEXT, "OperationKind")
+"""The kinds of operations, in the order of `OperationKind`."""
 
 
 def pointer(array: Array) -> int:

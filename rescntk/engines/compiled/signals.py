@@ -208,7 +208,7 @@ class BlockTables:
         begin, key = np.zeros(n, np.int64), np.zeros(n, np.int64)
         scale, bias = xp.ones(n), xp.zeros(n)
         means = xp.zeros((n, terms, longest if request.pool else 1))
-        parts = xp.zeros((n, terms, longest if request.shares else 0))
+        pixels = xp.zeros((n, terms, longest if request.shares else 0))
         tables, size = [], 0
         for places, X in signals.of_each_length(block):
             part, at = self._made(signals, X), places - block.start
@@ -219,15 +219,15 @@ class BlockTables:
             scale[inside] = inputs.scale
             bias[inside] = inputs.bias
             if signals.behind and xp is np:
-                key[at] = [zlib.crc32(x) for x in inputs.parts]
+                key[at] = [zlib.crc32(x) for x in inputs.pixels]
             of_left, means[inside] = linear_terms(signals.operations, request, inputs)
             if request.shares:
-                parts[inside, :, : of_left.shape[2]] = of_left
+                pixels[inside, :, : of_left.shape[2]] = of_left
         self.rows = tables[0] if len(tables) == 1 else xp.concatenate(tables)
         self.begin, self.scale, self.xp = begin, scale, signals.xp
         self.shape = n, signals.operations.n_rows
-        self.lanes, self.longest = signals.lanes, parts.shape[2]
-        self.of_signals = [moved(array, signals.xp) for array in (length, key, bias, means, parts)]
+        self.lanes, self.longest = signals.lanes, pixels.shape[2]
+        self.of_signals = [moved(array, signals.xp) for array in (length, key, bias, means, pixels)]
         self._sides: dict[tuple[bool, int], tuple[np.ndarray, list[Array]]] = {}
 
     def _made(self, signals: Signals, X: Array) -> Tables:
@@ -260,7 +260,7 @@ class BlockTables:
             rows, begin = arrays = [moved(array, self.xp) for array in source]
             places = [pointer(begin) - first // (self.lanes if is_wide else 1) * 8]
             places += [pointer(array) - first * array.strides[0] for array in self.of_signals]
-            names = "begin", "length", "key", "bias", "means", "parts"
+            names = "begin", "length", "key", "bias", "means", "pixels"
             addresses = dict(zip(names, places, strict=True))
             record = filled(SIDE, rows=pointer(rows), **addresses, longest=self.longest)
             self._sides.setdefault((is_wide, first), (record, arrays))  # the first thread's

@@ -30,7 +30,7 @@ struct ActivatedLayer {
     // Rows `from` to `to`; their K and M enter the sums of the layer.
     INLINE void run(int64 from, int64 to)
     {
-        const bool shares = strip.layout->job.head == SHARES;
+        const bool shares = strip.layout->job.output == SHARES;
         strip.runs(strip.layout->job.n_windows, from, to,
                    [&](const Rows<R> &at, int64 j, int64 end) INLINED {
                        const int64 cuts[] = {strip.layout->first, strip.layout->last};
@@ -53,8 +53,8 @@ private:
     {
         const V two = number<V>(2.0);
         // PLAIN is known to the compiler, the two flags of the job are not.
-        const Activation<V> of{relu.lambda, relu.i_minus_r, relu.o_plus_r, !PLAIN && relu.leaks,
-                               !PLAIN && relu.gains};
+        const Activation<V> of{relu.lambda, relu.inner_minus_iota, relu.outer_plus_iota,
+                               !PLAIN && relu.leaks, !PLAIN && relu.gains};
         V w[AHEAD], v[WITH_OPPOSITE ? AHEAD : 1], s[AHEAD];
         auto look = [&](int64 k) INLINED {
             const Angle<V> angle = ::angle<WITH_OPPOSITE>(in.U[k], WITH_OPPOSITE ? in.O[k] : V{},

@@ -61,7 +61,7 @@ struct Layers {
     const Job &job;
     bool of_pixels;  // the head
 
-    explicit Layers(const Job &job) : job(job), of_pixels(job.head >= PIXEL_1) {}
+    explicit Layers(const Job &job) : job(job), of_pixels(job.output >= PIXEL_1) {}
 
     // U, U+ and A of the input's pixels; layer 0 of the sums.
     void enter(Strip<R> &strip) const
@@ -97,8 +97,8 @@ private:
         const Layer &l = job.layers[number_of - 1];
         State<V> state = strip.features;
         const Operation *o = job.operations + l.first, *const end = o + l.count;
-        for (; o->kind != ACTIVATION; o++)
-            state = behind < OPPOSITE || FIRST > (strip, l, *o, state);
+        constexpr bool BEFORE = OPPOSITE || FIRST;  // whether pre-activations have U+
+        for (; o->kind != ACTIVATION; o++) state = behind<BEFORE>(strip, l, *o, state);
         state = activated<FIRST>(strip, number_of, *o, state);
         if (number_of == job.depth && !of_pixels) return;
         while (++o < end)
@@ -161,7 +161,7 @@ private:
                     strip.separate.F[j] = strip.separate.A[j] = V{};
                 }
                 if (!strip.is_own(j) || of_means) continue;
-                if (job.head == SHARES) {
+                if (job.output == SHARES) {
                     strip.sums.template add<W>(0, j - strip.layout->first, strip.valid, F, F);
                     continue;
                 }
@@ -174,7 +174,7 @@ private:
             sum.add(part, count);
             if (sum.terms >= LONG) strip.sums.settle(0, strip.valid, sum, sum);
         });
-        if (!of_means && job.head == SUMS) strip.sums.settle(0, strip.valid, sum, sum);
+        if (!of_means && job.output == SUMS) strip.sums.settle(0, strip.valid, sum, sum);
     }
 
     template <bool WITH_OPPOSITE, class T>
@@ -286,8 +286,9 @@ private:
     {
         const State<V> branch = strip.spare->beside(in);
         const bool plain = job.linear_share == 0.0 && job.inner_minus_readout == 0.0;
-        constexpr auto run = ::activate < OPPOSITE, OPPOSITE || FIRST, NTK, false, R, V >,
-                       run_plain = ::activate < OPPOSITE, OPPOSITE || FIRST, NTK, true, R, V > ;
+        constexpr bool BEFORE = OPPOSITE || FIRST;
+        constexpr auto run = ::activate<OPPOSITE, BEFORE, NTK, false, R, V>,
+                       run_plain = ::activate<OPPOSITE, BEFORE, NTK, true, R, V>;
         (plain ? run_plain : run)(strip, job, number_of, o, in, branch, strip.begin, strip.end);
         return branch;
     }

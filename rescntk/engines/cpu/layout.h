@@ -129,7 +129,7 @@ private:
     void measure()
     {
         const int64 d = left_length, e = right_length;
-        const int64 ring = d / common_divisor(d, e) * e, own = job.head == PIXEL_1 ? 1 : d;
+        const int64 ring = d / common_divisor(d, e) * e, own = job.output == PIXEL_1 ? 1 : d;
         int64 margin = 0;
         unit = 0;
         for (int64 m = 0; m < job.n_windows; m++)

@@ -12,13 +12,16 @@ from pathlib import Path
 
 import numpy as np
 
-from ..compiled.records import constant, pointer
+from ..compiled.records import constant, names_of, pointer
 
 HERE = Path(__file__).parent
 COMPILE = "python -m rescntk.engines.cpu.build"
 
 LANES = constant((HERE / "lanes.h").read_text("utf-8"), "LANES")
 """Right signals of a block, and numbers behind a doubled line of pixels."""
+
+STATUS = names_of((HERE / "loops.cpp").read_text("utf-8"), "Status")
+"""How a job may end, in the order of `Status`."""
 
 
 class Missing(ImportError):
@@ -85,7 +88,8 @@ def why_not() -> str | None:
 def run(job: np.ndarray, dtype: str) -> None:
     """Compute a job, or return early once its stop flag is set."""
     result = getattr(library(), f"rescntk_run_{dtype}")(pointer(job))
-    if result > 1:
-        if result == 2:
-            raise MemoryError("the memory is full: give shorter signals, or fewer threads")
+    status = STATUS[result]
+    if status == "no memory":
+        raise MemoryError("the memory is full: give shorter signals, or fewer threads")
+    if status == "other version":
         raise RuntimeError(f"the compiled loops refuse this job's layout; to compile: {COMPILE}")

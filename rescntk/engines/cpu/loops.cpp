@@ -1,4 +1,4 @@
-// The recursion of ReLU networks (engines/windows.py) on strips of pixel pairs.
+// The recursion of ReLU networks (engines/order.py) on strips of pixel pairs.
 //
 //   ../compiled/formulas.h  a layer for one pixel pair, or for a vector of lanes (lanes.h)
 //   layout.h                the rows of a strip
@@ -15,7 +15,7 @@
 
 namespace
 {
-enum Status { DONE = 0, STOPPED = 1, NO_MEMORY = 2, OTHER_VERSION = 3 };
+enum Status { DONE, STOPPED, NO_MEMORY, OTHER_VERSION };
 
 template <class R, bool OPPOSITE, bool NTK>
 struct Pairs {
@@ -69,7 +69,7 @@ private:
                 }
                 layers.pass(strip, number_of);
                 const Layer &l = job.layers[number_of - 1];
-                if (l.report >= 0 && job.head >= PIXEL_1)
+                if (l.report >= 0 && job.output >= PIXEL_1)
                     results.write_pixels(strip, l,
                                          [&](int64 j, int64 q) { return place_of(s, j, q); });
             }
@@ -95,7 +95,7 @@ private:
     // signal is right, and of one length the one that comes last: their order belongs to the pair.
     int order_of_sides(int64 i, int64 k) const
     {
-        if (job.head != SUMS) return -1;
+        if (job.output != SUMS) return -1;
         const int64 longer = job.right.length[k] - job.left.length[i];
         if (longer) return longer > 0 ? 1 : -1;
         const Table<R> x = table(job.left, i, false), z = table(job.right, k, false);
@@ -115,8 +115,8 @@ private:
         strip.z = whole;
         strip.biases = number<V>(product);
         strip.sums.clear();
-        const double left = job.head == SHARES ? 1.0 : double(d);
-        if (job.head <= SHARES) results.sum_linear(strip, 0, a, s, b, t, left * double(e));
+        const double left = job.output == SHARES ? 1.0 : double(d);
+        if (job.output <= SHARES) results.sum_linear(strip, 0, a, s, b, t, left * double(e));
         for (int64 lines = 0; lines <= (twice ? high / 2 : high - 1); lines++) {
             if (job.height) layout.place_right(lines);
             const bool half = twice && (lines == 0 || 2 * lines == high);
@@ -136,10 +136,10 @@ private:
                 if (!all_layers(1, place_of)) return STOPPED;
             }
         }
-        if (job.head == SHARES)
+        if (job.output == SHARES)
             results.write_sums(strip, 0, double(d) * double(e), double(e) * product,
                                at * job.extent);
-        if (job.head == SUMS)
+        if (job.output == SUMS)
             results.write_sums(strip, 0, double(d) * double(e), double(d) * double(e) * product,
                                at);
         return DONE;
@@ -189,8 +189,8 @@ private:
         for (int64 s = 0; s < count; s++)
             for (int64 q = 0; q < W; q++) {
                 const int64 at = place_of(s, 0, q);
-                if (at < 0 || job.head > SHARES) continue;
-                const bool shares = job.head == SHARES;
+                if (at < 0 || job.output > SHARES) continue;
+                const bool shares = job.output == SHARES;
                 if (job.n_runs)
                     results.sum_linear(strips.of[s], q, job.left, i + s, job.right, k + q,
                                        job.all_shared);
@@ -200,11 +200,13 @@ private:
             }
         return true;
     }
+    // Whose sums a strip has: an offset's, its opposite's, or those of both, which are one offset.
+    enum class Way { THERE, BACK, BOTH };
     // The offsets that go through the layers together: a strip for each, and for each left signal.
     struct Together {
         const double *shared[TOGETHER];  // windows that share the offset, or those of the lanes
-        int way[TOGETHER];               // 1: of the opposite offset, 2: of both, which are one
-        int64 of_lanes[TOGETHER];        // lanes that are offsets, or 0
+        Way way[TOGETHER];
+        int64 of_lanes[TOGETHER];  // lanes that are offsets, or 0
         int64 count = 0;
     };
     // Take the strips of some left signals through the layers at all offsets of pooled pixels, and
@@ -250,7 +252,10 @@ private:
                     }
                     now.shared[now.count] = shared + o;
                     now.of_lanes[now.count] = in_blocks ? 0 : step;
-                    now.way[now.count++] = turned ? 1 : r == 0 && o == 0 && job.turns ? 2 : 0;
+                    const bool is_opposite = r == 0 && o == 0 && job.turns;
+                    now.way[now.count++] = turned        ? Way::BACK
+                                           : is_opposite ? Way::BOTH
+                                                         : Way::THERE;
                     if ((now.count + 1) * count > strips.together && !through_layers(now, count))
                         return false;
                 }
@@ -270,9 +275,10 @@ private:
             for (int64 s = 0; s < count; s++) {
                 const Sums &of = strips.of[k * count + s].sums;
                 Sums &total = strips.of[s].sums;
-                total.collect(of, now.way[k] == 1, now.shared[k], now.of_lanes[k]);
+                total.collect(of, now.way[k] == Way::BACK, now.shared[k], now.of_lanes[k]);
                 // Offset 0 is the first lane.
-                if (now.way[k] == 2) total.collect(of, 1, now.shared[k], now.of_lanes[k] > 0);
+                if (now.way[k] == Way::BOTH)
+                    total.collect(of, 1, now.shared[k], now.of_lanes[k] > 0);
             }
         now.count = 0;
         return true;

@@ -16,12 +16,11 @@ struct Results {
     void write_pixels(const Strip<R> &strip, const Layer &l, Place place_of) const
     {
         const int64 numbers =
-            job.cases * job.columns * (job.head == PIXELS ? job.extent * job.extent : 1);
+            job.cases * job.columns * (job.output == PIXELS ? job.extent * job.extent : 1);
         for (int64 j = strip.layout->first; j < strip.layout->last; j++) {
-            const V F = l.features < 0
-                            ? fused(number<V>(l.input_factor), strip.separate.linear[j],
-                                    strip.separate.F[j])
-                            : strip.rows_from(j).product(l.features, j) - strip.features.U[j];
+            const V F = l.root < 0 ? fused(number<V>(l.input_factor), strip.separate.linear[j],
+                                           strip.separate.F[j])
+                                   : strip.rows_from(j).product(l.root, j) - strip.features.U[j];
             for (int64 q = 0; q < strip.valid; q++) {
                 const int64 at = place_of(j - strip.layout->first, q);
                 if (at < 0) continue;
@@ -39,7 +38,7 @@ struct Results {
                     int64 t, double times) const
     {
         const int64 C = job.terms;
-        const bool shares = job.head == SHARES;
+        const bool shares = job.output == SHARES;
         for (int64 p = 0; p < strip.sums.points; p++) {
             const int64 place = job.places > 1 ? p : 0;
             double sum = 0;
@@ -47,7 +46,7 @@ struct Results {
                 sum = product(a.means + s * C, b.means + t * C, C);
             else
                 for (int64 c = 0; c < C; c++)
-                    sum += (shares ? a.parts[(s * C + c) * a.longest + p] : a.means[s * C + c]) *
+                    sum += (shares ? a.pixels[(s * C + c) * a.longest + p] : a.means[s * C + c]) *
                            b.means[(t * C + c) * job.places + place];
             strip.sums.at(0, 0, p)[lane] = sum * times;
         }
@@ -59,8 +58,8 @@ struct Results {
                     int64 at) const
     {
         const Sums &sums = strip.sums;
-        const int64 numbers = job.cases * job.columns * (job.head == SHARES ? job.extent : 1);
-        if (job.head == SHARES)
+        const int64 numbers = job.cases * job.columns * (job.output == SHARES ? job.extent : 1);
+        if (job.output == SHARES)
             for (int64 layer = 1; layer <= job.depth; layer++)
                 for (int kind = 0; kind < 2; kind++)
                     average(strip, sums.at(kind, layer, 0) + lane, job.layers[layer - 1]);

@@ -258,7 +258,7 @@ struct Strips {
     // Take memory for strips of a layout; return whether there is enough.
     bool lay_out(const Job &job, const Layout &layout)
     {
-        const int64 points = job.head == SHARES ? layout.left_length : 1,
+        const int64 points = job.output == SHARES ? layout.left_length : 1,
                     lanes = job.all_pairs ? 1 : Lanes<R>::W,
                     size = (job.depth + 1) * points * lanes;
         together = job.all_pairs ? 1 : job.n_runs ? TOGETHER : job.last_left - job.first_left;

@@ -171,7 +171,7 @@ class CudaPlan(Plan):
         (tables, row, rows), (other_tables, column, columns) = left, right
         plan, request, d = self.launches, self.request, self.left.longest
         shape = rows.stop - rows.start, 1 if self.paired else columns.stop - columns.start
-        sizes = (plan.parts, len(request.depths), *shape, *request.pixel_axes(d))
+        sizes = (plan.n_partial_sums, len(request.depths), *shape, *request.pixel_axes(d))
         parts = {kind: self.xp.zeros(sizes) for kind in request.kinds}
         on_diagonal = self.symmetric and row == column and rows == columns
         job = self.left.program.job(parts, *shape, d, self.paired, on_diagonal)
@@ -193,7 +193,7 @@ class CudaPlan(Plan):
         k = slice(column + columns.start, column + columns.stop)
         for kind, part in parts.items():
             sums = part[0]
-            for unit in range(1, plan.parts):
+            for unit in range(1, plan.n_partial_sums):
                 sums += part[unit]
             sums = moved(sums, self.home)
             if self.paired:

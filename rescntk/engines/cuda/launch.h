@@ -1,5 +1,5 @@
-// What a launch of the kernel is told. engine.py and launch_plan.py read the record and HALO from
-// here.
+// What a launch of the kernel is told. engine.py and launch_plan.py read the record and
+// numbers from here.
 #pragma once
 #include "../compiled/records.h"
 
@@ -14,3 +14,6 @@ struct Launch {
 
 // Pixels on both sides of a row in shared memory that stand twice, for windows of five taps.
 constexpr int HALO = 2;
+
+// Most threads of a block, for which the compiler keeps registers.
+constexpr int MOST_THREADS = 512;

@@ -26,7 +26,7 @@ LAUNCH = records(_TEXT, RECORDS)["Launch"]
 HALO = constant(_TEXT, "HALO")
 """Pixels on both sides of a row in shared memory that stand twice."""
 
-LONGEST = 4096
+LONGEST = 8 * constant(_TEXT, "MOST_THREADS")
 """Longest signals, in pixels. Longer ones were never tried on a device."""
 
 CUTS = {
@@ -131,8 +131,8 @@ class LaunchPlan:
             device.multiprocessors * LAUNCH_SLOTS / (request.depths[-1] * LAYER_SLOTS * cost)
         )
         self.most_pairs = max(1, min(int(most_entries / entries), MOST_BLOCKS // self.units))
-        self.parts = 1 if points else self.units
-        self.pair_bytes = 8 * len(request.kinds) * slots * self.parts
+        self.n_partial_sums = 1 if points else self.units
+        self.pair_bytes = 8 * len(request.kinds) * slots * self.n_partial_sums
         self.pair_bytes *= math.prod(request.pixel_axes(d))
 
     def tile(self, n: int, m: int, free: int) -> tuple[int, int]:

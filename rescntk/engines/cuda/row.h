@@ -159,16 +159,19 @@ struct Row {
 
     // ------------------------------------------------------------------ shared memory
 
-    // Numbers of kind 0 (U), 1 (A) or 2 (U+) of the pixels of the ring; with HALO more pixels on
-    // both sides.
-    FORMULA R *ring(int kind) const { return (R *)memory + (kind * (n + 2 * HALO) + HALO) * LANES; }
-    FORMULA void put(int kind, const Own &numbers, bool halo) const
+    // The pixels' numbers in ring 0 (U), 1 (A, with the NTK) or the last one (U+); with HALO more
+    // pixels on both sides.
+    FORMULA R *ring(int number) const
+    {
+        return (R *)memory + (number * (n + 2 * HALO) + HALO) * LANES;
+    }
+    FORMULA void put(int number, const Own &numbers, bool halo) const
     {
         OVER_PIXELS (p) {
             if (!mine(p)) continue;
             Together vector;
             OVER_LANES (q) ((R *)&vector)[q] = numbers[p][q];
-            Together *const at = (Together *)ring(kind) + pixel(p);
+            Together *const at = (Together *)ring(number) + pixel(p);
             *at = vector;
             if (halo && pixel(p) < HALO) at[n] = vector;
             if (halo && pixel(p) >= n - HALO) at[-n] = vector;
@@ -184,16 +187,16 @@ struct Row {
         if (OPPOSITE) put(1 + NTK, s.O, halo);
         __syncthreads();
     }
-    FORMULA void add(int kind, int pixel, R weight, R (&sum)[LANES]) const
+    FORMULA void add(int number, int pixel, R weight, R (&sum)[LANES]) const
     {
-        const Pack pack = together(ring(kind) + pixel * LANES);
+        const Pack pack = together(ring(number) + pixel * LANES);
         OVER_LANES (q) sum[q] = fused(weight, pack[q], sum[q]);
     }
     // Add the distance to the number in the middle of a window.
-    FORMULA void add_distance(int kind, int pixel, R weight, const R (&middle)[LANES],
+    FORMULA void add_distance(int number, int pixel, R weight, const R (&middle)[LANES],
                               R (&sum)[LANES]) const
     {
-        const Pack pack = together(ring(kind) + pixel * LANES);
+        const Pack pack = together(ring(number) + pixel * LANES);
         OVER_LANES (q) sum[q] = fused(weight, pack[q] - middle[q], sum[q]);
     }
 };

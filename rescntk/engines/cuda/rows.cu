@@ -61,7 +61,10 @@ struct Pairs {
     {
         auto &row = layers.row;
         const int64 n = row.n;
-        return job.cases * job.columns * (job.head == PIXELS ? n * n : job.head == SHARES ? n : 1);
+        return job.cases * job.columns *
+               (job.output == PIXELS   ? n * n
+                : job.output == SHARES ? n
+                                       : 1);
     }
     FORMULA int64 case_at(int64 i, int64 k) const
     {
@@ -87,10 +90,10 @@ struct Pairs {
     {
         auto &row = layers.row;
         const auto &separate = layers.separate;
-        gpk = l.features >= 0 ? row.product(l.features, p, q) - layers.state.U[p][q]
-              : with_linear   ? fused(R(l.input_factor), separate.linear[p][q], separate.F[p][q])
-                              : separate.F[p][q];
-        ntk = !NTK ? 0.0 : l.features >= 0 || with_linear ? layers.state.A[p][q] : separate.A[p][q];
+        gpk = l.root >= 0   ? row.product(l.root, p, q) - layers.state.U[p][q]
+              : with_linear ? fused(R(l.input_factor), separate.linear[p][q], separate.F[p][q])
+                            : separate.F[p][q];
+        ntk = !NTK ? 0.0 : l.root >= 0 || with_linear ? layers.state.A[p][q] : separate.A[p][q];
         if (NTK) ntk += job.later_readout * gpk;
     }
 
@@ -184,20 +187,20 @@ struct Pairs {
             if (!row.mine(p)) continue;
             OVER_LANES (q) {
                 if (q >= row.valid) continue;
-                kernels(l, p, q, job.head == PIXELS, gpk, ntk);
+                kernels(l, p, q, job.output == PIXELS, gpk, ntk);
                 gpk_sum += POOLED ? double(row.shared[q]) * gpk : gpk;
                 ntk_sum += POOLED ? double(row.shared[q]) * ntk : ntk;
                 const int64 other = (y + shift) % row.lines * width + (column + offset + q) % width;
-                if (job.head == PIXELS) write(slot + (at * n + j) * n + other, gpk, ntk);
+                if (job.output == PIXELS) write(slot + (at * n + j) * n + other, gpk, ntk);
             }
-            if (job.head == SHARES) add_to(slot + at * n + j, gpk_sum, ntk_sum);
+            if (job.output == SHARES) add_to(slot + at * n + j, gpk_sum, ntk_sum);
         }
     }
     // From sums to means, with the sums of F0.
     FORMULA void finish(int64 unit, const Sides &sides, int64 at) const
     {
         auto &row = layers.row;
-        if (job.head == PIXELS || (!POINTS && threadIdx.x != 0)) return;
+        if (job.output == PIXELS || (!POINTS && threadIdx.x != 0)) return;
         const double count = double(row.n) * (POOLED ? job.all_shared : double(row.n));
         for (int number = 1; number <= job.depth; number++) {
             const Layer &l = job.layers[number - 1];
@@ -227,7 +230,7 @@ struct Pairs {
         double sum = 0;
         for (int64 c = 0; c < C; c++)
             sum +=
-                (pixel < 0 ? a.means[of.i * C + c] : a.parts[(of.i * C + c) * a.longest + pixel]) *
+                (pixel < 0 ? a.means[of.i * C + c] : a.pixels[(of.i * C + c) * a.longest + pixel]) *
                 b.means[(of.k * C + c) * job.places + place];
         if (POOLED) return sum * job.all_shared;
         return sum * double(row.n) * (pixel < 0 ? double(row.n) : 1.0);
@@ -286,7 +289,7 @@ struct Pairs {
             double gpk, ntk;
             if (!row.mine(p)) continue;
             kernels(l, p, q, true, gpk, ntk);
-            if (job.head == SHARES)
+            if (job.output == SHARES)
                 write(slot + at * n + row.pixel(p), gpk / n, ntk / n);
             else if (row.pixel(p) == 0)
                 write(slot + at, gpk, ntk);
@@ -295,7 +298,7 @@ struct Pairs {
 };
 
 template <class R, int LANES, int OWN, bool ALL, bool POOLED, bool OPPOSITE, bool NTK, bool POINTS>
-__global__ void __launch_bounds__(512) rows(const __grid_constant__ Launch launch)
+__global__ void __launch_bounds__(MOST_THREADS) rows(const __grid_constant__ Launch launch)
 {
     extern __shared__ __align__(16) double memory[];
     Pairs<R, LANES, OWN, ALL, POOLED, OPPOSITE, NTK, POINTS> pairs(launch, (char *)memory);

@@ -48,9 +48,7 @@ class Pairs(Recursion[list[Array]]):
             widths = zip(widths_of(request.pool, self.axes), self.axes, strict=True)
             self.offsets = [offsets(*axis) for axis in widths]
             self.right_rows = self.around(right.rows)
-        self.parts, self.with_ntk = request.network.parts.carried, "ntk" in request.kinds
-        if not request.network.homogeneous:  # layers may multiply rounding errors of A − r F
-            self.parts = self.parts._replace(readout=0.0)
+        self.parts, self.with_ntk = request.network.carried_parts, "ntk" in request.kinds
         self.weights = rounded_weights(operations, self.T.__name__)
         self.activation = activation_of(request.network)
 
@@ -156,15 +154,13 @@ class Pairs(Recursion[list[Array]]):
 
     def merged(self, operation: Operation, parts_of_each: list[list[Any]]) -> list[Array]:
         """Return merged deficits, of the parts of each."""
-        coordinates = [
-            self.sides(row) for row in range(operation.row + 2, operation.row + operation.n_rows)
-        ]
-        c, d = self.sides(operation.row + 1)
+        coordinates = [self.sides(row) for row in operation.coordinates]
+        c, d = self.sides(operation.factor)
         N = c * d * summed([*until_stopped((u - v) ** 2 for u, v in coordinates)])
         return [reduce(add, parts) + N for parts in until_stopped(parts_of_each)]
 
     def norm(self, operation: Operation, state: list[Array]) -> tuple[list[Array], Array]:
-        left, right = self.sides(operation.row + 1)
+        left, right = self.sides(operation.factor)
         factor = left * right
         return [factor * u for u in state], factor
 

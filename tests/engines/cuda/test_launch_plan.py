@@ -23,7 +23,7 @@ def test_rows_of_all_pixel_pairs():
     """100 pixels: four lanes, a thread a pixel, two teams of 256 threads; 25 rows are few."""
     found = plan(100)
     assert (found.lanes, found.pixels, found.threads, found.teams) == (4, 1, 100, 2)
-    assert found.units == found.parts == 1
+    assert found.units == found.n_partial_sums == 1
     assert found.row_bytes == 3 * (100 + 4) * 4 * 4  # U, U⁺ and A, with a halo of two pixels
     assert found.name == "rows<float, 4, 1, true, false, false, true, false>"
 

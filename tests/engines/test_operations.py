@@ -9,7 +9,14 @@ import pytest
 from rescntk import Network
 from rescntk.engines.constants import check_growth
 from rescntk.engines.operations import Operations, rounded_weights
-from rescntk.engines.order import Step, ending_with_activation, fused, joined, may_fuse, may_join
+from rescntk.engines.order import (
+    Step,
+    ending_with_activation,
+    joined,
+    may_have_five_taps,
+    may_join,
+    with_five_taps,
+)
 from rescntk.engines.windows import Window, windows_of
 from rescntk.network_parts import Filter
 
@@ -67,10 +74,10 @@ def test_sums_over_pixels_end_with_the_last_activation():
     assert [step.kind for step in order[-1].steps] == ["window", "activation"]
 
 
-def test_joined_layers_pass_windows_on():
+def test_five_taps_join_windows_of_two_layers():
     """Layers 2 and 3 end with the windows of the next one's pre-activations, as five taps."""
     plain = Operations(Network(4, 3), depth=4, n_channels=1)
-    of_input, first, second, third, last = joined(ending_with_activation(plain.order))
+    of_input, first, second, third, last = with_five_taps(ending_with_activation(plain.order))
     activation, skip = Step("activation", None, True), Step("skip", None, True)
     window, five = Window(3, 1, 0), Window(5, 1, 0, is_triangle=True)
     assert of_input.steps == () and last.steps == (activation,)
@@ -79,11 +86,11 @@ def test_joined_layers_pass_windows_on():
     assert second == third == (1, (activation, Step("window", five, True), skip))
 
 
-def test_fused_layers_have_one_merge():
+def test_joined_layers_have_one_merge():
     network = Network(2, 3)
     plain = Operations(network, depth=2, n_channels=1)
-    assert may_join(network) and may_fuse(network, plain.constants, 1)
-    order = fused(joined(ending_with_activation(plain.order)))
+    assert may_have_five_taps(network) and may_join(network, plain.constants, 1)
+    order = joined(with_five_taps(ending_with_activation(plain.order)))
     merged = replace(plain, rewritten=order)
     kinds = [[operation.kind for operation in layer] for layer in merged.layers]
     assert kinds == [["activation", "joined"], ["activation"]]
