@@ -130,7 +130,7 @@ def beside_peers(rows: pd.DataFrame) -> list[Any]:
         best = f"{others.idxmin()} {others.min():.4f}"
         few = [text if text != "nan" else "–" for text in values]
         lines.append((f"{name}, {splits}", *few, best, *ranks, len(others) + 1))
-    header = "RMSE", *OURS, none, *SHOWN, "best of the peers", "rank", "rank, fast", "of"
+    header = "RMSE", *OURS, none, *SHOWN, "best of the peers", "our rank", "our rank, fast", "of"
     return [
         "## Beside published errors",
         harness.table(header, lines, (0, len(header) - 4)),

@@ -188,7 +188,7 @@ def _means(official: pd.DataFrame, ours: pd.DataFrame) -> tuple[list[str], str]:
     columns = ours.groupby("method")
     seconds = columns[["fit_seconds", "predict_seconds"]].sum().sum(axis=1)
     return (
-        harness.table(("mean accuracy", *NAMES, "rank", "rank, fast"), lines),
+        harness.table(("mean accuracy", *NAMES, "our rank", "our rank, fast"), lines),
         f"Ranks are among {1 + len(every)} methods. Processor seconds of all fits and predictions: "
         f"{seconds[OURS]:.0f}, and {seconds[FAST]:.0f} with views “fast”.",
     )
@@ -244,7 +244,7 @@ def probabilities(rows: pd.DataFrame) -> list[Any]:
         "of one class against the rest, weighted by the classes' shares. RDST, ROCKET and its like "
         "have ridge classifiers, whose probabilities are 0 and 1. Resamples: means over "
         f"{SPLITS} splits, of the peers too; accuracies of the peers over 30.",
-        harness.table(("mean", *NAMES, "rank"), means),
+        harness.table(("mean", *NAMES, "our rank"), means),
         f"The rank is by the mean, among {1 + len(others)} methods. The method of the best mean "
         "need not have the best mean rank, nor differ significantly:",
         harness.table(("measure", *header, "behind", "ahead"), firsts, (0, 1, 2, 4, 5, 6)),

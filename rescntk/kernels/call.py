@@ -61,6 +61,13 @@ class KernelCall:
         elif not self.request.shares:
             self.right = self.prepared.tables
 
+    def with_signals(self, X: Batch, Z: PreparedSignals | None = None) -> KernelCall:
+        """Return this call with other checked signals as X, and with prepared ones as Z."""
+        call = copy(self)
+        call.arguments = replace(self.arguments, X=X, Z=None if Z is None else Z.call.arguments.X)
+        call.left, call.right, call.prepared = X, None if Z is None else Z.tables, Z
+        return call
+
     def plan(self, left: Any, right: Any, paired: bool = False) -> Plan:
         """Return the engine's plan, or raise a MemoryError if it exceeds the free memory."""
         request = self.request
@@ -127,9 +134,7 @@ class KernelCall:
             batch = signals.reshape(*signals.shape[:2], *axes)
             if isinstance(source, (list, tuple, SignalList)) and len(axes) == 1:
                 batch = SignalList.of(signals)  # lists of one length take other lengths too
-        call = copy(self)
-        call.arguments = replace(self.arguments, X=signals)  # not another copy in float64
-        call.left = signals
+        call = self.with_signals(signals)  # which holds no other copy in float64
         tables = self.engine.prepared(self.request, signals)
         plan = self.plan(tables, None, paired=True)  # refuses signals beyond the memory
         diagonal = plan.compute() if self.arguments.normalized else None
@@ -142,9 +147,7 @@ def mean_of_normalized(X: Array, Z: PreparedSignals) -> Array:
 
     X is a finite float64 array with the channels and pixels of the array of Z: nothing is checked.
     """
-    call = copy(Z.call)
-    call.arguments = replace(call.arguments, X=images_as_signals(X), Z=Z.call.arguments.X)
-    call.left, call.right, call.prepared = call.arguments.X, Z.tables, Z
+    call = Z.call.with_signals(images_as_signals(X), Z)
     call._prepare_few()
     of_X, of_Z = call.diagonals()
     values = call.plan(call.left, call.right).compute().values

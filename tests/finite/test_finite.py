@@ -16,6 +16,9 @@ from rescntk.validation import PARTS
 from tests import tolerances
 from tests.oracles import definition
 
+SUMS = 10 * tolerances.ROUTES
+"""Of networks: sums over a hundred weights, and products of Jacobians over as many parameters."""
+
 CASES = [
     (rk.Network(3, 3, alpha=0.7), "gap", (4,)),
     (rk.Network(3, skip=False, outer_filter_size=5, dilation=(2, 1, 4)), "gap", (4,)),
@@ -112,16 +115,19 @@ def features(network, params, x):
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("network", "head", "sides"), CASES)
-def test_networks_are_the_definition_and_tangent_kernels_products_of_jacobians(
-    network, head, sides, rng
-):
-    X, Z = draw(rng, sides), draw(rng, sides)
-    params, n = parameters(network, head, sides), len(X)
+def test_networks_are_the_definition(network, head, sides, rng):
+    X, params = draw(rng, sides), parameters(network, head, sides)
     expected = np.array([output(network, params, x, head) for x in X])
     computed = np.asarray(finite.apply(network, params, X, head))
     assert computed.dtype == np.float64 and computed.shape == expected.shape
-    bar = 10 * tolerances.ROUTES
-    assert np.abs(computed - expected).max() <= bar * max(1.0, np.abs(expected).max())
+    assert np.abs(computed - expected).max() <= SUMS * max(1.0, np.abs(expected).max())
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("network", "head", "sides"), CASES)
+def test_tangent_kernels_are_products_of_jacobians(network, head, sides, rng):
+    X, Z = draw(rng, sides), draw(rng, sides)
+    params, n = parameters(network, head, sides), len(X)
 
     def outputs(trained):
         both = [*X, *Z] if isinstance(X, list) else np.r_[X, Z]
@@ -133,20 +139,26 @@ def test_networks_are_the_definition_and_tangent_kernels_products_of_jacobians(
     J = np.concatenate([np.reshape(leaf, (2 * n, -1)) for leaf in leaves], axis=1)
     K, cross = (finite.ntk(network, params, X, other, head) for other in (None, Z))
     for found, exact in ((K, J[:n] @ J[:n].T), (cross, J[:n] @ J[n:].T)):
-        assert np.abs(found - exact).max() <= bar * np.abs(exact).max()
+        assert np.abs(found - exact).max() <= SUMS * np.abs(exact).max()
     assert (K == K.T).all()
 
 
 @pytest.mark.slow
-def test_parameters():
-    """Standard normal, by the key, with biases; what no layer reads is left out."""
-    network = rk.Network(2, 3, bias=0.5)
-    params, same, other = (finite.init(k, network, 2, 100) for k in (5, jax.random.key(5), 6))
+def test_parameters_are_standard_normal():
+    params = finite.init(5, rk.Network(2, 3, bias=0.5), 2, 100)
     weights = np.asarray(params.inner[1].weights)
     # 30 000 weights: the variance is known to √(2/30 000), under 1 percent.
     assert abs(weights.var() - 1) <= tolerances.STANDARD_ERRORS * 0.0082
     assert params.outer[0].biases.shape == (100,) and params.input.biases is None
+
+
+def test_parameters_are_those_of_the_key():
+    keys = 5, jax.random.key(5), 6
+    params, same, other = (finite.init(key, rk.Network(1), 2, 4) for key in keys)
     assert (params.readout == same.readout).all() and (params.readout != other.readout).any()
+
+
+def test_parameters_that_no_layer_reads_are_left_out():
     assert finite.init(0, rk.Network(2, skip=False), 2, 4).input is None
     assert finite.init(0, rk.Network(2, 1, skip=False, trained="inner"), 2, 4).outer == ()
     for kept in (rk.Network(2, 1, trained="inner"), rk.Network(2, 1, skip=False, bias=0.5)):
@@ -214,7 +226,7 @@ def test_finite_networks_concentrate_on_the_exact_kernels(name, rng):
 
 
 NETWORK = rk.Network(1, 3, alpha=0.5)
-BAR = 100 * tolerances.ROUTES
+BAR = 10 * SUMS  # of gradient steps, which add up errors
 assert_same = partial(jax.tree.map, partial(np.testing.assert_allclose, rtol=0, atol=BAR))
 
 
