@@ -128,14 +128,13 @@ def test_lists_of_one_length_are_arrays(engine, network, batches, kind):
     assert relative(one, many[np.ix_(same, same)], own, own) <= tolerances.ROUTES
 
 
-@subjects
+@engines
 @given(any_network, batches(("images",)), heads, kinds)
-@fewer_of_jax
 def test_images_may_be_turned(engine, network, batches, head, kind):
     kernel, (X, Z) = rk.Kernel(network, kind, served(engine, network, batches[0], head)), batches
     assume(head != "equivariant")
-    turned = kernel_of(engine, kernel, X.swapaxes(2, 3), Z.swapaxes(2, 3))
-    K = kernel_of(engine, kernel, X, Z)
+    turned = kernel(X.swapaxes(2, 3), Z.swapaxes(2, 3), engine=engine)
+    K = kernel(X, Z, engine=engine)
     assert relative(turned, K, *sizes(kernel, X, Z)) <= tolerances.ROUTES
 
 
