@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from matplotlib.lines import Line2D
 
     from ..theory.conditioning import Comparison
-    from ..theory.depth import Report
+    from ..theory.depth import ConvergenceReport
 
 
 def condition_numbers(
@@ -120,14 +120,14 @@ def _entries(lines: Iterable[Line2D], has_band: bool) -> list[Artist]:
     return [*kernels, *grey_entries.values(), *band]
 
 
-def limit_distances(*reports: Report, ax: Axes | None = None) -> Axes:
+def limit_distances(*reports: ConvergenceReport, ax: Axes | None = None) -> Axes:
     """Draw distances from predicted limits over depth, and the predicted rates.
 
     A rate is a line through the last marker.
 
     Parameters
     ----------
-    *reports : Report
+    *reports : ConvergenceReport
         From ``depth.check``. Without a prediction, one minus the mean kernel is drawn.
     ax : matplotlib Axes, optional
         The default is axes of a new figure.

@@ -37,21 +37,22 @@ class Prediction:
     r"""A predicted limit of normalized kernels over depth, with the exponent of its rate.
 
     Distances from the limit, in root mean square over pairs of signals, are predicted to be
-    :math:`C L^{-p} (\log L)^k`, asymptotically.
+    :math:`C L^{-e}`, or :math:`C L^{-e} \log L`, to leading order (docs/theory/depth_limits.md).
     """
 
     limit: np.ndarray | float = 0.0
     """The normalized kernels at infinite depth, (n, n), or one number for all different signals."""
     exponent: float = 1.0
-    """p, positive."""
+    """e, positive."""
     log_power: int = 0
-    """k, 0 or 1."""
+    """1 with the logarithm, else 0."""
     source: str = "handed in"
     undefined: str = ""
     """Why no prediction holds for these signals; empty if one does."""
     correction: float = 1.0
-    """q: the first correction to the law has the relative size (onset/L)^q."""
+    """θ: the first correction to the law has the relative size (onset/L)^θ."""
     onset: float = 1.0
+    """The depth at which the law sets in: before it nothing is contradicted."""
     settled: float = 1.0
     """The depth from which windows near a square root follow the law: before it the fitted
     exponent may be half."""
@@ -252,9 +253,9 @@ def _half_power(network: Network, kind: str, X: np.ndarray, head: str | int) -> 
         pooled, terms = (Kernel(layer, "gpk", readout).diag(X) for readout in (head, "trace"))
         ratio = float((pooled / np.maximum(terms, 1e-300)).min())
         error = max(error, 64.0 * _EPS / max(ratio, _EPS))
-    q = 1.0 if _smooth_gain(network, kind, X, head) else 0.5
+    theta = 1.0 if _smooth_gain(network, kind, X, head) else 0.5
     source = "the flow dF/dt = a² box K(box F) at time 1"
-    return Prediction(limit, source=source, correction=q, error=error)
+    return Prediction(limit, source=source, correction=theta, error=error)
 
 
 def _one_layer(
@@ -275,11 +276,11 @@ def _one_layer(
     of_others, of_first = power if smooth else 0.5 * power, 1.0 if differs else math.inf
     # Where both have one power, there is no error between them.
     difference = abs(of_others - of_first)
-    exponent, q = min(of_others, of_first), min(of_others, difference or 1.0, 1.0)
+    exponent, theta = min(of_others, of_first), min(of_others, difference or 1.0, 1.0)
     source = "Barzilai et al., app. F; Huang et al., theorem 7: the kernel of one layer"
     onset, settled = (_depth_of(network.branch_gain / gain, power) for gain in (1.0, smooth or 1.0))
     limit = _normalized(K)
-    return Prediction(limit, exponent, 0, source, correction=q, onset=onset, settled=settled)
+    return Prediction(limit, exponent, 0, source, correction=theta, onset=onset, settled=settled)
 
 
 def _smooth_gain(network: Network, kind: str, X: np.ndarray, head: str | int) -> float:
@@ -321,9 +322,11 @@ def _dot_product(
     source = "Barzilai et al., theorem 6.1: the dot product"
     if not zero.any():
         onset = _depth_of(float(ratio.max()) or network.branch_gain, power)
-        q = min(power if _smooth_gain(network, kind, X, head) else 0.5 * power, 1.0)
+        theta = min(power if _smooth_gain(network, kind, X, head) else 0.5 * power, 1.0)
         error = 2.0 * float(errors.max())
-        return Prediction(_normalized(F0), power, 0, source, correction=q, onset=onset, error=error)
+        return Prediction(
+            _normalized(F0), power, 0, source, correction=theta, onset=onset, error=error
+        )
     note = f"F⁰(x, x) is 0 for {zero.sum()} of the signals, X[{zero.argmax()}] first"
     if not zero.all():
         return Prediction(undefined=f"{note}, and not for all of them")
@@ -337,18 +340,18 @@ def _dot_product(
 def _degenerate(
     network: Network, gamma: float, kind: str, X: np.ndarray, head: str | int
 ) -> Prediction:
-    """Return the prediction for 0 ≤ γ < ½, L/s effective layers: all ones, or 1/4."""
+    """Return the prediction for 0 ≤ γ < ½, pL layers of a CNN: all ones, or 1/4."""
     parts, growth = network.parts, 1.0 - 2.0 * gamma
-    # There are branch_weight·L^growth = L/s effective layers.
+    # pL is branch_weight·L^growth.
     branch_weight = network.branch_gain if gamma else network.branch_weight
     if not network.is_relu or network.input_filter_size > 1:
         return Prediction(undefined="for γ < ½ there is no theory of this activation or its inputs")
-    if not multisphere.contains(X):
+    if not multisphere.is_on_sphere(X):
         text = "the signals are not on the multi-sphere (multisphere.project makes them so)"
         return Prediction(undefined=text)
     if kind == "gpk" or (parts.readout == 1 and sum(parts) == 1):
         value, exponent, log_power = 1.0, 2.0 * growth, 0
-        source = "all ones at (9π²/2) s²/L² (sharper than lemma E.2)"
+        source = "all ones at (9π²/2)/(pL)² (sharper than lemma E.2)"
     elif parts.inner + parts.outer > 0:
         value, exponent, log_power = 0.25, growth, int(gamma == 0)
         source = "1/4 at different pixels (sharper than Huang et al., theorem 6)"
@@ -366,11 +369,11 @@ def _degenerate(
         return (1.0 - value) * different[None]
 
     complements = multisphere.over_pairs(X, head, limit)[0]
-    # Two pixels of complement δ seem to agree until there are 3π/√(2δ) effective layers.
+    # Two pixels of complement δ seem to agree until pL is 3π/√(2δ).
     layers = 3.0 * math.pi / math.sqrt(2.0 * closest)
     onset = max(
         _depth_of(layers / branch_weight, growth), _depth_of(branch_weight, 2.0 * gamma or 1.0)
     )
-    # s = (1 + β)/β has corrections of β = L^-2γ, the law itself of s/L.
-    q = min(2.0 * gamma, growth) if gamma else 1.0
-    return Prediction(1.0 - complements, exponent, log_power, source, correction=q, onset=onset)
+    # 1/p = (1 + β)/β has corrections of β = L^-2γ, the law itself of 1/(pL).
+    theta = min(2.0 * gamma, growth) if gamma else 1.0
+    return Prediction(1.0 - complements, exponent, log_power, source, correction=theta, onset=onset)

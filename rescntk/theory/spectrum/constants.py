@@ -27,16 +27,21 @@ NU = {"gpk": 2.5, "ntk": 1.5}
 
 
 class DecayConstants(NamedTuple):
-    """Theorem 5.1 for a normalized kernel and one set of s pixels: c_1, c_2 and exponents.
+    """Theorem 5.1 for a normalized kernel and one set of s pixels: constants and exponents.
 
-    c_1 is 0 where no window of the last layer has all pixels. In ``upper_exponent``, s takes the
-    place of the number of pixels of the receptive field: a sharper bound.
+    Eigenvalues are at least ``lower`` times the product of frequencies to the power
+    −``lower_exponent``, and at most ``upper`` times it to the power −``upper_exponent``.
     """
 
     lower: float
+    """c_1; 0 where no window of the last layer has all pixels."""
     upper: float
+    """c_2."""
     lower_exponent: float
+    """C0 + 2."""
     upper_exponent: float
+    """C0 − 1 + 2(ν − 1)/s, ν = 5/2 (GPK) or 3/2 (NTK). The paper has the number of pixels of the
+    receptive field for s: this bound is sharper."""
 
     def bounds(self, frequencies: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return the lower and the upper bound on eigenvalues.
@@ -51,7 +56,8 @@ class DecayConstants(NamedTuple):
         lower, upper : ndarray, (...)
         """
         product = np.asarray(frequencies, dtype=np.float64).prod(axis=-1)
-        return self.lower * product**self.lower_exponent, self.upper * product**self.upper_exponent
+        lower = self.lower * product**-self.lower_exponent
+        return lower, self.upper * product**-self.upper_exponent
 
 
 def decay_constants(
@@ -130,7 +136,7 @@ def decay_constants(
     falling = (2 * a / math.e) ** (a * s) * (2 * a) ** (nu - 1) / (nu - 1)
     total = M**s * s ** (1 - nu) * (rising + falling + (math.e * peak) ** -q / s)
     lower, upper = (np.mean(coefficients, axis=0) * [power**s, total]).tolist()
-    return DecayConstants(lower, upper, -C - 2.0, 1.0 - C - 2.0 * (nu - 1.0) / s)
+    return DecayConstants(lower, upper, C + 2.0, C - 1.0 + 2.0 * (nu - 1.0) / s)
 
 
 def _lower_coefficient(

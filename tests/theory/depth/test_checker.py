@@ -106,7 +106,7 @@ def test_reports_are_reproducible_and_complete(tmp_path, capfd):
     assert str(one) == str(other) and [row.depth for row in one] == list(SHORT)
     one.write_csv(tmp_path / "limits.csv")
     rows = np.genfromtxt(tmp_path / "limits.csv", delimiter=",", names=True)
-    for name in depth.Row._fields:
+    for name in checker.DepthRow._fields:
         assert np.array_equal(rows[name], one.column(name), equal_nan=True)
     assert f"exponent of the distance is {one.exponent}, predicted 0.5" in one.reason
     assert f"{one.reason}\nverdict: {one.verdict}: " in str(one)

@@ -25,7 +25,7 @@ T = np.cos(ANGLES)
 @pytest.mark.parametrize("skip", [True, False])
 @pytest.mark.parametrize("depth", [500, 3000])
 def test_the_asymptotic_law(alpha, skip, depth):
-    """δ_L → (9π²/2) s²/L² from any start, from below, with the next term known."""
+    """δ_L → (9π²/2)/(pL)² from any start, from below, with the next term known."""
     network, start = rk.Network(depth, alpha=alpha, skip=skip), [1.0, 0.3, 1.5, 0.01]
     complement = multisphere.normalized_gpk(network, start, complement=True)
     law = asymptotic_complement(network)
