@@ -3,7 +3,8 @@ r"""Learning curves, numbers of signals and times to learn, from the spectrum.
 Bordelon, Canatar and Pehlevan 2020; Canatar, Bordelon and Pehlevan 2021; Simon et al. 2021
 (``docs/theory/learning_curves.md``). A kernel has eigenvalues λ_i and the target the coefficients
 v_i. With n signals and the penalty δ, κ solves :math:`\sum_i \ell_i + \delta/\kappa = n`, where
-:math:`\ell_i = \lambda_i/(\lambda_i+\kappa)` is the *learnability* of mode i. Gradient flow from 0 learns the share :math:`1 - e^{-\lambda t}` of it (Barzilai et al. 2022, 5.1).
+:math:`\ell_i = \lambda_i/(\lambda_i+\kappa)` is the *learnability* of mode i. Gradient
+flow from 0 learns the share :math:`1 - e^{-\lambda t}` of it (Barzilai et al. 2022, 5.1).
 """
 
 from .complexity import SampleComplexity, sample_complexity
