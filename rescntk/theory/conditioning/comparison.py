@@ -140,10 +140,9 @@ def compare(
     -------
     `Comparison`
         A row for each depth. Asymptotes are NaN before their onset. They are NaN at all depths for
-        activations other than ReLU, for biases, and for a tangent kernel that trains neither inner
-        nor outer weights. So they are where filters do not join all pixels off the multi-sphere,
-        and where a signal is a positive multiple of another one (for the head "gap" and windows of
-        pixels of a shift of another one, or of its own).
+        activations other than ReLU, for biases, for a tangent kernel that trains neither inner nor
+        outer weights, and for signals without the law (docs/theory/depth_limits.md, "Which
+        signals").
 
     Raises
     ------

@@ -86,7 +86,7 @@ class Spectrum:
         return least, least * (1.0 + float((count ** (1.0 - d / cycles)).sum()))
 
     def effective_dimension(self, penalty: float) -> float:
-        r"""Return how many eigenfunctions a penalty leaves, :math:`\sum \lambda/(\lambda+\delta/n)`.
+        r"""Return how many eigenfunctions a penalty leaves, :math:`\sum\lambda/(\lambda+\delta/n)`.
 
         Over all eigenfunctions of the computed frequencies. Those in `tail` would add between 0 and
         ``tail_bounds[1] / penalty``.
