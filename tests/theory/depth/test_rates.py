@@ -34,6 +34,16 @@ def test_the_asymptotic_law(alpha, skip, depth):
     assert np.abs(complement / law - 1).max() <= bar
 
 
+@pytest.mark.parametrize(("skip", "rest"), [(False, 119), (True, 245)])
+def test_the_next_term_of_close_signals(skip, rest):
+    """It comes near to 3√2π/(p √δ_1), from below."""
+    network, start = rk.Network(8000, 1, skip=skip), 0.01
+    complement = multisphere.normalized_gpk(network, [start], complement=True)[0]
+    found = 8000 * (1 - complement / asymptotic_complement(network)) - 3 * np.log(8000)
+    limit = 3 * np.pi * np.sqrt(2 / start) / network.branch_weight
+    assert round(found) == rest and 0.85 * limit < found < limit
+
+
 @pytest.mark.parametrize("skip", [True, False])
 def test_the_asymptotic_law_of_leaky_networks(skip):
     """s/(1 − λ) for s, where the gain in s has the factor 1 + slope²."""
