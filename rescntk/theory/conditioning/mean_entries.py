@@ -1,4 +1,7 @@
-"""Mean entries of kernel matrices over depth: theorem 6.2 and lemma E.3 of Barzilai et al. 2022."""
+"""Mean entries of kernel matrices over depth: theorem 6.2 and lemma E.3 of Barzilai et al. 2022.
+
+``docs/theory/conditioning.md``, section 4.
+"""
 
 from __future__ import annotations
 

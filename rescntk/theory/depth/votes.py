@@ -68,10 +68,10 @@ def limit_classifier(network: Network, *, kind: str, head: str, pixels: int = 1)
     For a fixed α, no biases, and signals that differ (``docs/theory/depth_limits.md``, section 4).
     Radhakrishnan et al. 2022 tell apart majority votes, singular kernels and nearest neighbours.
 
-    - ReLU is a majority vote, but where the input alone is trained: then :math:`L^3 \hat\Theta` is
+    - ReLU is a majority vote, but where the input alone is trained: then :math:`L^3 \bar\Theta` is
       singular like :math:`(1-\rho)^{-3/2}`.
     - erf without skip connections, GPK, whose variance tends to a constant, is singular:
-      :math:`\hat K/\varphi'(0)^L` like :math:`(1-\rho)^{-\zeta}` with :math:`\zeta =
+      :math:`\bar K/\varphi'(0)^L` like :math:`(1-\rho)^{-\zeta}` with :math:`\zeta =
       -\log\varphi'(0)/\log\varphi'(1)`, where :math:`\varphi` is what a layer does to ρ.
     - No network here is a nearest neighbour, which needs :math:`\varphi'(0) = 0`.
 

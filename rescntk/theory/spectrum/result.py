@@ -1,4 +1,7 @@
-"""Eigenvalues with their errors and numbers, and what they tell: tails, dimensions, norms."""
+"""Eigenvalues with their errors and numbers, and what they tell: tails, dimensions, norms.
+
+Letters are those of ``docs/theory/spectrum.md`` and ``docs/theory/learning_curves.md``.
+"""
 
 from __future__ import annotations
 
