@@ -52,11 +52,11 @@ CALLS = {
         net, multisphere.sample(2, 2, 3, 0), **GAP
     ),
     depth.Family: lambda net: depth.Family(net, 1.0),
-    depth.one_layer: lambda net: depth.one_layer(net, SIGNALS, **GAP),
+    depth.one_layer_kernel: lambda net: depth.one_layer_kernel(net, SIGNALS, **GAP),
     depth.asymptotic_complement: lambda net: depth.asymptotic_complement(net),
     depth.effective_depth: depth.effective_depth,
     depth.complement_bounds: lambda net: depth.complement_bounds(net, [0.5]),
-    depth.like_normalized: depth.like_normalized,
+    depth.without_normalization: depth.without_normalization,
     depth.limit_classifier: lambda net: depth.limit_classifier(net, **GAP),
     depth.scales: lambda net: depth.scales(net, 3),
     learning.error_exponent: lambda net: learning.error_exponent(net, 2, 2, kind="gpk"),

@@ -128,7 +128,7 @@ def limit_distances(*reports: ConvergenceReport, ax: Axes | None = None) -> Axes
     Parameters
     ----------
     *reports : ConvergenceReport
-        From ``depth.check``. Without a prediction, one minus the mean kernel is drawn.
+        From ``depth.check_convergence``. Without a prediction, one minus the mean kernel is drawn.
     ax : matplotlib Axes, optional
         The default is axes of a new figure.
 
@@ -146,13 +146,15 @@ def limit_distances(*reports: ConvergenceReport, ax: Axes | None = None) -> Axes
     >>> from rescntk import literature, plots
     >>> from rescntk.theory import depth
     >>> family = depth.Family(literature.huang_resnet(1), gamma=1.0)
-    >>> report = depth.check(family, kind="ntk", head="trace")
+    >>> report = depth.check_convergence(family, kind="ntk", head="trace")
     >>> ax = plots.limit_distances(report)
     """
     if not reports:
         raise ValueError("reports is empty, expected at least one")
     for report in reports:
-        check_drawn(report, "a report", "a result of depth.check", "prediction", "reason")
+        check_drawn(
+            report, "a report", "a result of depth.check_convergence", "prediction", "reason"
+        )
     height = max(5.0, 0.8 * len(reports))
     ax = axes(ax, (8.4, height))
     quantities, names = set(), []

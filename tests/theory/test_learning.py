@@ -60,7 +60,7 @@ def test_real_signals():
     for K, y in real_pools():
         for penalty in (1e-3, 1e-1):
             rng = np.random.default_rng(0)
-            for row in learning.from_gram(K, y, (10, 20, 40, 80), penalty):
+            for row in learning.pool_curve(K, y, (10, 20, 40, 80), penalty):
                 ratios.append(row.test_error / measure(K, y, row.n, penalty, 40, rng)[0])
     ratios = np.array(ratios)
     assert len(ratios) == 40
@@ -78,7 +78,7 @@ def test_pools_with_random_eigenvectors(rank, penalty, noise):
     y = U @ (3.0 / np.arange(1, 121))
     K = (U * values) @ U.T
     sizes = (20, 60, 108) if penalty else (20, 60 if rank == 30 else 50, 100)
-    found = learning.from_gram(K, y, sizes, penalty, noise=noise)
+    found = learning.pool_curve(K, y, sizes, penalty, noise=noise)
     measured = np.array([measure(K, y, n, penalty or 1e-9, 300, rng, noise) for n in sizes])
     test, train = (found.column(name) for name in ("test_error", "train_error"))
     assert (abs(test / measured[:, 0] - 1) <= 0.1).all()
@@ -132,7 +132,7 @@ def test_kappa_to_rounding_and_bounds(values, n, penalty, data):
 def test_a_pool_of_low_rank_at_interpolation():
     """Of a rank-deficient pool at interpolation, rounding errors of coefficients are no signal."""
     x = np.random.default_rng(0).standard_normal((50, 5))
-    assert (learning.from_gram(x @ x.T, x[:, 0], (5, 9)).column("test_error") == 0).all()
+    assert (learning.pool_curve(x @ x.T, x[:, 0], (5, 9)).column("test_error") == 0).all()
 
 
 @pytest.mark.parametrize(

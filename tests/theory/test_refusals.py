@@ -33,7 +33,7 @@ DEEP = rk.Network(10**9)
 
 def check(family=None, X=None, **options):
     options = {"kind": "ntk", "head": "trace", "depths": powers(8)} | options
-    depth.check(families.resnet(1.0) if family is None else family, X, **options)
+    depth.check_convergence(families.resnet(1.0) if family is None else family, X, **options)
 
 
 def complements(*networks, X=X3):
@@ -190,8 +190,8 @@ LEARNING = [
     (lambda: curve(parts=[1.0, 2.0]), r"coefficients has shape \(2,\), exp"),
     (lambda: curve(sizes=(0,)), "sizes is 0, expected an integer of at least"),
     (lambda: curve(multiplicities=[-2]), "multiplicities has -2"),
-    (lambda: learning.from_gram(np.eye(2), [1, 2], (2,)), "sizes has 2, expected numbers below"),
-    (lambda: learning.from_gram(-np.eye(2), [1, 2], (1,)), "K of .* has the eigenvalue -1, exp"),
+    (lambda: learning.pool_curve(np.eye(2), [1, 2], (2,)), "sizes has 2, expected numbers below"),
+    (lambda: learning.pool_curve(-np.eye(2), [1, 2], (1,)), "K of .* has the eigenvalue -1, exp"),
     (lambda: learning.learned_fractions(np.eye(2), [0, 0], 1.0), "y is 0 for all signals, expec"),
     (lambda: complexity(learnability=1.0), "learnability is 1.0, expected a number between 0 an"),
     (lambda: complexity(frequencies=[(1, 0)]), "expected sets of 3 integers from 0 to 4"),

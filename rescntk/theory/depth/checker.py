@@ -88,7 +88,7 @@ class Subject(NamedTuple):
 
 @dataclass(frozen=True)
 class ConvergenceReport(ReportTable[DepthRow]):
-    """The result of `check`: a verdict with its reason; iterating gives a row for each depth.
+    """A verdict with its reason, of `check_convergence`; iterating gives a row for each depth.
 
     Columns are about the pairs of different signals.
 
@@ -103,7 +103,7 @@ class ConvergenceReport(ReportTable[DepthRow]):
     exponent: FittedExponent
     """e of the distance, which falls like L^-e, or like L^-e log L."""
     verdict: str
-    """"agrees", "contradicts", "open" or "undefined": see `check`."""
+    """"agrees", "contradicts", "open" or "undefined": see `check_convergence`."""
     reason: str
     family: str
     kind: str
@@ -122,7 +122,7 @@ class ConvergenceReport(ReportTable[DepthRow]):
         return "\n".join([settings, prediction, super().__str__(), self.reason, verdict])
 
 
-def check(
+def check_convergence(
     family: Callable[[int], Network], X: np.ndarray | None = None, *, kind: str, head: str | int,
     depths: Iterable[int] = DEFAULT_DEPTHS, prediction: Prediction | None = None,
     rng: np.random.Generator | int = 0, engine: str = "auto", progress: bool = False,
@@ -171,7 +171,7 @@ def check(
     --------
     >>> import rescntk as rk
     >>> family, depths = rk.theory.depth.Family(rk.Network(1), 1.0), [2**k for k in range(3, 11)]
-    >>> rk.theory.depth.check(family, kind="ntk", head="trace", depths=depths).verdict
+    >>> rk.theory.depth.check_convergence(family, kind="ntk", head="trace", depths=depths).verdict
     'agrees'
     """
     depths = check_depths(depths)

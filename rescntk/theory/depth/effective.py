@@ -145,7 +145,7 @@ def complement_bounds(
     return ComplementBounds(*bounds)
 
 
-def like_normalized(network: Network, *, energy: float = 1.0) -> Network:
+def without_normalization(network: Network, *, energy: float = 1.0) -> Network:
     r"""Return the network of layers of their own that equals one with normalized features.
 
     Where all pixels of all signals have one energy e > 0, normalization is the same as
@@ -173,7 +173,7 @@ def like_normalized(network: Network, *, energy: float = 1.0) -> Network:
     >>> import rescntk as rk
     >>> X = rk.theory.multisphere.sample(3, 2, 4, 0)  # of variance 1 at each pixel
     >>> norm = rk.Network(3, norm=True)
-    >>> like = rk.theory.depth.like_normalized(norm)
+    >>> like = rk.theory.depth.without_normalization(norm)
     >>> bool(abs(rk.gram(norm, X).ntk - rk.gram(like, X).ntk).max() < 1e-13)
     True
     """

@@ -187,7 +187,7 @@ class Family:
         return predict(self.network, self.gamma, kind, X, head)
 
 
-def one_layer(network: Network, X: np.ndarray, *, kind: str, head: str | int) -> np.ndarray:
+def one_layer_kernel(network: Network, X: np.ndarray, *, kind: str, head: str | int) -> np.ndarray:
     """Return the kernel of one layer of `network` that sees windows of its inner filter.
 
     Not normalized. For α = L^-γ, γ > ½, and frozen input and readout the normalized tangent kernel
@@ -215,7 +215,7 @@ def one_layer(network: Network, X: np.ndarray, *, kind: str, head: str | int) ->
     >>> import rescntk as rk
     >>> X = rk.theory.multisphere.sample(2, 1, 1, rng=1)
     >>> frozen = rk.Network(1, 1, trained=("inner", "outer"))
-    >>> limit = rk.theory.depth.one_layer(frozen, X, kind="ntk", head="trace")
+    >>> limit = rk.theory.depth.one_layer_kernel(frozen, X, kind="ntk", head="trace")
     >>> limit.round(6)  # of two parallel vectors
     array([[2., 2.],
            [2., 2.]])
@@ -262,14 +262,14 @@ def _one_layer(
     network: Network, gamma: float, kind: str, X: np.ndarray, head: str | int
 ) -> Prediction:
     """Return the prediction for γ > ½ where F⁰ is no part of the kernel."""
-    K = one_layer(network, X, kind=kind, head=head)
-    terms = K if _width(head, X) == 1 else one_layer(network, X, kind=kind, head="trace")
+    K = one_layer_kernel(network, X, kind=kind, head=head)
+    terms = K if _width(head, X) == 1 else one_layer_kernel(network, X, kind=kind, head="trace")
     if (K.diagonal() <= 20.0 * _EPS * terms.diagonal()).any():  # roundings of a mean over pairs
         return Prediction(undefined="a signal's kernel of one layer with itself is 0")
     smooth, power = _smooth_gain(network, kind, X, head), 2.0 * gamma - 1.0
     # The first layer sees single pixels, all others windows: an error of O(1/L) if it moves K.
     pixels = network.replace(filter_size=1, outer_filter_size=network.outer_filter_size)
-    first = one_layer(pixels, X, kind=kind, head=head)
+    first = one_layer_kernel(pixels, X, kind=kind, head=head)
     ratios = first.diagonal() / K.diagonal()
     moved = first - 0.5 * np.add.outer(ratios, ratios) * K  # normalized, to first order
     differs = (np.abs(moved) > 64.0 * _EPS * np.abs(first).max()).any()
@@ -315,7 +315,7 @@ def _dot_product(
         size, total = width / X.shape[2] * np.abs(X).sum(axis=(1, 2)), np.abs(sums).mean(axis=2)
         errors = width * _EPS * size / np.maximum(total.sum(axis=1), 1e-300)
     start = F0.diagonal()
-    branch = one_layer(network, X, kind="gpk", head=head).diagonal()
+    branch = one_layer_kernel(network, X, kind="gpk", head=head).diagonal()
     zero = (errors >= 1.0) | (start == 0)
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         ratio = network.layer(1).alpha ** 2 * branch / start  # F⁰ leads once Lα² branch is less

@@ -8,12 +8,12 @@ flow from 0 learns the share :math:`1 - e^{-\lambda t}` of it (Barzilai et al. 2
 """
 
 from .complexity import SampleComplexity, sample_complexity
-from .curves import LearningCurve, curve, from_gram
+from .curves import LearningCurve, curve, pool_curve
 from .exponent import error_exponent
 from .flows import LearnedByFrequency, LearnedFractions, learned_by_frequency, learned_fractions
 
 __all__ = [
     "LearnedByFrequency", "LearnedFractions", "LearningCurve", "SampleComplexity", "curve",
-    "error_exponent", "from_gram", "learned_by_frequency", "learned_fractions",
+    "error_exponent", "learned_by_frequency", "learned_fractions", "pool_curve",
     "sample_complexity",
 ]  # fmt: skip

@@ -119,7 +119,7 @@ def curve(
     return LearningCurve(tuple(rows))
 
 
-def from_gram(
+def pool_curve(
     K: np.ndarray, y: np.ndarray, sizes: Iterable[int], penalty: float = 0.0, *, noise: float = 0.0
 ) -> LearningCurve:
     r"""Return the learning curve of training sets drawn from a pool, tested on its other signals.
@@ -157,7 +157,7 @@ def from_gram(
     >>> import numpy as np
     >>> from rescntk.theory import learning
     >>> x = np.random.default_rng(0).standard_normal((60, 5))
-    >>> table = learning.from_gram(x @ x.T, x[:, 0], (3, 10), penalty=1e-6)
+    >>> table = learning.pool_curve(x @ x.T, x[:, 0], (3, 10), penalty=1e-6)
     >>> table.column("test_error").round(3)
     array([0.424, 0.   ])
     """
