@@ -36,10 +36,10 @@ class DepthScales(ReportTable[ScaleRow]):
     - ``mode``: μ, the waves along the ring of d pixels, from 0 to d/2.
     - ``multiplier``: what a deep layer multiplies the mode by, to first order; 1 for modes that no
       filter changes.
-    - ``scale``: ξ = −1/log|multiplier|, the layers to 1/e of a mode; infinite where the multiplier
-      is 1.
+    - ``scale``: ξ, −1 over the log of the multiplier's size: the layers to 1/e of a mode. Infinite
+      where the multiplier is 1.
     - ``with_products``: the multiplier at great depth, where products of slower modes lead. It is
-      at least |multiplier|.
+      at least the multiplier's size.
     - ``at_layer``: the ``multiplier`` with the correction at a given layer; NaN without one.
     """
 
