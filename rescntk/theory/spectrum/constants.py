@@ -29,8 +29,8 @@ NU = {"gpk": 2.5, "ntk": 1.5}
 class DecayConstants(NamedTuple):
     """Theorem 5.1 for a normalized kernel and one set of s pixels: constants and exponents.
 
-    Eigenvalues are at least ``lower`` times the product of frequencies to the power
-    −``lower_exponent``, and at most ``upper`` times it to the power −``upper_exponent``.
+    With the product of the frequencies eigenvalues are at least ``lower / product**lower_exponent``
+    and at most ``upper / product**upper_exponent``.
     """
 
     lower: float
