@@ -52,16 +52,18 @@ CALLS = {
         net, multisphere.sample(2, 2, 3, 0), **GAP
     ),
     depth.Family: lambda net: depth.Family(net, 1.0),
-    depth.one_layer: lambda net: depth.one_layer(net, SIGNALS, **GAP),
+    depth.one_layer_kernel: lambda net: depth.one_layer_kernel(net, SIGNALS, **GAP),
     depth.asymptotic_complement: lambda net: depth.asymptotic_complement(net),
     depth.effective_depth: depth.effective_depth,
     depth.complement_bounds: lambda net: depth.complement_bounds(net, [0.5]),
-    depth.like_normalized: depth.like_normalized,
+    depth.without_normalization: depth.without_normalization,
     depth.limit_classifier: lambda net: depth.limit_classifier(net, **GAP),
     depth.scales: lambda net: depth.scales(net, 3),
-    learning.exponent: lambda net: learning.exponent(net, 2, 2, kind="gpk"),
+    learning.error_exponent: lambda net: learning.error_exponent(net, 2, 2, kind="gpk"),
     learning.sample_complexity: lambda net: learning.sample_complexity(net, 2, 2, 2, **GAP),
-    learning.learning_times: lambda net: learning.learning_times(net, 2, 2, 2, [1.0], **GAP),
+    learning.learned_by_frequency: lambda net: learning.learned_by_frequency(
+        net, 2, 2, 2, [1.0], **GAP
+    ),
     locality.effective_receptive_field: lambda net: locality.effective_receptive_field(
         net, 3, kind="gpk"
     ),
@@ -71,7 +73,7 @@ CALLS = {
         [net], multisphere.sample(2, 2, 3, 0), **GAP
     ),
     paths.path_counts: lambda net: paths.path_counts(net, 3),
-    paths.ensemble: lambda net: paths.ensemble(net, 2, 2, 2, kind="gpk"),
+    paths.fit_path_counts: lambda net: paths.fit_path_counts(net, 2, 2, 2, kind="gpk"),
     paths.path_pixels: paths.path_pixels,
     paths.stride_kernel: lambda net: paths.stride_kernel(net, [0.5]),
     smoothness.jacobian_bound: lambda net: smoothness.jacobian_bound(net, 4, 2),
@@ -148,7 +150,7 @@ def made_up(monkeypatch):
 ASKING = (
     rk.gram, rk.Kernel, rk.pixel_pairs, rk.pixel_shares, finite.init, finite.apply, finite.ntk,
     finite.gpk, finite.train, spectrum.eigenvalues, spectrum.cost, learning.sample_complexity,
-    learning.learning_times, paths.path_counts, paths.path_pixels,
+    learning.learned_by_frequency, paths.path_counts, paths.path_pixels,
 )  # fmt: skip
 """Functions that ask the activation's object for all formulas."""
 

@@ -125,9 +125,19 @@ def skip(app: Sphinx, what: str, name: str, obj: Any, skip: bool, options: Any) 
     """Leave out what Python and scikit-learn say of members that say nothing themselves."""
     theirs = (getattr(obj, "__module__", None) or "").startswith("sklearn.")
     is_field = (getattr(obj, "__doc__", None) or "").startswith(FIELD)
-    if theirs or is_field or GENERATED.fullmatch(name):
+    silent = is_field and not _field_is_documented(app, name)
+    if theirs or silent or GENERATED.fullmatch(name):
         return True
     return None
+
+
+def _field_is_documented(app: Sphinx, name: str) -> bool:
+    """Return whether a docstring stands under a field of the named tuple that autodoc reads."""
+    module, of_class = (app.env.temp_data.get(f"autodoc:{key}") for key in ("module", "class"))
+    record = getattr(sys.modules.get(module or ""), of_class or "", None)
+    if record is None:  # autosummary asks, too, which shows no fields
+        return False
+    return (record.__name__, name) in ModuleAnalyzer.for_module(record.__module__).find_attr_docs()
 
 
 def setup(app: Sphinx) -> dict[str, Any]:

@@ -269,7 +269,9 @@ def biases() -> Any:
 
     for bias, colour, marker in zip((0.0, 0.1, 0.3, 1.0), COLOURS, MARKERS, strict=False):
         for family, line in ((with_skips, "--"), (without, "-")):
-            found = depth.check(partial(family, bias), X, kind="gpk", head="trace", depths=depths)
+            found = depth.check_convergence(
+                partial(family, bias), X, kind="gpk", head="trace", depths=depths
+            )
             label = f"$σ_b$ = {bias:g}" if family is without else None
             style = {"color": colour, "marker": marker, "markersize": 4, "label": label}
             layers.plot(found.column("depth"), found.column("complement"), line, **style)
@@ -284,7 +286,7 @@ def biases() -> Any:
     for kind, colour, marker in zip(KINDS, COLOURS, MARKERS, strict=False):
         values = []
         for bias in steps:
-            found = depth.check(
+            found = depth.check_convergence(
                 partial(with_skips, bias), X, kind=kind, head="trace", depths=depths
             )
             K = found.column("off_diagonal")[-3:]

@@ -27,7 +27,7 @@ def learning_curve(
     Parameters
     ----------
     predicted : LearningCurve, or mapping of str to LearningCurve
-        From ``learning.curve`` or ``learning.from_gram``, by name.
+        From ``learning.curve`` or ``learning.pool_curve``, by name.
     ax : matplotlib Axes, optional
         The default is axes of a new figure.
     title : str, optional
@@ -49,7 +49,7 @@ def learning_curve(
     >>> ax = plots.learning_curve({"two frequencies": curve})
     """
     lines = predicted if isinstance(predicted, Mapping) else {"predicted": predicted}
-    expected = "a result of learning.curve or learning.from_gram"
+    expected = "a result of learning.curve or learning.pool_curve"
     if not lines:
         raise ValueError(
             f"predicted is {shown(lines)}, expected {expected}, or a mapping of names to them"

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from matplotlib.lines import Line2D
 
     from ..theory.conditioning import Comparison
-    from ..theory.depth import Report
+    from ..theory.depth import ConvergenceReport
 
 
 def condition_numbers(
@@ -120,15 +120,15 @@ def _entries(lines: Iterable[Line2D], has_band: bool) -> list[Artist]:
     return [*kernels, *grey_entries.values(), *band]
 
 
-def limit_distances(*reports: Report, ax: Axes | None = None) -> Axes:
+def limit_distances(*reports: ConvergenceReport, ax: Axes | None = None) -> Axes:
     """Draw distances from predicted limits over depth, and the predicted rates.
 
     A rate is a line through the last marker.
 
     Parameters
     ----------
-    *reports : Report
-        From ``depth.check``. Without a prediction, one minus the mean kernel is drawn.
+    *reports : ConvergenceReport
+        From ``depth.check_convergence``. Without a prediction, one minus the mean kernel is drawn.
     ax : matplotlib Axes, optional
         The default is axes of a new figure.
 
@@ -146,13 +146,15 @@ def limit_distances(*reports: Report, ax: Axes | None = None) -> Axes:
     >>> from rescntk import literature, plots
     >>> from rescntk.theory import depth
     >>> family = depth.Family(literature.huang_resnet(1), gamma=1.0)
-    >>> report = depth.check(family, kind="ntk", head="trace")
+    >>> report = depth.check_convergence(family, kind="ntk", head="trace")
     >>> ax = plots.limit_distances(report)
     """
     if not reports:
         raise ValueError("reports is empty, expected at least one")
     for report in reports:
-        check_drawn(report, "a report", "a result of depth.check", "prediction", "reason")
+        check_drawn(
+            report, "a report", "a result of depth.check_convergence", "prediction", "reason"
+        )
     height = max(5.0, 0.8 * len(reports))
     ax = axes(ax, (8.4, height))
     quantities, names = set(), []

@@ -108,14 +108,14 @@ def check_vector(values: ArrayLike, name: str) -> np.ndarray:
     return np.asarray(check_shape(values, name, "(n,)", lambda shape: len(shape) == 1))
 
 
-def check_dot_products(t: np.ndarray, complement: bool) -> np.ndarray:
+def check_dot_products(t: np.ndarray, complement: bool, name: str = "t") -> np.ndarray:
     """Return 1 − t, in [0, 2], of dot products `t`, which hold 1 − t if `complement` is true."""
     complement = check_flag(complement, "complement")
     low, high = (0.0, 2.0) if complement else (-1.0, 1.0)
     slack = 8 * np.finfo(np.float64).eps  # a dot product of unit vectors is rounded
     if not bool(((t >= low - slack) & (t <= high + slack)).all()):
         raise ValueError(
-            f"t has values from {t.min()} to {t.max()}, "
+            f"{name} has values from {t.min()} to {t.max()}, "
             f"expected {'complements of ' if complement else ''}dot products in [{low}, {high}]"
         )
     t = np.clip(t, low, high)

@@ -1,4 +1,7 @@
-"""Functions on the circle, as samples on a grid of angles, and kernels' interpolants."""
+"""Functions on the circle, as samples on a grid of angles, and kernels' interpolants.
+
+``docs/theory/smoothness.md`` has what one measures of them.
+"""
 
 from __future__ import annotations
 

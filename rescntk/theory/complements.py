@@ -2,8 +2,8 @@
 
 Circular sums run over windows along axis 0, the pixels of a ring.
 
-Features have one variance q at every pixel. The recursion carries δ = 1 − F/q and ε = τ − T/q for
-each pixel pair, τ being T/q on the diagonal. A caller brings the means over filters, H_i and H_o,
+Features have one variance Q at every pixel. The recursion carries δ = 1 − F/Q and ε = τ − T/Q for
+each pixel pair, τ being T/Q on the diagonal. A caller brings the means over filters, H_i and H_o,
 and the activation's dual, κ and μ.
 """
 
@@ -52,7 +52,7 @@ def arc_cosines(t: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def input_state(delta: np.ndarray, parts: TrainedParts, kind: str) -> Arrays:
-    """Return δ and ε of the input layer: T = t F, hence ε = t δ."""
+    """Return δ and ε of the input layer: T = [input] F, hence ε = [input] δ."""
     return (delta, delta * parts.input) if kind == "ntk" else (delta,)
 
 

@@ -24,8 +24,8 @@ def effective_receptive_field(
 ) -> np.ndarray:
     r"""Return the weights of the pixels' energies in K(x, x) of the equivariant head.
 
-    :math:`K_{Eq}(x,x) = \sum_i w_i\, s\|x_i\|^2 + b` with s the network's ``input_scale``: Barzilai
-    et al. 2022, figure 2 (the kernels' half). Biases make the constant b, which is 0 without them,
+    :math:`K_{Eq}(x,x) = \sum_i w_i\, s\|x_i\|^2 + c` with s the network's ``input_scale``: Barzilai
+    et al. 2022, figure 2 (the kernels' half). Biases make the constant c, which is 0 without them,
     and do not change the weights. The field of the head "trace" is uniform. An image's weights,
     added up along an axis, are the weights of the other axis. Without skip connections an image's
     normalized weights are the outer product of its axes' weights (``docs/theory/locality.md``).
@@ -123,7 +123,7 @@ def width(network: Network, *, kind: str) -> float:
 
 
 def _counts(network: Network, kind: str) -> tuple[float, float, float]:
-    """Return r + t and i + o, of the GPK 1 and 0; and L p, a walk's mean number of branches."""
+    """Return a and b of locality.md (1, 0 of the GPK), and Lp, the mean number of branches."""
     reason = ": only for ReLU is K(x, x) linear in the pixels' energies"
     check_network(network, RELU_FIELDS | {"bias"}, reason)
     parts, branches = network.parts, network.depth * network.branch_weight

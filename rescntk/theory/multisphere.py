@@ -1,7 +1,7 @@
 r"""Signals on the multi-sphere, where every pixel has the norm :math:`\sqrt{C_0}`.
 
 There kernels depend only on the dot products
-:math:`\langle x_j, z_{j+\delta}\rangle / C_0`, with :math:`\delta = 0` for the heads "trace" and
+:math:`\langle x_j, z_{j+\Delta}\rangle / C_0`, with :math:`\Delta = 0` for the heads "trace" and
 "equivariant" (Barzilai et al. 2022, section 3.2 and theorem 4.1; ``docs/theory/multisphere.md``).
 """
 
@@ -198,7 +198,7 @@ def pixel_complements(channels: Iterable[tuple[np.ndarray, np.ndarray]]) -> np.n
     return np.minimum(total / (2 * count), 2.0)
 
 
-def contains(X: np.ndarray) -> bool:
+def is_on_sphere(X: np.ndarray) -> bool:
     """Return whether signals are on the multi-sphere: every pixel's norm is √n_channels."""
     return off_sphere(check_signals(X, "X")) <= _SLACK
 

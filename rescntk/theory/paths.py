@@ -1,4 +1,4 @@
-"""Theorem 5.2 of Barzilai et al. 2022: a ResNet as an ensemble of CNNs, and paths of their own.
+"""Theorem 5.2 of Barzilai et al. 2022: a ResNet as a mixture of CNNs, and paths of their own.
 
 A path is a tuple of offsets, an offset for each convolution from the output to the input; it ends
 at the sum of its offsets. ``docs/theory/spectrum.md`` has the theorem, ``locality.md`` appendix D.
@@ -31,16 +31,16 @@ from .argument_checks import (
 from .complements import activate, add_branch, circular_sum
 from .spectrum.funk_hecke import Quadrature, check_quadrature
 
-__all__ = ["Ensemble", "ensemble", "path_counts", "path_pixels", "stride_kernel"]
+__all__ = ["PathCountFit", "fit_path_counts", "path_counts", "path_pixels", "stride_kernel"]
 
 
 def path_counts(network: Network, n_timepoints: int) -> np.ndarray:
     """Return the number of paths from each pixel to the output, exact at any depth.
 
-    :math:`p_i^{(L)}` of theorem 5.2 of Barzilai et al. 2022. A path takes a tap of each filter of
-    all layers: it skips none. The counts are proportional to the CNN's effective receptive field.
-    On images they are the outer product of the counts on the two axes
-    (``docs/theory/locality.md``).
+    :math:`Q_i^{(L)}` of docs/theory/spectrum.md, p in theorem 5.2 of Barzilai et al. 2022. A path
+    takes a tap of each filter of all layers: it skips none. The counts are proportional to the
+    CNN's effective receptive field. On images they are the outer product of the counts on the two
+    axes (``docs/theory/locality.md``).
 
     Parameters
     ----------
@@ -93,35 +93,39 @@ def _bits(network: Network) -> float:
     return bits
 
 
-class Ensemble(NamedTuple):
+class PathCountFit(NamedTuple):
     """Theorem 5.2's constants, fitted in logarithms to the eigenvalues λ of K/K(x, x).
 
     Eigenvalues count that exceed ten times their errors (``Spectrum.resolved``).
-    Of ``depths`` l: exact ``paths`` p_i^(l), (depths, d), and ``constants`` c_l, nearly 0 where the
-    fit needs no depth. ``base`` A is at least 1, ``exponent`` is e, ``rms`` the root mean square of
-    log λ − log fit. ``r_squared`` is the share of the variance of log λ that the fit explains. The
-    fit times ``bound_factor`` is a lower bound on all fitted eigenvalues.
     """
 
     depths: tuple[int, ...]
+    """l, the depths of the sum."""
     paths: np.ndarray
+    """Q_i^(l), exact, (n_depths, d)."""
     constants: np.ndarray
+    """c_l, (n_depths,); nearly 0 where the fit does not need a depth."""
     base: float
+    """A, at least 1."""
     exponent: float
+    """e; eigenvalues fall like k^−e, apart from the sum."""
     rms: float
+    """Root mean square of log λ − log fit."""
     r_squared: float
+    """Share of the variance of log λ that the fit explains."""
     bound_factor: float
+    """The fit times this factor is a lower bound on all fitted eigenvalues."""
 
 
-def ensemble(
+def fit_path_counts(
     network: Network, n_channels: int, n_timepoints: int, max_frequency: int | Iterable[int], *,
     kind: str, depths: Iterable[int] | None = None, exponent: float | None = None,
     **options: Unpack[Quadrature],
-) -> Ensemble:  # fmt: skip
+) -> PathCountFit:  # fmt: skip
     r"""Fit the constants of theorem 5.2 to the spectrum of an equivariant kernel.
 
-    :math:`\sum_l c_l A^{\sum_i \min(p_i^{(l)}, k_i)} \prod_{k_i > 0} k_i^e`, where
-    :math:`p_i^{(l)}` paths lead from pixel i through l layers (`path_counts`).
+    :math:`\sum_l c_l A^{\sum_i \min(Q_i^{(l)}, k_i)} \prod_{k_i > 0} k_i^{-e}`, where
+    :math:`Q_i^{(l)}` paths lead from pixel i through l layers (`path_counts`).
 
     Parameters
     ----------
@@ -138,13 +142,13 @@ def ensemble(
     depths : iterable of int, optional
         Depths l of the sum, by default 1 … L with skip connections and L without.
     exponent : float, optional
-        e; −n_channels − 2 in the theorem. By default it is fitted.
+        e; n_channels + 2 in the theorem. By default it is fitted.
     **options
         Of the quadrature, as of ``spectrum.eigenvalues``.
 
     Returns
     -------
-    `Ensemble`
+    `PathCountFit`
 
     Raises
     ------
@@ -157,7 +161,8 @@ def ensemble(
     Examples
     --------
     >>> from rescntk import literature, theory
-    >>> fit = theory.paths.ensemble(literature.one_convolution_resnet(2), 2, 3, 5, kind="gpk")
+    >>> network = literature.one_convolution_resnet(2)
+    >>> fit = theory.paths.fit_path_counts(network, 2, 3, 5, kind="gpk")
     >>> fit.depths, round(fit.r_squared, 2)
     ((1, 2), 0.85)
     """
@@ -170,8 +175,8 @@ def ensemble(
         raise ValueError(
             f"depths is {depths}, expected different ones of at most the network's, {network.depth}"
         )
-    e = -check_channels(n_channels) - 2.0
-    powers = 4 * e, 0.0
+    e = check_channels(n_channels) + 2.0
+    powers = 0.0, 4 * e
     if exponent is not None:
         e = float(check_shape(exponent, "exponent", "a number", lambda shape: shape == ()))
         powers = np.nextafter(e, -np.inf), np.nextafter(e, np.inf)  # bounds must differ
@@ -196,7 +201,7 @@ def ensemble(
 
     def residuals(x: np.ndarray) -> np.ndarray:
         terms = np.where(reaches, x[2:, None] + steps * x[0], -np.inf)
-        return np.asarray(target - logsumexp(terms, axis=0) - x[1] * power)
+        return np.asarray(target - logsumexp(terms, axis=0) + x[1] * power)
 
     # A constant of e^−60 times the least λ is as good as 0.
     constants = [(target.min() - 60.0, target.max() + 60.0)] * len(depths)
@@ -208,7 +213,9 @@ def ensemble(
     left = residuals(np.array([log_base, e, *logs]))
     square = float((left**2).mean())
     fitted = np.exp(logs), math.exp(log_base), float(e), math.sqrt(square)
-    return Ensemble(depths, paths, *fitted, 1 - square / float(target.var()), math.exp(left.min()))
+    return PathCountFit(
+        depths, paths, *fitted, 1 - square / float(target.var()), math.exp(left.min())
+    )
 
 
 def path_pixels(network: Network) -> np.ndarray:

@@ -190,9 +190,9 @@ def gaussian_rkhs_ratio(
 def jacobian_bound(network: Network, width: int, n_inputs: int) -> float:
     r"""Return the bound B on :math:`\|\partial f/\partial x\|` of a wide network.
 
-    The last lines of eq. 18 and 20 of Tirer et al. 2022, with :math:`\|W\| \le 3\sqrt n` for all
-    hidden weights (docs/theory/smoothness.md). They hold with high probability at initialization
-    and, in the tangent-kernel regime, during training.
+    The last lines of eq. 18 and 20 of Tirer et al. 2022, with norms of at most :math:`3\sqrt n` of
+    all hidden weights (docs/theory/smoothness.md). They hold with high probability at
+    initialization and, in the tangent-kernel regime, during training.
 
     Parameters
     ----------
@@ -247,8 +247,8 @@ def alpha_threshold(
 ) -> float:
     r"""Return the largest α for which B_ResNet ≤ B_MLP.
 
-    :math:`\alpha = (3^{1-1/L} C_\phi \sigma_w - 1) / (9 C_\phi \sigma_v \sigma_w)`: eq. 21 of Tirer
-    et al. 2022, solved for α.
+    :math:`\alpha = (3^{1-1/L} C_\varphi \sigma_w - 1) / (9 C_\varphi \sigma_v \sigma_w)`: eq. 21 of
+    Tirer et al. 2022, solved for α.
 
     Parameters
     ----------

@@ -175,7 +175,7 @@ def test_contributions_have_the_names_of_time_points_of_tables():
 
 
 def test_limit_distances():
-    check = partial(depth.check, kind="ntk", head="trace", depths=powers(10))
+    check = partial(depth.check_convergence, kind="ntk", head="trace", depths=powers(10))
     found = [families.resnet(1.0), families.resnet(1.0, readout=False), families.huang_ffnet()]
     reports = [check(family) for family in (*found, found[0].__call__)]  # the last predicts nothing
     ax = plots.limit_distances(*reports)
@@ -242,7 +242,7 @@ def test_view_weights():
 def test_learning_curves():
     x = np.random.default_rng(0).standard_normal((40, 6))
     K, sizes = x @ x.T, (2, 4, 6, 20)
-    found = {str(r): learning.from_gram(K, x[:, 0], sizes, r, noise=0.1) for r in (0.0, 1.0)}
+    found = {str(r): learning.pool_curve(K, x[:, 0], sizes, r, noise=0.1) for r in (0.0, 1.0)}
     drawn = lines(plots.learning_curve(found))
     for (name, table), colour in zip(found.items(), ("#0072B2", "#D55E00"), strict=True):
         errors = table.column("test_error")

@@ -1,9 +1,11 @@
 """Docstrings of public names follow numpydoc."""
 
 import inspect
+from typing import get_args, get_type_hints
 
 import pytest
 
+from rescntk.theory.report_table import ReportTable
 from tests.project.pages import public_names
 
 validate = pytest.importorskip("numpydoc.validate").validate
@@ -31,3 +33,21 @@ def test_docstring(name):
 
 def test_many_names_are_documented():
     assert len(DOCUMENTED) > 100
+
+
+TABLES = [v for v in DOCUMENTED.values() if inspect.isclass(v) and issubclass(v, ReportTable)]
+
+
+@pytest.mark.parametrize("table", TABLES)
+def test_the_class_of_a_table_documents_its_columns(table):
+    """Users get rows and make none: their types are not public."""
+    (row,) = get_args(table.__orig_bases__[0])
+    names = [*row._fields]
+    for part in get_type_hints(row).values():
+        names += getattr(part, "_fields", ())
+    assert row not in DOCUMENTED.values()
+    assert not [name for name in names if f"``{name}``" not in table.__doc__]
+
+
+def test_all_tables_are_documented():
+    assert len(TABLES) == len(ReportTable.__subclasses__())

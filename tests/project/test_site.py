@@ -79,6 +79,11 @@ def test_the_site(tmp_path):
     page = pages["api/generated/rescntk.theory.conditioning.compare.html"]
     assert re.search(r'<a [^>]*href="rescntk.theory.conditioning.Comparison.html#[^>]*><code', page)
     assert "Returns<" in page and "Guide and theory" in page and "viewcode-link" in page
+    # Fields of named tuples, and what tables share.
+    assert (
+        "largest absolute row sum" in pages["api/generated/rescntk.theory.conditioning.Bounds.html"]
+    )
+    assert "write_csv" in pages["api/generated/rescntk.theory.conditioning.Comparison.html"]
     for name in pytest.importorskip("rescntk.learn").__all__:
         assert f">{name}<" in pages["api/estimators.html"], name
 

@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from tests.project.pages import pages
+from tests.project.pages import ROOT, pages
 
 PAGES = {name: text for name, text in pages().items() if name.startswith("docs/theory/")}
 GLOSSARY = "docs/theory/glossary.md"
@@ -76,3 +76,29 @@ def test_letters_of_formulas_are_in_one_table_once(page):
     assert not missing, f"{sorted(missing)} are not in a table"
     seen = {letter for a, b in used for letter in (a, f"{a}_{b}", *re.findall(LETTER, b))}
     assert seen.issuperset(own), sorted(set(own) - seen)
+
+
+@pytest.mark.parametrize("page", WITH_SYMBOLS)
+def test_a_row_has_no_more_meanings_than_letters(page):
+    below = PAGES[page].partition("## Symbols")[2]
+    for cell, meaning in re.findall(r"^\|([^|]*)\|(.*)\|$", below, re.M)[2:]:
+        meanings = re.sub(r"\$[^$]*\$", "", meaning).split(";")
+        assert len(meanings) <= len(formulas(cell)), f"{cell}: {meaning}"
+
+
+DOCSTRINGS = {
+    path.relative_to(ROOT).as_posix(): text
+    for path in sorted((ROOT / "rescntk/theory").rglob("*.py"))
+    if ":math:" in (text := path.read_text("utf-8"))
+}
+"""Files of theory with formulas. Each names its pages."""
+
+
+@pytest.mark.parametrize("path", DOCSTRINGS)
+def test_docstrings_have_the_letters_of_their_pages(path):
+    named = re.findall(r"docs/theory/(\w+\.md)", DOCSTRINGS[path])
+    known = {*EVERYWHERE, *(name for page in named for name in table(f"docs/theory/{page}")[1])}
+    found = re.findall(r":math:`([^`]*)`", DOCSTRINGS[path])
+    used = {symbol for each in found for part in formulas(f"${each}$") for symbol in symbols(part)}
+    missing = {letter for symbol in used for letter in unexplained(*symbol, known)}
+    assert named and not missing, f"{sorted(missing)} are not in the tables of {named}"

@@ -25,7 +25,7 @@ def test_mean_entries_of_both_matrices_and_the_sum_between(network):
     table = conditioning.mean_entries(network, X, depths)
     for row, L in zip(table, depths, strict=True):
         expected = sum(comb(L, k) * p**k * (1 - p) ** (L - k) * b[k] for k in range(L + 1))
-        found = np.array([row.resnet, row.ensemble, row.cnn])
+        found = np.array([row.resnet, row.mixture, row.cnn])
         assert np.abs(found - [mean(L, True), expected, b[L]]).max() <= tolerances.ROUTES
         assert row.depth == L
         assert (np.diff(found) >= -tolerances.ROUTES).all()

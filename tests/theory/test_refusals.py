@@ -33,7 +33,7 @@ DEEP = rk.Network(10**9)
 
 def check(family=None, X=None, **options):
     options = {"kind": "ntk", "head": "trace", "depths": powers(8)} | options
-    depth.check(families.resnet(1.0) if family is None else family, X, **options)
+    depth.check_convergence(families.resnet(1.0) if family is None else family, X, **options)
 
 
 def complements(*networks, X=X3):
@@ -56,8 +56,8 @@ def exponents(network=CNN, d=3, top=9, **options):
     spectrum.decay_exponents(network, 2, d, top, kind="gpk", **options)
 
 
-def ensemble(network=CNN, d=3, top=4, n_channels=2, **options):
-    paths.ensemble(network, n_channels, d, top, kind="gpk", **options)
+def fit_path_counts(network=CNN, d=3, top=4, n_channels=2, **options):
+    paths.fit_path_counts(network, n_channels, d, top, kind="gpk", **options)
 
 
 def field(network=NET, d=5):
@@ -65,7 +65,7 @@ def field(network=NET, d=5):
 
 
 def clock(times, **options):
-    learning.learning_times(NET, 2, 2, 2, times, **NTK, **options)
+    learning.learned_by_frequency(NET, 2, 2, 2, times, **NTK, **options)
 
 
 def constants(network, kind):
@@ -166,8 +166,8 @@ DEPTH = [
     (lambda: Prediction(0.5, exponent=0), "exponent is 0, expected a positive number"),
     (lambda: Prediction(0.5, log_power=2), "log_power is 2"),
     (lambda: Prediction(2.0), "limit is 2.0, expected correlations from -1 to 1"),
-    (lambda: depth.resnet_rate([-1.0]), "t has the value -1"),
-    (lambda: depth.resnet_limit([1.1]), "t has values from 1.1 .*expected dot products"),
+    (lambda: depth.resnet_rate([-1.0]), "rho has the value -1"),
+    (lambda: depth.resnet_limit([1.1]), "rho has values from 1.1 .*expected dot products"),
     (lambda: depth.ffnet_rate([[1], [1, 2]]), "depth is not a rectangular array"),
     (lambda: classify(ERF), "'erf' and skip connections, expected no skip connections and kind"),
     (lambda: classify(ERF.replace(skip=False)), "'erf' and trained .*, expected .* kind 'gpk'"),
@@ -190,17 +190,20 @@ LEARNING = [
     (lambda: curve(parts=[1.0, 2.0]), r"coefficients has shape \(2,\), exp"),
     (lambda: curve(sizes=(0,)), "sizes is 0, expected an integer of at least"),
     (lambda: curve(multiplicities=[-2]), "multiplicities has -2"),
-    (lambda: learning.from_gram(np.eye(2), [1, 2], (2,)), "sizes has 2, expected numbers below"),
-    (lambda: learning.from_gram(-np.eye(2), [1, 2], (1,)), "K of .* has the eigenvalue -1, exp"),
+    (lambda: learning.pool_curve(np.eye(2), [1, 2], (2,)), "sizes has 2, expected numbers below"),
+    (lambda: learning.pool_curve(-np.eye(2), [1, 2], (1,)), "K of .* has the eigenvalue -1, exp"),
     (lambda: learning.learned_fractions(np.eye(2), [0, 0], 1.0), "y is 0 for all signals, expec"),
     (lambda: complexity(learnability=1.0), "learnability is 1.0, expected a number between 0 an"),
     (lambda: complexity(frequencies=[(1, 0)]), "expected sets of 3 integers from 0 to 4"),
     (lambda: complexity(frequencies=5), "frequencies is 5, expected sets of 3 integers"),
     (lambda: complexity(frequencies=[[1], [1, 2]]), "frequencies is not a rectangular array"),
     (lambda: complexity(errors=True), "errors is given, expected other options"),
-    (lambda: learning.exponent(ERF, 2, 3, kind="gpk"), "'erf', expected 'relu'"),
-    (lambda: learning.exponent(UNTRAINED, 2, 3, kind="ntk"), "ntk is 0 for every signal"),
-    (lambda: learning.exponent(rk.Network(2, alpha=0), 2, 3, kind="gpk"), "without a residual"),
+    (lambda: learning.error_exponent(ERF, 2, 3, kind="gpk"), "'erf', expected 'relu'"),
+    (lambda: learning.error_exponent(UNTRAINED, 2, 3, kind="ntk"), "ntk is 0 for every signal"),
+    (
+        lambda: learning.error_exponent(rk.Network(2, alpha=0), 2, 3, kind="gpk"),
+        "without a residual",
+    ),
     (lambda: clock(-1.0), "times is -1.0, expected real numbers of at"),
     (lambda: clock([]), r"times is \[\], expected"),
     (lambda: clock(1.0, max_memory=1), "takes .* MB, expected max_memory, 1e-06 MB, at most"),
@@ -216,12 +219,18 @@ PATHS = [
     (lambda: paths.path_pixels(rk.Network(10)), r"network has 10\^9\.1 paths, expected"),
     (lambda: paths.stride_kernel(rk.Network(1), [0.1, 0.2]), r"t has shape \(2,\), expected"),
     (lambda: paths.stride_kernel(rk.Network(1), [0.1, 0.2, 2]), "t has values from 0.1 to 2.0"),
-    (lambda: ensemble(RESNET, 1, 2), "expected at least 5 for 4 constants"),
-    (lambda: ensemble(n_channels="2"), "n_channels is '2', expected an integer"),
-    (lambda: ensemble(max_memory=1), "takes .*, expected max_memory, 1e-06 MB, at most"),
-    (lambda: ensemble(max_points=1), "expected max_points, 1, at"),
-    (lambda: ensemble(normalized=True), "normalized is given, expected other options: method, no"),
-    (lambda: ensemble(depths=[2, 2]), r"depths is \(2, 2\), expected different ones of at most"),
+    (lambda: fit_path_counts(RESNET, 1, 2), "expected at least 5 for 4 constants"),
+    (lambda: fit_path_counts(n_channels="2"), "n_channels is '2', expected an integer"),
+    (lambda: fit_path_counts(max_memory=1), "takes .*, expected max_memory, 1e-06 MB, at most"),
+    (lambda: fit_path_counts(max_points=1), "expected max_points, 1, at"),
+    (
+        lambda: fit_path_counts(normalized=True),
+        "normalized is given, expected other options: method, no",
+    ),
+    (
+        lambda: fit_path_counts(depths=[2, 2]),
+        r"depths is \(2, 2\), expected different ones of at most",
+    ),
     (lambda: paths.path_counts(rk.Network(10**5), 10**5), "depth is 100000: counts of"),
     (lambda: paths.path_counts(rk.Network(10**8), 9), "depth is 100000000: .* 9 pixels take hours"),
 ]
@@ -296,9 +305,9 @@ def test_refusals(call, message):
         lambda: Family(BIASED),
         lambda: classify(BIASED),
         lambda: learning.sample_complexity(BIASED, 2, 3, 4, **GPK),
-        lambda: learning.learning_times(BIASED, 2, 2, 2, [1.0], **GPK),
-        lambda: learning.exponent(BIASED, 2, 3, kind="gpk"),
-        lambda: ensemble(BIASED),
+        lambda: learning.learned_by_frequency(BIASED, 2, 2, 2, [1.0], **GPK),
+        lambda: learning.error_exponent(BIASED, 2, 3, kind="gpk"),
+        lambda: fit_path_counts(BIASED),
         lambda: paths.stride_kernel(BIASED, [T]),
         lambda: smoothness.jacobian_bound(BIASED, 8, 2),
         lambda: spectrum.eigenvalues(BIASED, 2, 3, 4, **GPK),

@@ -6,13 +6,12 @@ and asymptotes, ``comparison`` condition numbers with and without skip connectio
 the b of both, and ``separation`` a bound on the least eigenvalue.
 """
 
-from .comparison import Comparison, ComparisonRow, Conditions, compare
+from .comparison import Comparison, compare
 from .condition import Bounds, asymptotic_condition_number, bounds, condition_number
-from .mean_entries import MeanEntries, MeanRow, mean_entries
+from .mean_entries import MeanEntries, mean_entries
 from .separation import separation_bound
 
 __all__ = [
-    "Bounds", "Comparison", "ComparisonRow", "Conditions", "MeanEntries", "MeanRow",
-    "asymptotic_condition_number", "bounds", "compare", "condition_number", "mean_entries",
-    "separation_bound",
+    "Bounds", "Comparison", "MeanEntries", "asymptotic_condition_number", "bounds", "compare",
+    "condition_number", "mean_entries", "separation_bound",
 ]  # fmt: skip

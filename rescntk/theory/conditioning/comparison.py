@@ -21,39 +21,43 @@ from ..report_table import ReportTable, texts
 from .condition import asymptotic_condition_number, bounds, condition_number
 
 
-class Conditions(NamedTuple):
-    """The condition number of one kernel matrix, beside its bounds (`Bounds`) and its asymptote."""
+class BoundedConditionNumber(NamedTuple):
+    """The condition number of one kernel matrix, beside its bounds and its asymptote."""
 
     condition_number: float
     lower: float
     upper: float
     improved: float
     asymptote: float
-    """`asymptotic_condition_number`: of a GPK a leading term, no bound; of an NTK the limit. NaN
-    before the onset, and where the laws do not hold for the signals."""
 
 
 class ComparisonRow(NamedTuple):
-    """A row of a `Comparison`."""
+    """A row of a `Comparison`, which documents the columns."""
 
     depth: int
-    cnn: Conditions
-    """Of CGPK or CNTK."""
-    resnet: Conditions
-    """Of ResCGPK or ResCNTK."""
+    cnn: BoundedConditionNumber
+    resnet: BoundedConditionNumber
     ratio: float
-    """Ratio of the condition numbers, without over with skip connections; NaN where the second is
-    infinite."""
     ratio_lower: float
-    """Ratio of the lower bounds."""
     ratio_limit: float
-    """Limit of both ratios at infinite depth: of GPKs 1/p² with p = `Network.branch_weight`,
-    infinite beyond float64, of NTKs 1. NaN where the laws do not hold for the signals."""
 
 
 @dataclass(frozen=True)
 class Comparison(ReportTable[ComparisonRow]):
-    """Condition numbers without and with skip connections, a `ComparisonRow` for each depth."""
+    """Condition numbers without and with skip connections; iterating gives a row for each depth.
+
+    - ``depth``.
+    - ``cnn`` (CGPK or CNTK) and ``resnet`` (ResCGPK or ResCNTK), each with five columns, such as
+      ``cnn.lower``: ``condition_number``; ``lower``, ``upper`` and ``improved`` of `Bounds`; and
+      ``asymptote``, the `asymptotic_condition_number`: of a GPK a leading term, no bound, of an NTK
+      the limit. It is NaN before the onset, and where the laws do not hold for the signals.
+    - ``ratio``: of the condition numbers, without over with skip connections. NaN where the second
+      is infinite.
+    - ``ratio_lower``: of the lower bounds.
+    - ``ratio_limit``: limit of both ratios at infinite depth. Of GPKs it is 1/p² with p the
+      ``Network.branch_weight``, infinite beyond float64; of NTKs 1. NaN where the laws do not hold
+      for the signals.
+    """
 
     network: Network
     """The ResNet."""
@@ -77,7 +81,7 @@ class Comparison(ReportTable[ComparisonRow]):
         silent = {name for name in upper if vacuous[name].all()}
         groups = {"": {"depth": "depth"}}
         for side, title in sides.items():
-            headers = {f"{side}.{name}": name for name in Conditions._fields}
+            headers = {f"{side}.{name}": name for name in BoundedConditionNumber._fields}
             headers[f"{side}.condition_number"] = "condition"
             groups[title] = {name: text for name, text in headers.items() if name not in silent}
         ratios = {"ratio": "ratio", "ratio_lower": "of bounds", "ratio_limit": "limit"}
@@ -136,10 +140,9 @@ def compare(
     -------
     `Comparison`
         A row for each depth. Asymptotes are NaN before their onset. They are NaN at all depths for
-        activations other than ReLU, for biases, and for a tangent kernel that trains neither inner
-        nor outer weights. So they are where filters do not join all pixels off the multi-sphere,
-        and where a signal is a positive multiple of another one (for the head "gap" and windows of
-        pixels of a shift of another one, or of its own).
+        activations other than ReLU, for biases, for a tangent kernel that trains neither inner nor
+        outer weights, and for signals without the law (docs/theory/depth_limits.md, "Which
+        signals").
 
     Raises
     ------
@@ -182,7 +185,9 @@ def compare(
             if hold:
                 law = asymptotic_condition_number(deep, len(signals), kind=kind, pixels=lengths)
             value = condition_number(A)
-            conditions.append(Conditions(value, bound.lower, bound.upper, bound.improved, law))
+            conditions.append(
+                BoundedConditionNumber(value, bound.lower, bound.upper, bound.improved, law)
+            )
         sides.append(conditions)
     s = network.growth / network.branch_gain if kind == "gpk" else 1.0
     limit, rows = s * s if hold else math.nan, []

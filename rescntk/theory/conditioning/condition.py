@@ -143,7 +143,7 @@ def asymptotic_condition_number(
       On the multi-sphere, with the heads "trace" and "equivariant", it is below `Bounds.lower`.
       Elsewhere it can exceed the condition number until layers have evened out the pixels: for
       long signals and GAP some hundred times.
-    - NTK with trained inner or outer weights: the limit, (nd + 3)/3, whatever the depth.
+    - NTK with trained inner or outer weights: the limit, (nm + 3)/3 at any depth, m the `pixels`.
 
     Parameters
     ----------
@@ -154,7 +154,7 @@ def asymptotic_condition_number(
     kind : {"gpk", "ntk"}
     pixels : int or iterable of n int, default 1
         The pixels that the head averages: for "gap" the signals' lengths d, one, or one of each
-        signal; for a head of w pixels w, of images w²; else 1.
+        signal; for a head of m pixels m, of images m²; else 1.
 
     Returns
     -------

@@ -1,4 +1,7 @@
-"""Mean entries of kernel matrices over depth: theorem 6.2 and lemma E.3 of Barzilai et al. 2022."""
+"""Mean entries of kernel matrices over depth: theorem 6.2 and lemma E.3 of Barzilai et al. 2022.
+
+``docs/theory/conditioning.md``, section 4.
+"""
 
 from __future__ import annotations
 
@@ -17,21 +20,24 @@ from ..argument_checks import check_branch, check_cases, check_resnet
 from ..report_table import ReportTable
 
 
-class MeanRow(NamedTuple):
-    """Mean entries b off the diagonal of normalized trace kernels at one depth L."""
+class MeanEntriesRow(NamedTuple):
+    """A row of `MeanEntries`, which documents the columns."""
 
     depth: int
     resnet: float
-    """b of ResCGPK."""
-    ensemble: float
-    """The sum of lemma E.3 over CNNs of depths 0 … L: at least `resnet`."""
+    mixture: float
     cnn: float
-    """b_L of CGPK: at least `ensemble`."""
 
 
 @dataclass(frozen=True)
-class MeanEntries(ReportTable[MeanRow]):
-    """Mean entries over depth; iterating gives a `MeanRow` for each depth."""
+class MeanEntries(ReportTable[MeanEntriesRow]):
+    """Mean entries off the diagonal of normalized trace kernels; iterating gives a row a depth.
+
+    - ``depth``: L.
+    - ``resnet``: b of ResCGPK.
+    - ``mixture``: the sum of lemma E.3 over CNNs of depths 0 … L, at least ``resnet``.
+    - ``cnn``: b_L of CGPK, at least ``mixture``.
+    """
 
     first_depth: int | None
     """L_0 of theorem 6.2, part 3: the first depth from which on both b are at least 0. None if it
@@ -43,9 +49,9 @@ def mean_entries(network: Network, X: np.ndarray, depths: Iterable[int]) -> Mean
 
     For ReLU without biases, the trace head and signals on the multi-sphere (Barzilai et al. 2022,
     lemma E.3): :math:`b_\mathrm{ResCGPK} \le \sum_{k=0}^L \binom Lk p^k (1-p)^{L-k} b_k \le b_L`.
-    b_k is the mean entry of the CGPK of depth k, b_0 is the mean dot product, and p the branch's
-    share. Once both are at least 0, the kernel of the smaller b has the smaller lower bound on
-    condition numbers (theorem 6.2, part 3).
+    b_k is the mean entry of the CGPK of depth k, b_0 the mean dot product, and p the
+    ``Network.branch_weight``. Once both are at least 0, the kernel of the smaller b has the smaller
+    lower bound on condition numbers (theorem 6.2, part 3).
 
     Parameters
     ----------
@@ -60,7 +66,7 @@ def mean_entries(network: Network, X: np.ndarray, depths: Iterable[int]) -> Mean
     Returns
     -------
     `MeanEntries`
-        A `MeanRow` for each depth.
+        A row for each depth.
 
     Raises
     ------
@@ -74,9 +80,9 @@ def mean_entries(network: Network, X: np.ndarray, depths: Iterable[int]) -> Mean
     >>> X = rk.theory.multisphere.sample(8, 4, 10, rng=0)
     >>> table = conditioning.mean_entries(rk.Network(1), X, (5,))
     >>> print(table, "L0:", table.first_depth)
-    depth  resnet  ensemble     cnn
-    -------------------------------
-        5  0.5212    0.5404  0.7444 L0: 1
+    depth  resnet  mixture     cnn
+    ------------------------------
+        5  0.5212   0.5404  0.7444 L0: 1
     """
     check_like_layers(network, RELU_FIELDS - {"input_filter_size"})
     check_resnet(network)
@@ -97,6 +103,6 @@ def mean_entries(network: Network, X: np.ndarray, depths: Iterable[int]) -> Mean
     for depth in chosen:
         weights = binom.pmf(np.arange(depth + 1), depth, network.branch_weight)
         values = resnet[depth - 1], weights @ cnn[: depth + 1], cnn[depth]
-        rows.append(MeanRow(depth, *(1.0 - float(value) for value in values)))
+        rows.append(MeanEntriesRow(depth, *(1.0 - float(value) for value in values)))
     reached = np.flatnonzero((resnet <= 1.0) & (cnn[1:] <= 1.0))
     return MeanEntries(tuple(rows), int(reached[0]) + 1 if len(reached) else None)

@@ -47,7 +47,7 @@ def separation_bound(
     kind : {"gpk", "ntk"}
     head : {"equivariant", "trace", "gap"}
     max_degree : int, default 64
-        M, at most 4096. Degrees above any m ≤ M may be one part together, and the best m counts:
+        At most 4096. Degrees above any M up to it may be one part together, and the best M counts:
         more degrees never lower the bound.
 
     Returns

@@ -7,16 +7,16 @@ forms. ``effective`` has the sum over layers that decides how far a network of a
 depth. ``checker`` compares predictions with kernels (``docs/theory/depth_limits.md``).
 """
 
-from .checker import Estimate, Report, Row, check
-from .effective import ComplementBounds, complement_bounds, effective_depth, like_normalized
-from .laws import Family, Prediction, one_layer
+from .checker import ConvergenceReport, FittedExponent, check_convergence
+from .effective import ComplementBounds, complement_bounds, effective_depth, without_normalization
+from .laws import Family, Prediction, one_layer_kernel
 from .rates import asymptotic_complement, ffnet_limit, ffnet_rate, resnet_limit, resnet_rate
-from .scales import DepthScales, ScaleRow, scales
+from .scales import DepthScales, scales
 from .votes import LimitClassifier, limit_classifier
 
 __all__ = [
-    "ComplementBounds", "DepthScales", "Estimate", "Family", "LimitClassifier", "Prediction",
-    "Report", "Row", "ScaleRow", "asymptotic_complement", "check", "complement_bounds",
-    "effective_depth", "ffnet_limit", "ffnet_rate", "like_normalized", "limit_classifier",
-    "one_layer", "resnet_limit", "resnet_rate", "scales",
+    "ComplementBounds", "ConvergenceReport", "DepthScales", "Family", "FittedExponent",
+    "LimitClassifier", "Prediction", "asymptotic_complement", "check_convergence",
+    "complement_bounds", "effective_depth", "ffnet_limit", "ffnet_rate", "limit_classifier",
+    "one_layer_kernel", "resnet_limit", "resnet_rate", "scales", "without_normalization",
 ]  # fmt: skip

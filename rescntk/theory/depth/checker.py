@@ -54,8 +54,8 @@ _STANDARD_ERRORS = 3.0
 """Standard errors in an error bar. The largest error in 2,488 right reports was 0.64 of a bar."""
 
 
-class Estimate(NamedTuple):
-    """A number with its error bar; an infinite bar is a number that is not known."""
+class FittedExponent(NamedTuple):
+    """A fitted exponent with its error bar, which is infinite where the exponent is not known."""
 
     value: float
     bar: float
@@ -67,22 +67,18 @@ class Estimate(NamedTuple):
         return f"{self.value:.{digits}f} ± {self.bar:.{digits}f}"
 
 
-class Row(NamedTuple):
-    """Statistics of the pairs of different signals at one depth of a `Report`."""
+class DepthRow(NamedTuple):
+    """A row of a `ConvergenceReport`, which documents the columns."""
 
     depth: int
     off_diagonal: float
-    """The mean of the normalized kernel over pairs."""
     complement: float
-    """1 − off_diagonal, with all its digits."""
     distance: float
-    """The distance from the predicted limit, in root mean square over pairs."""
     slope: float
-    """Minus the slope of log distance over log depth since the previous depth."""
 
 
 class Subject(NamedTuple):
-    """The family, kernel and signals of a `Report`."""
+    """The family, kernel and signals of a `ConvergenceReport`."""
 
     family: str
     kind: str
@@ -91,14 +87,23 @@ class Subject(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Report(ReportTable[Row]):
-    """The result of `check`: a verdict with its reason; iterating gives a `Row` for each depth."""
+class ConvergenceReport(ReportTable[DepthRow]):
+    """A verdict with its reason, of `check_convergence`; iterating gives a row for each depth.
+
+    Columns are about the pairs of different signals.
+
+    - ``depth``.
+    - ``off_diagonal``: the mean of the normalized kernel over pairs.
+    - ``complement``: 1 − ``off_diagonal``, with all its digits.
+    - ``distance``: from the predicted limit, in root mean square over pairs.
+    - ``slope``: of log distance over log depth since the previous depth, times −1.
+    """
 
     prediction: Prediction
-    exponent: Estimate
-    """p of the distance, L^-p (log L)^k."""
+    exponent: FittedExponent
+    """e of the distance, which falls like L^-e, or like L^-e log L."""
     verdict: str
-    """"agrees", "contradicts", "open" or "undefined": see `check`."""
+    """"agrees", "contradicts", "open" or "undefined": see `check_convergence`."""
     reason: str
     family: str
     kind: str
@@ -117,11 +122,11 @@ class Report(ReportTable[Row]):
         return "\n".join([settings, prediction, super().__str__(), self.reason, verdict])
 
 
-def check(
+def check_convergence(
     family: Callable[[int], Network], X: np.ndarray | None = None, *, kind: str, head: str | int,
     depths: Iterable[int] = DEFAULT_DEPTHS, prediction: Prediction | None = None,
     rng: np.random.Generator | int = 0, engine: str = "auto", progress: bool = False,
-) -> Report:  # fmt: skip
+) -> ConvergenceReport:  # fmt: skip
     """Check whether kernels converge over depth to the predicted limit, at the predicted rate.
 
     A fit over increasing depths gives the exponent of the distance from the predicted limit, with
@@ -151,8 +156,8 @@ def check(
 
     Returns
     -------
-    `Report`
-        A `Row` for each depth, the exponent with its error bar, and the verdict with its reason.
+    `ConvergenceReport`
+        A row for each depth, the exponent with its error bar, and the verdict with its reason.
 
     Raises
     ------
@@ -166,7 +171,7 @@ def check(
     --------
     >>> import rescntk as rk
     >>> family, depths = rk.theory.depth.Family(rk.Network(1), 1.0), [2**k for k in range(3, 11)]
-    >>> rk.theory.depth.check(family, kind="ntk", head="trace", depths=depths).verdict
+    >>> rk.theory.depth.check_convergence(family, kind="ntk", head="trace", depths=depths).verdict
     'agrees'
     """
     depths = check_depths(depths)
@@ -215,7 +220,7 @@ def check(
 def judge(
     depths: tuple[int, ...], values: np.ndarray, noise: np.ndarray, used: Prediction,
     limit: np.ndarray | None, subject: Subject,
-) -> Report:  # fmt: skip
+) -> ConvergenceReport:  # fmt: skip
     """Judge whether kernels over increasing depths converge as predicted.
 
     `values` are complements, (n_depths, n_pairs), with errors `noise`; `limit` is the predicted.
@@ -227,18 +232,20 @@ def judge(
         slope = np.append(np.nan, -np.diff(np.log(distance)) / np.diff(np.log(L)))
     slope[~np.isfinite(slope)] = np.nan
     columns = (1.0 - mean, mean, distance, slope)
-    table = tuple(map(Row, depths, *(column.tolist() for column in columns)))
+    table = tuple(map(DepthRow, depths, *(column.tolist() for column in columns)))
     if limit is None:
-        unknown = Estimate(math.nan, math.inf)
-        return Report(table, used, unknown, UNDEFINED, used.undefined, **subject._asdict())
-    q, k = used.correction, used.log_power
+        unknown = FittedExponent(math.nan, math.inf)
+        return ConvergenceReport(
+            table, used, unknown, UNDEFINED, used.undefined, **subject._asdict()
+        )
+    theta, k = used.correction, used.log_power
     noise = noise + 4 * _EPS * np.abs(limit).max() + used.error
     # x is the relative size of the first correction; removals leave `left`.
-    x = (used.onset / depths[-1]) ** q
+    x = (used.onset / depths[-1]) ** theta
     left = ((x * (1.0 - math.log(x))) ** 2 if k else x**3) if x < 1.0 else math.inf
-    exponent = fit_exponent(L, distance, noise, q, k, left)
+    exponent = fit_exponent(L, distance, noise, theta, k, left)
     # A pair's kernel less its limit, without the terms of the law, is the error of the limit.
-    orders = [used.exponent + order * q for order in range(3) for _ in range(1 + k)]
+    orders = [used.exponent + order * theta for order in range(3) for _ in range(1 + k)]
     pairs = (extrapolate(L, of_pair, noise, orders) for of_pair in (values - limit).T)
     wrong = max(abs(error) - _STANDARD_ERRORS * bar for error, bar in pairs)
     wrong = wrong / max(float(distance[-1]), _EPS) - left
@@ -246,10 +253,12 @@ def judge(
     reason = f"the exponent of the distance is {exponent}, predicted {used.exponent:g}{why}"
     if math.isinf(left):
         reason = f"the law sets in deeper than these networks, at depth {used.onset:.1e} or more"
-    return Report(table, used, exponent, verdict, reason, **subject._asdict())
+    return ConvergenceReport(table, used, exponent, verdict, reason, **subject._asdict())
 
 
-def _verdict(fit: Estimate, used: Prediction, deepest: float, wrong: float) -> tuple[str, str]:
+def _verdict(
+    fit: FittedExponent, used: Prediction, deepest: float, wrong: float
+) -> tuple[str, str]:
     """Return the verdict, and why, from an exponent and a limit's error, in last distances."""
     # 1.5 and 2 times the exponent contradict nothing: the constant of a law may be 0.
     inside = [abs(fit.value - k * used.exponent) <= fit.bar for k in (1.0, 1.5, 2.0)]
@@ -268,17 +277,17 @@ def _verdict(fit: Estimate, used: Prediction, deepest: float, wrong: float) -> t
 
 
 def fit_exponent(
-    depths: np.ndarray, sizes: np.ndarray, noise: np.ndarray, q: float, k: int, left: float
-) -> Estimate:
-    """Return p of sizes that fall like L^-p (log L)^k, down to the first that is rounding.
+    depths: np.ndarray, sizes: np.ndarray, noise: np.ndarray, theta: float, k: int, left: float
+) -> FittedExponent:
+    """Return e of sizes that fall like L^-e (log L)^k, down to the first that is rounding.
 
-    The law is multiplied by 1 + a L^-q + b L^-2q + …, with one logarithm more where k is 1. `left`
-    is the size of the corrections, relative to the law, once L^-q and L^-2q are removed.
+    The law is multiplied by 1 + a L^-θ + b L^-2θ + …, with one logarithm more where k is 1. `left`
+    is the size of the corrections, relative to the law, once L^-θ and L^-2θ are removed.
     """
     lost = np.flatnonzero(~(sizes > 30.0 * noise))  # rounding errors are too large for an exponent
     end = int(lost[0]) if len(lost) else len(sizes)
     if end < _LEAST_DEPTHS - 1:
-        return Estimate(math.nan, math.inf)
+        return FittedExponent(math.nan, math.inf)
     depths, sizes, noise = depths[:end], sizes[:end], noise[:end] / sizes[:end]
     logs, middles = np.log(depths), np.sqrt(depths[1:] * depths[:-1])
     exponents = -np.diff(np.log(sizes)) / np.diff(logs)
@@ -286,14 +295,14 @@ def fit_exponent(
         triples, middles = (slice(i, i + 3) for i in range(end - 2)), depths[2:]
         exponents = np.array([_log_exponent(logs[i], sizes[i]) for i in triples])
     noise = 2.0 * noise[-len(middles) :] / (logs[-1] - logs[-2])
-    removed = (*(q,) * (2 + k), *(2.0 * q,) * (2 - k))
+    removed = (*(theta,) * (2 + k), *(2.0 * theta,) * (2 - k))
     value, error = extrapolate(middles, exponents, noise, removed)
     bar = _STANDARD_ERRORS * (error + abs(value) * left)
-    if k:  # a beside a log L + b errs by the bar of p
+    if k:  # a beside a log L + b errs by the bar of e
         first, second = sizes[-2:] * np.exp(value * logs[-2:])
         slope = (1.0 - first / second) / (logs[-1] - logs[-2])
         bar = bar if slope > 2.0 * bar else math.inf  # else a power without a logarithm fits
-    return Estimate(value, float(bar) if math.isfinite(bar) else math.inf)
+    return FittedExponent(value, float(bar) if math.isfinite(bar) else math.inf)
 
 
 def extrapolate(
@@ -301,7 +310,7 @@ def extrapolate(
 ) -> tuple[float, float]:
     """Return the limit of a sequence at infinite depth, and its standard error.
 
-    The terms L^-q are removed one after another, where q occurs twice (a log L + b) L^-q. The
+    The terms L^-θ are removed one after another, where θ occurs twice (a log L + b) L^-θ. The
     removal with the least standard error gives the limit.
     """
     best = float(values[-1]), math.inf
@@ -321,15 +330,15 @@ def extrapolate(
 
 
 def _log_exponent(logs: np.ndarray, sizes: np.ndarray) -> float:
-    """Return the p for which the three sizes are (a log L + b) L^-p, or NaN.
+    """Return the e for which the three sizes are (a log L + b) L^-e, or NaN.
 
-    Sizes times L^p lie on a line over log L: low·exp(−ph) + high·exp(pk) = 1/h + 1/k, p the upper.
+    Sizes times L^e lie on a line over log L: low·exp(−eh) + high·exp(ek) = 1/h + 1/k, e the upper.
     """
     h, k = np.diff(logs)
     low, high = sizes[0] / (sizes[1] * h), sizes[2] / (sizes[1] * k)
 
-    def bend(p: float) -> float:
-        return low * math.exp(-p * h) + high * math.exp(p * k) - (1.0 / h + 1.0 / k)
+    def bend(e: float) -> float:
+        return low * math.exp(-e * h) + high * math.exp(e * k) - (1.0 / h + 1.0 / k)
 
     turn = math.log(low * h / (high * k)) / (h + k)
     if bend(turn) >= 0:
@@ -367,7 +376,7 @@ def _signals(X: np.ndarray | None, network: Network, rng: np.random.Generator) -
     lengthless = network.is_relu and not (network.has_bias or network.norm) and X.shape[2] == 1
     return (
         multisphere.project(X)
-        if (lengthless and X.any(axis=1).all()) or multisphere.contains(X)
+        if (lengthless and X.any(axis=1).all()) or multisphere.is_on_sphere(X)
         else X
     )
 
@@ -381,7 +390,7 @@ def _keeps_digits(networks: list[Network], X: np.ndarray, head: str | int) -> bo
     first, *different = {network.replace(depth=1, alpha=1.0) for network in networks}
     plain = first.is_relu and first.input_filter_size == 1 and not (first.has_bias or different)
     alike = all(network.is_uniform and not network.norm for network in networks)
-    if not (plain and alike and multisphere.contains(X)):
+    if not (plain and alike and multisphere.is_on_sphere(X)):
         return False
     if (width := pixels_averaged(head, X.shape[2:])) == 1:
         return True

@@ -2,7 +2,7 @@ r"""Depth as a sum over layers: constants of each layer, and normalized features
 
 A ReLU layer without biases takes the complement u of a pixel pair to u − p h(u). p is the branch's
 part of the variance, and u − h(u) the complement behind a layer of a CNN. To first order u^-1/2
-grows by k times the sum of p over layers, whatever α the layers have, and with normalization
+grows by √2/(3π) times the sum of p over layers, whatever α the layers have, and with normalization
 (docs/theory/effective_depth.md derives it).
 """
 
@@ -23,7 +23,7 @@ from ...validation import check_depths, check_positive
 from ..argument_checks import check_branch_of_layers, check_dot_products, check_layers
 
 _UPPER = math.sqrt(2.0) / (3.0 * math.pi)
-"""k, the least h(u) / (2 u^3/2), at u = 0."""
+"""The least h(u) / (2 u^3/2), at u = 0."""
 
 _LOWER = 1.0 / (4.0 * math.sqrt(2.0))
 """The greatest h(u) / (2 u^3/2), at u = 2."""
@@ -145,7 +145,7 @@ def complement_bounds(
     return ComplementBounds(*bounds)
 
 
-def like_normalized(network: Network, *, energy: float = 1.0) -> Network:
+def without_normalization(network: Network, *, energy: float = 1.0) -> Network:
     r"""Return the network of layers of their own that equals one with normalized features.
 
     Where all pixels of all signals have one energy e > 0, normalization is the same as
@@ -173,7 +173,7 @@ def like_normalized(network: Network, *, energy: float = 1.0) -> Network:
     >>> import rescntk as rk
     >>> X = rk.theory.multisphere.sample(3, 2, 4, 0)  # of variance 1 at each pixel
     >>> norm = rk.Network(3, norm=True)
-    >>> like = rk.theory.depth.like_normalized(norm)
+    >>> like = rk.theory.depth.without_normalization(norm)
     >>> bool(abs(rk.gram(norm, X).ntk - rk.gram(like, X).ntk).max() < 1e-13)
     True
     """

@@ -37,21 +37,22 @@ class Prediction:
     r"""A predicted limit of normalized kernels over depth, with the exponent of its rate.
 
     Distances from the limit, in root mean square over pairs of signals, are predicted to be
-    :math:`C L^{-p} (\log L)^k`, asymptotically.
+    :math:`C L^{-e}`, or :math:`C L^{-e} \log L`, to leading order (docs/theory/depth_limits.md).
     """
 
     limit: np.ndarray | float = 0.0
     """The normalized kernels at infinite depth, (n, n), or one number for all different signals."""
     exponent: float = 1.0
-    """p, positive."""
+    """e, positive."""
     log_power: int = 0
-    """k, 0 or 1."""
+    """1 with the logarithm, else 0."""
     source: str = "handed in"
     undefined: str = ""
     """Why no prediction holds for these signals; empty if one does."""
     correction: float = 1.0
-    """q: the first correction to the law has the relative size (onset/L)^q."""
+    """θ: the first correction to the law has the relative size (onset/L)^θ."""
     onset: float = 1.0
+    """The depth at which the law sets in: before it nothing is contradicted."""
     settled: float = 1.0
     """The depth from which windows near a square root follow the law: before it the fitted
     exponent may be half."""
@@ -186,7 +187,7 @@ class Family:
         return predict(self.network, self.gamma, kind, X, head)
 
 
-def one_layer(network: Network, X: np.ndarray, *, kind: str, head: str | int) -> np.ndarray:
+def one_layer_kernel(network: Network, X: np.ndarray, *, kind: str, head: str | int) -> np.ndarray:
     """Return the kernel of one layer of `network` that sees windows of its inner filter.
 
     Not normalized. For α = L^-γ, γ > ½, and frozen input and readout the normalized tangent kernel
@@ -214,7 +215,7 @@ def one_layer(network: Network, X: np.ndarray, *, kind: str, head: str | int) ->
     >>> import rescntk as rk
     >>> X = rk.theory.multisphere.sample(2, 1, 1, rng=1)
     >>> frozen = rk.Network(1, 1, trained=("inner", "outer"))
-    >>> limit = rk.theory.depth.one_layer(frozen, X, kind="ntk", head="trace")
+    >>> limit = rk.theory.depth.one_layer_kernel(frozen, X, kind="ntk", head="trace")
     >>> limit.round(6)  # of two parallel vectors
     array([[2., 2.],
            [2., 2.]])
@@ -252,34 +253,34 @@ def _half_power(network: Network, kind: str, X: np.ndarray, head: str | int) -> 
         pooled, terms = (Kernel(layer, "gpk", readout).diag(X) for readout in (head, "trace"))
         ratio = float((pooled / np.maximum(terms, 1e-300)).min())
         error = max(error, 64.0 * _EPS / max(ratio, _EPS))
-    q = 1.0 if _smooth_gain(network, kind, X, head) else 0.5
+    theta = 1.0 if _smooth_gain(network, kind, X, head) else 0.5
     source = "the flow dF/dt = a² box K(box F) at time 1"
-    return Prediction(limit, source=source, correction=q, error=error)
+    return Prediction(limit, source=source, correction=theta, error=error)
 
 
 def _one_layer(
     network: Network, gamma: float, kind: str, X: np.ndarray, head: str | int
 ) -> Prediction:
     """Return the prediction for γ > ½ where F⁰ is no part of the kernel."""
-    K = one_layer(network, X, kind=kind, head=head)
-    terms = K if _width(head, X) == 1 else one_layer(network, X, kind=kind, head="trace")
+    K = one_layer_kernel(network, X, kind=kind, head=head)
+    terms = K if _width(head, X) == 1 else one_layer_kernel(network, X, kind=kind, head="trace")
     if (K.diagonal() <= 20.0 * _EPS * terms.diagonal()).any():  # roundings of a mean over pairs
         return Prediction(undefined="a signal's kernel of one layer with itself is 0")
     smooth, power = _smooth_gain(network, kind, X, head), 2.0 * gamma - 1.0
     # The first layer sees single pixels, all others windows: an error of O(1/L) if it moves K.
     pixels = network.replace(filter_size=1, outer_filter_size=network.outer_filter_size)
-    first = one_layer(pixels, X, kind=kind, head=head)
+    first = one_layer_kernel(pixels, X, kind=kind, head=head)
     ratios = first.diagonal() / K.diagonal()
     moved = first - 0.5 * np.add.outer(ratios, ratios) * K  # normalized, to first order
     differs = (np.abs(moved) > 64.0 * _EPS * np.abs(first).max()).any()
     of_others, of_first = power if smooth else 0.5 * power, 1.0 if differs else math.inf
     # Where both have one power, there is no error between them.
     difference = abs(of_others - of_first)
-    exponent, q = min(of_others, of_first), min(of_others, difference or 1.0, 1.0)
+    exponent, theta = min(of_others, of_first), min(of_others, difference or 1.0, 1.0)
     source = "Barzilai et al., app. F; Huang et al., theorem 7: the kernel of one layer"
     onset, settled = (_depth_of(network.branch_gain / gain, power) for gain in (1.0, smooth or 1.0))
     limit = _normalized(K)
-    return Prediction(limit, exponent, 0, source, correction=q, onset=onset, settled=settled)
+    return Prediction(limit, exponent, 0, source, correction=theta, onset=onset, settled=settled)
 
 
 def _smooth_gain(network: Network, kind: str, X: np.ndarray, head: str | int) -> float:
@@ -314,16 +315,18 @@ def _dot_product(
         size, total = width / X.shape[2] * np.abs(X).sum(axis=(1, 2)), np.abs(sums).mean(axis=2)
         errors = width * _EPS * size / np.maximum(total.sum(axis=1), 1e-300)
     start = F0.diagonal()
-    branch = one_layer(network, X, kind="gpk", head=head).diagonal()
+    branch = one_layer_kernel(network, X, kind="gpk", head=head).diagonal()
     zero = (errors >= 1.0) | (start == 0)
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         ratio = network.layer(1).alpha ** 2 * branch / start  # F⁰ leads once Lα² branch is less
     source = "Barzilai et al., theorem 6.1: the dot product"
     if not zero.any():
         onset = _depth_of(float(ratio.max()) or network.branch_gain, power)
-        q = min(power if _smooth_gain(network, kind, X, head) else 0.5 * power, 1.0)
+        theta = min(power if _smooth_gain(network, kind, X, head) else 0.5 * power, 1.0)
         error = 2.0 * float(errors.max())
-        return Prediction(_normalized(F0), power, 0, source, correction=q, onset=onset, error=error)
+        return Prediction(
+            _normalized(F0), power, 0, source, correction=theta, onset=onset, error=error
+        )
     note = f"F⁰(x, x) is 0 for {zero.sum()} of the signals, X[{zero.argmax()}] first"
     if not zero.all():
         return Prediction(undefined=f"{note}, and not for all of them")
@@ -337,18 +340,18 @@ def _dot_product(
 def _degenerate(
     network: Network, gamma: float, kind: str, X: np.ndarray, head: str | int
 ) -> Prediction:
-    """Return the prediction for 0 ≤ γ < ½, L/s effective layers: all ones, or 1/4."""
+    """Return the prediction for 0 ≤ γ < ½, pL layers of a CNN: all ones, or 1/4."""
     parts, growth = network.parts, 1.0 - 2.0 * gamma
-    # There are branch_weight·L^growth = L/s effective layers.
+    # pL is branch_weight·L^growth.
     branch_weight = network.branch_gain if gamma else network.branch_weight
     if not network.is_relu or network.input_filter_size > 1:
         return Prediction(undefined="for γ < ½ there is no theory of this activation or its inputs")
-    if not multisphere.contains(X):
+    if not multisphere.is_on_sphere(X):
         text = "the signals are not on the multi-sphere (multisphere.project makes them so)"
         return Prediction(undefined=text)
     if kind == "gpk" or (parts.readout == 1 and sum(parts) == 1):
         value, exponent, log_power = 1.0, 2.0 * growth, 0
-        source = "all ones at (9π²/2) s²/L² (sharper than lemma E.2)"
+        source = "all ones at (9π²/2)/(pL)² (sharper than lemma E.2)"
     elif parts.inner + parts.outer > 0:
         value, exponent, log_power = 0.25, growth, int(gamma == 0)
         source = "1/4 at different pixels (sharper than Huang et al., theorem 6)"
@@ -366,11 +369,11 @@ def _degenerate(
         return (1.0 - value) * different[None]
 
     complements = multisphere.over_pairs(X, head, limit)[0]
-    # Two pixels of complement δ seem to agree until there are 3π/√(2δ) effective layers.
+    # Two pixels of complement δ seem to agree until pL is 3π/√(2δ).
     layers = 3.0 * math.pi / math.sqrt(2.0 * closest)
     onset = max(
         _depth_of(layers / branch_weight, growth), _depth_of(branch_weight, 2.0 * gamma or 1.0)
     )
-    # s = (1 + β)/β has corrections of β = L^-2γ, the law itself of s/L.
-    q = min(2.0 * gamma, growth) if gamma else 1.0
-    return Prediction(1.0 - complements, exponent, log_power, source, correction=q, onset=onset)
+    # 1/p = (1 + β)/β has corrections of β = L^-2γ, the law itself of 1/(pL).
+    theta = min(2.0 * gamma, growth) if gamma else 1.0
+    return Prediction(1.0 - complements, exponent, log_power, source, correction=theta, onset=onset)

@@ -3,7 +3,7 @@ r"""Rates and limits of deep kernels in closed form.
 `asymptotic_complement` is the law of deep Gaussian process kernels. The other functions are about
 the fully connected networks of Huang, Wang, Tao, Zhao 2020, ``literature.huang_ffnet`` and
 ``literature.huang_resnet``, of which only the hidden layers are trained. Their kernels
-:math:`\bar\Omega_L` are normalized; t is the correlation of a pair of inputs.
+:math:`\bar\Omega_L` are normalized; ρ is the correlation of a pair of inputs, the argument `rho`.
 ``docs/theory/depth_limits.md``, sections 3 and 4, derives all formulas.
 """
 
@@ -30,24 +30,23 @@ from ..complements import arc_cosines
 def asymptotic_complement(network: Network, *, pixels: float = 1.0) -> float:
     r"""Return the asymptote of 1 − (normalized GPK) at great depth.
 
-    :math:`\delta_L/d` with :math:`\delta_L = \frac{9\pi^2}{2} \frac{s^2}{L^2}` at depth L, for ReLU
-    without biases. s is 1 over ``Network.branch_weight``: :math:`(1+\alpha^2)/\alpha^2` for
-    :math:`c_v = 2` and :math:`c_w = 1`, and 1 without skip connections. d are the `pixels`. Closer
-    signals follow the law from greater depths on. Not in the papers; docs/theory/depth_limits.md,
-    section 4, derives it, with its conditions on signals.
+    :math:`\delta_L/m` with :math:`\delta_L = \frac{9\pi^2}{2 p^2 L^2}` at depth L, for ReLU without
+    biases. p is ``Network.branch_weight``, 1 without skip connections, and m are the `pixels`.
+    Closer signals follow the law from greater depths on. Not in the papers;
+    docs/theory/depth_limits.md, section 4, derives it, with its conditions on signals.
 
     Parameters
     ----------
     network : Network
         Of ReLU without biases. With skip connections `alpha` is positive.
     pixels : float, default 1.0
-        Number of pixels that the head averages: of "gap" the signals' length d; of two lengths the
-        harmonic mean, 2/(1/d + 1/d'); of windows of w pixels w, of images w²; else 1.
+        Number m of pixels that the head averages: of "gap" the signals' length; of two lengths
+        their harmonic mean; of a head of m pixels m, of images m²; else 1.
 
     Returns
     -------
     float
-        NaN before the onset, :math:`L < 3\pi s/\sqrt2`, where :math:`\delta_L` exceeds 1, the
+        NaN before the onset, :math:`pL < 3\pi/\sqrt2`, where :math:`\delta_L` exceeds 1, the
         complement of uncorrelated pixels.
 
     Raises
@@ -67,22 +66,22 @@ def asymptotic_complement(network: Network, *, pixels: float = 1.0) -> float:
     check_network(network, RELU_FIELDS, ": the law is about ReLU")
     layers = check_nonnegative(network.depth, "depth")
     check_branch(network)
-    s = network.growth / network.branch_gain if network.skip else 1.0
-    delta = 4.5 * math.pi**2 * (s / layers) * (s / layers)
+    inverse = network.growth / network.branch_gain if network.skip else 1.0  # 1/p, all digits
+    delta = 4.5 * math.pi**2 * (inverse / layers) * (inverse / layers)
     return (delta if delta <= 1.0 else math.nan) / check_positive(pixels, "pixels")
 
 
-def ffnet_limit(t: ArrayLike) -> np.ndarray:
-    """Return the FFNet's kernel at infinite depth (theorem 6): ¼, and 1 where t = 1.
+def ffnet_limit(rho: ArrayLike) -> np.ndarray:
+    """Return the FFNet's kernel at infinite depth (theorem 6): ¼, and 1 where ρ = 1.
 
     Parameters
     ----------
-    t : array_like
+    rho : array_like
         Correlations, in [-1, 1].
 
     Returns
     -------
-    ndarray, in the shape of t
+    ndarray, in the shape of rho
 
     Raises
     ------
@@ -95,7 +94,7 @@ def ffnet_limit(t: ArrayLike) -> np.ndarray:
     >>> depth.ffnet_limit([-0.5, 1.0])
     array([0.25, 1.  ])
     """
-    return np.where(_correlations(t) == 1.0, 1.0, 0.25)
+    return np.where(_correlations(rho) == 1.0, 1.0, 0.25)
 
 
 def ffnet_rate(depth: ArrayLike) -> np.ndarray:
@@ -127,20 +126,21 @@ def ffnet_rate(depth: ArrayLike) -> np.ndarray:
     return np.asarray(0.375 * np.log(layers) / layers)
 
 
-def resnet_limit(t: ArrayLike) -> np.ndarray:
-    r"""Return :math:`\bar\Omega_1 = \frac12(\kappa_1(t) + t \kappa_0(t))`, the ResNet's limit.
+def resnet_limit(rho: ArrayLike) -> np.ndarray:
+    r"""Return the limit of the ResNet's kernel, one layer's.
 
-    Theorem 7 has :math:`\alpha = 1/L`; it is the limit for :math:`\alpha = L^{-\gamma}` with any
+    It is :math:`\bar\Omega_1 = \frac12(\kappa_1(\rho) + \rho \kappa_0(\rho))`. Theorem 7 has
+    :math:`\alpha = 1/L`; this is the limit for :math:`\alpha = L^{-\gamma}` with any
     :math:`\gamma > \frac12` (depth_limits.md, section 2).
 
     Parameters
     ----------
-    t : array_like
+    rho : array_like
         Correlations, in [-1, 1].
 
     Returns
     -------
-    ndarray, in the shape of t
+    ndarray, in the shape of rho
 
     Raises
     ------
@@ -153,24 +153,24 @@ def resnet_limit(t: ArrayLike) -> np.ndarray:
     >>> depth.resnet_limit([-1.0, 0.0, 1.0]).round(4)
     array([0.    , 0.1592, 1.    ])
     """
-    t = _correlations(t)
-    k0, k1 = arc_cosines(t)
-    return 0.5 * (k1 + t * k0)
+    rho = _correlations(rho)
+    k0, k1 = arc_cosines(rho)
+    return 0.5 * (k1 + rho * k0)
 
 
-def resnet_rate(t: ArrayLike) -> np.ndarray:
-    r"""Return c(t) of :math:`\bar\Omega_L - \bar\Omega_1 = c(t) (L-1)\alpha^2 + O((L\alpha^2)^2)`.
+def resnet_rate(rho: ArrayLike) -> np.ndarray:
+    r"""Return R of :math:`\bar\Omega_L - \bar\Omega_1 = R(\rho)(L-1)\alpha^2 + O((L\alpha^2)^2)`.
 
-    For a fixed t above −1 and :math:`\gamma > \frac12`.
+    For a fixed ρ above −1 and :math:`\gamma > \frac12`.
 
     Parameters
     ----------
-    t : array_like
-        Correlations, in (-1, 1]. Towards −1, c has no bound.
+    rho : array_like
+        Correlations, in (-1, 1]. Towards −1, R has no bound.
 
     Returns
     -------
-    ndarray, in the shape of t
+    ndarray, in the shape of rho
 
     Raises
     ------
@@ -183,14 +183,15 @@ def resnet_rate(t: ArrayLike) -> np.ndarray:
     >>> depth.resnet_rate([0.0, 1.0]).round(4)
     array([0.0398, 0.    ])
     """
-    t = _correlations(t)
-    if (t == -1.0).any():
-        raise ValueError("t has the value -1, expected more: the rate has no bound there")
-    k0, k1 = arc_cosines(t)
-    sine = np.sqrt((1.0 - t) * (1.0 + t))
-    slope = np.divide(t, math.pi * sine, out=np.zeros_like(t), where=sine > 0)
-    return 0.25 * ((k1 + t * k0) * (k0 - 1.0) + (k1 - t) * (2.0 * k0 + slope))
+    rho = _correlations(rho)
+    if (rho == -1.0).any():
+        raise ValueError("rho has the value -1, expected more: the rate has no bound there")
+    k0, k1 = arc_cosines(rho)
+    sine = np.sqrt((1.0 - rho) * (1.0 + rho))
+    slope = np.divide(rho, math.pi * sine, out=np.zeros_like(rho), where=sine > 0)
+    return 0.25 * ((k1 + rho * k0) * (k0 - 1.0) + (k1 - rho) * (2.0 * k0 + slope))
 
 
-def _correlations(t: ArrayLike) -> np.ndarray:
-    return np.asarray(1.0 - check_dot_products(check_real(t, "t", "in [-1, 1]"), False))
+def _correlations(rho: ArrayLike) -> np.ndarray:
+    values = check_real(rho, "rho", "in [-1, 1]")
+    return np.asarray(1.0 - check_dot_products(values, False, "rho"))

@@ -20,23 +20,28 @@ from ..report_table import ReportTable
 
 
 class ScaleRow(NamedTuple):
-    """A wave of complements along the pixels, and its multiplier by a layer at great depth."""
+    """A row of `DepthScales`, which documents the columns."""
 
     mode: int
-    """m: waves along the ring of d pixels, from 0 to d/2."""
     multiplier: float
-    """The linear multiplier of a layer; 1 for modes that no filter changes."""
     scale: float
-    """ξ = −1/log|multiplier|, the layers to 1/e of a mode; infinite where the multiplier is 1."""
     with_products: float
-    """The multiplier at great depth, where products of slower modes lead: at least |multiplier|."""
     at_layer: float
-    """The linear multiplier with the correction at a given layer; NaN without one."""
 
 
 @dataclass(frozen=True)
 class DepthScales(ReportTable[ScaleRow]):
-    """The depth scales of a network; iterating gives a `ScaleRow` for each Fourier mode."""
+    """The depth scales of a network; iterating gives a row for each Fourier mode.
+
+    - ``mode``: μ, the waves along the ring of d pixels, from 0 to d/2.
+    - ``multiplier``: what a deep layer multiplies the mode by, to first order; 1 for modes that no
+      filter changes.
+    - ``scale``: ξ, −1 over the log of the multiplier's size: the layers to 1/e of a mode. Infinite
+      where the multiplier is 1.
+    - ``with_products``: the multiplier at great depth, where products of slower modes lead. It is
+      at least the multiplier's size.
+    - ``at_layer``: the ``multiplier`` with the correction at a given layer; NaN without one.
+    """
 
 
 def scales(network: Network, n_timepoints: int, *, layer: int | None = None) -> DepthScales:
@@ -45,22 +50,23 @@ def scales(network: Network, n_timepoints: int, *, layer: int | None = None) -> 
     For Gaussian process kernels of ReLU on the multi-sphere, at great depth. *Only the slowest mode
     is linear*: products of slower modes lead others in the end (``with_products``).
 
-    A layer multiplies mode m of the complements :math:`1 - \bar K_{j,j+\delta}` along the pixels j
-    by :math:`1 - p\,(1 - \lambda_i(m) \lambda_o(m))`. p is the branch's share, 1 without skip
-    connections. A filter of q taps with the dilation r has :math:`\lambda(m) = \frac1q \sum_k
-    \cos(2\pi m k r/d)`. Without biases the pixels' energies, in units of their mean, have these
-    multipliers exactly, in every layer from 2 on, on and off the multi-sphere.
+    A layer multiplies mode μ of the complements :math:`1 - \bar K_{j,j+\Delta}` along the pixels j
+    by :math:`1 - p\,(1 - w_\mathrm{i}(\mu)\, w_\mathrm{o}(\mu))`, with the factors of the inner and
+    outer filter. p is ``Network.branch_weight``, 1 without skip connections. A filter of q taps
+    with the dilation r has :math:`w(\mu) = \frac1q \sum_k \cos(2\pi \mu k r/d)`. Without biases the
+    pixels' energies, in units of their mean, have these multipliers exactly, in every layer from 2
+    on, on and off the multi-sphere.
 
     Parameters
     ----------
     network : Network
         Of ReLU, with one dilation for all layers. Its depth does not matter. With biases and
-        without skip connections the multipliers are :math:`\chi\lambda_i\lambda_o` where
-        :math:`\chi = c_v c_w/2 < 1`; at :math:`\chi = 1` signals need one mean energy.
+        without skip connections the multipliers are :math:`\chi w_\mathrm{i} w_\mathrm{o}`
+        where :math:`\chi = c_v c_w/2 < 1`; at :math:`\chi = 1` signals need one mean energy.
     n_timepoints : int
         Number d of pixels, at most 4096.
     layer : int, optional
-        l: adds multipliers that are smaller by :math:`\frac3l \lambda_i\lambda_o`, because
+        l: adds multipliers that are smaller by :math:`\frac3l w_\mathrm{i} w_\mathrm{o}`, because
         :math:`\kappa_0 = 1 - \frac3{pl}`. At :math:`\chi = 1` with biases 3 is 5/2, below it 0.
         Mode 0 has the multiplier of a change of the mean; the mean itself falls like
         :math:`l^{-2}`, where not exponentially.
@@ -68,7 +74,7 @@ def scales(network: Network, n_timepoints: int, *, layer: int | None = None) -> 
     Returns
     -------
     `DepthScales`
-        A `ScaleRow` for each mode from 0 to d/2.
+        A row for each mode from 0 to d/2.
 
     Raises
     ------

@@ -24,7 +24,8 @@ class LimitClassifier(NamedTuple):
     off_diagonal: float
     """The limit c of the normalized kernel of different signals."""
     exponent: float
-    """e: votes have weights like (1 − t)^e near the dot product t = 1; NaN of a majority."""
+    """ζ: votes have weights like (1 − ρ)^−ζ near the correlation ρ = 1. It is positive; NaN of a
+    majority."""
 
     def ridge(self, y: ArrayLike, penalty: float = 0.0) -> float:
         r"""Return the limit at a new signal, :math:`c \sum_i y_i / (1 - c + nc + \lambda)`.
@@ -67,14 +68,14 @@ def limit_classifier(network: Network, *, kind: str, head: str, pixels: int = 1)
     For a fixed α, no biases, and signals that differ (``docs/theory/depth_limits.md``, section 4).
     Radhakrishnan et al. 2022 tell apart majority votes, singular kernels and nearest neighbours.
 
-    - ReLU is a majority vote, but where the input alone is trained: then :math:`L^3 \hat\Theta` is
-      singular like :math:`(1-t)^{-3/2}`.
+    - ReLU is a majority vote, but where the input alone is trained: then :math:`L^3 \bar\Theta` is
+      singular like :math:`(1-\rho)^{-3/2}`.
     - erf without skip connections, GPK, whose variance tends to a constant, is singular:
-      :math:`\hat K/\varphi'(0)^L` like :math:`(1-t)^{\log\varphi'(0)/\log\varphi'(1)}`, where
-      :math:`\varphi` is what a layer does to the correlation t.
+      :math:`\bar K/\varphi'(0)^L` like :math:`(1-\rho)^{-\zeta}` with :math:`\zeta =
+      -\log\varphi'(0)/\log\varphi'(1)`, where :math:`\varphi` is what a layer does to ρ.
     - No network here is a nearest neighbour, which needs :math:`\varphi'(0) = 0`.
 
-    Exponents are for dot products t that are the same at all pixels, on the multi-sphere.
+    Exponents are for correlations ρ that are the same at all pixels, on the multi-sphere.
 
     Parameters
     ----------
@@ -102,7 +103,7 @@ def limit_classifier(network: Network, *, kind: str, head: str, pixels: int = 1)
     LimitClassifier(name='majority', off_diagonal=0.25, exponent=nan)
     >>> erf = rk.Network(1, activation="erf", skip=False)
     >>> round(rk.theory.depth.limit_classifier(erf, kind="gpk", head="trace").exponent, 4)
-    -0.45
+    0.45
     """
     check_like_layers(network, BASIC_FIELDS)
     check_branch(network)
@@ -119,15 +120,17 @@ def limit_classifier(network: Network, *, kind: str, head: str, pixels: int = 1)
     if network.activation == "erf":
         return LimitClassifier("singular", 0.0, _erf_exponent(network, is_gpk))
     if network.negative_slope == 1:
-        raise ValueError("network has negative_slope 1.0, expected less: a linear network keeps t")
+        raise ValueError(
+            "network has negative_slope 1.0, expected less: a linear network keeps correlations"
+        )
     if not is_gpk and tuple(parts) == (1, 0, 0, 0):
-        return LimitClassifier("singular", 0.0, -1.5)
+        return LimitClassifier("singular", 0.0, 1.5)
     c = 1.0 if is_gpk else 0.25 if parts.inner or parts.outer else 0.5
     return LimitClassifier("majority", c * d / (1.0 + (d - 1) * c), math.nan)
 
 
 def _erf_exponent(network: Network, is_gpk: bool) -> float:
-    """Return log φ'(0)/log φ'(1), φ being a layer of erf at the variance that stays."""
+    """Return −log φ'(0)/log φ'(1), φ being a layer of erf at the variance that stays."""
     if network.skip or not is_gpk:
         what = "skip connections" if network.skip else f"trained {network.trained!r}"
         raise ValueError(
@@ -143,24 +146,24 @@ def _erf_exponent(network: Network, is_gpk: bool) -> float:
     start = -math.log(math.pi / 4 / gain)  # the log of a layer's factor on small variances
 
     def grown(log_q: float) -> float:
-        """Return the log of a layer's factor on the variance q, 2 c_v c_w A / (π q)."""
+        """Return the log of a layer's factor on the variance q, 2 c_v c_w ω / (π q)."""
         q = math.exp(log_q)
         return start - _log_slopes(q)[0] - math.log1p(2.0 * q)
 
     # The factor is at least exp(start − 2q) and at most c_v c_w / q.
     q = math.exp(brentq(grown, math.log(start / 4.0), math.log(gain) + 1.0, xtol=1e-15))
     at_0, at_1 = _log_slopes(q)
-    return at_0 / at_1
+    return -at_0 / at_1
 
 
 _SERIES = np.arange(1.0, 31.0)
-"""Degrees 2k of the series of log(sin A / A): up to A = π/2 it falls like 4^−k."""
+"""Degrees 2k of the series of log(sin ω / ω): up to ω = π/2 it falls like 4^−k."""
 
 
 def _log_slopes(q: float) -> tuple[float, float]:
-    """Return log φ'(0) = log(sin A / A) and log φ'(1) = log(tan A / A), to their last digits.
+    """Return log φ'(0) = log(sin ω / ω) and log φ'(1) = log(tan ω / ω), to their last digits.
 
-    sin A = 2q/(1 + 2q), q the variance of pre-activations (docs/theory/depth_limits.md, section 7).
+    sin ω = 2q/(1 + 2q), q the variance of pre-activations (docs/theory/depth_limits.md, section 7).
     """
     tangent = 2.0 * math.sqrt(q) * math.sqrt(q / (1.0 + 4.0 * q))
     at_0 = -float((zeta(2 * _SERIES) / _SERIES) @ (math.atan(tangent) / math.pi) ** (2 * _SERIES))

@@ -25,21 +25,26 @@ from .curves import learnabilities
 
 
 class ComplexityRow(NamedTuple):
-    """The number of signals at which functions of some frequencies are learned to a share."""
+    """A row of a `SampleComplexity`, which documents the columns."""
 
     frequencies: tuple[int, ...]
     eigenvalue: float
-    """In units of K(x, x) of the equivariant kernel; 0 where it does not exceed its error."""
     n: float
-    """Number of signals, between `least` and `most`; infinite for eigenvalue 0."""
     least: float
     most: float
-    """Bounds: they differ by what frequencies above `max_frequency` may add."""
 
 
 @dataclass(frozen=True)
 class SampleComplexity(ReportTable[ComplexityRow]):
-    """Numbers of signals; iterating gives a `ComplexityRow` for each set of frequencies."""
+    """Numbers of signals to learn functions; iterating gives a row for each set of frequencies.
+
+    - ``frequencies``: one a pixel.
+    - ``eigenvalue``: in units of K(x, x) of the equivariant kernel; 0 where it does not exceed its
+      error.
+    - ``n``: signals at which the functions have the learnability asked for, the middle of ``least``
+      and ``most``; infinite for eigenvalue 0.
+    - ``least``, ``most``: bounds. They differ by what frequencies above `max_frequency` may add.
+    """
 
     tail: float
     """``Spectrum.tail``: part of the trace in frequencies above `max_frequency`, from 0 to 1."""
@@ -71,7 +76,7 @@ def sample_complexity(
         From 0 to `max_frequency`. The default has 1, 2, … on pixel 0 only, 1 on pixels 0 and p for
         all p, and with the equivariant head 1 on each other pixel only.
     learnability : float, default 0.5
-        L from which a frequency counts as learned, above 0 and below 1.
+        ℓ from which a frequency counts as learned, above 0 and below 1.
     penalty : float, default 0.0
         δ, in units of K(x, x) of the equivariant kernel.
     **options
@@ -80,7 +85,7 @@ def sample_complexity(
     Returns
     -------
     `SampleComplexity`
-        A `ComplexityRow` for each set of frequencies.
+        A row for each set of frequencies.
 
     Raises
     ------

@@ -20,23 +20,28 @@ from ..report_table import ReportTable
 
 
 class CurveRow(NamedTuple):
-    """The predicted errors of one number of signals: mean squares over targets."""
+    """A row of a `LearningCurve`, which documents the columns."""
 
     n: int
     test_error: float
-    """At new signals, label noise included; infinite where noise is fitted exactly."""
     train_error: float
     effective_dimension: float
-    """Σ L_i, at most n: as many modes are learned."""
     kappa: float
-    """κ, the eigenvalue of a mode that is half learned."""
     overfitting: float
-    """E_0 = n/(n − Σ L_i²), at least 1: the factor by which noise in the labels grows."""
 
 
 @dataclass(frozen=True)
 class LearningCurve(ReportTable[CurveRow]):
-    """A learning curve; iterating gives a `CurveRow` for each number of signals."""
+    """Predicted errors, mean squares over targets; iterating gives a row for each size.
+
+    - ``n``: number of training signals.
+    - ``test_error``: at new signals, label noise included; infinite where noise is fitted exactly.
+    - ``train_error``: at the training signals.
+    - ``effective_dimension``: Σ ℓ_i, at most n: as many modes are learned.
+    - ``kappa``: κ, the eigenvalue of a mode that is half learned.
+    - ``overfitting``: E_0 = n/(n − Σ ℓ_i²), at least 1: the factor by which noise in the labels
+      grows.
+    """
 
 
 def curve(
@@ -45,8 +50,8 @@ def curve(
 ) -> LearningCurve:  # fmt: skip
     r"""Return the learning curve of a kernel with given eigenvalues and of a given target.
 
-    The test error is :math:`E_0 \bigl(\sum_i (1 - L_i)^2 v_i^2 + \sigma^2\bigr)`, the train error
-    :math:`(\delta/n\kappa)^2` times the test error (Simon et al. 2021).
+    The test error is :math:`E_0 \bigl(\sum_i (1 - \ell_i)^2 v_i^2 + \sigma^2\bigr)`, the train
+    error :math:`(\delta/n\kappa)^2` times the test error (Simon et al. 2021).
 
     Parameters
     ----------
@@ -66,7 +71,7 @@ def curve(
     Returns
     -------
     `LearningCurve`
-        A `CurveRow` for each size.
+        A row for each size.
 
     Raises
     ------
@@ -103,7 +108,7 @@ def curve(
         learned, unlearned = learnabilities(values, kappa)
         # δ/κ: without a penalty, n signals beyond the rank leave n − rank directions untrained.
         remaining = penalty / kappa if kappa > 0 else n - counts[values > 0].sum()
-        spread = counts @ (learned * unlearned) + remaining  # n − Σ L²: all terms are positive
+        spread = counts @ (learned * unlearned) + remaining  # n − Σ ℓ²: all terms are positive
         overfitting = float(n / spread) if spread > 0 else math.inf
         bias = float(squares @ unlearned**2 + noise)
         test = overfitting * bias if bias > 0 else 0.0
@@ -114,7 +119,7 @@ def curve(
     return LearningCurve(tuple(rows))
 
 
-def from_gram(
+def pool_curve(
     K: np.ndarray, y: np.ndarray, sizes: Iterable[int], penalty: float = 0.0, *, noise: float = 0.0
 ) -> LearningCurve:
     r"""Return the learning curve of training sets drawn from a pool, tested on its other signals.
@@ -138,7 +143,7 @@ def from_gram(
     Returns
     -------
     `LearningCurve`
-        A `CurveRow` for each size.
+        A row for each size.
 
     Raises
     ------
@@ -152,7 +157,7 @@ def from_gram(
     >>> import numpy as np
     >>> from rescntk.theory import learning
     >>> x = np.random.default_rng(0).standard_normal((60, 5))
-    >>> table = learning.from_gram(x @ x.T, x[:, 0], (3, 10), penalty=1e-6)
+    >>> table = learning.pool_curve(x @ x.T, x[:, 0], (3, 10), penalty=1e-6)
     >>> table.column("test_error").round(3)
     array([0.424, 0.   ])
     """
@@ -187,7 +192,7 @@ def from_gram(
 
 
 def learnabilities(values: np.ndarray, kappa: float) -> tuple[np.ndarray, np.ndarray]:
-    """Return L = λ/(λ+κ) and 1 − L, both with all their digits. Where λ is 0, L is 0."""
+    """Return ℓ = λ/(λ+κ) and 1 − ℓ, both with all their digits. Where λ is 0, ℓ is 0."""
     total = np.where(values > 0, values + kappa, 1.0)
     return values / total, np.where(values > 0, kappa / total, 1.0)
 
@@ -205,7 +210,7 @@ def _solve_kappa(values: np.ndarray, counts: np.ndarray, n: float, penalty: floa
         raise OverflowError("κ leaves the range of float64, expected moderate eigenvalues")
 
     def excess(kappa: float) -> float:
-        """Return Σ L + δ/κ − n. From κ on L is 1 − (1 − L): the sum of the 1 less n is exact."""
+        """Return Σ ℓ + δ/κ − n. From κ on ℓ is 1 − (1 − ℓ): the sum of the 1 less n is exact."""
         learned, unlearned = learnabilities(values, kappa)
         above = values >= kappa
         remainder = counts @ np.where(above, -unlearned, learned) + penalty / kappa

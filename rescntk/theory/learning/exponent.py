@@ -10,8 +10,8 @@ from ..spectrum.exponents import decay_law
 from ..spectrum.grid import windows
 
 
-def exponent(network: Network, n_channels: int, n_timepoints: int, *, kind: str) -> float:
-    r"""Return the power of n with which errors of kernel regression fall, by a conjecture.
+def error_exponent(network: Network, n_channels: int, n_timepoints: int, *, kind: str) -> float:
+    r"""Return e of the law n^−e by which errors of kernel regression fall, by a conjecture.
 
     For targets from the kernel's own Gaussian process, without noise or penalty, and signals drawn
     uniformly from the multi-sphere. It rests on the conjectured law of decay
@@ -32,7 +32,7 @@ def exponent(network: Network, n_channels: int, n_timepoints: int, *, kind: str)
     Returns
     -------
     float
-        Negative.
+        Positive.
 
     Raises
     ------
@@ -44,15 +44,15 @@ def exponent(network: Network, n_channels: int, n_timepoints: int, *, kind: str)
     --------
     >>> from rescntk import literature
     >>> from rescntk.theory import learning
-    >>> learning.exponent(literature.geifman_cnn(2, 3), 2, 5, kind="gpk")
-    -1.0
+    >>> learning.error_exponent(literature.geifman_cnn(2, 3), 2, 5, kind="gpk")
+    1.0
     """
     C, d = check_ring(network, n_channels, n_timepoints, kind, "equivariant")
     check_branch(network)
     check_nonzero(network, kind)
     window = windows(network, d)[0][-1]
     law = decay_law(network, C, d, sorted(window), kind=kind, head="equivariant")
-    # Up to the frequency k there are k^D eigenvalues, each at least of order k^law. The error is
-    # the sum of those after the first n.
-    D = len(window) * (C - 1)
-    return (D + law) / D
+    # Up to the frequency k there are k^M eigenvalues, each at least of order k^−law. The error
+    # is the sum of those after the first n.
+    M = len(window) * (C - 1)
+    return (law - M) / M

@@ -1,6 +1,7 @@
 r"""Gradient flow over time: learned shares of eigenfunctions, and of the targets of a data set.
 
-Barzilai et al. 2022, section 5.1: it learns the share :math:`1 - e^{-\lambda t}` of an eigenvector.
+Barzilai et al. 2022, section 5.1: it learns the share :math:`1 - e^{-\lambda t}` of an
+eigenfunction (``docs/theory/learning_curves.md``, section 6).
 """
 
 from __future__ import annotations
@@ -21,8 +22,8 @@ from ..report_table import ReportTable, texts
 from ..spectrum.funk_hecke import Quadrature, check_quadrature
 
 
-class LearningTimesRow(NamedTuple):
-    """Frequencies, one a pixel, λ, its number of eigenfunctions, and 1 − exp(−λt) over time."""
+class FrequencyRow(NamedTuple):
+    """A row of a `LearnedByFrequency`, which documents the columns."""
 
     frequencies: tuple[int, ...]
     eigenvalue: float
@@ -31,8 +32,14 @@ class LearningTimesRow(NamedTuple):
 
 
 @dataclass(frozen=True)
-class LearningTimes(ReportTable[LearningTimesRow]):
-    """Fractions learned over time: a `LearningTimesRow` for each frequency, the fastest first."""
+class LearnedByFrequency(ReportTable[FrequencyRow]):
+    """Fractions learned over time; iterating gives a row for each frequency, the fastest first.
+
+    - ``frequencies``: one a pixel.
+    - ``eigenvalue``: λ.
+    - ``multiplicity``: number of eigenfunctions.
+    - ``shares``: 1 − exp(−λt), the fraction learned at each of the ``times``.
+    """
 
     times: tuple[float, ...]
 
@@ -43,17 +50,17 @@ class LearningTimes(ReportTable[LearningTimesRow]):
 
     def __str__(self) -> str:
         """Return the table as text, a column for each time."""
-        header = (*LearningTimesRow._fields[:3], *(f"t = {t:.4g}" for t in self.times))
+        header = (*FrequencyRow._fields[:3], *(f"t = {t:.4g}" for t in self.times))
         head, *body = map("  ".join, texts(header, ((*row[:3], *row.shares) for row in self)))
         return "\n".join([head, "-" * len(head), *body])
 
 
-def learning_times(
+def learned_by_frequency(
     network: Network, n_channels: int, n_timepoints: int, max_frequency: int | Iterable[int],
     times: ArrayLike, *, kind: str, head: str, normalized: bool = False,
     **options: Unpack[Quadrature],
-) -> LearningTimes:  # fmt: skip
-    r"""Return what gradient flow has learned of each eigenfunction on the multi-sphere over time.
+) -> LearnedByFrequency:  # fmt: skip
+    r"""Return the fractions of eigenfunctions on the multi-sphere that gradient flow has learned.
 
     The flow is :math:`f'(x) = -E_z[K(x, z) (f(z) - y(z))]`, z uniform on the multi-sphere: times
     are steps times the learning rate for the mean of :math:`\frac12(f - y)^2`. On n signals, whose
@@ -80,9 +87,9 @@ def learning_times(
 
     Returns
     -------
-    `LearningTimes`
-        A `LearningTimesRow` for each combination of frequencies, the fastest first. Eigenvalues
-        that do not exceed their errors are 0.
+    `LearnedByFrequency`
+        A row for each combination of frequencies, the fastest first. Eigenvalues that do not
+        exceed their errors are 0.
 
     Raises
     ------
@@ -96,7 +103,7 @@ def learning_times(
     >>> from rescntk import literature
     >>> from rescntk.theory import learning
     >>> resnet, options = literature.barzilai_resnet(2), {"kind": "ntk", "head": "equivariant"}
-    >>> print(learning.learning_times(resnet, 2, 2, 1, (1, 10), **options))
+    >>> print(learning.learned_by_frequency(resnet, 2, 2, 1, (1, 10), **options))
     frequencies  eigenvalue  multiplicity   t = 1  t = 10
     -----------------------------------------------------
             0 0       3.571             1  0.9719       1
@@ -115,8 +122,8 @@ def learning_times(
     frequencies, falling = np.argwhere(values >= 0)[order], values.flat[order]
     columns = frequencies, falling, computed.counts.flat[order], _grown(falling, moments).T
     rows = zip(*(column.tolist() for column in columns), strict=True)
-    table = (LearningTimesRow(tuple(k), value, n, tuple(shares)) for k, value, n, shares in rows)
-    return LearningTimes(tuple(table), tuple(moments.tolist()))
+    table = (FrequencyRow(tuple(k), value, n, tuple(shares)) for k, value, n, shares in rows)
+    return LearnedByFrequency(tuple(table), tuple(moments.tolist()))
 
 
 class LearnedFractions(NamedTuple):

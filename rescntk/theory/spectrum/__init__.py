@@ -7,13 +7,13 @@ eigenvalues. ``exponents`` has the decay of eigenvalues with frequency.
 """
 
 from .constants import DecayConstants, decay_constants
-from .exponents import DecayRow, DecayTable, decay_exponents, decay_law
+from .exponents import DecayTable, decay_exponents, decay_law
 from .funk_hecke import cost, eigenvalues
 from .quadrature import harmonics
 from .result import Spectrum
 from .taylor import taylor_coefficients
 
 __all__ = [
-    "DecayConstants", "DecayRow", "DecayTable", "Spectrum", "cost", "decay_constants",
-    "decay_exponents", "decay_law", "eigenvalues", "harmonics", "taylor_coefficients",
+    "DecayConstants", "DecayTable", "Spectrum", "cost", "decay_constants", "decay_exponents",
+    "decay_law", "eigenvalues", "harmonics", "taylor_coefficients",
 ]  # fmt: skip

@@ -27,16 +27,21 @@ NU = {"gpk": 2.5, "ntk": 1.5}
 
 
 class DecayConstants(NamedTuple):
-    """Theorem 5.1 for a normalized kernel and one set of s pixels: c_1, c_2 and exponents.
+    """Theorem 5.1 for a normalized kernel and one set of s pixels: constants and exponents.
 
-    c_1 is 0 where no window of the last layer has all pixels. In ``upper_exponent``, s takes the
-    place of the number of pixels of the receptive field: a sharper bound.
+    With the product of the frequencies eigenvalues are at least ``lower / product**lower_exponent``
+    and at most ``upper / product**upper_exponent``.
     """
 
     lower: float
+    """c_1; 0 where no window of the last layer has all pixels."""
     upper: float
+    """c_2."""
     lower_exponent: float
+    """C0 + 2."""
     upper_exponent: float
+    """C0 − 1 + 2(ν − 1)/s, ν = 5/2 (GPK) or 3/2 (NTK). The paper has the number of pixels of the
+    receptive field for s: this bound is sharper."""
 
     def bounds(self, frequencies: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return the lower and the upper bound on eigenvalues.
@@ -51,7 +56,8 @@ class DecayConstants(NamedTuple):
         lower, upper : ndarray, (...)
         """
         product = np.asarray(frequencies, dtype=np.float64).prod(axis=-1)
-        return self.lower * product**self.lower_exponent, self.upper * product**self.upper_exponent
+        lower = self.lower * product**-self.lower_exponent
+        return lower, self.upper * product**-self.upper_exponent
 
 
 def decay_constants(
@@ -108,58 +114,60 @@ def decay_constants(
     at_0, degrees = one_variable(network, np.zeros(d), np.eye(d)[0], "gpk"), np.arange(DEGREE + 1)
     for shift in shifts(head, d):
         moved = {(p + shift) % d for p in chosen}
-        # The largest N^ν b_N over N ≥ s (lemmas C.3-C.6). Here b_N is the coefficient of t^N of
+        # The largest J^ν b_J over J ≥ s (lemmas C.3-C.6). Here b_J is the coefficient of t^J of
         # the kernel whose dot products are t at the s pixels, else 1.
         inside = np.isin(np.arange(d), list(moved)).astype(float)
         _, kernel, _, _, limits = one_variable(network, 1.0 - inside, inside, kind)
         largest = max((degrees**nu * kernel[0])[s:].max(), limits[0, 0] + abs(limits[0, 1]))
         coefficients.append((_lower_coefficient(at_0, network, moved, kind), largest))
-    # The least k^(C0+2) Σ_n n^(−5/2) m(k, n) over k ≥ 1; m n^((C0−1)/2) exp(k²/2n) tends to M.
+    # The least k^(C0+2) Σ_n n^(−5/2) Ψ(k, n) over k ≥ 1; Ψ n^χ exp(k²/2n) tends to M, with
+    # χ = (C0 − 1)/2.
     p, M = C / 2 + 2.0, 2 ** ((C - 1) / 2) * math.gamma(C / 2) / math.sqrt(math.pi)
     power = M / 2 * math.gamma(p - 1) * 2 ** (p - 1)
     for k in np.arange(1.0, 65.0)[:, None]:
         n = np.arange(k[0], 40 * k[0] ** 2 + 400, 2.0)  # sums that end are lower bounds
         power = min(power, float((k ** (C + 2) * n**-2.5 * moments(C, k, n)).sum()))
-    # The sum over N of N^−ν, times the largest product of s moments, at most M n^−a exp(−k²/2n).
-    a, grid = (C - 1) / 2, np.indices((256, 256), dtype=float)
+    # The sum over J of J^−ν, times the largest product of s moments, at most M n^−χ exp(−k²/2n).
+    chi, grid = (C - 1) / 2, np.indices((256, 256), dtype=float)
     k, n = grid[:, (grid[1] >= grid[0]) & ((grid[1] - grid[0]) % 2 == 0) & (grid[0] > 0)]
-    M = max(M, float((moments(C, k, n) * n**a * np.exp(k**2 / (2 * n))).max()))
-    # φ(y) = y^−a exp(−1/2y) is largest at y = 1/2a, and φ^s y^−ν at y = s/2(as + ν).
-    q, peak = nu + a * s, s / (2 * nu + 2 * a * s)
-    rising = (s / 2) ** (1 - q) * gammaincc(q - 1, s * a) * math.gamma(q - 1)
-    falling = (2 * a / math.e) ** (a * s) * (2 * a) ** (nu - 1) / (nu - 1)
+    M = max(M, float((moments(C, k, n) * n**chi * np.exp(k**2 / (2 * n))).max()))
+    # φ(y) = y^−χ exp(−1/2y) is largest at y = 1/2χ, and φ^s y^−ν at y = s/2(χs + ν).
+    q, peak = nu + chi * s, s / (2 * nu + 2 * chi * s)
+    rising = (s / 2) ** (1 - q) * gammaincc(q - 1, s * chi) * math.gamma(q - 1)
+    falling = (2 * chi / math.e) ** (chi * s) * (2 * chi) ** (nu - 1) / (nu - 1)
     total = M**s * s ** (1 - nu) * (rising + falling + (math.e * peak) ** -q / s)
     lower, upper = (np.mean(coefficients, axis=0) * [power**s, total]).tolist()
-    return DecayConstants(lower, upper, -C - 2.0, 1.0 - C - 2.0 * (nu - 1.0) / s)
+    return DecayConstants(lower, upper, C + 2.0, C - 1.0 + 2.0 * (nu - 1.0) / s)
 
 
 def _lower_coefficient(
     series: tuple[np.ndarray, ...], network: Network, pixels: set[int], kind: str
 ) -> float:
-    """Return a c of lemma C.1: Taylor coefficients are a_n ≥ c Π n_i^(−5/2), n_i > 0 on `pixels`.
+    """Return ξ of lemma C.1: Taylor coefficients are a_n ≥ ξ Π n_i^(−5/2), n_i > 0 on `pixels`.
 
     `series` has the dot product of pixel 0 as its variable, and 0 elsewhere.
     """
     before, kernel, value_before, cube_before, limits = series
     s, d, parts = len(pixels), len(kernel), network.parts
-    # Lemma C.2, for the tangent kernel: r K of the features, (o + r) K of the last layer's branch.
+    # Lemma C.2, for the tangent kernel: [readout] K of the features, and ([outer] + [readout]) K of
+    # the last layer's branch.
     of_features = of_branch = 1.0
     if kind == "ntk":
         total = parts.initial + (parts.inner + parts.outer) * network.depth * network.branch_weight
         of_features, of_branch = parts.readout / total, parts.outer_plus_readout / total
     # Let u = u_0 + Σ g_i(t_i) + …, and D the derivative of κ1 at u_0 of order s. No coefficient of
-    # κ1(u) is below the coefficient of D Π (g_i + r g_i²/2).
+    # κ1(u) is below the coefficient of D Π (g_i + ζ g_i²/2).
     u_0, orders = float(before[0, 0]), np.arange(1, s + 1)
     series_of_u = np.array([[u_0, 1.0, *[0.0] * (2 * s - 1)]])
     derivatives = compose(series_of_u)[1][0] * gamma(np.arange(2 * s + 1) + 1.0)
-    r = float(((derivatives[s + orders] / (derivatives[s] or 1.0)) ** (1 / orders)).min())
+    zeta = float(((derivatives[s + orders] / (derivatives[s] or 1.0)) ** (1 / orders)).min())
     several = 0.0
     for tap, count in taps(network.outer_filter(network.depth), d).items():
         bound = count / network.outer_filter(network.depth).size * derivatives[s]
         for unit in ((tap - pixel) % d for pixel in pixels):
             g = before[unit : unit + 1] - u_0 * np.eye(1, DEGREE + 1)
-            cube = cube_before[unit] * (1.0 + r * (value_before[unit] - u_0))
-            bound *= _least((g + r / 2 * multiply(g, g))[0], cube / gamma(-1.5))
+            cube = cube_before[unit] * (1.0 + zeta * (value_before[unit] - u_0))
+            bound *= _least((g + zeta / 2 * multiply(g, g))[0], cube / gamma(-1.5))
         several += of_branch * network.branch_weight * bound
     unit = -min(pixels) % d  # the output at which `pixels`, if 1, is the variable's pixel
     return max(several, of_features * _least(kernel[unit], limits[unit]) if s == 1 else 0.0)
@@ -172,7 +180,7 @@ def _least(series: np.ndarray, ends: np.ndarray) -> float:
 
 
 def moments(n_channels: int, k: np.ndarray, n: np.ndarray) -> np.ndarray:
-    """Return m(k, n) = ∫ t^n P_k(t) w(t) dt of spectrum.md at k and n ≥ k of equal parity."""
+    """Return Ψ(k, n) = ∫ t^n P_k(t) η(t) dt of spectrum.md at k and n ≥ k of equal parity."""
     logs = gammaln(n + 1.0) - gammaln((n - k) / 2 + 1.0) - n * math.log(2.0)
     # Γ(C0/2)/Γ(C0/2 + m): two logarithms would cancel where channels are many.
     m = np.maximum((n + k) / 2, 1.0)

@@ -23,34 +23,39 @@ from .grid import shifts, taps, widen, windows
 
 
 class DecayRow(NamedTuple):
-    """The fall of eigenvalues λ_k with a frequency k on some pixels, and 0 on all others.
-
-    Exponents are negative: λ_k falls like a power of k.
-    """
+    """A row of a `DecayTable`, which documents the columns."""
 
     pixels: tuple[int, ...]
-    """The pixels with the frequency, relative to the output pixel."""
     exponent: float
-    """The slope of log λ over log(k + C0/2 − 1), K/2 ≤ k ≤ K; NaN where too few λ exceed errors."""
     uncertainty: float
-    """Twice its difference from the slope over K/4 ≤ k ≤ K/2, plus 1/K."""
     law: float
-    """The exponent of `decay_law`; −inf where eigenvalues are 0."""
-    lowest: float
-    """The lower bound of theorem 5.1 on the exponent; it fails at depth 1, and where no window of
-    the last layer holds the pixels (docs/theory/spectrum.md)."""
-    highest: float
-    """The upper bound, which counts the pixels of the receptive field as the paper does: the
-    ``upper_exponent`` of `DecayConstants` is sharper."""
+    least: float
+    most: float
 
 
 @dataclass(frozen=True, eq=False)
 class DecayTable(ReportTable[DecayRow]):
-    """A `DecayRow` for each set; k = 1 … K; eigenvalues of K/K(x, x) and errors, (n_sets, K)."""
+    """Exponents of the decay of eigenvalues; iterating gives a row for each set of pixels.
+
+    Eigenvalues λ_k of the frequency k on some pixels, and 0 on all others, fall like k^−exponent.
+
+    - ``pixels``: those with the frequency, relative to the output pixel.
+    - ``exponent``: minus the slope of log λ over log(k + C0/2 − 1) for K/2 ≤ k ≤ K; NaN where too
+      few λ exceed their errors.
+    - ``uncertainty``: twice its difference from the exponent for K/4 ≤ k ≤ K/2, plus 1/K.
+    - ``law``: that of `decay_law`; infinite where eigenvalues are 0.
+    - ``least``: from theorem 5.1's upper bound on λ, which counts the pixels of the receptive field
+      as the paper does: the ``upper_exponent`` of `DecayConstants` is sharper.
+    - ``most``: from its lower bound on λ, which fails at depth 1, and where no window of the last
+      layer holds the pixels (docs/theory/spectrum.md).
+    """
 
     frequencies: np.ndarray
+    """k = 1 … K."""
     eigenvalues: np.ndarray
+    """Of K/K(x, x), (n_sets, K)."""
     errors: np.ndarray
+    """Of the eigenvalues, (n_sets, K)."""
 
 
 def decay_exponents(
@@ -81,7 +86,7 @@ def decay_exponents(
     Returns
     -------
     `DecayTable`
-        A `DecayRow` for each set of pixels.
+        A row for each set of pixels.
 
     Raises
     ------
@@ -93,11 +98,11 @@ def decay_exponents(
     >>> from rescntk import literature, theory
     >>> network = literature.geifman_cnn(2)
     >>> print(theory.spectrum.decay_exponents(network, 2, 3, max_frequency=24, kind="gpk"))
-    pixels  exponent  uncertainty  law  lowest  highest
-    ---------------------------------------------------
-         0    -4.063       0.3507   -4      -4       -2
-       0 1    -5.988        0.201   -6      -8       -4
-    -1 0 1    -5.931       0.2018   -6     -12       -6
+    pixels  exponent  uncertainty  law  least  most
+    -----------------------------------------------
+         0     4.063       0.3507    4      2     4
+       0 1     5.988        0.201    6      4     8
+    -1 0 1     5.931       0.2018    6      6    12
     """
     check_quadrature(options)
     C, d = check_ring(network, n_channels, n_timepoints, kind, "equivariant", {"input_filter_size"})
@@ -118,8 +123,8 @@ def decay_exponents(
         columns.append([computed.eigenvalues[at], computed.errors[at]])
         known = np.where(computed.resolved[at], columns[-1][0], 0.0)
         halves = slice(K // 2 - 1, None), slice(K // 4 - 1, K // 2)
-        upper, lower = (_slope(k[half], known[half], C) for half in halves)
-        bounds = len(chosen) * np.array([-C - 2, 1 - C - 2 * (NU[kind] - 1) / len(field)])
+        upper, lower = (_exponent(k[half], known[half], C) for half in halves)
+        bounds = len(chosen) * np.array([C - 1 + 2 * (NU[kind] - 1) / len(field), C + 2])
         near = tuple(sorted(p if 2 * p <= d else p - d for p in chosen))
         error = 2 * abs(upper - lower) + 1 / K
         expected = decay_law(network, C, d, chosen, kind=kind, head="equivariant")
@@ -131,9 +136,9 @@ def decay_law(
     network: Network, n_channels: int, n_timepoints: int, pixels: Iterable[int], *, kind: str,
     head: str,
 ) -> float:  # fmt: skip
-    """Return the exponent with which eigenvalues fall, from the kernel's singularities.
+    """Return e of the law k^−e by which eigenvalues fall, from the kernel's singularities.
 
-    A conjecture about large frequencies.
+    A conjecture about large frequencies k.
 
     Parameters
     ----------
@@ -151,7 +156,7 @@ def decay_law(
     Returns
     -------
     float
-        −inf if eigenvalues are 0: no window of the last layer has all pixels.
+        Positive; infinite if eigenvalues are 0: no window of the last layer has all pixels.
 
     Raises
     ------
@@ -163,13 +168,13 @@ def decay_law(
     >>> from rescntk import literature
     >>> from rescntk.theory.spectrum import decay_law
     >>> decay_law(literature.geifman_cnn(3), 2, 5, (-1, 1, 2), kind="gpk", head="equivariant")
-    -8.0
+    8.0
     """
     C, d = check_ring(network, n_channels, n_timepoints, kind, head)
     chosen = check_pixel_set(pixels, d)
     parts, factors = network.parts, (network.alpha, network.c_v, network.c_w, network.readout_scale)
     if not all(factors) or (kind == "ntk" and not network.trained):
-        return -math.inf
+        return math.inf
     # κ0 multiplies the derivatives by the parts trained below its layer: the first such layer.
     first = 1 if parts.input or parts.inner else 2 if parts.outer else network.depth + 1
     first = network.depth + 1 if kind == "gpk" else first
@@ -202,15 +207,15 @@ def decay_law(
         for tap in taps(network.outer_filter(network.depth), d)
     }
     costs = (least(pixels, first <= network.depth) for pixels in moved if pixels <= seen[-1])
-    return -min(costs, default=math.inf)
+    return min(costs, default=math.inf)
 
 
-def _slope(frequency: np.ndarray, values: np.ndarray, n_channels: int) -> float:
-    """Return the slope of log values > 0 over log centred frequency, even and odd ones apart."""
+def _exponent(frequency: np.ndarray, values: np.ndarray, n_channels: int) -> float:
+    """Return minus the slope of log values > 0 over log centred frequency, of each parity."""
     frequency, values = frequency[values > 0], values[values > 0]
     offsets = [frequency % 2 == parity for parity in np.unique(frequency % 2)]
     if len(values) < len(offsets) + 2:
         return math.nan
     # The Laplacian's k(k + C0 − 2) is the square of k + C0/2 − 1 up to a constant.
     design = np.stack([np.log(frequency + (n_channels - 2) / 2), *offsets], axis=1)
-    return float(np.linalg.lstsq(design, np.log(values), rcond=None)[0][0])
+    return -float(np.linalg.lstsq(design, np.log(values), rcond=None)[0][0])

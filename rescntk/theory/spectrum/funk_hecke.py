@@ -1,7 +1,7 @@
 r"""Eigenvalues of convolutional kernels on the multi-sphere, by the formula of Funk and Hecke.
 
-The kernel is a function :math:`\kappa(t_1, \dots, t_d)` of the pixels' dot products. Its eigenvalue
-at the frequencies :math:`k_1, \dots, k_d` is the integral of κ times the normalized Gegenbauer
+The kernel is a function :math:`K(t_1, \dots, t_d)` of the pixels' dot products. Its eigenvalue
+at the frequencies :math:`k_1, \dots, k_d` is the integral of K times the normalized Gegenbauer
 polynomials :math:`\prod_i P_{k_i}(t_i)` over the law of the dot products (quadrature.py):
 Barzilai et al. 2022, section 5 and appendix G; Geifman et al. 2022, lemma A.6.
 """

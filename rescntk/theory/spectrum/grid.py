@@ -102,7 +102,7 @@ class KernelOnGrid:
             q = 1.0 if network.homogeneous else variance
             self._dual, self._own_slope, self._gain, branch_weight = _at_variance(network, q)
             self._inner, outer = network.inner_filter(layer), network.outer_filter(layer)
-            # The tangent kernel of the layer's branch on the diagonal: o + μ0 (i + τ).
+            # The tangent kernel of the layer's branch on the diagonal: [outer] + μ0 ([inner] + τ).
             self._tangent = self._parts.outer + self._own_slope * (self._parts.inner + self._tau)
             self.shape = grid_shape(pixels, d, len(complements))
             if layer == network.depth:
@@ -170,7 +170,7 @@ class KernelOnGrid:
 
 
 def _at_variance(network: Network, q: float) -> tuple[Dual, float, float, float]:
-    """Return the dual activation at features of variance q, μ0, α² K(x, x)/q and the share s."""
+    """Return the dual activation at features of variance q, μ0, α² K(x, x)/q and p."""
     if network.is_relu:
         return relu_dual, 1.0, network.branch_gain, network.branch_weight
     layer = network.layer(1)

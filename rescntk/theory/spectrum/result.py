@@ -1,4 +1,7 @@
-"""Eigenvalues with their errors and numbers, and what they tell: tails, dimensions, norms."""
+"""Eigenvalues with their errors and numbers, and what they tell: tails, dimensions, norms.
+
+Letters are those of ``docs/theory/spectrum.md`` and ``docs/theory/learning_curves.md``.
+"""
 
 from __future__ import annotations
 
@@ -86,7 +89,7 @@ class Spectrum:
         return least, least * (1.0 + float((count ** (1.0 - d / cycles)).sum()))
 
     def effective_dimension(self, penalty: float) -> float:
-        r"""Return how many eigenfunctions a penalty leaves, :math:`\sum \lambda/(\lambda + \mu)`.
+        r"""Return how many eigenfunctions a penalty leaves, :math:`\sum\lambda/(\lambda+\delta/n)`.
 
         Over all eigenfunctions of the computed frequencies. Those in `tail` would add between 0 and
         ``tail_bounds[1] / penalty``.
@@ -94,7 +97,7 @@ class Spectrum:
         Parameters
         ----------
         penalty : float
-            μ, positive: of ridge regression on n signals the penalty over n.
+            δ/n, positive: the penalty of ridge regression on n signals over n.
 
         Returns
         -------
@@ -114,9 +117,9 @@ class Spectrum:
         >>> round(found.effective_dimension(0.01), 2), round(found.tail, 4)
         (12.72, 0.0003)
         """
-        mu = check_positive(penalty, "penalty")
+        penalty = check_positive(penalty, "penalty")
         values = self.estimates
-        return float((self.counts * (values / (values + mu))).sum())
+        return float((self.counts * (values / (values + penalty))).sum())
 
     def rkhs_norm(self, coefficients: np.ndarray) -> float:
         r"""Return the norm of a function in the kernel's RKHS on the multi-sphere.

@@ -83,19 +83,19 @@ def kernel_series(
     `F`, (n_series, K + 1, ...), an axis for the degree in each variable, are the input layer's.
     `mean` takes means over a window.
     """
-    parts, s, tau = network.parts, network.branch_weight, network.parts.input
+    parts, p, tau = network.parts, network.branch_weight, network.parts.input
     u, T = F, parts.input * F
-    # With u = H_i F: F ← (1 − s) F + s H_o κ1(u);
-    # T ← (1 − s) T + s H_o (o κ1(u) + κ0(u) (i u + H_i T)).
+    # With u = H_i F: F ← (1 − p) F + p H_o κ1(u);
+    # T ← (1 − p) T + p H_o ([outer] κ1(u) + κ0(u) ([inner] u + H_i T)).
     filters = network.filters()
     for inner, outer in zip(filters, filters, strict=True):
         u = mean(F, inner)
         k0, k1 = compose(u)
         if kind == "ntk":
             branch = parts.outer * k1 + multiply(k0, parts.inner * u + mean(T, inner))
-            T = (1.0 - s) * T + s * mean(branch, outer)
-            tau += s * (parts.outer + parts.inner)
-        F = (1.0 - s) * F + s * mean(k1, outer)
+            T = (1.0 - p) * T + p * mean(branch, outer)
+            tau += p * (parts.outer + parts.inner)
+        F = (1.0 - p) * F + p * mean(k1, outer)
     return u, F if kind == "gpk" else (parts.readout * F + T) / (parts.readout + tau)
 
 

@@ -30,7 +30,7 @@ def test_biases_at_infinite_depth(c_v, constant, ntk, wrong, monkeypatch):
 
     def check(kind, *law):
         prediction = Prediction(*law, correction=q)
-        return depth.check(
+        return depth.check_convergence(
             family, X, kind=kind, head="trace", depths=powers(13), prediction=prediction
         )
 
@@ -100,13 +100,15 @@ def test_shares_of_biases(options, share):
 @pytest.mark.slow
 def test_reports_are_reproducible_and_complete(tmp_path, capfd):
     one, other = (
-        depth.check(families.resnet(0.75), kind="ntk", head="trace", depths=SHORT, rng=7)
+        depth.check_convergence(
+            families.resnet(0.75), kind="ntk", head="trace", depths=SHORT, rng=7
+        )
         for _ in range(2)
     )
     assert str(one) == str(other) and [row.depth for row in one] == list(SHORT)
     one.write_csv(tmp_path / "limits.csv")
     rows = np.genfromtxt(tmp_path / "limits.csv", delimiter=",", names=True)
-    for name in depth.Row._fields:
+    for name in checker.DepthRow._fields:
         assert np.array_equal(rows[name], one.column(name), equal_nan=True)
     assert f"exponent of the distance is {one.exponent}, predicted 0.5" in one.reason
     assert f"{one.reason}\nverdict: {one.verdict}: " in str(one)
@@ -114,7 +116,9 @@ def test_reports_are_reproducible_and_complete(tmp_path, capfd):
     def plain(n):
         return rk.Network(n, alpha=1 / n)
 
-    report = depth.check(plain, kind="ntk", head="trace", depths=powers(10), progress=True)
+    report = depth.check_convergence(
+        plain, kind="ntk", head="trace", depths=powers(10), progress=True
+    )
     assert "42.8k/42.8k" in capfd.readouterr().err  # 21 pairs, 8 + … + 1024 layers
     assert (report.verdict, report.reason) == (checker.UNDEFINED, "nothing is predicted")
     assert np.isnan(report.column("distance")).all() and report.family == "plain"
@@ -122,7 +126,9 @@ def test_reports_are_reproducible_and_complete(tmp_path, capfd):
 
 def test_rows_are_what_they_say():
     X = multisphere.sample(5, 3, 4, rng=0)
-    report = depth.check(families.resnet(1.0), X, kind="gpk", head="trace", depths=powers(8))
+    report = depth.check_convergence(
+        families.resnet(1.0), X, kind="gpk", head="trace", depths=powers(8)
+    )
     limit = pairs(multisphere.dot_products(X).mean(axis=2))
     for row in report:
         K = pairs(rk.ResCGPK(row.depth, alpha=1 / row.depth, head="trace", normalized=True)(X))
@@ -139,13 +145,15 @@ def test_signals_and_limits_as_people_write_them(rng):
     X = multisphere.sample(2, 3, 4, rng=0).astype(np.float32)
     for limit in (np.float32(0.25), 0.25, (0.75 * np.eye(2) + 0.25).tolist()):
         law = Prediction(limit, 1.0, log_power=1)
-        report = depth.check(
+        report = depth.check_convergence(
             families.cnn(), X, kind="ntk", head="trace", depths=SHORT, prediction=law
         )
         assert report.verdict == checker.AGREES
     # Theorem 6 of Huang et al. is about all vectors.
     Z = rng.standard_normal((4, 3, 1))
-    check = partial(depth.check, families.huang_ffnet(), kind="ntk", head="trace", depths=powers(8))
+    check = partial(
+        depth.check_convergence, families.huang_ffnet(), kind="ntk", head="trace", depths=powers(8)
+    )
     free, projected = (check(V).column("distance") for V in (Z, multisphere.project(Z)))
     assert np.abs(free - projected).max() <= 1e-14
 

@@ -101,7 +101,7 @@ def test_no_verdict_is_false():
     for number in range(N_CASES):
         name, X, family, kind, head = case(number)
         with mock.patch.object(checker, "judge", wraps=checker.judge) as judge:
-            report = depth.check(family, X, kind=kind, head=head, depths=LADDER)
+            report = depth.check_convergence(family, X, kind=kind, head=head, depths=LADDER)
         depths, values, noise, used, limit, subject = judge.call_args.args
         laws = wrong_laws(used, limit, np.random.default_rng(number)) if not used.undefined else []
         verdicts = [checker.judge(depths, values, noise, *law, subject).verdict for law in laws]

@@ -89,11 +89,11 @@ def test_normalized_features_are_layers_of_their_own(kind, head, rng):
     for energy in (0.2, 1.0, 30.0):
         signals = math.sqrt(energy) * X
         (K,) = rk.gram(network, signals, **options)
-        (same,) = rk.gram(depth.like_normalized(network, energy=energy), signals, **options)
+        (same,) = rk.gram(depth.without_normalization(network, energy=energy), signals, **options)
         assert np.abs(K - same).max() <= tolerances.ROUTES * np.abs(K).max()
     uneven = X * np.array([1.0, 3.0, 1.0, 0.5, 1.0])
     (K,) = rk.gram(network, uneven, **options)
-    (same,) = rk.gram(depth.like_normalized(network, energy=1.0), uneven, **options)
+    (same,) = rk.gram(depth.without_normalization(network, energy=1.0), uneven, **options)
     assert np.abs(K - same).max() > 1e-3 * np.abs(K).max()
 
 
@@ -127,7 +127,7 @@ def test_rows_of_pixels_lie_below_the_path_of_their_mean(rng):
 def test_checks_take_layers_and_normalized_features(rng):
     """Without a prediction there is no verdict; the rows have the kernels."""
     X = circle(0.7, 1.1)
-    report = depth.check(
+    report = depth.check_convergence(
         lambda layers: rk.Network(layers, 1, norm=True), X, kind="gpk", head="trace",
         depths=[2**k for k in range(3, 10)],
     )  # fmt: skip
@@ -155,4 +155,4 @@ def test_ordinary_layers_have_no_bound_from_below():
     with pytest.raises(ValueError, match="network has skip"):
         depth.complement_bounds(rk.Network(2, skip=(False, True)), [0.5])
     with pytest.raises(ValueError, match="network has norm False"):
-        depth.like_normalized(rk.Network(2))
+        depth.without_normalization(rk.Network(2))

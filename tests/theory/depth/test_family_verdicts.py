@@ -61,7 +61,7 @@ def test_verdicts_are_monotone_and_never_wrong(monkeypatch):
     assert len(every) == 52
     for family, kind, head, X, kernels in every:
         monkeypatch.setattr(multisphere, "gram_complements", lambda *_, K=kernels, **__: K)
-        check = partial(depth.check, family, X, kind=kind, head=head, depths=SHORT)
+        check = partial(depth.check_convergence, family, X, kind=kind, head=head, depths=SHORT)
         report = check()
         assert report.verdict != checker.CONTRADICTS
         agreeing += report.verdict == checker.AGREES
@@ -76,7 +76,7 @@ def test_verdicts_are_monotone_and_never_wrong(monkeypatch):
 def test_a_slow_law():
     """At depth 16384, L^-0.2 is still a seventh."""
     X = multisphere.sample(3, 4, 1, rng=0)
-    six = depth.check(families.resnet(0.6, 1), X, kind="gpk", head="trace")
+    six = depth.check_convergence(families.resnet(0.6, 1), X, kind="gpk", head="trace")
     assert six.verdict == checker.AGREES
     assert abs(six.exponent.value - 0.2) <= six.exponent.bar <= 0.02
 
@@ -85,7 +85,7 @@ def test_a_slow_law():
 def test_laws_that_set_in_late(a, gamma):
     """At depths of 10⁶ and 10⁴."""
     X, family = multisphere.sample(3, 4, 1, rng=0), Family(rk.Network(1, alpha=a), gamma)
-    report = depth.check(family, X, kind="ntk", head="trace", depths=SHORT)
+    report = depth.check_convergence(family, X, kind="ntk", head="trace", depths=SHORT)
     assert report.verdict == checker.OPEN
 
 
@@ -93,7 +93,7 @@ def test_where_the_dot_product_is_0_one_layer_is_the_limit(rng):
     """GAP and signals of mean 0: F⁰ = 0. For some of the signals alone nothing is predicted."""
     family, X = families.resnet(1.0), rng.standard_normal((4, 2, 5))
     X -= X.mean(axis=2, keepdims=True)
-    check = partial(depth.check, kind="ntk", head="gap", depths=powers(9))
+    check = partial(depth.check_convergence, kind="ntk", head="gap", depths=powers(9))
     report = check(family, X + np.array([1.0, 2.0, 0.0, 0.0])[:, None, None])
     assert report.verdict == checker.UNDEFINED
     assert "F⁰(x, x) is 0 for 2 of the signals, X[2] first, and not for all" in report.reason
@@ -133,7 +133,7 @@ def test_branches_too_weak_or_too_strong_for_the_rest(alpha, gamma, verdict, rng
     X = rng.standard_normal((3, 2, 4))
     X -= X.mean(axis=2, keepdims=True)
     family = Family(rk.Network(1, alpha=alpha), gamma)
-    report = depth.check(family, X, kind="gpk", head="gap", depths=SHORT[:6])
+    report = depth.check_convergence(family, X, kind="gpk", head="gap", depths=SHORT[:6])
     assert report.verdict == verdict
 
 
@@ -178,6 +178,6 @@ ZEROS = np.where(np.arange(4) < 1, 1.0, np.arange(9)[:, None] < 4).T[:, None]
 def test_exponents_off_the_multisphere(family, shape, change, head, exponent, last, verdict):
     """Half the power where κ0 or K has a square root: docs/theory/depth_limits.md, section 6."""
     X = change(np.random.default_rng(3).standard_normal(shape))
-    report = depth.check(family, X, kind="ntk", head=head, depths=powers(last))
+    report = depth.check_convergence(family, X, kind="ntk", head=head, depths=powers(last))
     assert (report.prediction.exponent, report.verdict) == (exponent, verdict), str(report)
     assert abs(report.rows[-1].slope - exponent - 0.5 * (verdict == checker.OPEN)) <= 0.06

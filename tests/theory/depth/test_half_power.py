@@ -99,7 +99,7 @@ def test_signals_of_mean_0_and_a_small_gain(a, kind, rng):
     """The kernel of one layer is left, with the rounding errors of a mean that cancels."""
     X, network = rng.standard_normal((3, 2, 6)), rk.Network(1, 3, alpha=a)
     X -= X.mean(axis=2, keepdims=True)
-    K = depth.one_layer(network, X, kind=kind, head="gap")
+    K = depth.one_layer_kernel(network, X, kind=kind, head="gap")
     K /= np.sqrt(np.multiply.outer(K.diagonal(), K.diagonal()))
     found = half_power_limit(network, X, kind=kind, head="gap")
     assert np.abs(found - K).max() <= ERROR + a**2 + 1e-15 / a**2

@@ -35,7 +35,7 @@ def test_the_limit_of_one_layer_in_closed_form(inner, outer, head):
         shown = [_row_box((kappa1(u) + u * kappa0(u)) / 2, outer) for u in windows]
         heads = shown[0][0], np.mean(shown[0]), np.mean(shown)
         K[i, k] = heads[HEADS.index(head)]
-    limit = normalized(depth.one_layer(network, X, kind="ntk", head=head))
+    limit = normalized(depth.one_layer_kernel(network, X, kind="ntk", head=head))
     # κ0 at the pixels that a signal shares with itself: √(2 eps)/π, of which the mean is taken.
     assert np.abs(limit - normalized(K)).max() <= 2 * np.sqrt(2 * 16 * EPS) / np.pi
 
@@ -50,7 +50,7 @@ def test_the_limit_of_one_layer_in_closed_form(inner, outer, head):
 )
 def test_the_limit_of_one_layer_is_for_any_signals_and_activation(network, rng):
     X = rng.standard_normal((4, 2, 5))
-    limit = normalized(depth.one_layer(network, X, kind="ntk", head="gap"))
+    limit = normalized(depth.one_layer_kernel(network, X, kind="ntk", head="gap"))
     deep = [network.replace(depth=n, alpha=1 / n) for n in (100, 200)]
     kernels = [rk.Kernel(net, "ntk", "gap", normalized=True)(X) for net in deep]
     far, near = (np.abs(K - limit).max() for K in kernels)
@@ -62,7 +62,7 @@ def test_the_limit_of_one_layer_with_biases():
     """The number of docs/theory/biases.md, of two vectors of correlation −½."""
     X = np.array([[1.0, 0.0], [-0.5, np.sqrt(0.75)]])[:, :, None] * np.sqrt(2)
     network = rk.Network(1, 1, bias=0.3, trained=("inner", "outer"))
-    limit = normalized(depth.one_layer(network, X, kind="ntk", head="trace"))
+    limit = normalized(depth.one_layer_kernel(network, X, kind="ntk", head="trace"))
     assert abs(limit[0, 1] - 0.045) <= 5e-4
 
 
@@ -72,7 +72,7 @@ def test_the_constant_of_theorem_6_1(kind, head, alpha):
     family, deep = Family(rk.Network(1, alpha=alpha, outer_filter_size=1), 1.0), 1000
     X = np.random.default_rng(1).standard_normal((4, 2, 5))
     A = rk.Kernel(family.network.replace(alpha=0.0), "gpk", head)(X)
-    G = depth.one_layer(family.network, X, kind=kind, head=head)
+    G = depth.one_layer_kernel(family.network, X, kind=kind, head=head)
     growth = G.diagonal() / A.diagonal()
     change = G - 0.5 * A * np.add.outer(growth, growth)
     root = np.sqrt(np.multiply.outer(A.diagonal(), A.diagonal()))
@@ -90,7 +90,7 @@ def test_a_signal_of_mean_0_beside_another(trained):
     X, network, L = np.random.default_rng(0).standard_normal((2, 2, 6)), rk.Network(1), 10**4
     X[0] -= X[0].mean(axis=1, keepdims=True)
     network, ends = network.replace(trained=trained), 1 + ("input" in trained)
-    G = depth.one_layer(network, X, kind="ntk", head="gap")
+    G = depth.one_layer_kernel(network, X, kind="ntk", head="gap")
     A = ends * (X[1].mean(axis=1) ** 2).sum() / 2
     K = rk.Kernel(network.replace(depth=L, alpha=1 / L), "ntk", "gap", normalized=True)(X)
     assert abs(K[0, 1] * math.sqrt(L * G[0, 0] * A) / G[0, 1] - 1) <= 20 / L

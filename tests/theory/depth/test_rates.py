@@ -25,13 +25,23 @@ T = np.cos(ANGLES)
 @pytest.mark.parametrize("skip", [True, False])
 @pytest.mark.parametrize("depth", [500, 3000])
 def test_the_asymptotic_law(alpha, skip, depth):
-    """δ_L → (9π²/2) s²/L² from any start, from below, with the next term known."""
+    """δ_L → (9π²/2)/(pL)² from any start, from below, with the next term known."""
     network, start = rk.Network(depth, alpha=alpha, skip=skip), [1.0, 0.3, 1.5, 0.01]
     complement = multisphere.normalized_gpk(network, start, complement=True)
     law = asymptotic_complement(network)
     assert (complement < law).all()
     bar = tolerances.asymptote(depth, 1 / network.branch_weight, np.mean(start))
     assert np.abs(complement / law - 1).max() <= bar
+
+
+@pytest.mark.parametrize(("skip", "rest"), [(False, 119), (True, 245)])
+def test_the_next_term_of_close_signals(skip, rest):
+    """It comes near to 3√2π/(p √δ_1), from below."""
+    network, start = rk.Network(8000, 1, skip=skip), 0.01
+    complement = multisphere.normalized_gpk(network, [start], complement=True)[0]
+    found = 8000 * (1 - complement / asymptotic_complement(network)) - 3 * np.log(8000)
+    limit = 3 * np.pi * np.sqrt(2 / start) / network.branch_weight
+    assert round(found) == rest and 0.85 * limit < found < limit
 
 
 @pytest.mark.parametrize("skip", [True, False])

@@ -62,7 +62,7 @@ def test_bounds_of_theorem_5_1(network, C, d, sets, kind):
             assert (values / low).min() < 50
         # Sharper than the theorem, which has all pixels of the receptive field for s.
         nu = {"gpk": 2.5, "ntk": 1.5}[kind]
-        assert found.upper_exponent <= -(C - 1) - 2 * (nu - 1) / d
+        assert found.upper_exponent >= C - 1 + 2 * (nu - 1) / d
 
 
 @pytest.mark.slow
