@@ -37,6 +37,7 @@ from .engines.heads import check_head
 from .engines.once import once
 from .engines.work import Tick
 from .kernels.progress import progress_bar
+from .memory import check_free_memory
 from .messages import shown
 from .network import Network
 from .stored_description import (
@@ -201,9 +202,7 @@ class StoredGram:
         depths, size = d["depths"], d["block"]
         shape = d["X"]["shape"][0], (d["Z"] or d["X"])["shape"][0]
         blocks = math.prod(-(-n // size) for n in shape)
-        validation.check_free_memory(
-            128 * blocks, f"the list of blocks of {file}", "take larger ones"
-        )
+        check_free_memory(128 * blocks, f"the list of blocks of {file}", "take larger ones")
         self.path, self._size, self._is_symmetric = path, size, d["Z"] is None
         self.shape = shape if depths is None else (len(depths), *shape)
         self._chunks = (1,) * (len(self.shape) - 2) + tuple(min(size, n) for n in shape)

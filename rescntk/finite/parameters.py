@@ -10,11 +10,11 @@ import jax
 import numpy as np
 from numpy.typing import DTypeLike
 
+from ..memory import check_free_memory
 from ..network import Network, check_kernel_network
 from ..validation import (
     check_dtype,
     check_flag,
-    check_free_memory,
     check_integer,
     check_positive_integer,
 )
