@@ -19,8 +19,9 @@ except ModuleNotFoundError:
 import numpy as np
 
 from . import classifier, early, regressor
-from .inputs import Settings, Signals
-from .stopping import Progress
+from .base import Settings
+from .signals import Signals
+from .stopping import Progress, harmonic_mean
 
 __all__ = ["EarlyClassifier", "ResidualKernelClassifier", "ResidualKernelRegressor"]
 
@@ -146,8 +147,7 @@ class EarlyClassifier(BaseEarlyClassifier):
         end = self._remembered(self.model_._follow(self.model_._read(X)))
         accuracy = np.mean(self.model_.classes_[end.labels] == y)
         earliness = np.mean(self.model_.prefixes_[end.last]) / self.model_.n_timepoints_
-        total = accuracy + 1.0 - earliness
-        return 2.0 * accuracy * (1.0 - earliness) / total, accuracy, earliness
+        return harmonic_mean(accuracy, earliness), accuracy, earliness
 
     def _further(self, X: np.ndarray) -> Progress:
         """Return the progress of signals without a decision so far, of which more is known."""

@@ -6,7 +6,7 @@ import numpy as np
 from scipy.optimize import minimize
 from scipy.special import log_softmax, softmax
 
-from .fitted_view import shares_of
+from .cases import relative
 
 
 def margins(decisions: np.ndarray) -> np.ndarray:
@@ -38,7 +38,7 @@ def calibrate(
         return 1.0, np.zeros(decisions.shape[1])
     targets = np.full(columns.shape, 1.0 / ((n + 2) * (n_classes - 1)))
     targets[np.arange(n), labels] = (n + 1) / (n + 2)
-    shares, scale = shares_of(weights)[:, None], np.abs(columns).max() or 1.0
+    shares, scale = relative(weights)[:, None], np.abs(columns).max() or 1.0
     columns = columns / scale
 
     def loss(parameters: np.ndarray) -> tuple[float, np.ndarray]:

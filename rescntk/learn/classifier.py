@@ -13,10 +13,13 @@ from sklearn.utils.validation import check_is_fitted
 
 from ..messages import shown, warn
 from ..validation import check_nonnegative
+from .base import fitting
 from .calibration import calibrate, margins, probabilities
+from .cases import Cases, squared_sum
 from .estimator import REMEDY, ResidualKernelEstimator
-from .inputs import Cases, Signals, exponents_of, fitting, read_cases, read_labels, scaled
-from .left_out import COVERAGE, Nonconformity, squared_sum
+from .inputs import read_cases, read_labels
+from .left_out import COVERAGE, Nonconformity
+from .signals import Signals, exponents_of, scaled
 from .view_weights import average
 
 _NOVELTY_OF_DOUBT = 4.0
@@ -41,7 +44,7 @@ class ResidualKernelClassifier(ClassifierMixin, ResidualKernelEstimator):
     penalty : float or sequence of float, optional
         Penalty of ridge regression, in units of the kernel's diagonal. Of several, each view takes
         the one of least leave-one-out error. By default the least that rounding errors allow.
-    landmarks : int, optional
+    n_landmarks : int, optional
         Maximum number of signals, drawn at random, to which solutions are restricted. The default
         is all of up to 1,000 signals, and 400 of more.
     class_weight : dict, "balanced" or None, default None

@@ -15,8 +15,10 @@ from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 
 from ..messages import shown, warn
 from ..validation import check_positive, check_positive_integer
+from .base import SignalEstimator, fitting
+from .cases import Cases
 from .classifier import ResidualKernelClassifier
-from .inputs import Cases, SignalEstimator, fitting, read_cases, read_labels, read_signals
+from .inputs import read_cases, read_labels, read_signals
 from .stopping import LEVEL, Progress, rule_of_bound, rule_of_harmonic_mean
 
 _LEAST = 4

@@ -15,10 +15,8 @@ from ..kernels import Kernel
 from ..messages import warn
 from ..network import Network, check_kernel_network
 from ..validation import check_real
-from .inputs import (
-    Options,
-    split_channels,
-)
+from .base import Options
+from .inputs import split_channels
 from .tables import check_columns, is_table
 
 

@@ -8,9 +8,9 @@ import numpy as np
 
 from ..messages import shown, warn
 from ..validation import check_positive
-from .inputs import Cases
 
-_FOLDS = 10  # the weights of views at a fold come from the errors of the other folds
+_FOLDS = 10
+"""Number of folds. The weights of views at a fold come from the errors of the other folds."""
 
 COVERAGE = 0.9
 """Default share of sets and intervals that contain the truth. It takes nine signals."""
@@ -20,16 +20,16 @@ COVERAGE = 0.9
 class LeftOut:
     """Results of cases, each left out of a fit with its group.
 
-    With k as for `FittedView`, `of_views`, `novelties` and `weights` are the answers of `_decide`,
-    with residuals in the place of decisions.
+    `of_views`, `novelties` and `weights` have the shapes that `_decide` returns, with residuals in
+    the place of decisions.
     """
 
     of_views: np.ndarray
     """Residuals of views, (n_views, n_cases, n_outputs)."""
     novelties: np.ndarray
-    """Of views, (n_views, n_cases, k)."""
+    """Of views, (n_views, n_cases, n_chosen)."""
     weights: np.ndarray
-    """Of views, (n_views, n_cases, k), from the errors of all cases."""
+    """Of views, (n_views, n_cases, n_chosen), from the errors of all cases."""
     residuals: np.ndarray
     """Residuals of the average, (n_cases, n_outputs). The weights of views at a fold come from the
     errors of the other folds."""
@@ -68,9 +68,3 @@ class Nonconformity:
 def folds_of(members: np.ndarray, rng: np.random.RandomState) -> np.ndarray:
     """Return the number of each case's fold, (n_cases,), from numbers of groups, (n_cases,)."""
     return (rng.permutation(members.max() + 1) % _FOLDS)[members]
-
-
-def squared_sum(deviations: np.ndarray, cases: Cases, weights: np.ndarray) -> float:
-    """Return the sum of squares of weighted deviations; cases of a group err together."""
-    spread = np.bincount(cases.members, weights * deviations)
-    return float(spread @ spread)

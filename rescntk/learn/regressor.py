@@ -11,12 +11,15 @@ from sklearn.utils.validation import check_array, check_is_fitted
 
 from ..labels import check_known
 from ..messages import warn
+from .base import fitting
+from .cases import squared_sum
+from .default_views import REGRESSOR_VIEWS
 from .estimator import REMEDY, ResidualKernelEstimator
-from .inputs import check_given, exponents_of, fitting, read_cases
-from .left_out import COVERAGE, Nonconformity, squared_sum
+from .inputs import check_given, read_cases
+from .left_out import COVERAGE, Nonconformity
+from .signals import exponents_of
 from .tables import check_numbers
 from .view_weights import average
-from .views import FOR_TARGETS
 
 _PENALTIES = tuple(10.0**k for k in range(-4, 2))  # that are tried besides the least one
 _DEPENDENCE = 1.5
@@ -39,7 +42,7 @@ class ResidualKernelRegressor(MultiOutputMixin, RegressorMixin, ResidualKernelEs
         Penalty of ridge regression, in units of the kernel's diagonal. Of several, each view and
         target takes the one of least leave-one-out error. By default powers of ten up to 10, and
         the least that rounding errors allow.
-    landmarks : int, optional
+    n_landmarks : int, optional
         Maximum number of signals, drawn at random, to which solutions are restricted. The default
         is all of up to 1,000 signals, and 400 of more.
     engine : str, default "auto"
@@ -92,8 +95,8 @@ class ResidualKernelRegressor(MultiOutputMixin, RegressorMixin, ResidualKernelEs
     True
     """
 
-    _default_views = FOR_TARGETS
-    _per_output = True
+    _default_views = REGRESSOR_VIEWS
+    _is_per_output = True
 
     def fit(
         self,

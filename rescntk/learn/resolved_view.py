@@ -6,8 +6,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from .inputs import Signals, arrays
-from .steps import Step, map_signals
+from .signals import Signals, arrays, map_signals
+from .steps import Step
 from .view_kernels import ViewKernel
 
 

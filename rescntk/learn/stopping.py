@@ -76,6 +76,12 @@ class StoppingRule:
         return self.follow(progress, lambda k, at: proba[k, at], n_prefixes, n_prefixes)
 
 
+def harmonic_mean(accuracy: float, earliness: float) -> float:
+    """Return the harmonic mean of accuracy and 1 − earliness; 0 where a label takes all points."""
+    saved = 1.0 - earliness
+    return 2.0 * accuracy * saved / (accuracy + saved) if saved else 0.0
+
+
 def rule_of_harmonic_mean(
     proba: np.ndarray, places: np.ndarray, lengths: np.ndarray
 ) -> StoppingRule:
@@ -92,9 +98,8 @@ def rule_of_harmonic_mean(
         thresholds = np.quantile(thresholds, shares, method="inverted_cdf")
     for rule in (StoppingRule(t, agreement) for agreement in (2, 1) for t in thresholds):
         end = rule.simulate(proba)
-        accuracy = np.mean(end.labels == places)
-        saved = 1.0 - np.mean(lengths[end.last]) / lengths[-1]
-        mean = 2.0 * accuracy * saved / (accuracy + saved) if saved else 0.0
+        earliness = np.mean(lengths[end.last]) / lengths[-1]
+        mean = harmonic_mean(np.mean(end.labels == places), earliness)
         if mean > best:
             best, chosen = mean, rule
     return chosen

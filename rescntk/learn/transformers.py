@@ -17,8 +17,10 @@ from ..kernels import Kernel
 from ..messages import shown
 from ..regression import pivoted_cholesky
 from ..validation import check_positive_integer
-from .inputs import SignalEstimator, Signals, fitting, read_signals, take
+from .base import SignalEstimator, fitting
+from .inputs import read_signals
 from .kernel import SignalKernel
+from .signals import Signals, take
 
 
 @dataclass(eq=False, repr=False)
@@ -165,7 +167,7 @@ class LandmarkFeatures(KernelMatrix):
 
     Attributes
     ----------
-    landmarks_ : ndarray of int, (n_landmarks,)
+    landmark_indices_ : ndarray of int, (n_features,)
         Indices of the landmarks among the signals fitted.
     residual_ : float
         trace(K − F Fᵀ) / trace(K) of the fitted signals, from 0 to 1.
@@ -194,11 +196,11 @@ class LandmarkFeatures(KernelMatrix):
         with warnings.catch_warnings():  # fewer landmarks are exact, up to rounding errors
             warnings.filterwarnings("ignore", "pivoted_cholesky stopped")
             low = pivoted_cholesky(self.kernel_, signals, count, seed)
-        if not len(low.landmarks):
+        if not len(low.pivots):
             raise ValueError("kernel is 0 at all signals, expected some that are not 0")
-        self.landmarks_, self.signals_ = low.landmarks, take(signals, low.landmarks)
+        self.landmark_indices_, self.signals_ = low.pivots, take(signals, low.pivots)
         self.residual_ = low.residual / (low.residual + float((low.factor**2).sum()))
-        lower = low.factor[low.landmarks]
+        lower = low.factor[low.pivots]
         self._half = scipy.linalg.solve_triangular(lower, np.eye(len(lower)), lower=True).T
         return signals
 

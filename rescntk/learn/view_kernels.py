@@ -21,7 +21,8 @@ from ..kernels.pixels import gram_shares
 from ..kernels.prepared import PreparedSignals
 from ..network import Network
 from ..validation import KINDS
-from .inputs import Options, Signals, longest
+from .base import Options
+from .signals import Signals, longest
 
 _SHARES = 2**20  # most numbers of kernels in memory; all of one signal are, however many
 

@@ -3,7 +3,7 @@
 import numpy as np
 
 from rescntk.learn import View
-from rescntk.learn.views import DEFAULT
+from rescntk.learn.default_views import CLASSIFIER_VIEWS
 
 ONE = {"views": [View(standardize="channel", filter_size=3)], "dtype": "float64"}
 """Parameters of an estimator of one view."""
@@ -35,7 +35,7 @@ LINEAR = [
     View(linear=True, differences=True, standardize="channel"),
 ]
 EVERY_STEP = [
-    *DEFAULT,
+    *CLASSIFIER_VIEWS,
     *BANDS,
     *LINEAR,
     View(standardize="point"),
