@@ -23,9 +23,9 @@ from .signals import Signals, exponents_of, scaled
 from .view_weights import average
 
 _NOVELTY_OF_DOUBT = 4.0
-"""Novelty above which probabilities are less certain. White noise has a mean largest probability of
-.50, and .83 without, over six sets (`benchmarks/robustness.py`); clean signals have the same log
-loss to .001. With noise of .1 it is .457, and .421 without, which is due to one set."""
+"""Novelty above which probabilities are less certain. Measured on six sets, with and without it
+(`benchmarks/robustness.py`): mean largest probability of white noise .50 and .83; log loss of clean
+signals the same to .001, with noise of .1 .457 and .421, due to one set."""
 
 
 @dataclass(eq=False, repr=False)
@@ -39,8 +39,9 @@ class ResidualKernelClassifier(ClassifierMixin, ResidualKernelEstimator):
     Parameters
     ----------
     views : {"default", "fast"} or list of View, default "default"
-        Sixteen views, or the first eleven, or views of your own. More than 1,000 signals have the
-        same eight with both names, which take less time.
+        All views that come with it, or those that take less time, or views of your own
+        (``docs/guide/classification.md``). More than 1,000 signals have fewer, the same of both
+        names.
     penalty : float or sequence of float, optional
         Penalty of ridge regression, in units of the kernel's diagonal. Of several, each view takes
         the one of least leave-one-out error. By default the least that rounding errors allow.
@@ -49,7 +50,7 @@ class ResidualKernelClassifier(ClassifierMixin, ResidualKernelEstimator):
         is all of up to 1,000 signals, and 400 of more.
     class_weight : dict, "balanced" or None, default None
         Weights of the classes by label, by default 1; "balanced" is inverse to their numbers of
-        signals. They weigh the views' errors, and shift decisions. 0 leaves a class out. A weight
+        signals. They weigh the views' errors, and shift decisions. 0 excludes a class. A weight
         that finds no signal is told by a warning.
     engine : str, default "auto"
         As for calling a `rescntk.Kernel`.
@@ -73,7 +74,7 @@ class ResidualKernelClassifier(ClassifierMixin, ResidualKernelEstimator):
         The only signal of a class does not count.
     views_ : dict of ndarray
         A row for each view: "view", "error" (leave-one-out, targets ±1), "weight", and "note", why
-        a view is left out.
+        a view is not fitted.
     intercept_ : ndarray, (n_outputs,)
         What contributions are added to.
     inverse_temperature_ : float
@@ -147,7 +148,7 @@ class ResidualKernelClassifier(ClassifierMixin, ResidualKernelEstimator):
     def _fit(
         self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None, groups: ArrayLike | None
     ) -> None:
-        """Set what `fit` makes."""
+        """Set the attributes of a fitted classifier."""
         classes, places = read_labels(y)
         by_class = self._weights_of_classes(classes)
         used = by_class[places] > 0
@@ -313,9 +314,8 @@ class ResidualKernelClassifier(ClassifierMixin, ResidualKernelEstimator):
 
         A set has the most probable class, and each class whose probability is at least a threshold.
         The share `coverage` of the training signals, each left out, give their own class at least
-        this. With
-        `class_weight` the share is of signals drawn with these weights, with `groups` it is about
-        new groups.
+        this. With `class_weight` the share is of signals drawn with these weights, with `groups` it
+        is about new groups.
 
         Parameters
         ----------

@@ -21,14 +21,14 @@ from .classifier import ResidualKernelClassifier
 from .inputs import read_cases, read_labels, read_signals
 from .stopping import LEVEL, Progress, rule_of_bound, rule_of_harmonic_mean
 
-_LEAST = 4
-"""Time points of the first prefix, if signals have as many."""
+_LEAST_POINTS = 4
+"""Least number of time points of a prefix, if signals have as many."""
 
 
 def prefix_lengths(n_timepoints: int, n_prefixes: int) -> np.ndarray:
     """Return evenly spaced lengths up to `n_timepoints`, of at least four time points."""
     lengths = np.rint(n_timepoints * np.arange(1, n_prefixes + 1) / n_prefixes).astype(int)
-    return np.unique(np.clip(lengths, min(_LEAST, n_timepoints), n_timepoints))
+    return np.unique(np.clip(lengths, min(_LEAST_POINTS, n_timepoints), n_timepoints))
 
 
 @dataclass(eq=False, repr=False)
@@ -48,7 +48,7 @@ class EarlyClassifier(ClassifierMixin, SignalEstimator):
         ``ResidualKernelClassifier("fast")``.
     n_prefixes : int, default 10
         Number of prefixes, evenly spaced, of at least four time points. Equal ones count once, and
-        those in which all training signals are equal are left out.
+        those in which all training signals are equal are not used.
     error : float, optional
         Bound of the chance of error among early labels, between 0 and 1 (see Notes). By default
         threshold and agreement have the best harmonic mean of accuracy and 1 − earliness;
@@ -150,7 +150,7 @@ class EarlyClassifier(ClassifierMixin, SignalEstimator):
         return self
 
     def _fit(self, X: ArrayLike, y: ArrayLike, groups: ArrayLike | None) -> None:
-        """Set what `fit` makes."""
+        """Set the attributes of a fitted classifier."""
         inner = self._inner(groups is not None)
         n_prefixes = check_positive_integer(self.n_prefixes, "n_prefixes")
         if self.error is not None and check_positive(self.error, "error") >= 1:

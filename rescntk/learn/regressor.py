@@ -21,10 +21,12 @@ from .signals import exponents_of
 from .tables import check_numbers
 from .view_weights import average
 
-_PENALTIES = tuple(10.0**k for k in range(-4, 2))  # that are tried besides the least one
+_PENALTIES = tuple(10.0**k for k in range(-4, 2))
+"""Penalties that are tried besides the least one."""
+
 _DEPENDENCE = 1.5
-"""Factor of the score's standard error: errors of cases left out depend on each other, since their
-training signals are the same."""
+"""Factor of the score's standard error. Errors of cases left out depend on each other, since they
+come from almost the same training signals."""
 
 
 class ResidualKernelRegressor(MultiOutputMixin, RegressorMixin, ResidualKernelEstimator):
@@ -36,8 +38,9 @@ class ResidualKernelRegressor(MultiOutputMixin, RegressorMixin, ResidualKernelEs
     Parameters
     ----------
     views : {"default", "fast"} or list of View, default "default"
-        Seventeen views, or the first eleven, or views of your own. More than 1,000 signals have the
-        same eight with both names, which take less time.
+        All views that come with it, or those that take less time, or views of your own
+        (``docs/guide/classification.md``). More than 1,000 signals have fewer, the same of both
+        names.
     penalty : float or sequence of float, optional
         Penalty of ridge regression, in units of the kernel's diagonal. Of several, each view and
         target takes the one of least leave-one-out error. By default powers of ten up to 10, and
@@ -65,7 +68,7 @@ class ResidualKernelRegressor(MultiOutputMixin, RegressorMixin, ResidualKernelEs
         targets are equal.
     views_ : dict of ndarray
         A row for each view: "view", "error" (leave-one-out, in units of the targets' variances),
-        "weight", and "note", why a view is left out. Of several targets errors and weights are
+        "weight", and "note", why a view is not fitted. Of several targets errors and weights are
         means.
     n_channels_, n_timepoints_ : int
         Of the signals; None for time points of lists.
@@ -137,7 +140,7 @@ class ResidualKernelRegressor(MultiOutputMixin, RegressorMixin, ResidualKernelEs
     def _fit(
         self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None, groups: ArrayLike | None
     ) -> None:
-        """Set what `fit` makes."""
+        """Set the attributes of a fitted regressor."""
         check_given(y)
         check_known(y, "y")
         check_numbers(y, "y")
