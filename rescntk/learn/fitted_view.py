@@ -25,8 +25,8 @@ from .signals import Signals, take
 class FittedView:
     """A view with ridge regression and a Gaussian process on its kernel.
 
-    Of penalties λ, `n_chosen` are chosen: one for all outputs, or one for each. K is the kernel
-    matrix of cases, or the part of it that landmarks explain, and μ its eigenvalues, (rank,).
+    Penalties λ are n_chosen: one for all outputs, or one for each. K is the kernel matrix of cases,
+    or the part of it that landmarks explain, and μ are its eigenvalues, (rank,).
     """
 
     view: ResolvedView
