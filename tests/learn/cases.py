@@ -8,6 +8,9 @@ from rescntk.learn.default_views import CLASSIFIER_VIEWS
 ONE = {"views": [View(standardize="channel", filter_size=3)], "dtype": "float64"}
 """Parameters of an estimator of one view."""
 
+FLAT = {"views": [View(head="trace", standardize="point")], "dtype": "float64"}
+"""Parameters of an estimator that tells the time points of signals apart."""
+
 OPTIONS = {"engine": "auto", "dtype": "float64", "threads": None}
 """Options with which a view's kernel is computed."""
 

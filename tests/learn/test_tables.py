@@ -8,17 +8,11 @@ import polars as pl
 import pytest
 from numpy.lib.recfunctions import structured_to_unstructured
 
-from rescntk.learn import ResidualKernelClassifier, ResidualKernelRegressor, View
-from tests.learn.cases import ONE, waves
+from rescntk.learn import ResidualKernelClassifier, ResidualKernelRegressor
+from tests.learn.cases import FLAT, ONE, waves
 
-FLAT = {"views": [View(head="trace", standardize="point")], "dtype": "float64"}
 CLASSIFIER = ResidualKernelClassifier(**FLAT)
 NAMES = [f"t{k}" for k in range(24)]
-
-
-@pytest.fixture
-def pd():
-    return pytest.importorskip("pandas")
 
 
 @pytest.fixture
