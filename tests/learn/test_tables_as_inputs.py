@@ -1,4 +1,4 @@
-"""Tables of pandas, polars and Arrow: what is read as numbers, and what is refused, with remedies."""
+"""Tables of pandas, polars and Arrow: what is read as numbers, and what is refused with advice."""
 
 import re
 import warnings
