@@ -92,9 +92,13 @@ class Decomposition:
         return (beta, b) if intercept else beta
 
     def leave_one_out(
-        self, y: np.ndarray, penalty: ArrayLike, *, intercept: bool = False,
+        self,
+        y: np.ndarray,
+        penalty: ArrayLike,
+        *,
+        intercept: bool = False,
         groups: ArrayLike | None = None,
-    ) -> np.ndarray:  # fmt: skip
+    ) -> np.ndarray:
         """Return errors of cases or groups that are left out: see `regression.leave_one_out`.
 
         Parameters

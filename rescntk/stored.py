@@ -63,12 +63,21 @@ _LONGEST = 300
 
 
 def gram(
-    path: str | os.PathLike[str], network: Network, X: np.ndarray | Sequence[np.ndarray],
-    Z: np.ndarray | Sequence[np.ndarray] | None = None, *, head: str | int = "gap",
-    kinds: Iterable[str] = ("gpk", "ntk"), depths: Iterable[int] | None = None,
-    normalized: bool = False, engine: str = "auto", dtype: str = "float32", block: int = 1024,
-    client: Client | None = None, progress: bool = True,
-) -> StoredGram:  # fmt: skip
+    path: str | os.PathLike[str],
+    network: Network,
+    X: np.ndarray | Sequence[np.ndarray],
+    Z: np.ndarray | Sequence[np.ndarray] | None = None,
+    *,
+    head: str | int = "gap",
+    kinds: Iterable[str] = ("gpk", "ntk"),
+    depths: Iterable[int] | None = None,
+    normalized: bool = False,
+    engine: str = "auto",
+    dtype: str = "float32",
+    block: int = 1024,
+    client: Client | None = None,
+    progress: bool = True,
+) -> StoredGram:
     """Compute a Gram matrix into a folder block by block, or go on with the computation there.
 
     The values have the bits of `rescntk.gram` with the same engine and dtype. After an interruption
@@ -279,10 +288,15 @@ class StoredGram:
     def _create(self, store: Path | dict[str, Buffer]) -> zarr.Array:
         """Make an array without values in a folder, or in memory."""
         return zarr.create_array(
-            store, shape=self.shape, chunks=self._chunks, dtype=self.description["dtype"],
-            fill_value=np.nan, filters=None, zarr_format=3,
+            store,
+            shape=self.shape,
+            chunks=self._chunks,
+            dtype=self.description["dtype"],
+            fill_value=np.nan,
+            filters=None,
+            zarr_format=3,
             compressors=[zarr.codecs.Crc32cCodec()],  # last digits are random
-        )  # fmt: skip
+        )
 
     @once
     def _metadata(self) -> Description:
@@ -389,9 +403,14 @@ def _metadata_of(array: zarr.Array) -> Description:
 
 
 def _compute(
-    path: Path, blocks: list[tuple[int, int]], X: Batch, Z: Batch, call: Description,
-    client: Client | None, tick: Tick,
-) -> None:  # fmt: skip
+    path: Path,
+    blocks: list[tuple[int, int]],
+    X: Batch,
+    Z: Batch,
+    call: Description,
+    client: Client | None,
+    tick: Tick,
+) -> None:
     """Compute blocks in this process, or on a client's workers; `tick` counts them."""
     if client is None:
         for block in random.SystemRandom().sample(blocks, len(blocks)):

@@ -210,9 +210,11 @@ def check_unmasked(values: object, name: str, expected: str | tuple[int, ...]) -
 
 
 def check_shape(
-    values: object, name: str, expected: str | tuple[int, ...],
+    values: object,
+    name: str,
+    expected: str | tuple[int, ...],
     fits: Callable[[tuple[int, ...]], bool] | None = None,
-) -> Array:  # fmt: skip
+) -> Array:
     """Return `values`, real and finite, as a float64 array that is not empty and whose shape fits.
 
     `fits` returns whether a shape matches the text `expected`, such as "(n, n)"; without `fits`,

@@ -18,6 +18,11 @@ from .transformers import KernelMatrix, LandmarkFeatures
 from .views import View
 
 __all__ = [
-    "EarlyClassifier", "KernelMatrix", "LandmarkFeatures", "ResidualKernelClassifier",
-    "ResidualKernelRegressor", "SignalKernel", "View",
-]  # fmt: skip
+    "EarlyClassifier",
+    "KernelMatrix",
+    "LandmarkFeatures",
+    "ResidualKernelClassifier",
+    "ResidualKernelRegressor",
+    "SignalKernel",
+    "View",
+]

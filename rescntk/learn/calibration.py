@@ -49,9 +49,12 @@ def calibrate(
         return -np.sum(shares * targets * chances), gradient
 
     s, *biases = minimize(
-        loss, np.eye(1, n_classes + 1)[0], jac=True, method="L-BFGS-B",
+        loss,
+        np.eye(1, n_classes + 1)[0],
+        jac=True,
+        method="L-BFGS-B",
         bounds=[tuple(np.exp([-10.0, 10.0]) * scale)] + [(None, None)] * n_classes,
         options={"ftol": 1e-15, "gtol": 1e-10, "maxiter": 1000},
-    ).x  # fmt: skip
+    ).x
     offsets = (biases - np.mean(biases)) * scale / s
     return float(s / scale), offsets[1:] if n_classes == 2 else offsets

@@ -168,9 +168,14 @@ def read_labels(y: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
 
 
 def read_cases(
-    estimator: BaseEstimator, X: object, y: object, targets: np.ndarray,
-    sample_weight: ArrayLike | None, groups: ArrayLike | None, used: bool | np.ndarray = True,
-) -> Cases:  # fmt: skip
+    estimator: BaseEstimator,
+    X: object,
+    y: object,
+    targets: np.ndarray,
+    sample_weight: ArrayLike | None,
+    groups: ArrayLike | None,
+    used: bool | np.ndarray = True,
+) -> Cases:
     """Return the different cases of positive weight: a copy of a case is left out with it.
 
     `targets` are of y, (n_cases, n_outputs); `used` says which cases to take, all by default. Cases

@@ -81,9 +81,14 @@ def condition_numbers(
             places = np.full(infinite.sum(), edge)
             label = "infinite: singular up to rounding"
             ax.plot(
-                depth[infinite], places, marker, color=colour, label=label, markerfacecolor="none",
+                depth[infinite],
+                places,
+                marker,
+                color=colour,
+                label=label,
+                markerfacecolor="none",
                 transform=ax.get_xaxis_transform(),
-            )  # fmt: skip
+            )
         deep = np.isfinite(law)
         if deep.any():
             label = "asymptote: the leading term" if comparison.kind == "gpk" else "limit"

@@ -79,9 +79,12 @@ def view_weights(model: Estimator, ax: Axes | None = None) -> Axes:
 
 
 def contributions(
-    model: Estimator, X: ArrayLike, output: Hashable = None, y: ArrayLike | None = None,
+    model: Estimator,
+    X: ArrayLike,
+    output: Hashable = None,
+    y: ArrayLike | None = None,
     less_usual: bool = True,
-) -> np.ndarray:  # fmt: skip
+) -> np.ndarray:
     """Draw signals, coloured by the contribution of each time point to a decision.
 
     The contributions of a usual signal are subtracted, where the model knows them

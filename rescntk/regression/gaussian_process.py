@@ -140,9 +140,11 @@ def evidence(K: np.ndarray, y: np.ndarray, noise: ArrayLike) -> float | np.ndarr
 
 @np.errstate(over="ignore", invalid="ignore")  # refused by `check_finite`
 def ensemble(
-    tangent: tuple[np.ndarray, np.ndarray], gpk: tuple[np.ndarray, np.ndarray, np.ndarray],
-    y: np.ndarray, time: ArrayLike = math.inf,
-) -> Posterior:  # fmt: skip
+    tangent: tuple[np.ndarray, np.ndarray],
+    gpk: tuple[np.ndarray, np.ndarray, np.ndarray],
+    y: np.ndarray,
+    time: ArrayLike = math.inf,
+) -> Posterior:
     r"""Return mean and covariance at m points of networks trained from random weights.
 
     In the limit of infinite width gradient flow is :math:`f' = -T (f - y)` at the signals, as for

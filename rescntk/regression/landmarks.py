@@ -32,9 +32,12 @@ class LowRank(NamedTuple):
 
 
 def pivoted_cholesky(
-    kernel: Callable[..., np.ndarray], X: np.ndarray | list[np.ndarray], rank: int,
-    rng: np.random.Generator | int = 0, **options: Any,
-) -> LowRank:  # fmt: skip
+    kernel: Callable[..., np.ndarray],
+    X: np.ndarray | list[np.ndarray],
+    rank: int,
+    rng: np.random.Generator | int = 0,
+    **options: Any,
+) -> LowRank:
     r"""Return pivots and a factor F with K ≈ F Fᵀ, by randomly pivoted Cholesky.
 
     Pivots are drawn with probabilities proportional to the residual's diagonal, in blocks with

@@ -144,9 +144,15 @@ def test_a_group_counts_once(rng):
 
 @pytest.mark.parametrize(
     ("n", "n_prefixes", "expected"),
-    [(24, 6, [4, 8, 12, 16, 20, 24]), (24, 10, [4, 5, 7, 10, 12, 14, 17, 19, 22, 24]),
-     (10, 3, [4, 7, 10]), (3, 10, [3]), (1, 2, [1]), (150, 1, [150])],
-)  # fmt: skip
+    [
+        (24, 6, [4, 8, 12, 16, 20, 24]),
+        (24, 10, [4, 5, 7, 10, 12, 14, 17, 19, 22, 24]),
+        (10, 3, [4, 7, 10]),
+        (3, 10, [3]),
+        (1, 2, [1]),
+        (150, 1, [150]),
+    ],
+)
 def test_prefixes(n, n_prefixes, expected):
     assert prefix_lengths(n, n_prefixes).tolist() == expected
 

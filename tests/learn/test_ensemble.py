@@ -21,10 +21,13 @@ def test_weights_of_views_minimize_the_error_of_the_average(rng):
     least, near = G.diagonal().min(), G.diagonal() ** -4.0
     near = near / near.sum()
     solution = minimize(
-        lambda w: w @ G @ w / least + ((w - near) ** 2).sum(), near, method="SLSQP",
-        bounds=[(0, 1)] * 5, constraints={"type": "eq", "fun": lambda w: w.sum() - 1},
+        lambda w: w @ G @ w / least + ((w - near) ** 2).sum(),
+        near,
+        method="SLSQP",
+        bounds=[(0, 1)] * 5,
+        constraints={"type": "eq", "fun": lambda w: w.sum() - 1},
         options={"ftol": 1e-15, "maxiter": 1000},
-    )  # fmt: skip
+    )
     expected = np.where(solution.x < 0.02, 0.0, solution.x)
     np.testing.assert_allclose(
         weigh(residuals, cases), expected / expected.sum(), atol=tolerances.MINIMUM

@@ -23,9 +23,14 @@ def one_view(rng):
     Z = rng.standard_normal((4, 2, 24))
     model = ResidualKernelClassifier(penalty=PENALTY, **ONE).fit(X, y)
     return SimpleNamespace(
-        model=model, X=X, y=y, Z=Z, Y=2.0 * np.eye(3)[y] - 1.0, K=mean_kernel(X, X),
+        model=model,
+        X=X,
+        y=y,
+        Z=Z,
+        Y=2.0 * np.eye(3)[y] - 1.0,
+        K=mean_kernel(X, X),
         k=mean_kernel(X, Z),
-    )  # fmt: skip
+    )
 
 
 def test_decisions_of_one_view_are_ridge_regression(one_view):

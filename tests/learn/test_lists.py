@@ -31,12 +31,15 @@ def lists(rng, tmp_path):
     X, y = waves(rng, 16, 2, channels=2)
     X, kernel = [x[:, : 20 + k % 3] for k, x in enumerate(X)], rk.ResCNTK(2, normalized=True)
     return SimpleNamespace(
-        X=X, y=y, kernel=kernel, folder=tmp_path / "gram",
+        X=X,
+        y=y,
+        kernel=kernel,
+        folder=tmp_path / "gram",
         classifier=ResidualKernelClassifier(**ONE).fit(X, y),
         regressor=ResidualKernelRegressor(**ONE).fit(X, 1.0 * y),
         machine=make_pipeline(KernelMatrix(kernel), SVC(kernel="precomputed")),
         process=GaussianProcessRegressor(SignalKernel(n_channels=2)),
-    )  # fmt: skip
+    )
 
 
 REFUSING = View(head="trace"), View(head="equivariant"), View(standardize="point")
