@@ -55,11 +55,11 @@ if TYPE_CHECKING:
 __all__ = ["StoredGram", "gram", "open"]
 
 
-_ANEW = "give another folder, or delete this one, and call stored.gram again"
-"""The remedy where a folder is not of the same computation."""
+_BEGIN_ANEW = "give another folder, or delete this one, and call stored.gram again"
+"""The remedy where a folder holds another computation, or none."""
 
-_LONGEST = 300
-"""Most characters of what is wrong with a file."""
+_MESSAGE_LENGTH = 300
+"""Maximum number of characters of a message about a file."""
 
 
 def gram(
@@ -137,7 +137,7 @@ def gram(
     block = validation.check_positive_integer(block, "block")
     if client is not None and (getattr(client, "status", 0) != "running" or client.asynchronous):
         raise ValueError(f"client is {shown(client)}, expected a running dask.distributed.Client")
-    # One pair checks the network and the engine, before a file is written, where blocks will be.
+    # One pair, where blocks will be, checks network and engine before a file is written.
     check = kernels.gram if client is None else partial(client.run, kernels.gram)
     check(X=left[:1], Z=None if right is None else right[:1], **call)
     description = call | {"version": __version__, "network": asdict(network), "block": block}
@@ -150,7 +150,9 @@ def gram(
         _begin(folder, description)
     K = StoredGram(folder)
     if different := differences(K.description, description):
-        raise ValueError(f"{folder} holds another computation: {'; '.join(different)}: {_ANEW}")
+        raise ValueError(
+            f"{folder} holds another computation: {'; '.join(different)}: {_BEGIN_ANEW}"
+        )
     missing = K.missing
     if missing:
         fraction, free = len(missing) / len(K._blocks()), shutil.disk_usage(folder).free
@@ -206,8 +208,10 @@ class StoredGram:
         try:
             self.description = d = check_description(json.loads(file.read_text("utf-8")))
         except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
-            says = f"{type(error).__name__}: {str(error)[:_LONGEST]}"
-            raise ValueError(f"{file} is not a Gram of rescntk.stored: {says}: {_ANEW}") from None
+            says = f"{type(error).__name__}: {str(error)[:_MESSAGE_LENGTH]}"
+            raise ValueError(
+                f"{file} is not a Gram of rescntk.stored: {says}: {_BEGIN_ANEW}"
+            ) from None
         depths, size = d["depths"], d["block"]
         shape = d["X"]["shape"][0], (d["Z"] or d["X"])["shape"][0]
         blocks = math.prod(-(-n // size) for n in shape)
@@ -295,12 +299,14 @@ class StoredGram:
             fill_value=np.nan,
             filters=None,
             zarr_format=3,
-            compressors=[zarr.codecs.Crc32cCodec()],  # last digits are random
+            compressors=[
+                zarr.codecs.Crc32cCodec()
+            ],  # last digits are random: compression gains nothing
         )
 
     @once
     def _metadata(self) -> Description:
-        """How arrays of this Gram are described, in the words of this zarr."""
+        """The metadata of arrays of this Gram, as the installed version of zarr writes them."""
         return _metadata_of(self._create({}))
 
     def _array(self, kind: str | None, mode: Literal["r", "r+"] = "r") -> zarr.Array:
@@ -317,7 +323,7 @@ class StoredGram:
         if different:
             state, delete = "is not there", ""
             if file.exists():
-                state = f"is damaged: {different[:_LONGEST]}"
+                state = f"is damaged: {different[:_MESSAGE_LENGTH]}"
                 delete = "delete it, and "
             raise ValueError(
                 f"{file} {state}: expected the file that stored.gram writes: {delete}call "
@@ -375,7 +381,7 @@ class _Files(zarr.storage.LocalStore):
 
 
 def _begin(folder: Path, description: Description) -> None:
-    """Describe a Gram in a folder, if no other process has done so, at one stroke."""
+    """Write the description of a Gram into a folder, atomically, unless another process has."""
     folder.mkdir(parents=True, exist_ok=True)
     group = {"zarr_format": 3, "node_type": "group", "attributes": {"rescntk": description}}
     file, beside = folder / "zarr.json", folder / f"zarr.{uuid4().hex}.partial"
@@ -398,7 +404,7 @@ def _folder(path: object) -> Path:
 
 
 def _metadata_of(array: zarr.Array) -> Description:
-    """Return how an array is described, but for attributes, which change no value."""
+    """Return the metadata of an array, but for attributes, which change no value."""
     return array.metadata.to_dict() | {"attributes": {}}
 
 

@@ -1,7 +1,7 @@
 """Steps of bands: octaves of signals at their own resolution, and local scales.
 
-A band is a difference of smoothings by Gaussians, bent before blocks average it: first-order
-scattering (Bruna and Mallat 2013, 1203.1513).
+A band is a difference of smoothings by Gaussians. Blocks average a nonlinear function of it:
+first-order scattering (Bruna and Mallat 2013, arXiv 1203.1513).
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class LocalScale(LengthKeepingStep):
 
 @dataclass(frozen=True)
 class Bands(BlockStep):
-    """Split signals into bands of an octave, bend them, and average over blocks.
+    """Split signals into bands of an octave, and average nonlinear functions of them over blocks.
 
     Band 0 is the signal less its smoothing by a Gaussian of .7 points. Band j is the difference of
     smoothings by .7 · 2^(j − 1) and .7 · 2^j points. Kinds: "rectified" has max(b, 0) and
@@ -123,9 +123,9 @@ class Bands(BlockStep):
 
 
 class Smoothing:
-    """Signals (n_cases, n_channels, n_points), to be smoothed by Gaussians.
+    """Signals (n_cases, n_channels, n_points) that Gaussians smooth, by a cosine transform.
 
-    They are reflected at their ends, as a cosine transform is.
+    The transform reflects them at their ends.
     """
 
     def __init__(self, X: np.ndarray) -> None:

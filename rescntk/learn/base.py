@@ -62,7 +62,7 @@ class SignalEstimator(BaseEstimator):
 
 @contextmanager
 def fitting(estimator: EstimatorT) -> Iterator[EstimatorT]:
-    """Yield a copy to be fitted; the estimator takes all that it has at the end, in one step.
+    """Yield a copy to be fitted; at the end the estimator takes all attributes of it, in one step.
 
     A fit that ends early, by Ctrl-C or an error, leaves the estimator as it was before.
     """

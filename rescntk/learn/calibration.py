@@ -27,10 +27,10 @@ def calibrate(
 ) -> tuple[float, np.ndarray]:
     """Return the inverse temperature s and the offsets, (n_outputs,), of decisions left out.
 
-    Log-probabilities are s · (decision + offset), up to a constant. Both minimize the weighted mean
+    Log-probabilities are s · (decision + offset), up to a constant. They minimize the weighted mean
     cross-entropy, which is convex (Guo et al. 2017); without `shift` offsets are 0. As by Platt
     (1999), the class of a case gets the probability (n + 1)/(n + 2): s is finite where all
-    decisions are right. Without weights s is 1.
+    decisions are right. If all weights are 0, s is 1.
     """
     columns = margins(decisions)
     n, n_classes = columns.shape

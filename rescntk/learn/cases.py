@@ -12,15 +12,19 @@ from .signals import Signals
 class Cases(NamedTuple):
     """Signals with targets, weights and groups, each different case once, in a fixed order.
 
-    Copies of a signal with one target and one group are one case. Without groups, all copies of a
-    signal are a group.
+    Copies of a signal with one target and one group are one case. Without groups, the copies of a
+    signal, of any targets, are a group.
     """
 
     signals: Signals
-    targets: np.ndarray  # (n_cases, n_outputs)
-    weights: np.ndarray  # sums over copies, (n_cases,), of mean 1
-    members: np.ndarray  # number of each case's group, (n_cases,); a case may be a group
-    places: np.ndarray  # of each signal given, the index of its case; -1 of signals without a case
+    targets: np.ndarray
+    """(n_cases, n_outputs)"""
+    weights: np.ndarray
+    """Sums over copies, (n_cases,), of mean 1."""
+    members: np.ndarray
+    """The number of each case's group, (n_cases,)."""
+    places: np.ndarray
+    """The index of the case of each signal that was given; -1 of signals without a case."""
 
     def as_given(self, values: np.ndarray) -> np.ndarray:
         """Return values of cases, (n_cases, …), for each signal given; NaN without a case."""

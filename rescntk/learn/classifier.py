@@ -164,7 +164,7 @@ class ResidualKernelClassifier(ClassifierMixin, ResidualKernelEstimator):
         signs = 2.0 * (labels[:, None] == np.arange(len(present))) - 1.0
         self._warn_of_weights()
         cases = cases._replace(targets=signs[:, 1:] if len(present) == 2 else signs)
-        # Without its only case, or group, a class is unknown: its errors measure no kernel.
+        # A class is unknown without its only case, or group: such errors tell nothing of a kernel.
         parts = np.bincount(np.unique(np.column_stack([labels, cases.members]), axis=0)[:, 0])
         counted = np.where(parts[labels] > 1, cases.weights, 0.0)
         if self.class_weight == "balanced":
@@ -211,7 +211,7 @@ class ResidualKernelClassifier(ClassifierMixin, ResidualKernelEstimator):
         if not total:
             self.left_out_score_ = self.left_out_score_error_ = np.nan
             return
-        # With two right and two wrong answers more (Agresti and Coull 1998), the error is never 0.
+        # Two right and two wrong answers are added (Agresti and Coull 1998): the error is never 0.
         middle = (hits + 2.0) / (total + 4.0)
         squares = squared_sum(right - middle, cases, counted) + 2 * (middle**2 + (1 - middle) ** 2)
         self.left_out_score_ = hits / total
@@ -224,7 +224,7 @@ class ResidualKernelClassifier(ClassifierMixin, ResidualKernelEstimator):
             )
 
     def _weights_of_classes(self, classes: np.ndarray) -> np.ndarray:
-        """Return the weight of each class, 1 unless weights are given one by one."""
+        """Return the weight of each class: 1, or what a dictionary says."""
         class_weight, labels = self.class_weight, classes.tolist()
         if class_weight is None or (isinstance(class_weight, str) and class_weight == "balanced"):
             return np.ones(len(labels))
@@ -236,7 +236,7 @@ class ResidualKernelClassifier(ClassifierMixin, ResidualKernelEstimator):
             label: check_nonnegative(weight, f"class_weight of {shown(label)}")
             for label, weight in class_weight.items()
         }
-        # A fold may lack a class: a warning.
+        # A fold of cross-validation may lack a class: `_warn_of_weights` tells it.
         unknown = [key for key in class_weight if key not in labels]
         if unknown and any(label not in class_weight for label in labels):
             raise ValueError(

@@ -170,7 +170,7 @@ class EarlyClassifier(ClassifierMixin, SignalEstimator):
         self.estimators_, left_out = [], []
         for length in self.prefixes_:
             with warnings.catch_warnings():
-                if length < signals.shape[2]:  # the beginning alone may tell nothing
+                if length < signals.shape[2]:  # a beginning may tell nothing
                     warnings.filterwarnings("ignore", "left_out_score_ is")
                 fitted = clone(inner).fit(signals[:, :, :length], labels, **fit_options)
             left_out.append(_left_out_proba(fitted, len(labels)))
@@ -338,7 +338,9 @@ class EarlyClassifier(ClassifierMixin, SignalEstimator):
     def _read(self, X: ArrayLike) -> np.ndarray:
         """Return checked signals of all time points."""
         signals = read_signals(self, X)
-        assert isinstance(signals, np.ndarray)  # a list has another shape than in fit
+        assert isinstance(
+            signals, np.ndarray
+        )  # lists have another shape than in fit, and are refused
         return signals
 
     def _read_beginning(self, X: ArrayLike) -> np.ndarray:

@@ -146,7 +146,7 @@ class ResidualKernelEstimator(Settings, SignalEstimator):
         if isinstance(self._examples, list):
             return None
         shares = np.array(self._shares(self._examples))
-        classes = self._labels(shares.sum(axis=2) + self._centre)  # a regressor has one
+        classes = self._labels(shares.sum(axis=2) + self._centre)  # a regressor has one class
         medians = [np.median(shares[classes == k], axis=0) for k in np.unique(classes)]
         return np.asarray(np.mean(medians, axis=0))
 

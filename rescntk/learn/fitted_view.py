@@ -58,7 +58,7 @@ class FittedView:
 
     def matrix(self, seen: Signals, options: Options) -> np.ndarray:
         """Return the kernel matrix of signals in the view with the landmarks, in float64."""
-        prepared = self.prepared  # threads may share the view
+        prepared = self.prepared  # read once: another thread may replace it
         if prepared is None or prepared[0] != options:
             landmarks = self.view.kernel.prepared(self.signals, options)
             self.prepared = prepared = (dict(options), landmarks)
@@ -133,7 +133,7 @@ def fit_view(
         else _kernel_of_landmarks(view, seen, weights, landmarks, options)
     )
     spectrum = kernel.spectrum
-    groups = members if members.max() + 1 < len(Y) else None  # single cases take less time
+    groups = members if members.max() + 1 < len(Y) else None  # without groups less time
     residuals = spectrum.leave_one_out(Y, penalties, intercept=True, groups=groups)
     choices, error = _least_errors(residuals, error_weights, n_chosen)
     penalty, of_outputs = np.asarray(penalties)[choices], np.resize(choices, Y.shape[1])

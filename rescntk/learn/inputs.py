@@ -51,8 +51,8 @@ def read_signals(
     """Return `X` as signals; with `reset` the estimator remembers their shape, else it has one.
 
     Tables and arrays of two axes go through scikit-learn's `validate_data`, which remembers and
-    compares the names of columns. Names that are no texts are compared here. Their columns are
-    `n_channels`, by default one, one after the other. With `images`, X may have four axes.
+    compares the names of columns. Names that are no texts are compared here. Columns are points of
+    `n_channels` channels, one channel after the other. With `images`, X may have four axes.
     """
     if not reset:
         check_is_fitted(estimator, "n_channels_")
@@ -133,7 +133,7 @@ def split_channels(flat: np.ndarray, n_channels: int | None, name: str) -> np.nd
 
 
 def check_given(y: object) -> None:
-    """Raise a ValueError if y is None, a masked array, or a table that is not at hand."""
+    """Raise a ValueError if y is None, a masked array, or a table that is not in memory."""
     if y is None:
         raise ValueError("fit requires y to be passed, but the target y is None")
     check_unmasked(y, "y", "or labels, one a case,")
@@ -194,17 +194,21 @@ def read_cases(
     if weights.min() < 0:
         raise ValueError(f"sample_weight has {weights.min():.3g}, expected numbers of at least 0")
     weights = np.ldexp(weights, -exponents_of(weights))
-    counted = np.flatnonzero(weights > 1e-12 * weights.max())  # lighter cases would have no digits
+    counted = np.flatnonzero(
+        weights > 1e-12 * weights.max()
+    )  # lighter cases would have no digits in sums
     if not len(counted):
         raise ValueError("sample_weight or class_weight is zero for all, expected some above")
     members = np.zeros(n, dtype=np.intp)
     if groups is not None:
         members[counted] = check_groups(groups, n, counted)
-    contents = (((signals[k] + 0.0).tobytes(), *targets[k], members[k]) for k in counted)  # no -0.0
+    contents = (
+        ((signals[k] + 0.0).tobytes(), *targets[k], members[k]) for k in counted
+    )  # + 0.0 makes 0.0 of -0.0
     rows = np.fromiter(contents, dtype=object, count=len(counted))
     different, first, places = np.unique(rows, return_index=True, return_inverse=True)
     sums, first = np.bincount(places, weights[counted]), counted[first]
-    if groups is None:  # copies of a signal with other targets are left out together
+    if groups is None:  # copies of a signal are left out together
         members = np.cumsum([False, *(a[0] != b[0] for a, b in pairwise(different))])
         if not members.any():
             raise ValueError("X has n_samples=1 up to copies, expected two signals that differ")

@@ -13,7 +13,7 @@ _FOLDS = 10
 """Number of folds. The weights of views at a fold come from the errors of the other folds."""
 
 COVERAGE = 0.9
-"""Default share of sets and intervals that contain the truth. It takes nine signals."""
+"""Default share of sets and intervals that contain the truth. Nine signals are needed for it."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,19 +39,19 @@ class LeftOut:
 
 @dataclass(frozen=True, eq=False)
 class Nonconformity:
-    """Errors of cases left out, from which sets and intervals are made."""
+    """How far cases left out are from their predictions; sets and intervals are made of it."""
 
     scores: np.ndarray
     """(n_cases, …)"""
     weights: np.ndarray
     """(n_cases,)"""
     n_groups: int
-    """A case may be a group."""
+    """Number of groups that were left out, or of cases without groups."""
 
     def within(self, coverage: float) -> np.ndarray:
-        """Return the score that the share `coverage` of new cases is not to exceed.
+        """Return the quantile of scores that the share `coverage` of new cases does not exceed.
 
-        A new case, or group, is one of n + 1 with those left out.
+        Its rank counts n + 1 cases, or groups: those left out, and the new one.
         """
         if not 0 < check_positive(coverage, "coverage") < 1:
             raise ValueError(f"coverage is {shown(coverage)}, expected a number between 0 and 1")

@@ -121,7 +121,7 @@ class Blocks(BlockStep):
     sees_levels = True
 
     def scale(self, least: float = 0.0) -> ChannelScale:
-        """Return the scale of the blocks' channels, with a least one in units of the largest."""
+        """Return the scale of channels; `least` of the largest scale is the least one."""
         return ChannelScale(least)
 
     def see(self, X: np.ndarray) -> np.ndarray:
@@ -137,7 +137,7 @@ class Blocks(BlockStep):
         return np.repeat(shares / sizes, sizes, axis=-1)
 
     def over_blocks(self, function: np.ufunc, X: np.ndarray) -> np.ndarray:
-        """Return a function of each block's points, such as their sum for `np.add`."""
+        """Return what a function makes of each block's points, such as their sum for `np.add`."""
         return np.asarray(function.reduceat(X, np.arange(0, X.shape[2], self.block), axis=2))
 
     def sizes(self, n_points: int) -> np.ndarray:
@@ -150,7 +150,7 @@ class Statistics(Blocks):
     """Take mean, deviation, minimum and maximum of each block: four channels for each."""
 
     def scale(self, least: float = 0.0) -> ChannelScale:
-        """Return the scale of statistics, which keeps means and needs no least scale."""
+        """Return the scale of statistics, whatever `least` is."""
         return StatisticsScale()
 
     def see(self, X: np.ndarray) -> np.ndarray:
@@ -165,8 +165,8 @@ class Statistics(Blocks):
 class ShortTimeSpectra(BlockStep):
     """Take roots of short-time spectra, block + 1 channels for each.
 
-    A block's spectrum is of a Hann window of twice its length, by channel and rising frequency. The
-    first window begins half a block before the signal, whose surroundings are 0.
+    A Hann window of two blocks is centred at each block. Around the signal are zeros.
+    The result has channels by channel of the signal, then by rising frequency.
     """
 
     block: int
@@ -188,7 +188,9 @@ class ShortTimeSpectra(BlockStep):
     def to_time(self, shares: np.ndarray, x: np.ndarray, reach: float) -> np.ndarray:
         """Divide the share of each spectrum by the weights of its window."""
         length, block = x.shape[1], self.block
-        place = np.arange(length) - np.arange(0, length, block)[:, None] + block // 2  # in a window
+        place = (
+            np.arange(length) - np.arange(0, length, block)[:, None] + block // 2
+        )  # in each window
         inside = (place >= 0) & (place < 2 * block)
         weights = np.where(inside, np.hanning(2 * block + 1)[place * inside], 0.0)
         return np.asarray(shares @ (weights / weights.sum(axis=1, keepdims=True)))
@@ -213,7 +215,7 @@ class WholeSpectrum(BlockStep):
 
     def see(self, X: np.ndarray) -> np.ndarray:
         roots = np.sqrt(np.abs(np.fft.rfft(X, axis=2, norm="ortho")[:, :, 1:]))
-        if not roots.shape[2]:  # one time point does not vary, like a constant signal
+        if not roots.shape[2]:  # a single time point has no frequencies, as if constant
             roots = np.zeros((*X.shape[:2], 1))
         return self.blocks.see(roots)
 
@@ -226,7 +228,7 @@ class WholeSpectrum(BlockStep):
         """
         length = x.shape[1]
         spectrum = np.fft.rfft(SignalScale().see(x[None])[0], axis=1)
-        blocks = (np.arange(spectrum.shape[1]) - 1) // self.blocks.block  # the mean has -1
+        blocks = (np.arange(spectrum.shape[1]) - 1) // self.blocks.block  # frequency 0 has -1
         far = np.abs(blocks - np.arange(shares.shape[-1])[:, None])
         inside = (far <= reach) & (blocks >= 0)
         bell = np.where(inside, 1 + np.cos(np.pi * far / (reach + 1)), 0.0)
@@ -280,7 +282,9 @@ class StatisticsScale(ChannelScale):
 
     def mean_and_scale(self, X: Signals, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         sizes = _moments(X, weights)[2].reshape(4, -1)
-        large = sizes > ROUNDING * sizes.max(axis=0)  # else rounding errors of constant channels
+        large = sizes > ROUNDING * sizes.max(
+            axis=0
+        )  # smaller: rounding errors of constant channels
         return np.zeros(()), np.where(large, sizes, 0.0).reshape(-1, 1)
 
 
@@ -315,7 +319,7 @@ class Differences(LengthKeepingStep):
 
     @property
     def sees_levels(self) -> bool:
-        """False without the channels themselves."""
+        """False if differences take the place of the channels."""
         return self.kind != "only"
 
     def measure(self, X: Signals, weights: np.ndarray) -> Self:
@@ -375,7 +379,7 @@ class Time(LengthKeepingStep):
 def _moments(X: Signals, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Return mean, deviation and root mean square of each channel, (n_channels,) each.
 
-    They are over all cases, with weights, and time points. A constant channel has deviation 0.
+    They are means over weighted cases and time points. A constant channel has deviation 0.
     """
     points, weights = np.concatenate(list(X), axis=1), weights.repeat([x.shape[1] for x in X])
     weights = weights / weights.sum()

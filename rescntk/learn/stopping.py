@@ -10,10 +10,10 @@ import numpy as np
 from scipy.special import betainc
 
 _THRESHOLDS = 200
-"""Maximum number of thresholds that are compared by their harmonic mean."""
+"""Maximum number of thresholds whose harmonic means are compared. More take more time."""
 
 _STEPS = 20
-"""Thresholds that a bound tests: each decides another twentieth of the signals early."""
+"""Number of thresholds that a bound tests. Each makes labels of another twentieth early."""
 
 LEVEL = 0.1
 """Level of these tests: how often a bound may fail, over draws of the training signals."""
@@ -29,7 +29,7 @@ class Progress:
     last: np.ndarray
     """Index of the last prefix that was seen, (n_cases,); -1 before the first."""
     labels: np.ndarray
-    """Place of the most probable class there, (n_cases,)."""
+    """Index of the most probable class at this prefix, (n_cases,)."""
     streaks: np.ndarray
     """Number of prefixes in a row with this label, (n_cases,)."""
     final: np.ndarray
@@ -39,7 +39,7 @@ class Progress:
 
     @classmethod
     def begin(cls, n_cases: int, n_classes: int) -> Self:
-        """Return what is known of signals before their first prefix: nothing."""
+        """Return the progress of signals before their first prefix."""
         none = np.full(n_cases, -1)
         final, proba = np.zeros(n_cases, dtype=bool), np.zeros((n_cases, n_classes))
         return cls(none, none.copy(), np.zeros(n_cases, dtype=int), final, proba)
@@ -53,7 +53,7 @@ class StoppingRule:
     agreement: int = 1
 
     def follow(self, progress: Progress, look: Look, n_prefixes: int, seen: int) -> Progress:
-        """Bring signals forward to the prefixes with an index below `seen`, in place.
+        """Update the progress by the prefixes with an index below `seen`, and return it.
 
         At the last of all `n_prefixes` prefixes each label is final.
         """
@@ -70,7 +70,7 @@ class StoppingRule:
         return progress
 
     def simulate(self, proba: np.ndarray) -> Progress:
-        """Return the end of signals with given probabilities (n_prefixes, n_cases, n_classes)."""
+        """Return the progress at the end, from probabilities (n_prefixes, n_cases, n_classes)."""
         n_prefixes, *sizes = proba.shape
         progress = Progress.begin(*sizes)
         return self.follow(progress, lambda k, at: proba[k, at], n_prefixes, n_prefixes)
@@ -130,7 +130,7 @@ def rule_of_bound(
         n, n_wrong = np.count_nonzero(counts), float(np.sum(wrong[counts > 0] / counts[counts > 0]))
         if (1.0 - error) ** n > LEVEL:
             continue
-        # The chance of as few errors, which the incomplete beta function has between integers too.
+        # The chance of as few errors: the incomplete beta function interpolates between integers.
         if n_wrong >= n or betainc(n - n_wrong, n_wrong + 1.0, 1.0 - error) > LEVEL:
             break
         chosen = rule

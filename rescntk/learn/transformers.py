@@ -136,8 +136,8 @@ class KernelMatrix(ClassNamePrefixFeaturesOutMixin, TransformerMixin, SignalEsti
             )
         self.kernel_ = clone(kernel, safe=False)
         signals = self._read(X, reset=True)
-        self.signals_ = take(signals, np.arange(len(signals)))  # a copy, which does not change
-        return self.signals_  # the same object: half of the pairs
+        self.signals_ = take(signals, np.arange(len(signals)))  # a copy: X may change
+        return self.signals_  # the same object: half of the pairs are computed
 
     def _features(self, signals: Signals) -> np.ndarray:
         return np.asarray(self.kernel_(signals, self.signals_))
@@ -193,7 +193,7 @@ class LandmarkFeatures(KernelMatrix):
         signals = super()._start(X)
         count = min(check_positive_integer(self.n_landmarks, "n_landmarks"), len(signals))
         seed = int(check_random_state(self.random_state).randint(2**31))
-        with warnings.catch_warnings():  # fewer landmarks are exact, up to rounding errors
+        with warnings.catch_warnings():  # fewer landmarks explain all signals
             warnings.filterwarnings("ignore", "pivoted_cholesky stopped")
             low = pivoted_cholesky(self.kernel_, signals, count, seed)
         if not len(low.pivots):

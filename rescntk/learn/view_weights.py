@@ -39,7 +39,7 @@ def weigh(residuals: np.ndarray, error_weights: np.ndarray) -> np.ndarray:
     unit = max(errors.min(), np.finfo(np.float64).eps * errors.max()) or 1.0
     near = (np.maximum(errors, unit) / unit) ** -_ERROR_POWER
     near /= near.sum()
-    # Least squares with a last row 1ᵀw = 1: any scale of w has the minimum's direction.
+    # Least squares with a last row 1ᵀw = 1, which changes the scale of w and not its direction.
     ones = np.ones(len(errors))
     distance = np.eye(len(errors)) - np.outer(near, ones)
     system = np.vstack([rows.T / np.sqrt(unit), distance, ones])

@@ -55,7 +55,7 @@ T = TypeVar("T")
 
 
 def _parameter(default: T, check: Callable[[Any, str], Any]) -> T:
-    """Declare a parameter of `View`: its default, and what checks a value given with its name."""
+    """Declare a parameter of `View`, with the check of its value and name."""
     return field(default=default, metadata={"check": check})
 
 
@@ -336,7 +336,7 @@ class View(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):  # type
         return view
 
     def _resolved(self, X: Signals) -> ResolvedView:
-        """Return steps and kernel for signals; parameters are checked, and X may be refused."""
+        """Return steps and kernel for signals, of a view with checked parameters."""
         length = longest(X)
         before = WholeSpectrum.frequencies_of(length) if self.spectra == "whole" else length
         block = -(-before // self._most_points(len(X), before))
@@ -362,7 +362,7 @@ class View(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):  # type
                 raise ValueError(f"{name} is {shown(value)}, expected {expected!r} with {kind}")
 
     def _most_points(self, n: int, length: int) -> int:
-        """Return the largest number of points that the network sees, each of n signals."""
+        """Return the maximum number of points that the network sees of n signals."""
         if self.length == "all":
             return length
         if self.length == "fine":

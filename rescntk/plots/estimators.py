@@ -230,7 +230,7 @@ def _name_channels(panels: np.ndarray, channels: list[Hashable] | None) -> None:
 def _coloured(ax: Axes, channel: np.ndarray, shares: np.ndarray, most: float) -> LineCollection:
     """Draw a channel, (n_timepoints,), and return the line with its colours, from -most to most.
 
-    Half of the way to its neighbours has the colour of a time point.
+    The colour of a time point reaches half of the way to its neighbours.
     """
     from matplotlib.collections import LineCollection
     from matplotlib.colors import LinearSegmentedColormap

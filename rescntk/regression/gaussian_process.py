@@ -32,7 +32,7 @@ class Posterior(NamedTuple):
     variance: np.ndarray
     """(m,), at least 0; of the functions, without a new observation's noise. One for all targets"""
     covariance: np.ndarray | None = None
-    """(m, m), symmetric, positive semidefinite up to its own rounding; None if it was not asked"""
+    """(m, m), symmetric, positive semidefinite up to its own rounding; None if not asked for"""
 
 
 @np.errstate(over="ignore", invalid="ignore")  # refused by `check_finite`

@@ -21,7 +21,7 @@ def test_shares_and_intercept_add_up_to_decisions(dtype, n_landmarks, rng, monke
     assert shares.shape == (5, 3, 24) and model.intercept_.shape == (3,)
     decisions = shares.sum(axis=2) + model.intercept_
     np.testing.assert_allclose(decisions, model.decision_function(Z), rtol=0, atol=1e-10)
-    monkeypatch.setattr("rescntk.learn.view_kernels._SHARES", 16 * 24)  # one at a time
+    monkeypatch.setattr("rescntk.learn.view_kernels._NUMBERS_AT_ONCE", 16 * 24)  # one at a time
     np.testing.assert_allclose(model.contributions(Z), shares, rtol=0, atol=1e-10)
     ragged = [x[:, : 24 - i % 3] for i, x in enumerate(X)]
     targets = np.stack([y, -7.0 * y**2], axis=1) if n_landmarks is None else 1e9 * y
