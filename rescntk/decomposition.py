@@ -257,7 +257,7 @@ class Decomposition:
         return np.asarray((f * A) @ A.swapaxes(-2, -1) + zero * roots**2 * np.eye(cases.shape[-1]))
 
     def _fit(self, y: np.ndarray, inverse: Spectral, intercept: bool) -> tuple[np.ndarray, ...]:
-        """Return β = G(y − b), b = 1ᵀGy / 1ᵀG1 and G1 for the inverse G; b = G1 = 0 if no intercept.
+        """Return β = G(y − b), b = 1ᵀGy / 1ᵀG1 and G1 for the inverse G; b, G1 are 0 without it.
 
         So β = By with B = G − G11ᵀG / 1ᵀG1.
         """

@@ -58,3 +58,27 @@ def calibrate(
     ).x
     offsets = (biases - np.mean(biases)) * scale / s
     return float(s / scale), offsets[1:] if n_classes == 2 else offsets
+
+
+def probabilities_of_folds(
+    fold_decisions: np.ndarray,
+    certainty: np.ndarray,
+    folds: np.ndarray,
+    decisions: np.ndarray,
+    labels: np.ndarray,
+    weights: np.ndarray,
+    shift: bool,
+) -> np.ndarray:
+    """Return probabilities of cases, (n_cases, n_classes), which the other folds calibrate.
+
+    `fold_decisions` become probabilities, with factors `certainty`, (n_cases, 1), and the numbers
+    of folds `folds`, (n_cases,). `decisions` calibrate them, with other arguments of `calibrate`.
+    """
+    chances = np.empty(margins(decisions).shape)
+    for fold in np.unique(folds):
+        at = folds == fold
+        inverse_temperature, offsets = calibrate(decisions[~at], labels[~at], weights[~at], shift)
+        chances[at] = probabilities(
+            fold_decisions[at] + offsets, inverse_temperature * certainty[at]
+        )
+    return chances

@@ -14,7 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 from ..messages import shown, warn
 from ..validation import check_nonnegative
 from .base import fitting
-from .calibration import calibrate, margins, probabilities
+from .calibration import calibrate, margins, probabilities, probabilities_of_folds
 from .cases import Cases, squared_sum
 from .estimator import REMEDY, ResidualKernelEstimator
 from .inputs import read_cases, read_labels
@@ -178,13 +178,9 @@ class ResidualKernelClassifier(ClassifierMixin, ResidualKernelEstimator):
         self.intercept_ = self._centre + self.offsets_
         certainty = self._certainty(left_out.novelties, scaled(cases.signals, self._exponent))
         fold_decisions = cases.targets - left_out.residuals
-        chances = np.empty((len(labels), len(present)))
-        for fold in np.unique(left_out.folds):
-            at = left_out.folds == fold
-            other_folds = decisions[~at], labels[~at], error_weights[~at]
-            inverse_temperature, offsets = calibrate(*other_folds, shift)
-            shifted = fold_decisions[at] + offsets
-            chances[at] = probabilities(shifted, inverse_temperature * certainty[at])
+        chances = probabilities_of_folds(
+            fold_decisions, certainty, left_out.folds, decisions, labels, error_weights, shift
+        )
         self.left_out_proba_ = cases.as_given(chances)
         of_all = probabilities(
             fold_decisions + self.offsets_, self.inverse_temperature_ * certainty

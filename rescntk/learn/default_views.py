@@ -14,8 +14,8 @@ MANY_SIGNALS = 1000
 """More signals than this have `VIEWS_OF_MANY_SIGNALS`, and some of them are landmarks."""
 
 _BANDS = View(bands="rectified", standardize="local", length="fine")
-_POINTS_AS_LINES = View(linear=True, standardize="point", length="all")
-_CHANNELS_AS_LINES = View(linear=True, standardize="channel", length="all")
+_LINEAR_POINTS = View(linear=True, standardize="point", length="all")
+_LINEAR_CHANNELS = View(linear=True, standardize="channel", length="all")
 _CHANNELS = View(differences=True, time=1.0, standardize="channel")
 _STATISTICS = View(differences="only", statistics=True, time=1.0, standardize="channel", length=32)
 _SPECTRA = View(spectra=True, filter_size=3, length=32)
@@ -27,8 +27,8 @@ _SPECTRA_AT_TIMES = View(spectra=True, filter_size=3, head="trace", length=32)
 
 FAST_VIEWS = (
     _BANDS,
-    _POINTS_AS_LINES,
-    _CHANNELS_AS_LINES,
+    _LINEAR_POINTS,
+    _LINEAR_CHANNELS,
     _CHANNELS,
     _STATISTICS,
     _SPECTRA,
