@@ -85,19 +85,9 @@ CALLS = {
 """Public functions of a network, with arguments that a network of depth 2 is fine for."""
 
 MODULES = (
-    rk,
-    rj,
-    stored,
-    finite,
-    conditioning,
-    depth,
-    learning,
-    locality,
-    multisphere,
-    paths,
-    smoothness,
+    rk, rj, stored, finite, conditioning, depth, learning, locality, multisphere, paths, smoothness,
     spectrum,
-)
+)  # fmt: skip
 
 
 def public():
@@ -156,22 +146,10 @@ def made_up(monkeypatch):
 
 
 ASKING = (
-    rk.gram,
-    rk.Kernel,
-    rk.pixel_pairs,
-    rk.pixel_shares,
-    finite.init,
-    finite.apply,
-    finite.ntk,
-    finite.gpk,
-    finite.train,
-    spectrum.eigenvalues,
-    spectrum.cost,
-    learning.sample_complexity,
-    learning.learning_times,
-    paths.path_counts,
-    paths.path_pixels,
-)
+    rk.gram, rk.Kernel, rk.pixel_pairs, rk.pixel_shares, finite.init, finite.apply, finite.ntk,
+    finite.gpk, finite.train, spectrum.eigenvalues, spectrum.cost, learning.sample_complexity,
+    learning.learning_times, paths.path_counts, paths.path_pixels,
+)  # fmt: skip
 """Functions that ask the activation's object for all formulas."""
 
 
