@@ -141,11 +141,8 @@ def gram(
     check = kernels.gram if client is None else partial(client.run, kernels.gram)
     check(X=left[:1], Z=None if right is None else right[:1], **call)
     description = call | {"version": __version__, "network": asdict(network), "block": block}
-    description |= {
-        "X": describe_signals(left),
-        "Z": None if right is None else describe_signals(right),
-    }
-    description = as_json(description)
+    described = (None if batch is None else describe_signals(batch) for batch in (left, right))
+    description = as_json(description | dict(zip("XZ", described, strict=True)))
     if not folder.is_file() and all(path.suffix == ".partial" for path in folder.glob("*")):
         _begin(folder, description)
     K = StoredGram(folder)
@@ -299,9 +296,7 @@ class StoredGram:
             fill_value=np.nan,
             filters=None,
             zarr_format=3,
-            compressors=[
-                zarr.codecs.Crc32cCodec()
-            ],  # last digits are random: compression gains nothing
+            compressors=[zarr.codecs.Crc32cCodec()],  # last digits are random
         )
 
     @once

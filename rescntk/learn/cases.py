@@ -21,10 +21,15 @@ class Cases(NamedTuple):
     """(n_cases, n_outputs)"""
     weights: np.ndarray
     """Sums over copies, (n_cases,), of mean 1."""
-    members: np.ndarray
+    groups: np.ndarray
     """The number of each case's group, (n_cases,)."""
     places: np.ndarray
     """The index of the case of each signal that was given; -1 of signals without a case."""
+
+    @property
+    def n_groups(self) -> int:
+        """Number of groups; of cases where no groups were given."""
+        return int(self.groups.max()) + 1
 
     def as_given(self, values: np.ndarray) -> np.ndarray:
         """Return values of cases, (n_cases, …), for each signal given; NaN without a case."""
@@ -40,5 +45,5 @@ def relative(weights: np.ndarray) -> np.ndarray:
 
 def squared_sum(deviations: np.ndarray, cases: Cases, weights: np.ndarray) -> float:
     """Return the sum of squares of weighted deviations; cases of a group err together."""
-    of_groups = np.bincount(cases.members, weights * deviations)
+    of_groups = np.bincount(cases.groups, weights * deviations)
     return float(of_groups @ of_groups)

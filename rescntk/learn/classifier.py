@@ -165,7 +165,7 @@ class ResidualKernelClassifier(ClassifierMixin, ResidualKernelEstimator):
         self._warn_of_weights()
         cases = cases._replace(targets=signs[:, 1:] if len(present) == 2 else signs)
         # A class is unknown without its only case, or group: such errors tell nothing of a kernel.
-        parts = np.bincount(np.unique(np.column_stack([labels, cases.members]), axis=0)[:, 0])
+        parts = np.bincount(np.unique(np.column_stack([labels, cases.groups]), axis=0)[:, 0])
         counted = np.where(parts[labels] > 1, cases.weights, 0.0)
         if self.class_weight == "balanced":
             by_class = len(labels) / np.bincount(labels, cases.weights) / len(present)
@@ -188,7 +188,7 @@ class ResidualKernelClassifier(ClassifierMixin, ResidualKernelEstimator):
         self._nonconformity = Nonconformity(
             -of_all[np.arange(len(labels)), labels],
             by_class[labels] * cases.weights,
-            cases.members.max() + 1,
+            cases.n_groups,
         )
         self._score(chances.argmax(axis=1) == labels, counted, cases, labels)
 

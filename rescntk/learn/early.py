@@ -200,9 +200,9 @@ class EarlyClassifier(ClassifierMixin, SignalEstimator):
         if self.error is None:
             self._rule = rule_of_harmonic_mean(left_out, places, self.prefixes_)
         else:
-            members = cases.members[cases.places]
-            self._rule = rule_of_bound(left_out, places, members, self.error)
-            n, needed = members.max() + 1, np.ceil(np.log(LEVEL) / np.log1p(-self.error))
+            groups = cases.groups[cases.places]
+            self._rule = rule_of_bound(left_out, places, groups, self.error)
+            n, needed = cases.n_groups, np.ceil(np.log(LEVEL) / np.log1p(-self.error))
             if not np.isfinite(self._rule.threshold) and len(left_out) > 1:
                 warn(
                     f"error is {self.error}, and no label is early: {n} training signals or groups "
@@ -338,9 +338,7 @@ class EarlyClassifier(ClassifierMixin, SignalEstimator):
     def _read(self, X: ArrayLike) -> np.ndarray:
         """Return checked signals of all time points."""
         signals = read_signals(self, X)
-        assert isinstance(
-            signals, np.ndarray
-        )  # lists have another shape than in fit, and are refused
+        assert isinstance(signals, np.ndarray)  # a list was refused: its shape is another
         return signals
 
     def _read_beginning(self, X: ArrayLike) -> np.ndarray:

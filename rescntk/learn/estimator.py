@@ -231,7 +231,7 @@ class ResidualKernelEstimator(Settings, SignalEstimator):
         self._exponent = unit_exponent(cases.signals)
         cases = cases._replace(signals=scaled(cases.signals, self._exponent))
         n, rng = len(cases.weights), check_random_state(self.random_state)
-        folds = folds_of(cases.members, rng)  # first: the same for all fits of one seed
+        folds = folds_of(cases.groups, rng)  # first: the same for all fits of one seed
         views, landmarks = self._views(n), self._landmarks(n, rng)
         resolved, notes = resolve_views(views, cases.signals)
         _warn_of_work(resolved, n, n if landmarks is None else len(landmarks))

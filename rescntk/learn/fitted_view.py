@@ -126,14 +126,14 @@ def fit_view(
     marginal likelihood.
     """
     view, seen = view.measure(cases.signals, cases.weights)
-    Y, weights, members = cases.targets, cases.weights, cases.members
+    Y, weights = cases.targets, cases.weights
     kernel = (
         _kernel_of_all(view, seen, weights, options)
         if landmarks is None
         else _kernel_of_landmarks(view, seen, weights, landmarks, options)
     )
     spectrum = kernel.spectrum
-    groups = members if members.max() + 1 < len(Y) else None  # without groups less time
+    groups = cases.groups if cases.n_groups < len(Y) else None  # without groups less time
     residuals = spectrum.leave_one_out(Y, penalties, intercept=True, groups=groups)
     choices, error = _least_errors(residuals, error_weights, n_chosen)
     penalty, of_outputs = np.asarray(penalties)[choices], np.resize(choices, Y.shape[1])

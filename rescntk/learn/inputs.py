@@ -132,7 +132,7 @@ def split_channels(flat: np.ndarray, n_channels: int | None, name: str) -> np.nd
     return flat.reshape(len(flat), n_channels, -1)
 
 
-def check_given(y: object) -> None:
+def check_target_container(y: object) -> None:
     """Raise a ValueError if y is None, a masked array, or a table that is not in memory."""
     if y is None:
         raise ValueError("fit requires y to be passed, but the target y is None")
@@ -145,7 +145,7 @@ _DECODED = {bytes: "[label.decode() for label in y]", Enum: "[label.name for lab
 
 def read_labels(y: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
     """Return the different labels y in order, and the place of each case's label among them."""
-    check_given(y)
+    check_target_container(y)
     labels = check_labels(y, "y")
     if labels.shape[1:] == (1,):
         warn(
@@ -194,26 +194,24 @@ def read_cases(
     if weights.min() < 0:
         raise ValueError(f"sample_weight has {weights.min():.3g}, expected numbers of at least 0")
     weights = np.ldexp(weights, -exponents_of(weights))
-    counted = np.flatnonzero(
-        weights > 1e-12 * weights.max()
-    )  # lighter cases would have no digits in sums
+    # Lighter cases would have no digits in sums.
+    counted = np.flatnonzero(weights > 1e-12 * weights.max())
     if not len(counted):
         raise ValueError("sample_weight or class_weight is zero for all, expected some above")
-    members = np.zeros(n, dtype=np.intp)
+    group_numbers = np.zeros(n, dtype=np.intp)
     if groups is not None:
-        members[counted] = check_groups(groups, n, counted)
-    contents = (
-        ((signals[k] + 0.0).tobytes(), *targets[k], members[k]) for k in counted
-    )  # + 0.0 makes 0.0 of -0.0
+        group_numbers[counted] = check_groups(groups, n, counted)
+    # + 0.0 makes 0.0 of -0.0: both are one signal.
+    contents = (((signals[k] + 0.0).tobytes(), *targets[k], group_numbers[k]) for k in counted)
     rows = np.fromiter(contents, dtype=object, count=len(counted))
     different, first, places = np.unique(rows, return_index=True, return_inverse=True)
     sums, first = np.bincount(places, weights[counted]), counted[first]
     if groups is None:  # copies of a signal are left out together
-        members = np.cumsum([False, *(a[0] != b[0] for a, b in pairwise(different))])
-        if not members.any():
+        group_numbers = np.cumsum([False, *(a[0] != b[0] for a, b in pairwise(different))])
+        if not group_numbers.any():
             raise ValueError("X has n_samples=1 up to copies, expected two signals that differ")
     else:
-        members = members[first]
+        group_numbers = group_numbers[first]
     of_given = np.full(n, -1)
     of_given[counted] = places
-    return Cases(take(signals, first), targets[first], sums / sums.mean(), members, of_given)
+    return Cases(take(signals, first), targets[first], sums / sums.mean(), group_numbers, of_given)

@@ -65,6 +65,6 @@ class Nonconformity:
         return np.quantile(self.scores, level, axis=0, weights=self.weights, method="inverted_cdf")
 
 
-def folds_of(members: np.ndarray, rng: np.random.RandomState) -> np.ndarray:
+def folds_of(groups: np.ndarray, rng: np.random.RandomState) -> np.ndarray:
     """Return the number of each case's fold, (n_cases,), from numbers of groups, (n_cases,)."""
-    return (rng.permutation(members.max() + 1) % _FOLDS)[members]
+    return (rng.permutation(groups.max() + 1) % _FOLDS)[groups]

@@ -15,7 +15,7 @@ from .base import fitting
 from .cases import squared_sum
 from .default_views import REGRESSOR_VIEWS
 from .estimator import REMEDY, ResidualKernelEstimator
-from .inputs import check_given, read_cases
+from .inputs import check_target_container, read_cases
 from .left_out import COVERAGE, Nonconformity
 from .signals import exponents_of
 from .tables import check_numbers
@@ -141,7 +141,7 @@ class ResidualKernelRegressor(MultiOutputMixin, RegressorMixin, ResidualKernelEs
         self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None, groups: ArrayLike | None
     ) -> None:
         """Set the attributes of a fitted regressor."""
-        check_given(y)
+        check_target_container(y)
         check_known(y, "y")
         check_numbers(y, "y")
         try:
@@ -164,7 +164,7 @@ class ResidualKernelRegressor(MultiOutputMixin, RegressorMixin, ResidualKernelEs
         self.left_out_prediction_ = cases.as_given(predicted)
         deviations = self._mixture(left_out.of_views, left_out.novelties, left_out.weights)[1]
         ratios = np.abs(residuals) / np.where(deviations > 0, deviations, 1.0)
-        self._nonconformity = Nonconformity(ratios, weights, cases.members.max() + 1)
+        self._nonconformity = Nonconformity(ratios, weights, cases.n_groups)
         squares = (residuals**2).mean(axis=1)
         error = float(np.average(squares, weights=weights))
         self.left_out_score_ = 1.0 - error if spread.any() else np.nan

@@ -188,9 +188,8 @@ class ShortTimeSpectra(BlockStep):
     def to_time(self, shares: np.ndarray, x: np.ndarray, reach: float) -> np.ndarray:
         """Divide the share of each spectrum by the weights of its window."""
         length, block = x.shape[1], self.block
-        place = (
-            np.arange(length) - np.arange(0, length, block)[:, None] + block // 2
-        )  # in each window
+        # The place of each time point in each window.
+        place = np.arange(length) - np.arange(0, length, block)[:, None] + block // 2
         inside = (place >= 0) & (place < 2 * block)
         weights = np.where(inside, np.hanning(2 * block + 1)[place * inside], 0.0)
         return np.asarray(shares @ (weights / weights.sum(axis=1, keepdims=True)))
@@ -282,9 +281,8 @@ class StatisticsScale(ChannelScale):
 
     def mean_and_scale(self, X: Signals, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         sizes = _moments(X, weights)[2].reshape(4, -1)
-        large = sizes > ROUNDING * sizes.max(
-            axis=0
-        )  # smaller: rounding errors of constant channels
+        # Smaller sizes are rounding errors of constant channels.
+        large = sizes > ROUNDING * sizes.max(axis=0)
         return np.zeros(()), np.where(large, sizes, 0.0).reshape(-1, 1)
 
 

@@ -106,7 +106,7 @@ def rule_of_harmonic_mean(
 
 
 def rule_of_bound(
-    proba: np.ndarray, places: np.ndarray, members: np.ndarray, error: float
+    proba: np.ndarray, places: np.ndarray, groups: np.ndarray, error: float
 ) -> StoppingRule:
     """Return the least strict rule whose errors among early labels are at most `error`, by tests.
 
@@ -114,7 +114,7 @@ def rule_of_bound(
     the strictest one. Each has the null hypothesis that the chance of error among early labels,
     over all prefixes but the last, is above `error`. The exact binomial test of left-out labels
     rejects it, or ends the sequence. Thresholds with too few early labels for any rejection are
-    passed over. A group, by its number in `members`, counts as one signal, with its share of wrong
+    passed over. A group, by its number in `groups`, counts as one signal, with its share of wrong
     labels; the test, which is exact for whole numbers, is then interpolated between them.
     """
     last, chosen = len(proba) - 1, StoppingRule(np.inf)
@@ -125,8 +125,8 @@ def rule_of_bound(
         rule = StoppingRule(threshold)
         end = rule.simulate(proba)
         early = end.last < last
-        counts = np.bincount(members[early])
-        wrong = np.bincount(members[early], (end.labels != places)[early])
+        counts = np.bincount(groups[early])
+        wrong = np.bincount(groups[early], (end.labels != places)[early])
         n, n_wrong = np.count_nonzero(counts), float(np.sum(wrong[counts > 0] / counts[counts > 0]))
         if (1.0 - error) ** n > LEVEL:
             continue
