@@ -49,9 +49,7 @@ def one_blas_thread() -> Iterator[None]:
             for library, count, first_count in zip(_libraries(), counts, _before, strict=True):
                 if _has_own_numbers(library):
                     _set_threads(library, count)
-                elif (
-                    not _users and library.num_threads == 1
-                ):  # else others have changed it meanwhile
+                elif not _users and library.num_threads == 1:  # as set here
                     _set_threads(library, first_count)
 
 

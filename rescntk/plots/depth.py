@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ..engines.heads import in_words
-from .style import BLUE, VERMILION, axes, check_drawn, finish, looks, name_ends, tidy
+from .style import BLUE, VERMILION, axes, check_drawn, finish, label_ends, looks, tidy
 
 if TYPE_CHECKING:
     from matplotlib.artist import Artist
@@ -183,7 +183,7 @@ def limit_distances(*reports: Report, ax: Axes | None = None) -> Axes:
     logarithmic = {"xscale": "log", "yscale": "log"}
     ax.set(**logarithmic, xlabel="depth $L$ (layers)", ylabel=" or\n".join(sorted(quantities)))
     tidy(ax)
-    name_ends(ax, names, 0.75 / height)
+    label_ends(ax, names, 0.75 / height)
     return ax
 
 

@@ -31,9 +31,9 @@ __all__ = [
     "check_drawn",
     "figure",
     "finish",
-    "lines",
+    "wrapped",
     "looks",
-    "name_ends",
+    "label_ends",
     "shown_name",
     "tidy",
 ]
@@ -79,7 +79,7 @@ def tidy(ax: Axes) -> None:
     ax.spines[["top", "right"]].set_visible(False)
 
 
-def name_ends(
+def label_ends(
     ax: Axes, names: Iterable[tuple[np.ndarray, np.ndarray, str, str]], gap: float
 ) -> None:
     """Write names at the right of the axes, each with a line to the end (x, y) of its curve.
@@ -130,7 +130,7 @@ def shown_name(name: object) -> str:
     return text.replace("$", r"\$")
 
 
-def lines(words: str, width: int) -> str:
+def wrapped(words: str, width: int) -> str:
     """Return words in lines of at most `width` characters, where words are no longer."""
     return textwrap.fill(words, width, break_on_hyphens=False)
 
