@@ -19,7 +19,7 @@ from .base import SignalEstimator, fitting
 from .cases import Cases
 from .classifier import ResidualKernelClassifier
 from .inputs import read_cases, read_labels, read_signals
-from .stopping import LEVEL, Progress, rule_of_bound, rule_of_harmonic_mean
+from .stopping import SIGNIFICANCE, Progress, rule_of_bound, rule_of_harmonic_mean
 
 _LEAST_POINTS = 4
 """Least number of time points of a prefix, if signals have as many."""
@@ -202,7 +202,7 @@ class EarlyClassifier(ClassifierMixin, SignalEstimator):
         else:
             groups = cases.groups[cases.places]
             self._rule = rule_of_bound(left_out, places, groups, self.error)
-            n, needed = cases.n_groups, np.ceil(np.log(LEVEL) / np.log1p(-self.error))
+            n, needed = cases.n_groups, np.ceil(np.log(SIGNIFICANCE) / np.log1p(-self.error))
             if not np.isfinite(self._rule.threshold) and len(left_out) > 1:
                 warn(
                     f"error is {self.error}, and no label is early: {n} training signals or groups "

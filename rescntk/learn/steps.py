@@ -335,25 +335,25 @@ class Differences(LengthKeepingStep):
 
 
 @dataclass(frozen=True)
-class Level(LengthKeepingStep):
+class ConstantChannel(LengthKeepingStep):
     """Add a constant channel, of the root mean square of all channels."""
 
-    level: float = field(default=1.0, compare=False)
+    value: float = field(default=1.0, compare=False)
     stage = "a constant channel"
     sees_levels = True
 
     def measure(self, X: Signals, weights: np.ndarray) -> Self:
-        level = float(np.sqrt(np.mean(_moments(X, weights)[2] ** 2)))
-        return replace(self, level=level or 1.0)
+        value = float(np.sqrt(np.mean(_moments(X, weights)[2] ** 2)))
+        return replace(self, value=value or 1.0)
 
     def see(self, X: np.ndarray) -> np.ndarray:
         n, _, length = X.shape
-        return np.concatenate([X, np.full((n, 1, length), self.level)], axis=1)
+        return np.concatenate([X, np.full((n, 1, length), self.value)], axis=1)
 
 
 @dataclass(frozen=True)
 class Time(LengthKeepingStep):
-    """Add two channels with the relative time on a half circle, after the channel of `Level`.
+    """Add two channels with the relative time on a half circle, after `ConstantChannel`.
 
     The radius is `scale` times the root mean square of all other channels together.
     """
@@ -364,8 +364,8 @@ class Time(LengthKeepingStep):
     sees_levels = True
 
     def measure(self, X: Signals, weights: np.ndarray) -> Self:
-        channels, level = len(X[0]) - 1, float(X[0][-1, 0])
-        return replace(self, radius=self.scale * level * np.sqrt(channels))
+        n_channels, root_mean_square = len(X[0]) - 1, float(X[0][-1, 0])
+        return replace(self, radius=self.scale * root_mean_square * np.sqrt(n_channels))
 
     def see(self, X: np.ndarray) -> np.ndarray:
         n, _, length = X.shape

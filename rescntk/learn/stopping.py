@@ -9,13 +9,13 @@ from typing import Self
 import numpy as np
 from scipy.special import betainc
 
-_THRESHOLDS = 200
+_MOST_THRESHOLDS = 200
 """Maximum number of thresholds whose harmonic means are compared. More take more time."""
 
-_STEPS = 20
+_TESTED_THRESHOLDS = 20
 """Number of thresholds that a bound tests. Each makes labels of another twentieth early."""
 
-LEVEL = 0.1
+SIGNIFICANCE = 0.1
 """Level of these tests: how often a bound may fail, over draws of the training signals."""
 
 Look = Callable[[int, np.ndarray], np.ndarray]
@@ -93,8 +93,8 @@ def rule_of_harmonic_mean(
     """
     best, chosen = 0.0, StoppingRule(np.inf)
     thresholds = np.unique(proba[:-1].max(axis=2))[::-1]
-    if len(thresholds) > _THRESHOLDS:
-        shares = np.linspace(1.0, 0.0, _THRESHOLDS)
+    if len(thresholds) > _MOST_THRESHOLDS:
+        shares = np.linspace(1.0, 0.0, _MOST_THRESHOLDS)
         thresholds = np.quantile(thresholds, shares, method="inverted_cdf")
     for rule in (StoppingRule(t, agreement) for agreement in (2, 1) for t in thresholds):
         end = rule.simulate(proba)
@@ -120,18 +120,19 @@ def rule_of_bound(
     last, chosen = len(proba) - 1, StoppingRule(np.inf)
     if not last:
         return chosen
-    peaks, steps = proba[:-1].max(axis=(0, 2)), 1.0 - np.arange(1, _STEPS + 1) / _STEPS
-    for threshold in np.unique(np.quantile(peaks, steps, method="inverted_cdf"))[::-1]:
+    peaks = proba[:-1].max(axis=(0, 2))
+    shares = 1.0 - np.arange(1, _TESTED_THRESHOLDS + 1) / _TESTED_THRESHOLDS
+    for threshold in np.unique(np.quantile(peaks, shares, method="inverted_cdf"))[::-1]:
         rule = StoppingRule(threshold)
         end = rule.simulate(proba)
         early = end.last < last
         counts = np.bincount(groups[early])
         wrong = np.bincount(groups[early], (end.labels != places)[early])
         n, n_wrong = np.count_nonzero(counts), float(np.sum(wrong[counts > 0] / counts[counts > 0]))
-        if (1.0 - error) ** n > LEVEL:
+        if (1.0 - error) ** n > SIGNIFICANCE:
             continue
         # The chance of as few errors: the incomplete beta function interpolates between integers.
-        if n_wrong >= n or betainc(n - n_wrong, n_wrong + 1.0, 1.0 - error) > LEVEL:
+        if n_wrong >= n or betainc(n - n_wrong, n_wrong + 1.0, 1.0 - error) > SIGNIFICANCE:
             break
         chosen = rule
     return chosen

@@ -29,8 +29,8 @@ from .signals import Signals, longest
 from .steps import (
     Blocks,
     BlockStep,
+    ConstantChannel,
     Differences,
-    Level,
     PointScale,
     ShortTimeSpectra,
     SignalScale,
@@ -390,7 +390,7 @@ class View(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):  # type
             yield Differences(self.differences)
         if self.standardize == "point":
             yield PointScale(least=0.0) if self.linear else PointScale()
-        yield Level()
+        yield ConstantChannel()
         if self.time:
             yield Time(self.time)
 

@@ -31,11 +31,11 @@ __all__ = [
     "check_drawn",
     "figure",
     "finish",
-    "wrapped",
     "looks",
     "label_ends",
     "shown_name",
     "tidy",
+    "wrapped",
 ]
 
 T = TypeVar("T")
