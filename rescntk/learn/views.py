@@ -146,11 +146,14 @@ class View(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):  # type
 
     Notes
     -----
-    Views of the same settings are equal, and settings cannot change. Lists need GAP and no
-    ``standardize="point"``. Signals of a single time point have no differences, spectra or
-    deviation: views that put these in the place of the signals, or with ``standardize="signal"``,
-    refuse them, and others leave them out. Short-time spectra replace statistics too. Such a signal
-    among longer ones is taken as constant.
+    Views of the same settings are equal, and settings cannot change. Short-time spectra take the
+    place of statistics too. Signals of different lengths, in a list, need the head "gap", and
+    neither `linear` nor ``standardize="point"``.
+
+    Signals of a single time point have no differences, spectra, bands or deviation. Views with
+    ``differences="only"``, ``spectra="whole"``, `bands`, ``standardize="signal"`` or "local" refuse
+    them. Other views add no differences and no spectra to them. Among longer signals, a signal of a
+    single time point is taken as constant.
 
     Examples
     --------

@@ -232,6 +232,7 @@ def test_each_setting_is_checked(name, X):
         (View(standardize="point"), (25, 9), "no time points in common"),
         (View(linear=True), (25, 9), "no time points in common"),
         (View(bands="signs", standardize="channel"), (1, 1), "one time point has no differences"),
+        (View(spectra="whole", standardize="channel"), (1, 1), "one time point has no differences"),
         (View(standardize="local"), (1, 1), "one time point has no differences, no spectrum and"),
         (View(), (1, 1), "one time point has no differences, no spectrum and no deviation"),
         (View(differences="only"), (1, 1), "one time point has no differences"),
