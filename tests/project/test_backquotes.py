@@ -149,7 +149,7 @@ def test_code_in_docstrings_names_what_there_is(path):
     [
         ("`rank` and `rang`", {"rang"}),
         ("`rank` and another function's `n_lines`", {"n_lines"}),
-        ("``kernel.diagnoal(X)``, not `kernel.diag`", {"diagnoal"}),
+        ("``kernel.diag_of(X)``, not `kernel.diag`", {"diag_of"}),
         ("``network.replace(filter_sise=3)``", {"filter_sise"}),
         ("`np.add` and `np.addition`", {"addition"}),
         ("`engines/order.py`, `engines/disorder.py`", {"engines/disorder.py"}),
