@@ -62,8 +62,10 @@ def error(net: rk.Network, X: np.ndarray, dtype: str) -> float:
     worst = 0.0
     for head in ("gap", "trace"):
         truth = [definition.head(P, head) for P in exact]
-        sizes = [definition.head(P, "trace" if head == "gap" and net.negative_slope else head)
-                 for P in exact]  # fmt: skip
+        sizes = [
+            definition.head(P, "trace" if head == "gap" and net.negative_slope else head)
+            for P in exact
+        ]
         for engine in ENGINES:
             computed = rk.gram(net, X, head=head, dtype=dtype, engine=engine)
             for K, P, size in zip(computed, truth, sizes, strict=True):
@@ -190,15 +192,20 @@ def table(report: Row) -> str:
         f"the heads gap and trace, and the engines {' and '.join(report['engines'])}. "
         "Leaky ReLU with gap: relative to the kernel's trace.",
         harness.table(
-            ("network", "float64, median", "float64, largest", "float32, median",
-             "float32, largest"),
+            (
+                "network",
+                "float64, median",
+                "float64, largest",
+                "float32, median",
+                "float32, largest",
+            ),
             [(name, *cells(row)) for name, row in report["networks"].items()],
         ),
         f"Medians are of {count} pairs for each network, from the families "
         f"{', '.join(FAMILIES)} of `tests/difficult_signals.py`. A search of {STEPS} steps from "
         "each pair, with relative changes of 1e-17 to 1, led to the largest.",
         *climbs_text(report["climbs"]),
-    )  # fmt: skip
+    )
 
 
 def climbs_text(climbs: list[Row]) -> list[str]:

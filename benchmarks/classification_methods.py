@@ -8,9 +8,15 @@ import numpy as np
 from harness import make
 
 SETS = (
-    "GunPoint", "ItalyPowerDemand", "ArrowHead", "BasicMotions", "JapaneseVowels",
-    "PickupGestureWiimoteZ", "OSULeaf", "ACSF1",
-)  # fmt: skip
+    "GunPoint",
+    "ItalyPowerDemand",
+    "ArrowHead",
+    "BasicMotions",
+    "JapaneseVowels",
+    "PickupGestureWiimoteZ",
+    "OSULeaf",
+    "ACSF1",
+)
 JOBS = int(os.environ.get("OMP_NUM_THREADS", os.cpu_count() or 1))
 
 

@@ -203,8 +203,14 @@ def draw(report: Row) -> Any:
                 if (p["dtype"], p["sweep"], p["head"]) == (dtype, sweep, head)
             ]
             if points:
-                ax.plot(*zip(*points, strict=True), line, color=colour, marker=marker,
-                        markersize=4, label=f"{head}, {dtype}")  # fmt: skip
+                ax.plot(
+                    *zip(*points, strict=True),
+                    line,
+                    color=colour,
+                    marker=marker,
+                    markersize=4,
+                    label=f"{head}, {dtype}",
+                )
         ax.set(xscale="log", yscale="log", xlabel=label)
         ax.xaxis.set(major_formatter="{x:g}", minor_formatter="")
         ax.yaxis.set_major_formatter("{x:g}")
@@ -237,9 +243,16 @@ def race_table(races: Sequence[Row]) -> list[str]:
             size = " × ".join(map(str, np.atleast_1d(d)))
             rows.append((head, size, q, *microseconds[0], engine, *microseconds[1], *gains))
     header = (
-        "head", "d", "q", "baseline float64", "baseline float32", "engine", *DTYPES,
-        "gain float64", "gain float32",
-    )  # fmt: skip
+        "head",
+        "d",
+        "q",
+        "baseline float64",
+        "baseline float32",
+        "engine",
+        *DTYPES,
+        "gain float64",
+        "gain float32",
+    )
     return harness.table(header, rows, left=(0, 5))
 
 

@@ -24,9 +24,16 @@ from simulated import Problem
 
 BUNDLED = ("GunPoint", "ItalyPowerDemand", "OSULeaf")
 SETS = (
-    "BirdChicken", "Beef", "CBF", "DiatomSizeReduction", "FreezerSmallTrain", "CricketX",
-    "Computers", "ECG5000", *BUNDLED,
-)  # fmt: skip
+    "BirdChicken",
+    "Beef",
+    "CBF",
+    "DiatomSizeReduction",
+    "FreezerSmallTrain",
+    "CricketX",
+    "Computers",
+    "ECG5000",
+    *BUNDLED,
+)
 OURS, TEASER = "rescntk", "TEASER"
 ERRORS = (0.05, 0.1)
 """Bounds of errors among early labels."""
@@ -52,9 +59,12 @@ def scores(right: np.ndarray, times: np.ndarray, n_timepoints: int) -> Row:
     wrong = float(np.mean(~right[early])) if early.any() else np.nan
     mean = 2 * accuracy * saved / (accuracy + saved) if saved else 0.0
     return {
-        "accuracy": accuracy, "earliness": 1 - saved, "harmonic_mean": mean,
-        "early": early.mean(), "early_error": wrong,
-    }  # fmt: skip
+        "accuracy": accuracy,
+        "earliness": 1 - saved,
+        "harmonic_mean": mean,
+        "early": early.mean(),
+        "early_error": wrong,
+    }
 
 
 def ours(X: np.ndarray, y: np.ndarray, Z: np.ndarray, truth: np.ndarray) -> list[Row]:

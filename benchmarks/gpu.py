@@ -191,9 +191,17 @@ def beyond(case: str, n: int, d: int, dtype: str) -> Values:
 def peer(d: int, n: int, batch: int, dtype: str) -> Values:
     """Seconds of a pair of X and Z: ours of n signals with n, JAX's of a batch with a batch."""
     request = {
-        "dtype": dtype, "head": "gap", "depth": DEPTH, "q": 3, "channels": CHANNELS, "d": d,
-        "n": batch, "seed": 0, "calls": ROUNDS, "enough": 2.0,
-    }  # fmt: skip
+        "dtype": dtype,
+        "head": "gap",
+        "depth": DEPTH,
+        "q": 3,
+        "channels": CHANNELS,
+        "d": d,
+        "n": batch,
+        "seed": 0,
+        "calls": ROUNDS,
+        "enough": 2.0,
+    }
     # Else JAX would take most of the GPU's memory at once.
     options = {"XLA_PYTHON_CLIENT_PREALLOCATE": "false"}
     with closing(harness.Worker(PEER, PEER_SECONDS, **options)) as worker:
@@ -275,11 +283,18 @@ def picoseconds(row: Row, seconds: float) -> str:
 def page(report: Row) -> str:
     about, rows = report["machine"], [row for row in report["rows"] if "values" in row]
     taken = [
-        (row.get("case", row.get("head", row["part"])), *(row.get(x, "") for x in SIZES), name,
-         f"{s:.3g}", f"{s / next(iter(row['values'].values())):.2f}", picoseconds(row, s))
-        for row in rows if row["part"] not in ("errors", "bits")
+        (
+            row.get("case", row.get("head", row["part"])),
+            *(row.get(x, "") for x in SIZES),
+            name,
+            f"{s:.3g}",
+            f"{s / next(iter(row['values'].values())):.2f}",
+            picoseconds(row, s),
+        )
+        for row in rows
+        if row["part"] not in ("errors", "bits")
         for name, s in row["values"].items()
-    ]  # fmt: skip
+    ]
     missing = [
         f"* {', '.join(map(str, spec.values()))}: {row.get('error', 'not begun')}"
         for spec in plan(about["sizes"] == "toy")

@@ -166,9 +166,13 @@ class Worker:
     def __init__(self, command: Sequence[Any], timeout: float, **environment: str) -> None:
         self.errors = tempfile.TemporaryFile()  # noqa: SIM115, open as long as the worker
         self.process = subprocess.Popen(
-            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self.errors, bufsize=0,
+            command,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=self.errors,
+            bufsize=0,
             env=os.environ | environment,
-        )  # fmt: skip
+        )
         try:
             self.version = self._answer(timeout)["ready"]
         except BaseException:

@@ -21,8 +21,9 @@ from harness import Row
 from sklearn.base import clone
 
 from rescntk.learn import View
-from rescntk.learn.inputs import Signals
-from rescntk.learn.views import DEFAULT, ResolvedView
+from rescntk.learn.default_views import CLASSIFIER_VIEWS
+from rescntk.learn.resolved_view import ResolvedView
+from rescntk.learn.signals import Signals
 
 MOST = 300
 """Maximum number of test signals."""
@@ -40,13 +41,17 @@ class NormalizedView(View):
 
 def with_windows(width: int) -> list[View]:
     """Return the default views; those with time channels average windows instead, without them."""
-    return [clone(view).set_params(head=width, time=0.0) if view.time else view for view in DEFAULT]
+    return [
+        clone(view).set_params(head=width, time=0.0) if view.time else view
+        for view in CLASSIFIER_VIEWS
+    ]
 
 
 def deeper(depth: int, kind: type[View]) -> list[View]:
     """Return the default views with networks of a depth, normalized or not."""
     return [
-        view if view.linear else kind(**view.get_params() | {"depth": depth}) for view in DEFAULT
+        view if view.linear else kind(**view.get_params() | {"depth": depth})
+        for view in CLASSIFIER_VIEWS
     ]
 
 
@@ -54,7 +59,7 @@ PLAIN = "default views"
 WINDOWS = {f"windows of {width}": with_windows(width) for width in (4, 8, 16)}
 NORMALIZED = {f"normalized, depth {depth}": deeper(depth, NormalizedView) for depth in (2, 4, 8)}
 NORMALIZED |= {f"depth {depth}": deeper(depth, View) for depth in (4, 8)}
-VIEWS = {PLAIN: list(DEFAULT)} | WINDOWS | NORMALIZED
+VIEWS = {PLAIN: list(CLASSIFIER_VIEWS)} | WINDOWS | NORMALIZED
 
 
 def measure(name: str, seed: int, views: str) -> list[Row]:

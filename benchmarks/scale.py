@@ -253,11 +253,17 @@ def rows(report: Row, part: str) -> list[Row]:
 
 def text(report: Row) -> str:
     cells = [
-        (name, row["n"], row.get("rank", ""), f"{row['seconds']:.3g}", f"{row['megabytes']:.0f}",
-         f"{row['accuracy']:.3f}")
+        (
+            name,
+            row["n"],
+            row.get("rank", ""),
+            f"{row['seconds']:.3g}",
+            f"{row['megabytes']:.0f}",
+            f"{row['accuracy']:.3f}",
+        )
         for part, name in NAMES.items()
         for row in rows(report, part)
-    ]  # fmt: skip
+    ]
     return harness.page(
         "# Large Grams",
         f"{harness.described(report['machine'])}. "

@@ -197,10 +197,15 @@ def _means(official: pd.DataFrame, ours: pd.DataFrame) -> tuple[list[str], str]:
 def _each(official: pd.DataFrame, ours: pd.DataFrame) -> list[str]:
     scores = ours[ours["method"] == OURS].set_index("set")["left_out"]
     lines = [
-        (name, f"{row['n_train']:.0f}", f"{row['length']:.0f}", *harness.bold(row[[*NAMES]]),
-         *harness.decimals([scores.loc[name]]))
+        (
+            name,
+            f"{row['n_train']:.0f}",
+            f"{row['length']:.0f}",
+            *harness.bold(row[[*NAMES]]),
+            *harness.decimals([scores.loc[name]]),
+        )
         for name, row in official.iterrows()
-    ]  # fmt: skip
+    ]
     return harness.table(("set", "n", "points", *NAMES, "left out"), lines)
 
 

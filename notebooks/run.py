@@ -31,21 +31,33 @@ SMALL: dict[str, dict[str, Any]] = {
         },
     },
     "condition_numbers": {
-        "depths": (1, 2, 3, 5, 10, 22, 50, 110, 250), "every": 3, "n_signals": 8, "deepest": 10**4
+        "depths": (1, 2, 3, 5, 10, 22, 50, 110, 250),
+        "every": 3,
+        "n_signals": 8,
+        "deepest": 10**4,
     },
     "deep_degeneracy": {"ladder": (10, 30, 100, 300, 1000), "deep": 300},
     "eigenvalue_decay": {
-        "limit": 0.3, "compared": 2, "widest": 10, "farthest": 8, "n_nodes": (16, 24),
+        "limit": 0.3,
+        "compared": 2,
+        "widest": 10,
+        "farthest": 8,
+        "n_nodes": (16, 24),
         "most_signals": 1000,
     },
     "finite_networks": {
-        "widths": (16, 64), "n_networks": 12, "wide": 256, "n_steps": 100, "n_gradients": 2,
+        "widths": (16, 64),
+        "n_networks": 12,
+        "wide": 256,
+        "n_steps": 100,
+        "n_gradients": 2,
         "sizes": {
             "trained_fields": {"width": 16, "n_networks": 2, "steps": 20},
             "training_speed": {"width": 32, "depths": [2], "n_networks": 1},
             "trained_ensemble": {"width": 32, "n_networks": 4, "steps": [20]},
         },
-        "layers": (2,), "n_fluctuating": 500,
+        "layers": (2,),
+        "n_fluctuating": 500,
     },
     "gaussian_process": {"every": 5, "compared": ("slope",)},
     "images": {"depths": (2, 3, 5, 7, 10, 15), "every": 90, "n_train": 60, "n_sweeps": 12},
@@ -54,11 +66,15 @@ SMALL: dict[str, dict[str, Any]] = {
     "smoothness": {"n_draws": 4},
     "time_series_classification": {"every": 6, "methods": ("ridge, flat", "rescntk, fast")},
     "what_is_learned_first": {
-        "depths": (2, 8), "highest": 5, "alphas": (0.5, 1.0), "n_distances": 2, "n_draws": 2,
+        "depths": (2, 8),
+        "highest": 5,
+        "alphas": (0.5, 1.0),
+        "n_distances": 2,
+        "n_draws": 2,
         "n_signals": 251,
     },
     "which_part_decides": {"every": 5, "n_cases": 15, "n_new": 6, "n_occluded": 1, "step": 52},
-}  # fmt: skip
+}
 """Sizes with which the test suite runs notebooks: every cell, in a part of the time.
 
 They take the place of those in the notebook's cell with the tag "parameters".

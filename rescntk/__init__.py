@@ -9,9 +9,21 @@ from .kernels import CGPK, CNTK, Kernel, ResCGPK, ResCNTK, gram, pixel_pairs, pi
 from .network import Network
 
 __all__ = [
-    "CGPK", "CNTK", "Kernel", "Network", "ResCGPK", "ResCNTK", "__version__", "engines", "gram",
-    "literature", "pixel_pairs", "pixel_shares", "regression", "theory",
-]  # fmt: skip
+    "CGPK",
+    "CNTK",
+    "Kernel",
+    "Network",
+    "ResCGPK",
+    "ResCNTK",
+    "__version__",
+    "engines",
+    "gram",
+    "literature",
+    "pixel_pairs",
+    "pixel_shares",
+    "regression",
+    "theory",
+]
 
 _ON_USE = ("datasets", "derivative", "finite", "jax", "learn", "plots", "stored")
 """Modules imported when they are first used: some need packages that are extras."""

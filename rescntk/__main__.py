@@ -85,10 +85,12 @@ def compare(options: Namespace) -> None:
     header = f"{name}: {n} {signals}, {channels} channels, {' × '.join(size)} {points}"
     table = conditioning.compare(
         Network(1, options.filter_size, alpha=options.alpha),
-        X if options.raw else _projected(X, name), options.depths,
-        kind=options.kind, head=options.head,
+        X if options.raw else _projected(X, name),
+        options.depths,
+        kind=options.kind,
+        head=options.head,
         progress=is_open(sys.stderr) and sys.stderr.isatty() and find_spec("tqdm") is not None,
-    )  # fmt: skip
+    )
     ax = plots.condition_numbers(table, picture.subplots())
     ax.set_title(f"{shown_name(name)}: {ax.get_title()}", fontsize="small")
     out.mkdir(parents=True, exist_ok=True)

@@ -27,7 +27,7 @@ from .validation import (
 )
 
 Spectral = tuple[np.ndarray, float]
-"""A function f of eigenvalues μ: f(μ) − f(0) in the directions of U, (k,), and f(0) in all."""
+"""A function f of a kernel matrix: f(μ) − f(0) in directions of U, (k,), and f(0) in all."""
 
 
 @dataclass(frozen=True)
@@ -92,9 +92,13 @@ class Decomposition:
         return (beta, b) if intercept else beta
 
     def leave_one_out(
-        self, y: np.ndarray, penalty: ArrayLike, *, intercept: bool = False,
+        self,
+        y: np.ndarray,
+        penalty: ArrayLike,
+        *,
+        intercept: bool = False,
         groups: ArrayLike | None = None,
-    ) -> np.ndarray:  # fmt: skip
+    ) -> np.ndarray:
         """Return errors of cases or groups that are left out: see `regression.leave_one_out`.
 
         Parameters
@@ -187,7 +191,7 @@ class Decomposition:
         """
         y = check_targets(y, len(self.roots))
         times = check_nonnegative_vector(time, "time", finite=False)
-        # An eigenvector is trained once μt > 1; an eigenvector of rounding errors must not be.
+        # A direction is trained once μt > 1. A direction of rounding errors must not be.
         smallest = resolution(self.eigenvalues, self.eps)
         if np.isinf(times).any() or float(times.max()) * float(smallest) > 1:
             self._check(0.0)
@@ -253,16 +257,16 @@ class Decomposition:
         return np.asarray((f * A) @ A.swapaxes(-2, -1) + zero * roots**2 * np.eye(cases.shape[-1]))
 
     def _fit(self, y: np.ndarray, inverse: Spectral, intercept: bool) -> tuple[np.ndarray, ...]:
-        """Return β, b and G1: b = 1ᵀGy / 1ᵀG1 and β = G(y − b); 0 for b, G1 if no intercept.
+        """Return β = G(y − b), b = 1ᵀGy / 1ᵀG1 and G1 for the inverse G; b, G1 are 0 without it.
 
-        β is By for B = G − G11ᵀG / 1ᵀG1.
+        So β = By with B = G − G11ᵀG / 1ᵀG1.
         """
         ones = self._apply(inverse, np.full(len(y), float(intercept)))
         b = np.asarray(ones @ y / (ones.sum() or 1.0))
         return self._apply(inverse, y) - np.multiply.outer(ones, b), b, ones
 
     def _members(self, groups: ArrayLike | None) -> list[np.ndarray]:
-        """Return the places of each group's cases, (k,), from n labels; without labels (n, 1)."""
+        """Return the indices of each group's cases, (k,), from n labels; without labels (n, 1)."""
         n = len(self.roots)
         if groups is None:
             return [np.arange(n)[:, None]]

@@ -37,9 +37,14 @@ STEPS = {"float64": 2.0**-10, "float32": 2.0**-5}
 
 @default_errors()
 def alpha_derivative(
-    kernel: Kernel, X: Array | Sequence[Array], Z: Array | Sequence[Array] | None = None, *,
-    engine: str = "auto", dtype: str = "float64", threads: int | None = None,
-) -> tuple[Array, Array]:  # fmt: skip
+    kernel: Kernel,
+    X: Array | Sequence[Array],
+    Z: Array | Sequence[Array] | None = None,
+    *,
+    engine: str = "auto",
+    dtype: str = "float64",
+    threads: int | None = None,
+) -> tuple[Array, Array]:
     r"""Return the kernel matrix K and its derivative ∂K/∂α, in the time of five matrices.
 
     K equals ``kernel(X, Z)`` bit for bit. ∂K/∂α is 0 for α = 0 (α enters by its square) and for a

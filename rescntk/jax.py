@@ -81,10 +81,15 @@ def kernel(kernel: Kernel, *, block: int | None = None) -> Callable[..., jax.Arr
 
 
 def gram(
-    network: Network, X: jax.typing.ArrayLike, Z: jax.typing.ArrayLike | None = None, *,
-    head: str | int = "gap", kinds: Iterable[str] = ("gpk", "ntk"), normalized: bool = False,
+    network: Network,
+    X: jax.typing.ArrayLike,
+    Z: jax.typing.ArrayLike | None = None,
+    *,
+    head: str | int = "gap",
+    kinds: Iterable[str] = ("gpk", "ntk"),
+    normalized: bool = False,
     block: int | None = None,
-) -> tuple[jax.Array, ...]:  # fmt: skip
+) -> tuple[jax.Array, ...]:
     """Return kernels of one network, as a pure function of the JAX arrays X and Z.
 
     All p pairs of a block are computed at once: block², or all n·m. This takes some arrays of p·d²
@@ -141,9 +146,14 @@ def gram(
 
 @partial(jax.jit, static_argnums=(0, 1, 2, 3, 4))
 def _gram(
-    operations: Operations, head: str | int, kinds: tuple[str, ...], factor: float | None,
-    block: int | None, X: Any, Z: Any,
-) -> list[Any]:  # fmt: skip
+    operations: Operations,
+    head: str | int,
+    kinds: tuple[str, ...],
+    factor: float | None,
+    block: int | None,
+    X: Any,
+    Z: Any,
+) -> list[Any]:
     """Return kernels, times a factor or normalized. They are compiled once for each shape."""
     read = jax.vmap(partial(read_signal, operations, head))
     x = read(X)

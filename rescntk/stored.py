@@ -37,6 +37,7 @@ from .engines.heads import check_head
 from .engines.once import once
 from .engines.work import Tick
 from .kernels.progress import progress_bar
+from .memory import check_free_memory
 from .messages import shown
 from .network import Network
 from .stored_description import (
@@ -54,20 +55,29 @@ if TYPE_CHECKING:
 __all__ = ["StoredGram", "gram", "open"]
 
 
-_ANEW = "give another folder, or delete this one, and call stored.gram again"
-"""The remedy where a folder is not of the same computation."""
+_BEGIN_ANEW = "give another folder, or delete this one, and call stored.gram again"
+"""The remedy where a folder holds another computation, or none."""
 
-_LONGEST = 300
-"""Most characters of what is wrong with a file."""
+_MESSAGE_LENGTH = 300
+"""Maximum number of characters of a message about a file."""
 
 
 def gram(
-    path: str | os.PathLike[str], network: Network, X: np.ndarray | Sequence[np.ndarray],
-    Z: np.ndarray | Sequence[np.ndarray] | None = None, *, head: str | int = "gap",
-    kinds: Iterable[str] = ("gpk", "ntk"), depths: Iterable[int] | None = None,
-    normalized: bool = False, engine: str = "auto", dtype: str = "float32", block: int = 1024,
-    client: Client | None = None, progress: bool = True,
-) -> StoredGram:  # fmt: skip
+    path: str | os.PathLike[str],
+    network: Network,
+    X: np.ndarray | Sequence[np.ndarray],
+    Z: np.ndarray | Sequence[np.ndarray] | None = None,
+    *,
+    head: str | int = "gap",
+    kinds: Iterable[str] = ("gpk", "ntk"),
+    depths: Iterable[int] | None = None,
+    normalized: bool = False,
+    engine: str = "auto",
+    dtype: str = "float32",
+    block: int = 1024,
+    client: Client | None = None,
+    progress: bool = True,
+) -> StoredGram:
     """Compute a Gram matrix into a folder block by block, or go on with the computation there.
 
     The values have the bits of `rescntk.gram` with the same engine and dtype. After an interruption
@@ -127,20 +137,19 @@ def gram(
     block = validation.check_positive_integer(block, "block")
     if client is not None and (getattr(client, "status", 0) != "running" or client.asynchronous):
         raise ValueError(f"client is {shown(client)}, expected a running dask.distributed.Client")
-    # One pair checks the network and the engine, before a file is written, where blocks will be.
+    # One pair, where blocks will be, checks network and engine before a file is written.
     check = kernels.gram if client is None else partial(client.run, kernels.gram)
     check(X=left[:1], Z=None if right is None else right[:1], **call)
     description = call | {"version": __version__, "network": asdict(network), "block": block}
-    description |= {
-        "X": describe_signals(left),
-        "Z": None if right is None else describe_signals(right),
-    }
-    description = as_json(description)
+    described = (None if batch is None else describe_signals(batch) for batch in (left, right))
+    description = as_json(description | dict(zip("XZ", described, strict=True)))
     if not folder.is_file() and all(path.suffix == ".partial" for path in folder.glob("*")):
         _begin(folder, description)
     K = StoredGram(folder)
     if different := differences(K.description, description):
-        raise ValueError(f"{folder} holds another computation: {'; '.join(different)}: {_ANEW}")
+        raise ValueError(
+            f"{folder} holds another computation: {'; '.join(different)}: {_BEGIN_ANEW}"
+        )
     missing = K.missing
     if missing:
         fraction, free = len(missing) / len(K._blocks()), shutil.disk_usage(folder).free
@@ -196,14 +205,14 @@ class StoredGram:
         try:
             self.description = d = check_description(json.loads(file.read_text("utf-8")))
         except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
-            says = f"{type(error).__name__}: {str(error)[:_LONGEST]}"
-            raise ValueError(f"{file} is not a Gram of rescntk.stored: {says}: {_ANEW}") from None
+            says = f"{type(error).__name__}: {str(error)[:_MESSAGE_LENGTH]}"
+            raise ValueError(
+                f"{file} is not a Gram of rescntk.stored: {says}: {_BEGIN_ANEW}"
+            ) from None
         depths, size = d["depths"], d["block"]
         shape = d["X"]["shape"][0], (d["Z"] or d["X"])["shape"][0]
         blocks = math.prod(-(-n // size) for n in shape)
-        validation.check_free_memory(
-            128 * blocks, f"the list of blocks of {file}", "take larger ones"
-        )
+        check_free_memory(128 * blocks, f"the list of blocks of {file}", "take larger ones")
         self.path, self._size, self._is_symmetric = path, size, d["Z"] is None
         self.shape = shape if depths is None else (len(depths), *shape)
         self._chunks = (1,) * (len(self.shape) - 2) + tuple(min(size, n) for n in shape)
@@ -280,14 +289,19 @@ class StoredGram:
     def _create(self, store: Path | dict[str, Buffer]) -> zarr.Array:
         """Make an array without values in a folder, or in memory."""
         return zarr.create_array(
-            store, shape=self.shape, chunks=self._chunks, dtype=self.description["dtype"],
-            fill_value=np.nan, filters=None, zarr_format=3,
+            store,
+            shape=self.shape,
+            chunks=self._chunks,
+            dtype=self.description["dtype"],
+            fill_value=np.nan,
+            filters=None,
+            zarr_format=3,
             compressors=[zarr.codecs.Crc32cCodec()],  # last digits are random
-        )  # fmt: skip
+        )
 
     @once
     def _metadata(self) -> Description:
-        """How arrays of this Gram are described, in the words of this zarr."""
+        """The metadata of arrays of this Gram, as the installed version of zarr writes them."""
         return _metadata_of(self._create({}))
 
     def _array(self, kind: str | None, mode: Literal["r", "r+"] = "r") -> zarr.Array:
@@ -304,7 +318,7 @@ class StoredGram:
         if different:
             state, delete = "is not there", ""
             if file.exists():
-                state = f"is damaged: {different[:_LONGEST]}"
+                state = f"is damaged: {different[:_MESSAGE_LENGTH]}"
                 delete = "delete it, and "
             raise ValueError(
                 f"{file} {state}: expected the file that stored.gram writes: {delete}call "
@@ -362,7 +376,7 @@ class _Files(zarr.storage.LocalStore):
 
 
 def _begin(folder: Path, description: Description) -> None:
-    """Describe a Gram in a folder, if no other process has done so, at one stroke."""
+    """Write the description of a Gram into a folder, atomically, unless another process has."""
     folder.mkdir(parents=True, exist_ok=True)
     group = {"zarr_format": 3, "node_type": "group", "attributes": {"rescntk": description}}
     file, beside = folder / "zarr.json", folder / f"zarr.{uuid4().hex}.partial"
@@ -385,14 +399,19 @@ def _folder(path: object) -> Path:
 
 
 def _metadata_of(array: zarr.Array) -> Description:
-    """Return how an array is described, but for attributes, which change no value."""
+    """Return the metadata of an array, but for attributes, which change no value."""
     return array.metadata.to_dict() | {"attributes": {}}
 
 
 def _compute(
-    path: Path, blocks: list[tuple[int, int]], X: Batch, Z: Batch, call: Description,
-    client: Client | None, tick: Tick,
-) -> None:  # fmt: skip
+    path: Path,
+    blocks: list[tuple[int, int]],
+    X: Batch,
+    Z: Batch,
+    call: Description,
+    client: Client | None,
+    tick: Tick,
+) -> None:
     """Compute blocks in this process, or on a client's workers; `tick` counts them."""
     if client is None:
         for block in random.SystemRandom().sample(blocks, len(blocks)):

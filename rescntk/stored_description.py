@@ -17,10 +17,14 @@ from .engines.heads import check_head
 from .network import Network
 
 Description: TypeAlias = dict[str, Any]
-"""A computation, or the arguments of its call, by their names: what JSON can hold."""
+"""A computation, or the arguments of its call, by their names."""
 
-_WORDS: dict[type, str] = {str: "a text", dict: "an object of names and values", list: "a list"}
-"""Kinds of JSON's values."""
+_NAMES_OF_TYPES: dict[type, str] = {
+    str: "a text",
+    dict: "an object of names and values",
+    list: "a list",
+}
+"""How messages call types of values in JSON."""
 
 
 def check_description(group: Description) -> Description:
@@ -32,7 +36,7 @@ def check_description(group: Description) -> Description:
     _check_type(version, "version", str)
     _check_type(description["engine"], "engine", str)
     _check_type(network, "network", dict)
-    if version == __version__:  # others may have other fields, heads and engines
+    if version == __version__:  # other versions may have other fields, heads and engines
         check_head(description["head"])
         if different := differences(network, as_json(asdict(Network(**network)))):
             raise ValueError(f"network has {different[0]}")
@@ -52,7 +56,7 @@ def check_description(group: Description) -> Description:
 def _check_type(value: object, name: str, kind: type) -> None:
     """Raise a ValueError if a value of a file is of another kind of JSON's values."""
     if not isinstance(value, kind):
-        raise ValueError(f"{name} is {value!r}, expected {_WORDS[kind]}")
+        raise ValueError(f"{name} is {value!r}, expected {_NAMES_OF_TYPES[kind]}")
 
 
 def _check_signals(signals: Description, name: str) -> None:

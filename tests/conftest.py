@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, settings
 
-from rescntk import engines, validation
+from rescntk import engines, memory
 
 # The same examples on every run: a red suite must be the code's doing, not the draw's.
 settings.register_profile(
@@ -48,8 +48,8 @@ def rng():
 @pytest.fixture
 def free(monkeypatch):
     """Return a function that sets the free bytes of memory, which the smallest calls ask for."""
-    monkeypatch.setattr(validation, "_ALWAYS_FREE", 0)
-    return lambda amount: monkeypatch.setattr(validation, "free_bytes", lambda: amount)
+    monkeypatch.setattr(memory, "_ALWAYS_FREE", 0)
+    return lambda amount: monkeypatch.setattr(memory, "free_bytes", lambda: amount)
 
 
 def pytest_addoption(parser):

@@ -23,9 +23,13 @@ values = st.one_of(
 
 @st.composite
 def networks(
-    draw, known=BASIC_FIELDS, max_depth=6, activations=tuple(ACTIVATIONS), dilated="never",
+    draw,
+    known=BASIC_FIELDS,
+    max_depth=6,
+    activations=tuple(ACTIVATIONS),
+    dilated="never",
     layers="alike",
-):  # fmt: skip
+):
     """Return networks that vary the `known` fields; `dilated` is "never", "evenly" or "freely".
 
     Half of the networks have layers that differ in other fields too if `layers` is "of their own".

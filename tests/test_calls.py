@@ -27,8 +27,8 @@ CALLS = {
     "prepare": partial(KERNEL.prepare, X),
     "prepared": partial(KERNEL.prepare(Z), X),
 }
-OF_STEPS = {"check_stop", "check_growth", "check_plan"}
-"""Checks that are not of arguments: of threads, layers, and the memory of each plan."""
+OF_STEPS = {"check_stop", "check_growth"}
+"""Checks that are not of arguments: of threads and layers."""
 
 
 def calls_of(call, is_wanted):
@@ -71,7 +71,7 @@ def test_a_head_is_resolved_once(call):
 def test_memory_is_asked_for_in_one_place(call, free):
     free(np.inf)
     seen = calls_of(call, lambda name: name == "check_free_memory")
-    assert {caller for *_, caller in seen} == {"rescntk.kernels.memory"}
+    assert {caller for *_, caller in seen} == {"rescntk.kernels.call"}
 
 
 @pytest.mark.parametrize("dtype", ["float64", "float32"])

@@ -271,13 +271,16 @@ PREPARED = rk.ResCNTK(3).prepare(Z, engine="reference")
         (rk.ResCNTK(3, head="trace"), X, {}, "Z was prepared .*head is 'gap', expected 'trace'"),
         (rk.ResCNTK(3), X, {"dtype": "f4"}, "Z was prepared .*dtype is 'float64', expected 'fl"),
         pytest.param(
-            rk.ResCNTK(3), X, {"engine": "cpu"}, "Z was prepared .*'reference', expected 'cpu'",
+            rk.ResCNTK(3),
+            X,
+            {"engine": "cpu"},
+            "Z was prepared .*'reference', expected 'cpu'",
             marks=needs_cpu,
         ),
         (rk.ResCNTK(3), X[:, :1], {}, "Z has shape .*, expected 1 channels as in X"),
         (rk.ResCNTK(3), X * np.nan, {}, "X of shape .* contains NaN"),
     ],
-)  # fmt: skip
+)
 def test_other_calls_are_refused(kernel, X, options, message):
     with pytest.raises(ValueError, match=f"^{message}"):
         kernel(X, PREPARED, **options)

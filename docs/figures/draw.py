@@ -62,11 +62,17 @@ def chooser() -> Any:
         "stored": (80, 4, "stored.gram,\nLandmarkFeatures", call),
     }
     arrows = (
-        ("start", "class", "a class"), ("start", "number", "a number"),
-        ("start", "matrix", "a kernel matrix"), ("class", "size", ""), ("number", "size", ""),
-        ("size", "few", "no"), ("size", "many", "yes"), ("matrix", "call", "one call"),
-        ("matrix", "learn", "scikit-learn"), ("call", "stored", "too large for memory"),
-    )  # fmt: skip
+        ("start", "class", "a class"),
+        ("start", "number", "a number"),
+        ("start", "matrix", "a kernel matrix"),
+        ("class", "size", ""),
+        ("number", "size", ""),
+        ("size", "few", "no"),
+        ("size", "many", "yes"),
+        ("matrix", "call", "one call"),
+        ("matrix", "learn", "scikit-learn"),
+        ("call", "stored", "too large for memory"),
+    )
     centred: dict[str, Any] = {"ha": "center", "va": "center", "fontsize": "medium"}
     for one, other, label in arrows:
         (x, y), (u, v, text) = nodes[one][:2], nodes[other][:3]
@@ -112,9 +118,14 @@ def pooling() -> Any:
     sets = {
         "GunPoint, 50 signals of 150 points": (*gun[0], *gun[1], 9, (1, 2, 4, 8, 16, 32, 64, 150)),
         "digits, 100 images of 8 × 8 pixels": (
-            images[:100], digits[:100], images[897:], digits[897:], 1, range(1, 9)
+            images[:100],
+            digits[:100],
+            images[897:],
+            digits[897:],
+            1,
+            range(1, 9),
         ),
-    }  # fmt: skip
+    }
     figure = plots.figure((8.4, 5.6))
     figure.suptitle("Kernels of pooled windows, from trace (1) to GAP (all pixels)")
     for column, (title, (X, y, X_new, y_new, first, widths)) in zip(

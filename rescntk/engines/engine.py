@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import Any, ClassVar
 
-from .. import validation
+from .. import memory
 from ..arrays import Batch, SignalList, array_module
 from ..network_parameters import unknown_field
 from .request import Request, ScaledKernel
@@ -118,7 +118,7 @@ class Plan(ABC):
 
     def room_for_results(self) -> float:
         """Return the free bytes where results belong; infinity where the engine does not know."""
-        return validation.free_bytes()
+        return memory.free_bytes()
 
     def compute(self, tick: Tick = silent) -> ScaledKernel:
         """Return the kernels. `tick` is called with numbers of pairs that are done."""
@@ -135,4 +135,4 @@ def room_for_tables(most: float, needed: float) -> float:
 
     The free memory is read only if all tables need more than a quarter of `most`.
     """
-    return most if needed <= most / 4 else min(most, _BLOCK_SHARE * validation.free_bytes())
+    return most if needed <= most / 4 else min(most, _BLOCK_SHARE * memory.free_bytes())

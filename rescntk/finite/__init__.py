@@ -15,6 +15,14 @@ from .parameters import Convolution, Parameters, init
 from .training import Training, train
 
 __all__ = [
-    "Convolution", "Correction", "Parameters", "Training", "apply", "correction", "gpk", "init",
-    "ntk", "train",
-]  # fmt: skip
+    "Convolution",
+    "Correction",
+    "Parameters",
+    "Training",
+    "apply",
+    "correction",
+    "gpk",
+    "init",
+    "ntk",
+    "train",
+]

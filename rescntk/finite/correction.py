@@ -208,8 +208,10 @@ def _step(of: type[Linear], layer: tuple[float, float, float], state: _State) ->
     left, right = moments.steps()
     common, squared = theta**2 * moments.slopes_squared(), c**2
     return _State(
-        mean(y), shift, squared * moments.noise(trained, theta, pair) + J @ state.C @ J.T,
+        mean(y),
+        shift,
+        squared * moments.noise(trained, theta, pair) + J @ state.C @ J.T,
         squared * (theta * moments.mixed_matrix() + left @ state.G @ right.T),
         squared * (common + moments.own_slopes() * state.squares),
         squared * (common + moments.slopes() ** 2 * state.crossed),
-    )  # fmt: skip
+    )

@@ -103,9 +103,12 @@ def _last_layer(network: Network, params: Parameters, x: jax.Array) -> jax.Array
     activation = activation_of(network)
 
     def convolve(
-        layer: Convolution, signal: jax.Array, variance: float, bias: float = 0.0,
+        layer: Convolution,
+        signal: jax.Array,
+        variance: float,
+        bias: float = 0.0,
         dilation: int = 1,
-    ) -> jax.Array:  # fmt: skip
+    ) -> jax.Array:
         fan_in = math.prod(layer.weights.shape[:-1])
         result = math.sqrt(variance / fan_in) * circular_convolution(
             signal, layer.weights, dilation

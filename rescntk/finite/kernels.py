@@ -28,9 +28,12 @@ Parts: TypeAlias = dict[str, Any]
 
 
 def ntk(
-    network: Network, params: Parameters, X: ArrayLike, Z: ArrayLike | None = None,
+    network: Network,
+    params: Parameters,
+    X: ArrayLike,
+    Z: ArrayLike | None = None,
     head: str | int = "gap",
-) -> np.ndarray:  # fmt: skip
+) -> np.ndarray:
     r"""Return the empirical tangent kernel :math:`\hat\Theta`, (n_cases, m_cases).
 
     :math:`\hat\Theta(x, z) = \langle \partial f(x)/\partial\theta, \partial f(z)/\partial\theta
@@ -95,9 +98,15 @@ def _column(
 
 
 def gpk(
-    key: Key, network: Network, X: ArrayLike, width: int, n_samples: int,
-    head: str | int = "gap", *, dtype: str = "float64",
-) -> tuple[np.ndarray, np.ndarray]:  # fmt: skip
+    key: Key,
+    network: Network,
+    X: ArrayLike,
+    width: int,
+    n_samples: int,
+    head: str | int = "gap",
+    *,
+    dtype: str = "float64",
+) -> tuple[np.ndarray, np.ndarray]:
     r"""Return the Gaussian process kernel of networks of a finite width, and its standard error.
 
     One sample is :math:`\frac{r}{C} \langle \phi(x), \phi(z) \rangle` of the features φ that the
@@ -136,9 +145,14 @@ def gpk(
     kernels = []
     for sample_key in jax.random.split(as_key(key), number):
         params = init(
-            sample_key, network, n_channels, width, n_timepoints=pixels, images=len(sides) == 2,
+            sample_key,
+            network,
+            n_channels,
+            width,
+            n_timepoints=pixels,
+            images=len(sides) == 2,
             dtype=dtype,
-        )  # fmt: skip
+        )
         signals = check_signals(network, params, X, head)
         with precision(dtype):
             kernels.append(np.asarray(_products(network, head, params, signals)))

@@ -10,11 +10,11 @@ import jax
 import numpy as np
 from numpy.typing import DTypeLike
 
+from ..memory import check_free_memory
 from ..network import Network, check_kernel_network
 from ..validation import (
     check_dtype,
     check_flag,
-    check_free_memory,
     check_integer,
     check_positive_integer,
 )
@@ -86,9 +86,15 @@ def shapes(
 
 
 def init(
-    key: Key, network: Network, n_channels: int, width: int, *, n_timepoints: int | None = None,
-    images: bool = False, dtype: str = "float64",
-) -> Parameters:  # fmt: skip
+    key: Key,
+    network: Network,
+    n_channels: int,
+    width: int,
+    *,
+    n_timepoints: int | None = None,
+    images: bool = False,
+    dtype: str = "float64",
+) -> Parameters:
     r"""Return random `Parameters` of `network` at a finite width.
 
     All weights and biases are N(0, 1), and the factors of ``rescntk.network`` stand in front of

@@ -59,11 +59,18 @@ State: TypeAlias = tuple[Parts, optax.OptState, jax.Array | None]
 
 
 def train(
-    network: Network, params: Parameters, X: ArrayLike, y: ArrayLike,
-    optimizer: optax.GradientTransformation | float, steps: int, *, head: str | int = "gap",
-    Z: ArrayLike | None = None, record: Iterable[str] = ("outputs",),
+    network: Network,
+    params: Parameters,
+    X: ArrayLike,
+    y: ArrayLike,
+    optimizer: optax.GradientTransformation | float,
+    steps: int,
+    *,
+    head: str | int = "gap",
+    Z: ArrayLike | None = None,
+    record: Iterable[str] = ("outputs",),
     every: int | None = None,
-) -> Training:  # fmt: skip
+) -> Training:
     r"""Train the parts ``network.trained`` of a finite network on ½ Σ (f(x_i) − y_i)².
 
     Parameters
@@ -165,9 +172,15 @@ def _descent(rate: float) -> optax.GradientTransformation:
 
 @partial(jax.jit, static_argnums=(0, 1, 2))
 def _advance(
-    update: optax.TransformUpdateFn, network: Network, head: str | int, params: Parameters,
-    state: State, X: Signals, targets: jax.Array, number: int,
-) -> State:  # fmt: skip
+    update: optax.TransformUpdateFn,
+    network: Network,
+    head: str | int,
+    params: Parameters,
+    state: State,
+    X: Signals,
+    targets: jax.Array,
+    number: int,
+) -> State:
     """Return the state after a number of steps."""
 
     def loss(parts: Parts) -> jax.Array:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from contextlib import contextmanager
 from copy import copy
@@ -15,8 +16,8 @@ from .. import engines
 from ..arrays import Array, Batch, SignalList, channels_and_length, images_as_signals
 from ..engines.engine import Plan
 from ..engines.request import ScaledKernel
+from ..memory import check_free_memory, is_always_free
 from .arguments import Arguments
-from .memory import check_plan
 from .prepared import PreparedSignals
 from .progress import progress_bar
 from .results import Results, correlation
@@ -74,7 +75,7 @@ class KernelCall:
         if paired and request.shares:
             request = replace(request, shares=False)
         plan = self.engine.plan(request, left, right, paired)
-        check_plan(plan, self.results)
+        _check_memory(plan, self.results)
         return plan
 
     def kernels(self) -> dict[str, Array]:
@@ -153,3 +154,27 @@ def mean_of_normalized(X: Array, Z: PreparedSignals) -> Array:
     values = call.plan(call.left, call.right).compute().values
     kernels = [correlation(K, of_X.values[kind], of_Z.values[kind]) for kind, K in values.items()]
     return sum(kernels[1:], start=kernels[0]).mean(axis=0) / len(kernels)
+
+
+def _check_memory(plan: Plan, results: Results) -> None:
+    """Raise a MemoryError if results, or what a plan holds beside them, exceed the free memory."""
+    of_results, of_plan = results.bytes(math.prod(plan.result_axes)), plan.bytes
+    if is_always_free(max(of_results, of_plan)):
+        return
+    request, network = plan.request, plan.request.network
+    kinds, n_depths = " and ".join(map(str.upper, request.kinds)), len(results.order)
+    axes = " × ".join(map(str, plan.result_axes))
+    check_free_memory(
+        of_results,
+        f"the {kinds}, {axes} numbers{f', at {n_depths} depths,' * (n_depths > 1)}",
+        "give fewer signals, kinds or depths at a time: gram(network, X[:k], X) has k rows",
+        plan.room_for_results,
+    )
+    names = "filter_size", "outer_filter_size", "input_filter_size"
+    size = max(max(network.values_of(name)) for name in names)
+    check_free_memory(
+        of_plan,
+        f"depth {request.depths[-1]} for signals of {max(plan.lengths)} timepoints and filters of "
+        f"{size}",
+        "give a smaller depth, shorter filters or signals",
+    )

@@ -19,15 +19,16 @@ except ModuleNotFoundError:
 import numpy as np
 
 from . import classifier, early, regressor
-from .inputs import Settings, Signals
-from .stopping import Progress
+from .base import Settings
+from .signals import Signals
+from .stopping import Progress, harmonic_mean
 
 __all__ = ["EarlyClassifier", "ResidualKernelClassifier", "ResidualKernelRegressor"]
 
 
 @dataclass(eq=False, repr=False)
 class _Wrapper(Settings):
-    """The common part of the two estimators."""
+    """What the classifier and the regressor have in common."""
 
     _: KW_ONLY
     n_jobs: int | None = 1
@@ -54,6 +55,8 @@ class _Wrapper(Settings):
 
 @dataclass(eq=False, repr=False)
 class _WithClasses(_Wrapper):
+    """`_Wrapper` with the parameter that only the classifier has."""
+
     class_weight: dict[Any, float] | str | None = field(default=None, kw_only=True)
 
 
@@ -134,23 +137,22 @@ class EarlyClassifier(BaseEarlyClassifier):
         return self._labels(self.model_._follow(self.model_._read_beginning(X)))
 
     def _update_predict(self, X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        return self._labels(self._further(X))
+        return self._labels(self._continued(X))
 
     def _predict_proba(self, X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         return self._chances(self.model_._follow(self.model_._read_beginning(X)))
 
     def _update_predict_proba(self, X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        return self._chances(self._further(X))
+        return self._chances(self._continued(X))
 
     def _score(self, X: np.ndarray, y: np.ndarray) -> tuple[float, float, float]:
-        end = self._remembered(self.model_._follow(self.model_._read(X)))
+        end = self._stored(self.model_._follow(self.model_._read(X)))
         accuracy = np.mean(self.model_.classes_[end.labels] == y)
         earliness = np.mean(self.model_.prefixes_[end.last]) / self.model_.n_timepoints_
-        total = accuracy + 1.0 - earliness
-        return 2.0 * accuracy * (1.0 - earliness) / total, accuracy, earliness
+        return harmonic_mean(accuracy, earliness), accuracy, earliness
 
-    def _further(self, X: np.ndarray) -> Progress:
-        """Return the progress of signals without a decision so far, of which more is known."""
+    def _continued(self, X: np.ndarray) -> Progress:
+        """Return the progress of signals without a decision, which have more time points now."""
         signals = self.model_._read_beginning(X)
         last, times, labels, streaks, _ = self.state_info[self.state_info[:, 4] == 0].T
         if len(signals) != len(last):
@@ -168,8 +170,8 @@ class EarlyClassifier(BaseEarlyClassifier):
             signals, replace(blank, last=last, labels=labels, streaks=streaks)
         )
 
-    def _remembered(self, progress: Progress) -> Progress:
-        """Return the progress of signals, after the state has it."""
+    def _stored(self, progress: Progress) -> Progress:
+        """Store the progress of signals in `state_info`, and return it."""
         times = self.model_.prefixes_[progress.last]
         columns = progress.last, times, progress.labels, progress.streaks, progress.final
         self.state_info = np.stack(columns, axis=1).astype(int)
@@ -177,12 +179,12 @@ class EarlyClassifier(BaseEarlyClassifier):
 
     def _labels(self, progress: Progress) -> tuple[np.ndarray, np.ndarray]:
         """Return labels, -1 where they are not final, and whether they are."""
-        progress = self._remembered(progress)
+        progress = self._stored(progress)
         labels = self.model_.classes_[progress.labels]
         none = "-1" if labels.dtype.kind == "U" else -1
         return np.where(progress.final, labels, none), progress.final
 
     def _chances(self, progress: Progress) -> tuple[np.ndarray, np.ndarray]:
         """Return probabilities, -1 where labels are not final, and whether they are."""
-        progress = self._remembered(progress)
+        progress = self._stored(progress)
         return np.where(progress.final[:, None], progress.proba, -1.0), progress.final

@@ -1,41 +1,51 @@
 """Steps of bands: octaves of signals at their own resolution, and local scales.
 
-A band is a difference of smoothings by Gaussians, bent before blocks average it: first-order
-scattering (Bruna and Mallat 2013, 1203.1513).
+A band is a difference of smoothings by Gaussians. Blocks average a nonlinear function of it:
+first-order scattering (Bruna and Mallat 2013, arXiv 1203.1513).
 """
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 import scipy.fft
 
-from .inputs import Signals
-from .steps import ROUNDING, Blocks, ChannelScale, Step
+from .steps import ROUNDING, Blocks, BlockStep, ChannelScale, LengthKeepingStep
 
-_LEAST_OF_BAND = 0.1
-"""Least deviation of a band, in units of the largest."""
+_LEAST = 0.1
+"""Least scale of a band, in units of the largest. Fine bands of smooth signals are weak, and their
+own scale would magnify their noise."""
 
-_FINEST, _COARSEST = 0.7, 1 / 8
-"""Deviation of the narrowest Gaussian in points, and most of the widest one in signals' lengths."""
+_FINEST = 0.7
+"""Deviation of the narrowest Gaussian, in points."""
 
-_LOCAL_WINDOWS, _ADDED_TO_LOCAL = 16, 0.1
-"""A signal's length in deviations of a local window, and what is added to local deviations."""
+_COARSEST = 1 / 8
+"""Largest deviation of the widest Gaussian, as a part of the longest signal's length."""
+
+_LOCAL_WINDOWS = 16
+"""A signal's length, in deviations of the Gaussian window that is called local."""
+
+_ADDED_TO_LOCAL = 0.1
+"""What is added to local deviations, in deviations of the signal, before they divide it."""
 
 _LEVELS_OF_SIGNS = (-1.0, -0.3, 0.3, 1.0)
-"""In deviations of a signal's band."""
+"""Levels of which "signs" tells whether a band is above them, in deviations of the band."""
 
 
 @dataclass(frozen=True)
-class LocalScale(Step):
+class LocalScale(LengthKeepingStep):
     """Subtract local means, and divide by local deviations and a tenth.
 
-    The signals have mean 0 and deviation 1. Local is a Gaussian window whose deviation is the
-    sixteenth part of the signal.
+    The signals have mean 0 and deviation 1. Means and deviations are local over a Gaussian window,
+    whose deviation is a sixteenth of the signal. A point keeps its share, since its value decides
+    more than those around it.
     """
 
+    stage = "each signal's own scale"
+    needs_several_points = True
     reach = math.inf
     sees_levels = False
 
@@ -45,30 +55,32 @@ class LocalScale(Step):
         variance = np.maximum(Smoothing(centred**2).by(width), 0.0)
         return np.asarray(centred / (np.sqrt(variance) + _ADDED_TO_LOCAL))
 
-    def to_time(self, shares: np.ndarray, x: np.ndarray, reach: float) -> np.ndarray:
-        """Keep the shares: a point's value decides more than those around it."""
-        return shares
-
 
 @dataclass(frozen=True)
-class Bands(Step):
-    """Split signals into bands of an octave, bend them, and average over blocks.
+class Bands(BlockStep):
+    """Split signals into bands of an octave, and average nonlinear functions of them over blocks.
 
     Band 0 is the signal less its smoothing by a Gaussian of .7 points. Band j is the difference of
     smoothings by .7 · 2^(j − 1) and .7 · 2^j points. Kinds: "rectified" has max(b, 0) and
     max(−b, 0) of each band b, "magnitudes" |b|, and "signs" where b is above some levels.
     """
 
+    KINDS: ClassVar = ("rectified", "magnitudes", "signs")
+
     kind: str
     octaves: int
     blocks: Blocks
     reach = math.inf
+    needs_several_points = True
     sees_levels = False
 
     @staticmethod
     def octaves_of(length: int) -> int:
         """Return the number of bands of signals of this length, at least 1."""
         return max(1, math.ceil(math.log2(length * _COARSEST / _FINEST)))
+
+    def scale(self) -> ChannelScale:
+        return self.blocks.scale(_LEAST)
 
     def see(self, X: np.ndarray) -> np.ndarray:
         bands = self.split(X)
@@ -94,15 +106,15 @@ class Bands(Step):
     def to_time(self, shares: np.ndarray, x: np.ndarray, reach: float) -> np.ndarray:
         """Divide the share of each block by the bands' energy at its points.
 
-        Bands count in their own units, but weak ones less. A block without energy, and any of
-        "signs", has equal parts.
+        Each band has its root mean square as unit, but at least `_LEAST` of the largest one. Blocks
+        without energy, and all blocks of "signs", are divided into equal parts.
         """
         equal = self.blocks.to_time(shares, x, reach)
         if self.kind == "signs":
             return equal
         bands = self.split(x[None])
         units = np.sqrt(np.mean(bands**2, axis=2, keepdims=True))
-        units = np.maximum(units, _LEAST_OF_BAND * units.max())
+        units = np.maximum(units, _LEAST * units.max())
         energy = ((bands / np.where(units > 0, units, np.inf)) ** 2).sum(axis=1, keepdims=True)
         means = np.repeat(self.blocks.means(energy), self.blocks.sizes(x.shape[1]), axis=2)
         has_energy = means > ROUNDING**2
@@ -110,22 +122,10 @@ class Bands(Step):
         return np.asarray(equal * parts[0, 0])
 
 
-@dataclass(frozen=True)
-class BandScale(ChannelScale):
-    """Give each channel of `Bands` mean 0 and deviation 1, but weak ones less.
-
-    Fine bands of smooth signals are weak: their noise would be magnified.
-    """
-
-    def mean_and_scale(self, X: Signals, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        mean, scale = super().mean_and_scale(X, weights)
-        return mean, np.maximum(scale, _LEAST_OF_BAND * scale.max())
-
-
 class Smoothing:
-    """Signals (n_cases, n_channels, n_points), to be smoothed by Gaussians.
+    """Signals (n_cases, n_channels, n_points) that Gaussians smooth, by a cosine transform.
 
-    They are reflected at their ends, as a cosine transform is.
+    The transform reflects them at their ends.
     """
 
     def __init__(self, X: np.ndarray) -> None:

@@ -11,13 +11,13 @@ from typing import Any
 from threadpoolctl import ThreadpoolController
 
 _lock = Lock()
-_users = 0  # blocks of `one_blas_thread` that are running, in any threads
-_before: list[int] = []  # threads of each library before the first of these blocks
+_users = 0  # number of running blocks of `one_blas_thread`, of all Python threads
+_before: list[int] = []  # number of threads of each library before the first of these blocks
 
 
 @cache
 def _libraries() -> list[Any]:
-    """Return what controls each BLAS library; to find them takes 20 ms."""
+    """Return the controller of each BLAS library; to find them takes 20 ms."""
     return list(ThreadpoolController().select(user_api="blas").lib_controllers)
 
 
@@ -25,9 +25,9 @@ def _libraries() -> list[Any]:
 def one_blas_thread() -> Iterator[None]:
     """Let BLAS have one thread for the time of a block; blocks in several threads may overlap.
 
-    Most libraries have one number of threads for the process. The first block takes it to 1 and the
-    last one takes it back: a later block found the first block's 1, and would restore that. Where
-    each Python thread has its own number, as with OpenMP, each block restores what it found.
+    Most libraries have one number of threads for the process. The first block sets it to 1, and the
+    last one restores what the first one found. Blocks between find 1, and must not restore it.
+    Where each Python thread has its own number, as with OpenMP, each block restores what it found.
 
     Several threads are no faster on two idle cores: a fit of 600 signals took 2.2 s with one and
     2.6 s with two. On busy cores they wait for each other: 4 and 23 s, and .3 and 8 s for the
@@ -49,7 +49,7 @@ def one_blas_thread() -> Iterator[None]:
             for library, count, first_count in zip(_libraries(), counts, _before, strict=True):
                 if _has_own_numbers(library):
                     _set_threads(library, count)
-                elif not _users and library.num_threads == 1:  # nobody else has changed it
+                elif not _users and library.num_threads == 1:  # as set here
                     _set_threads(library, first_count)
 
 
@@ -62,7 +62,7 @@ def _has_own_numbers(library: Any) -> bool:
 def _set_threads(library: Any, count: int) -> None:
     """Set a library's number of threads, from whichever Python thread.
 
-    threadpoolctl 3.8 ignores all threads but the first that sets a number, until it is cleared.
+    threadpoolctl 3.8 lets only the first Python thread set numbers, until that is cleared.
     """
     clear = getattr(library, "clear_controlling_thread", lambda force: None)
     clear(force=True)

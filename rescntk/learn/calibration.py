@@ -6,7 +6,7 @@ import numpy as np
 from scipy.optimize import minimize
 from scipy.special import log_softmax, softmax
 
-from .fitted_view import shares_of
+from .cases import relative
 
 
 def margins(decisions: np.ndarray) -> np.ndarray:
@@ -27,10 +27,10 @@ def calibrate(
 ) -> tuple[float, np.ndarray]:
     """Return the inverse temperature s and the offsets, (n_outputs,), of decisions left out.
 
-    Log-probabilities are s · (decision + offset), up to a constant. Both minimize the weighted mean
+    Log-probabilities are s · (decision + offset), up to a constant. They minimize the weighted mean
     cross-entropy, which is convex (Guo et al. 2017); without `shift` offsets are 0. As by Platt
     (1999), the class of a case gets the probability (n + 1)/(n + 2): s is finite where all
-    decisions are right. Without weights s is 1.
+    decisions are right. If all weights are 0, s is 1.
     """
     columns = margins(decisions)
     n, n_classes = columns.shape
@@ -38,7 +38,7 @@ def calibrate(
         return 1.0, np.zeros(decisions.shape[1])
     targets = np.full(columns.shape, 1.0 / ((n + 2) * (n_classes - 1)))
     targets[np.arange(n), labels] = (n + 1) / (n + 2)
-    shares, scale = shares_of(weights)[:, None], np.abs(columns).max() or 1.0
+    shares, scale = relative(weights)[:, None], np.abs(columns).max() or 1.0
     columns = columns / scale
 
     def loss(parameters: np.ndarray) -> tuple[float, np.ndarray]:
@@ -49,9 +49,36 @@ def calibrate(
         return -np.sum(shares * targets * chances), gradient
 
     s, *biases = minimize(
-        loss, np.eye(1, n_classes + 1)[0], jac=True, method="L-BFGS-B",
+        loss,
+        np.eye(1, n_classes + 1)[0],
+        jac=True,
+        method="L-BFGS-B",
         bounds=[tuple(np.exp([-10.0, 10.0]) * scale)] + [(None, None)] * n_classes,
         options={"ftol": 1e-15, "gtol": 1e-10, "maxiter": 1000},
-    ).x  # fmt: skip
+    ).x
     offsets = (biases - np.mean(biases)) * scale / s
     return float(s / scale), offsets[1:] if n_classes == 2 else offsets
+
+
+def probabilities_of_folds(
+    fold_decisions: np.ndarray,
+    certainty: np.ndarray,
+    folds: np.ndarray,
+    decisions: np.ndarray,
+    labels: np.ndarray,
+    weights: np.ndarray,
+    shift: bool,
+) -> np.ndarray:
+    """Return probabilities of cases, (n_cases, n_classes), which the other folds calibrate.
+
+    `fold_decisions` become probabilities, with factors `certainty`, (n_cases, 1), and the numbers
+    of folds `folds`, (n_cases,). `decisions` calibrate them, with other arguments of `calibrate`.
+    """
+    chances = np.empty(margins(decisions).shape)
+    for fold in np.unique(folds):
+        at = folds == fold
+        inverse_temperature, offsets = calibrate(decisions[~at], labels[~at], weights[~at], shift)
+        chances[at] = probabilities(
+            fold_decisions[at] + offsets, inverse_temperature * certainty[at]
+        )
+    return chances

@@ -13,16 +13,19 @@ from sklearn.utils.validation import check_is_fitted
 
 from ..messages import shown, warn
 from ..validation import check_nonnegative
-from .calibration import calibrate, margins, probabilities
+from .base import fitting
+from .calibration import calibrate, margins, probabilities, probabilities_of_folds
+from .cases import Cases, squared_sum
 from .estimator import REMEDY, ResidualKernelEstimator
-from .inputs import Cases, Signals, exponents_of, fitting, read_cases, read_labels, scaled
-from .left_out import COVERAGE, Nonconformity, squared_sum
+from .inputs import read_cases, read_labels
+from .left_out import COVERAGE, Nonconformity
+from .signals import Signals, exponents_of, scaled
 from .view_weights import average
 
 _NOVELTY_OF_DOUBT = 4.0
-"""Novelty above which probabilities are less certain. White noise has a mean largest probability of
-.50, and .83 without, over six sets (`benchmarks/robustness.py`); clean signals have the same log
-loss to .001. With noise of .1 it is .457, and .421 without, which is due to one set."""
+"""Novelty above which probabilities are less certain. Measured on six sets, with and without it
+(`benchmarks/robustness.py`): mean largest probability of white noise .50 and .83; log loss of clean
+signals the same to .001, with noise of .1 .457 and .421, due to one set."""
 
 
 @dataclass(eq=False, repr=False)
@@ -36,17 +39,18 @@ class ResidualKernelClassifier(ClassifierMixin, ResidualKernelEstimator):
     Parameters
     ----------
     views : {"default", "fast"} or list of View, default "default"
-        Sixteen views, or the first eleven, or views of your own. More than 1,000 signals have the
-        same eight with both names, which take less time.
+        All views that come with it, or those that take less time, or views of your own
+        (``docs/guide/classification.md``). More than 1,000 signals have fewer, the same of both
+        names.
     penalty : float or sequence of float, optional
         Penalty of ridge regression, in units of the kernel's diagonal. Of several, each view takes
         the one of least leave-one-out error. By default the least that rounding errors allow.
-    landmarks : int, optional
+    n_landmarks : int, optional
         Maximum number of signals, drawn at random, to which solutions are restricted. The default
         is all of up to 1,000 signals, and 400 of more.
     class_weight : dict, "balanced" or None, default None
         Weights of the classes by label, by default 1; "balanced" is inverse to their numbers of
-        signals. They weigh the views' errors, and shift decisions. 0 leaves a class out. A weight
+        signals. They weigh the views' errors, and shift decisions. 0 excludes a class. A weight
         that finds no signal is told by a warning.
     engine : str, default "auto"
         As for calling a `rescntk.Kernel`.
@@ -70,7 +74,7 @@ class ResidualKernelClassifier(ClassifierMixin, ResidualKernelEstimator):
         The only signal of a class does not count.
     views_ : dict of ndarray
         A row for each view: "view", "error" (leave-one-out, targets ±1), "weight", and "note", why
-        a view is left out.
+        a view is not fitted.
     intercept_ : ndarray, (n_outputs,)
         What contributions are added to.
     inverse_temperature_ : float
@@ -144,7 +148,7 @@ class ResidualKernelClassifier(ClassifierMixin, ResidualKernelEstimator):
     def _fit(
         self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None, groups: ArrayLike | None
     ) -> None:
-        """Set what `fit` makes."""
+        """Set the attributes of a fitted classifier."""
         classes, places = read_labels(y)
         by_class = self._weights_of_classes(classes)
         used = by_class[places] > 0
@@ -160,8 +164,8 @@ class ResidualKernelClassifier(ClassifierMixin, ResidualKernelEstimator):
         signs = 2.0 * (labels[:, None] == np.arange(len(present))) - 1.0
         self._warn_of_weights()
         cases = cases._replace(targets=signs[:, 1:] if len(present) == 2 else signs)
-        # Without its only case, or group, a class is unknown: its errors measure no kernel.
-        parts = np.bincount(np.unique(np.column_stack([labels, cases.members]), axis=0)[:, 0])
+        # A class is unknown without its only case, or group: such errors tell nothing of a kernel.
+        parts = np.bincount(np.unique(np.column_stack([labels, cases.groups]), axis=0)[:, 0])
         counted = np.where(parts[labels] > 1, cases.weights, 0.0)
         if self.class_weight == "balanced":
             by_class = len(labels) / np.bincount(labels, cases.weights) / len(present)
@@ -174,13 +178,9 @@ class ResidualKernelClassifier(ClassifierMixin, ResidualKernelEstimator):
         self.intercept_ = self._centre + self.offsets_
         certainty = self._certainty(left_out.novelties, scaled(cases.signals, self._exponent))
         fold_decisions = cases.targets - left_out.residuals
-        chances = np.empty((len(labels), len(present)))
-        for fold in np.unique(left_out.folds):
-            at = left_out.folds == fold
-            other_folds = decisions[~at], labels[~at], error_weights[~at]
-            inverse_temperature, offsets = calibrate(*other_folds, shift)
-            shifted = fold_decisions[at] + offsets
-            chances[at] = probabilities(shifted, inverse_temperature * certainty[at])
+        chances = probabilities_of_folds(
+            fold_decisions, certainty, left_out.folds, decisions, labels, error_weights, shift
+        )
         self.left_out_proba_ = cases.as_given(chances)
         of_all = probabilities(
             fold_decisions + self.offsets_, self.inverse_temperature_ * certainty
@@ -188,7 +188,7 @@ class ResidualKernelClassifier(ClassifierMixin, ResidualKernelEstimator):
         self._nonconformity = Nonconformity(
             -of_all[np.arange(len(labels)), labels],
             by_class[labels] * cases.weights,
-            cases.members.max() + 1,
+            cases.n_groups,
         )
         self._score(chances.argmax(axis=1) == labels, counted, cases, labels)
 
@@ -207,7 +207,7 @@ class ResidualKernelClassifier(ClassifierMixin, ResidualKernelEstimator):
         if not total:
             self.left_out_score_ = self.left_out_score_error_ = np.nan
             return
-        # With two right and two wrong answers more (Agresti and Coull 1998), the error is never 0.
+        # Two right and two wrong answers are added (Agresti and Coull 1998): the error is never 0.
         middle = (hits + 2.0) / (total + 4.0)
         squares = squared_sum(right - middle, cases, counted) + 2 * (middle**2 + (1 - middle) ** 2)
         self.left_out_score_ = hits / total
@@ -220,7 +220,7 @@ class ResidualKernelClassifier(ClassifierMixin, ResidualKernelEstimator):
             )
 
     def _weights_of_classes(self, classes: np.ndarray) -> np.ndarray:
-        """Return the weight of each class, 1 unless weights are given one by one."""
+        """Return the weight of each class: 1, or what a dictionary says."""
         class_weight, labels = self.class_weight, classes.tolist()
         if class_weight is None or (isinstance(class_weight, str) and class_weight == "balanced"):
             return np.ones(len(labels))
@@ -232,7 +232,7 @@ class ResidualKernelClassifier(ClassifierMixin, ResidualKernelEstimator):
             label: check_nonnegative(weight, f"class_weight of {shown(label)}")
             for label, weight in class_weight.items()
         }
-        # A fold may lack a class: a warning.
+        # A fold of cross-validation may lack a class: `_warn_of_weights` tells it.
         unknown = [key for key in class_weight if key not in labels]
         if unknown and any(label not in class_weight for label in labels):
             raise ValueError(
@@ -310,9 +310,8 @@ class ResidualKernelClassifier(ClassifierMixin, ResidualKernelEstimator):
 
         A set has the most probable class, and each class whose probability is at least a threshold.
         The share `coverage` of the training signals, each left out, give their own class at least
-        this. With
-        `class_weight` the share is of signals drawn with these weights, with `groups` it is about
-        new groups.
+        this. With `class_weight` the share is of signals drawn with these weights, with `groups` it
+        is about new groups.
 
         Parameters
         ----------

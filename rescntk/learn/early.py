@@ -15,18 +15,20 @@ from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 
 from ..messages import shown, warn
 from ..validation import check_positive, check_positive_integer
+from .base import SignalEstimator, fitting
+from .cases import Cases
 from .classifier import ResidualKernelClassifier
-from .inputs import Cases, SignalEstimator, fitting, read_cases, read_labels, read_signals
-from .stopping import LEVEL, Progress, rule_of_bound, rule_of_harmonic_mean
+from .inputs import read_cases, read_labels, read_signals
+from .stopping import SIGNIFICANCE, Progress, rule_of_bound, rule_of_harmonic_mean
 
-_LEAST = 4
-"""Time points of the first prefix, if signals have as many."""
+_LEAST_POINTS = 4
+"""Least number of time points of a prefix, if signals have as many."""
 
 
 def prefix_lengths(n_timepoints: int, n_prefixes: int) -> np.ndarray:
     """Return evenly spaced lengths up to `n_timepoints`, of at least four time points."""
     lengths = np.rint(n_timepoints * np.arange(1, n_prefixes + 1) / n_prefixes).astype(int)
-    return np.unique(np.clip(lengths, min(_LEAST, n_timepoints), n_timepoints))
+    return np.unique(np.clip(lengths, min(_LEAST_POINTS, n_timepoints), n_timepoints))
 
 
 @dataclass(eq=False, repr=False)
@@ -46,7 +48,7 @@ class EarlyClassifier(ClassifierMixin, SignalEstimator):
         ``ResidualKernelClassifier("fast")``.
     n_prefixes : int, default 10
         Number of prefixes, evenly spaced, of at least four time points. Equal ones count once, and
-        those in which all training signals are equal are left out.
+        those in which all training signals are equal are not used.
     error : float, optional
         Bound of the chance of error among early labels, between 0 and 1 (see Notes). By default
         threshold and agreement have the best harmonic mean of accuracy and 1 − earliness;
@@ -148,7 +150,7 @@ class EarlyClassifier(ClassifierMixin, SignalEstimator):
         return self
 
     def _fit(self, X: ArrayLike, y: ArrayLike, groups: ArrayLike | None) -> None:
-        """Set what `fit` makes."""
+        """Set the attributes of a fitted classifier."""
         inner = self._inner(groups is not None)
         n_prefixes = check_positive_integer(self.n_prefixes, "n_prefixes")
         if self.error is not None and check_positive(self.error, "error") >= 1:
@@ -168,7 +170,7 @@ class EarlyClassifier(ClassifierMixin, SignalEstimator):
         self.estimators_, left_out = [], []
         for length in self.prefixes_:
             with warnings.catch_warnings():
-                if length < signals.shape[2]:  # the beginning alone may tell nothing
+                if length < signals.shape[2]:  # a beginning may tell nothing
                     warnings.filterwarnings("ignore", "left_out_score_ is")
                 fitted = clone(inner).fit(signals[:, :, :length], labels, **fit_options)
             left_out.append(_left_out_proba(fitted, len(labels)))
@@ -198,9 +200,9 @@ class EarlyClassifier(ClassifierMixin, SignalEstimator):
         if self.error is None:
             self._rule = rule_of_harmonic_mean(left_out, places, self.prefixes_)
         else:
-            members = cases.members[cases.places]
-            self._rule = rule_of_bound(left_out, places, members, self.error)
-            n, needed = members.max() + 1, np.ceil(np.log(LEVEL) / np.log1p(-self.error))
+            groups = cases.groups[cases.places]
+            self._rule = rule_of_bound(left_out, places, groups, self.error)
+            n, needed = cases.n_groups, np.ceil(np.log(SIGNIFICANCE) / np.log1p(-self.error))
             if not np.isfinite(self._rule.threshold) and len(left_out) > 1:
                 warn(
                     f"error is {self.error}, and no label is early: {n} training signals or groups "
@@ -336,7 +338,7 @@ class EarlyClassifier(ClassifierMixin, SignalEstimator):
     def _read(self, X: ArrayLike) -> np.ndarray:
         """Return checked signals of all time points."""
         signals = read_signals(self, X)
-        assert isinstance(signals, np.ndarray)  # a list has another shape than in fit
+        assert isinstance(signals, np.ndarray)  # a list was refused: its shape is another
         return signals
 
     def _read_beginning(self, X: ArrayLike) -> np.ndarray:

@@ -6,7 +6,7 @@ Leave-one-out errors weigh the views (fitted_view.py). Classifier and regressor 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 
 import numpy as np
@@ -22,39 +22,37 @@ from ..validation import (
     check_nonnegative_vector,
     is_sequence,
 )
+from .base import Options, Settings, SignalEstimator
 from .blas import one_blas_thread
-from .fitted_view import fit_view
-from .inputs import (
-    Cases,
-    Options,
-    Settings,
-    SignalEstimator,
-    Signals,
-    longest,
-    read_signals,
-    scaled,
-    take,
-    unit_exponent,
+from .cases import Cases
+from .default_views import (
+    CLASSIFIER_VIEWS,
+    FAST_VIEWS,
+    MANY_SIGNALS,
+    VIEWS_OF_MANY_SIGNALS,
 )
+from .fitted_view import FittedView, fit_view
+from .inputs import read_signals
 from .left_out import LeftOut, folds_of
 from .levels import TrainingLevels
 from .resolved_view import ResolvedView
+from .signals import Signals, longest, scaled, take, unit_exponent
 from .view_kernels import ViewKernel
-from .view_weights import average, weigh, weights_at
-from .views import DEFAULT, FAST, MANY, View
+from .view_weights import average_of_folds, weigh_chosen, weights_at
+from .views import View
 
-_BATCH = 2**22  # numbers of signals, or of their kernels, that a view computes at once
+_NUMBERS_AT_ONCE = 2**22
+"""Numbers of signals, or of their kernels, that a view computes at once. More take more memory."""
 
+_LANDMARKS_OF_MANY = 400
+"""Landmarks of more than `MANY_SIGNALS`. Half as many cost 0 to .014 of accuracy on sets of 300 to
+900 signals, a quarter .003 to .018."""
 
-_MANY, _LANDMARKS = 1000, 400
-"""Maximum number of signals that are all landmarks by default, and the landmarks of more. Half as
-many cost 0 to .014 of accuracy on sets of 300 to 900 signals, a quarter .003 to .018."""
+_MUCH_WORK = 1e12
+"""Pixel pairs times layers above which a fit warns: some ten minutes on two cores."""
 
-_LONG = 1e12
-"""A fit of more pixel pairs times layers warns of its size: some ten minutes on two cores."""
-
-_EXAMPLES = 40  # maximum number of training signals whose contributions give the usual ones
-
+_EXAMPLES = 40
+"""Maximum number of training signals whose contributions give the usual ones."""
 
 REMEDY = (
     "Look at views_, cut the signals to the part that matters, or try views such as "
@@ -66,9 +64,11 @@ REMEDY = (
 class ResidualKernelEstimator(Settings, SignalEstimator):
     """Average the decisions of several views of the signals."""
 
-    _default_views: Sequence[View] = DEFAULT
-    _unit = np.ones(1)  # of each target; a regressor has its own
-    _per_output = False  # whether each output has penalties and weights of its own
+    _default_views: Sequence[View] = CLASSIFIER_VIEWS
+    _unit = np.ones(1)
+    """Units of targets, (1,) or (n_outputs,)."""
+    _is_per_output = False
+    """Whether a penalty and weights of views are chosen for each output, or one for all."""
 
     def novelty(self, X: ArrayLike) -> np.ndarray:
         """Return how unlike the training signals some signals are.
@@ -146,7 +146,7 @@ class ResidualKernelEstimator(Settings, SignalEstimator):
         if isinstance(self._examples, list):
             return None
         shares = np.array(self._shares(self._examples))
-        classes = self._labels(shares.sum(axis=2) + self._centre)  # a regressor has one
+        classes = self._labels(shares.sum(axis=2) + self._centre)  # a regressor has one class
         medians = [np.median(shares[classes == k], axis=0) for k in np.unique(classes)]
         return np.asarray(np.mean(medians, axis=0))
 
@@ -160,14 +160,14 @@ class ResidualKernelEstimator(Settings, SignalEstimator):
         return scaled(read_signals(self, X), self._exponent)
 
     def _batches(self, X: Signals) -> Iterator[Signals]:
-        """Yield the signals in parts, whose kernels and views take little memory.
+        """Yield the signals in batches, whose kernels and views take little memory.
 
-        Products by one BLAS thread have the last bits of all signals' product, since a part begins
-        at a multiple of 64 rows and has at least 64.
+        A batch begins at a multiple of 64 rows and has at least 64. So products by one BLAS thread
+        have the same last bits as the product of all signals.
         """
         landmarks = max(len(fitted.signals) for fitted in self._fitted)
         numbers = max(landmarks, longest(X) * len(X[0]))
-        size = 64 * max(1, _BATCH // (64 * numbers))
+        size = 64 * max(1, _NUMBERS_AT_ONCE // (64 * numbers))
         *starts, last = range(0, max(len(X) - 63, 1), size)
         for start in starts:
             yield X[start : start + size]
@@ -176,7 +176,7 @@ class ResidualKernelEstimator(Settings, SignalEstimator):
     def _decide(self, X: Signals) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Return decisions (n_views, n_cases, n_outputs), novelties and weights of views.
 
-        Novelties and weights are (n_views, n_cases, k), with k as for `FittedView`. Sums of weights
+        Novelties and weights are (n_views, n_cases, n_chosen), as for `FittedView`. Sums of weights
         over views are 1.
         """
         options, seeing = self._options(), [fitted.view.sees_levels for fitted in self._fitted]
@@ -194,7 +194,7 @@ class ResidualKernelEstimator(Settings, SignalEstimator):
         return decisions, novelties, weights
 
     def _novelty(self, novelties: np.ndarray, X: Signals) -> np.ndarray:
-        """Return the novelty of signals, from the novelties of views (n_views, n_cases, k)."""
+        """Return the novelty of signals, from those of views (n_views, n_cases, n_chosen)."""
         logs = []
         for of_output, errors in zip(
             np.moveaxis(novelties, 2, 0),
@@ -228,63 +228,42 @@ class ResidualKernelEstimator(Settings, SignalEstimator):
         `penalties` are tried besides the least one. Errors of cases count with `error_weights`.
         """
         self._centre = np.average(cases.targets, axis=0, weights=cases.weights)
-        n_penalties = cases.targets.shape[1] if self._per_output else 1
         self._exponent = unit_exponent(cases.signals)
         cases = cases._replace(signals=scaled(cases.signals, self._exponent))
-        X, n, rng = cases.signals, len(cases.weights), check_random_state(self.random_state)
-        folds = folds_of(cases.members, rng)  # first: the same for all fits of one seed
-        views, options, places = self._views(n), self._options(), self._landmarks(n, rng)
-        notes, resolved = np.full(len(views), "", dtype=object), dict[ResolvedView, int]()
-        for k, view in enumerate(views):
-            if reason := view.refusal(X):
-                notes[k] = reason
-            elif (of_signals := view.resolve(X)) in resolved:
-                notes[k] = f"sees the same as view {resolved[of_signals]}"
-            else:
-                resolved[of_signals] = k
-        if not resolved:
-            raise ValueError(f"views has none for these signals: {notes[0]}")
-        work = sum(v.work for v in resolved) * n * (n if places is None else len(places))
-        if work > _LONG:
-            warn(
-                f"this fit computes {work:.0e} pixel pairs times layers: fewer landmarks, shorter "
-                f"views or views='fast' take less time",
-            )
+        n, rng = len(cases.weights), check_random_state(self.random_state)
+        folds = folds_of(cases.groups, rng)  # first: the same for all fits of one seed
+        views, landmarks = self._views(n), self._landmarks(n, rng)
+        resolved, notes = resolve_views(views, cases.signals)
+        _warn_of_work(resolved, n, n if landmarks is None else len(landmarks))
+        n_chosen = cases.targets.shape[1] if self._is_per_output else 1
+        fits, options = [], self._options()
         with one_blas_thread():
-            fits = []
-            for v in resolved:
-                tried = self._penalties(v.kernel, cases.weights, penalties)
-                fits.append(fit_view(v, cases, places, tried, error_weights, options, n_penalties))
-            fitted, *of_fits = zip(*fits, strict=True)
-            residuals, novelties = map(np.array, of_fits)
-            parts = np.split(residuals, n_penalties, axis=2)
-            weights = np.stack([weigh(part, error_weights) for part in parts], axis=1)
-            self._levels = TrainingLevels(X, cases.weights)
-            distances, mean = self._levels.distances(X)[0], np.zeros(cases.targets.shape)
-            seeing = np.array([view.sees_levels for view in resolved])
-            for fold in np.unique(folds):
-                at = folds == fold
-                outside = np.where(at, 0.0, error_weights)
-                fold_weights = np.stack([weigh(part, outside) for part in parts], axis=1)
-                fold_weights = weights_at(fold_weights, novelties[:, at], distances[at], seeing)
-                mean[at] = average(fold_weights, residuals[:, at])
-        rows, used = [*resolved.values()], np.flatnonzero(weights.any(axis=1))
-        of_views = np.tile([[np.nan], [0.0]], len(views))
-        of_views[:, rows] = [view.error.mean() for view in fitted], weights.mean(axis=1)
-        table = np.array(views, dtype=object), *of_views, notes
-        self.views_ = dict(zip(("view", "error", "weight", "note"), table, strict=True))
+            for view in resolved:
+                tried = self._penalties(view.kernel, cases.weights, penalties)
+                fits.append(
+                    fit_view(view, cases, landmarks, tried, error_weights, options, n_chosen)
+                )
+            fitted, *left_out = zip(*fits, strict=True)
+            residuals, novelties = map(np.array, left_out)
+            weights = weigh_chosen(residuals, error_weights, n_chosen)
+            self._levels = TrainingLevels(cases.signals, cases.weights)
+            distances = self._levels.distances(cases.signals)[0]
+            sees_levels = np.array([view.sees_levels for view in resolved])
+            at_signals = novelties, distances, sees_levels
+            of_folds = average_of_folds(residuals, error_weights, folds, *at_signals)
+        self.views_ = _table(views, [*resolved.values()], fitted, weights, notes)
+        used = np.flatnonzero(weights.any(axis=1))
         self._fitted, self._weights = [fitted[k] for k in used], weights[used]
-        self._examples = take(X, np.sort(rng.permutation(n)[:_EXAMPLES]))
-        novelties = novelties[used]
-        at_cases = weights_at(self._weights, novelties, distances, seeing[used])
-        return LeftOut(residuals[used], novelties, at_cases, mean, folds)
+        self._examples = take(cases.signals, np.sort(rng.permutation(n)[:_EXAMPLES]))
+        of_all = weights_at(self._weights, novelties[used], distances, sees_levels[used])
+        return LeftOut(residuals[used], novelties[used], of_all, of_folds, folds)
 
     def _penalties(
         self, kernel: ViewKernel, weights: np.ndarray, more: Sequence[float]
     ) -> Sequence[float]:
-        """Return the penalties given, or those that a view tries for cases of some weights.
+        """Return the penalties that a view tries for cases of these weights.
 
-        These are the least one, and greater ones of the kernel's own or of `more`.
+        By default they are the least one, and greater ones of the kernel, or else of `more`.
         """
         if self.penalty is None:
             least = kernel.least_penalty(weights, check_dtype(self.dtype))
@@ -297,7 +276,8 @@ class ResidualKernelEstimator(Settings, SignalEstimator):
     def _views(self, n: int) -> Sequence[View]:
         views = self.views
         if isinstance(views, str) and views in ("fast", "default"):
-            return MANY if n > _MANY else FAST if views == "fast" else self._default_views
+            fast_or_all = FAST_VIEWS if views == "fast" else self._default_views
+            return VIEWS_OF_MANY_SIGNALS if n > MANY_SIGNALS else fast_or_all
         if not is_sequence(views) or not len(views) or not all(isinstance(v, View) for v in views):
             raise ValueError(
                 f"views is {shown(views)}, expected 'fast', 'default' or a list of View"
@@ -305,9 +285,10 @@ class ResidualKernelEstimator(Settings, SignalEstimator):
         return list(views)
 
     def _landmarks(self, n: int, rng: np.random.RandomState) -> np.ndarray | None:
-        """Return the places of the landmarks among n cases, or None for all."""
-        m = (_LANDMARKS if n > _MANY else n) if self.landmarks is None else self.landmarks
-        m = check_integer(m, "landmarks", at_least=2)
+        """Return the indices of the landmarks among n cases, or None for all."""
+        by_default = _LANDMARKS_OF_MANY if n > MANY_SIGNALS else n
+        m = by_default if self.n_landmarks is None else self.n_landmarks
+        m = check_integer(m, "n_landmarks", at_least=2)
         return None if m >= n else np.sort(rng.permutation(n)[:m])
 
     def _options(self) -> Options:
@@ -315,3 +296,43 @@ class ResidualKernelEstimator(Settings, SignalEstimator):
         n_jobs = self.n_jobs
         threads = None if n_jobs is None else effective_n_jobs(check_integer(n_jobs, "n_jobs"))
         return {"engine": self.engine, "dtype": check_dtype(self.dtype), "threads": threads}
+
+
+def resolve_views(views: Sequence[View], X: Signals) -> tuple[dict[ResolvedView, int], np.ndarray]:
+    """Return different views of signals with their indices; and notes, why others have no part."""
+    notes, resolved = np.full(len(views), "", dtype=object), dict[ResolvedView, int]()
+    for k, view in enumerate(views):
+        if reason := view.refusal(X):
+            notes[k] = reason
+        elif (of_signals := view.resolve(X)) in resolved:
+            notes[k] = f"sees the same as view {resolved[of_signals]}"
+        else:
+            resolved[of_signals] = k
+    if not resolved:
+        raise ValueError(f"views has none for these signals: {notes[0]}")
+    return resolved, notes
+
+
+def _warn_of_work(views: Iterable[ResolvedView], n: int, n_landmarks: int) -> None:
+    """Warn of a fit that takes long."""
+    work = sum(view.work for view in views) * n * n_landmarks
+    if work > _MUCH_WORK:
+        warn(
+            f"this fit computes {work:.0e} pixel pairs times layers: fewer landmarks, shorter "
+            f"views or views='fast' take less time",
+        )
+
+
+def _table(
+    views: Sequence[View],
+    places: Sequence[int],
+    fitted: Sequence[FittedView],
+    weights: np.ndarray,
+    notes: np.ndarray,
+) -> dict[str, np.ndarray]:
+    """Return the attribute `views_`: views at `places` are fitted, with these weights."""
+    errors, means = np.full(len(views), np.nan), np.zeros(len(views))
+    errors[places] = [view.error.mean() for view in fitted]
+    means[places] = weights.mean(axis=1)
+    columns = np.array(views, dtype=object), errors, means, notes
+    return dict(zip(("view", "error", "weight", "note"), columns, strict=True))

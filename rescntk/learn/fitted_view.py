@@ -9,19 +9,25 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.linalg
 
 from ..decomposition import Decomposition, decompose
-from .inputs import Cases, Options, Signals, take
+from .base import Options
+from .cases import Cases, relative
 from .resolved_view import ResolvedView
+from .signals import Signals, take
 
 
 @dataclass(eq=False)
 class FittedView:
-    """A view with ridge regression and a Gaussian process on its kernel."""
+    """A view with ridge regression and a Gaussian process on its kernel.
+
+    Penalties λ are n_chosen: one for all outputs, or one for each. K is the kernel matrix of cases,
+    or the part of it that landmarks explain, and μ are its eigenvalues, (rank,).
+    """
 
     view: ResolvedView
     """As measured on the training signals."""
@@ -32,33 +38,34 @@ class FittedView:
     intercepts: np.ndarray
     """(n_outputs,)"""
     root: np.ndarray
-    """R, (n_landmarks, rank): the process has the variance K(x, x) − ‖Rᵀk‖²."""
+    """R, (n_landmarks, rank), of the first penalty: the process has the variance K(x, x) − ‖Rᵀk‖²
+    at a signal x with the kernel k with landmarks."""
     ratios: np.ndarray
-    """(rank, n_penalties), the squares of R for each penalty divided by the squares of `root`."""
+    """(μ + λ₀)/(μ + λ), (rank, n_chosen), by which λ multiplies the squares of Rᵀk."""
     penalty: np.ndarray
-    """(n_penalties,), of each output, or one for all."""
+    """λ, (n_chosen,)."""
     usual_variance: np.ndarray
-    """(n_penalties,), the mean variance of an observation at a training signal left out."""
+    """(n_chosen,), the mean variance of an observation at a training signal left out."""
     scale: np.ndarray
     """(n_outputs,), the variance of each output's prior, the unit of other variances."""
     error: np.ndarray
-    """(n_penalties,), the mean squared error of cases left out."""
+    """(n_chosen,), the mean squared error of cases left out."""
     prepared: tuple[Options, Any] | None = None
-    """The last options of a call, and the landmarks prepared for them."""
+    """The options of the last call, and the landmarks prepared for them."""
 
     def __getstate__(self) -> dict[str, object]:
         return vars(self) | {"prepared": None}
 
     def matrix(self, seen: Signals, options: Options) -> np.ndarray:
         """Return the kernel matrix of signals in the view with the landmarks, in float64."""
-        prepared = self.prepared  # threads may share the view
+        prepared = self.prepared  # read once: another thread may replace it
         if prepared is None or prepared[0] != options:
             landmarks = self.view.kernel.prepared(self.signals, options)
             self.prepared = prepared = (dict(options), landmarks)
         return self.view.kernel.matrix(seen, prepared[1], options)
 
     def decide(self, X: Signals, options: Options) -> tuple[np.ndarray, np.ndarray]:
-        """Return decisions (n_cases, n_outputs) and novelties (n_cases, n_penalties).
+        """Return decisions (n_cases, n_outputs) and novelties (n_cases, n_chosen).
 
         The novelty is the variance of an observation, divided by the usual variance.
         """
@@ -82,70 +89,124 @@ class FittedView:
         return [self.view.to_time(part[:, :count], x) for part, count, x in triples]
 
 
+class _KernelOfCases(NamedTuple):
+    """The kernel matrix of weighted cases: all of it, or the part that landmarks explain."""
+
+    spectrum: Decomposition
+    landmarks: Signals
+    root: np.ndarray
+    """R √(μ + λ), (n_landmarks, rank), which no penalty changes."""
+    unexplained: np.ndarray
+    """The diagonal of what landmarks do not explain, (n_cases,)."""
+    half: np.ndarray | None = None
+    """K(S, S)^(-1/2) of landmarks S, but for a rotation, (n_landmarks, rank); None if S are all."""
+    features: np.ndarray | None = None
+    """K(X, S) times `half`, (n_cases, rank); None if landmarks are all."""
+
+    def at_landmarks(self, beta: np.ndarray) -> np.ndarray:
+        """Return coefficients of landmarks, of the same function as coefficients of cases."""
+        if self.half is None or self.features is None:
+            return beta
+        return self.half @ (self.features.T @ beta)
+
+
 def fit_view(
-    view: ResolvedView, cases: Cases, landmarks: np.ndarray | None, penalties: Sequence[float],
-    error_weights: np.ndarray, options: Options, n_penalties: int,
-) -> tuple[FittedView, np.ndarray, np.ndarray]:  # fmt: skip
+    view: ResolvedView,
+    cases: Cases,
+    landmarks: np.ndarray | None,
+    penalties: Sequence[float],
+    error_weights: np.ndarray,
+    options: Options,
+    n_chosen: int,
+) -> tuple[FittedView, np.ndarray, np.ndarray]:
     r"""Return a resolved view fitted to cases; residuals and novelty of cases left out.
 
-    One penalty for all outputs, or one for each, has the least leave-one-out error. The prior's
-    scale :math:`\sigma^2 = y^\top (K + \lambda I)^{-1} (y - b) / n` maximizes the marginal
-    likelihood.
+    Of `penalties`, `n_chosen` have the least leave-one-out errors: one for all outputs, or one for
+    each. The prior's scale :math:`\sigma^2 = y^\top (K + \lambda I)^{-1} (y - b) / n` maximizes the
+    marginal likelihood.
     """
     view, seen = view.measure(cases.signals, cases.weights)
-    kernel, diagonal = view.kernel, view.kernel.diag(seen)
-    Y, weights, members = cases.targets, cases.weights, cases.members
-    groups = members if members.max() + 1 < len(Y) else None  # single cases take less time
-    if landmarks is None:
-        S, K, unexplained = seen, kernel.matrix(seen, None, options), np.zeros(len(Y))
-        spectrum = decompose(K, weights, clip=True)
-        root = spectrum.roots[:, None] * spectrum.eigenvectors
-    else:
-        S, remaining = take(seen, landmarks), np.setdiff1d(np.arange(len(Y)), landmarks)
-        K = np.empty((len(Y), len(landmarks)))
-        K[landmarks] = kernel.matrix(S, None, options)
-        K[remaining] = kernel.matrix(take(seen, remaining), S, options)
-        values, V = scipy.linalg.eigh(K[landmarks], driver="evd")
-        resolved = values > kernel.least_penalty(np.ones(len(S)), options["dtype"])
-        half = V[:, resolved] / np.sqrt(values[resolved])  # K(S, S)^(-1/2), but for a rotation
-        features, roots = K @ half, np.sqrt(weights)[:, None]
-        unexplained = np.maximum(diagonal - (features**2).sum(axis=1), 0.0)  # by the features
-        # Eigenvectors of products take less time than singular vectors. They have fewer digits
-        # where eigenvalues are far below the penalty, which are as good as 0.
-        values, V = scipy.linalg.eigh((roots * features).T @ (roots * features), driver="evd")
-        eps = float(np.finfo(np.float64).eps)
-        values, half, features = np.maximum(values, eps * values[-1]), half @ V, features @ V
-        spectrum = Decomposition(values, roots * features / np.sqrt(values), eps, roots[:, 0])
-        root = half * np.sqrt(values)
+    Y, weights = cases.targets, cases.weights
+    kernel = (
+        _kernel_of_all(view, seen, weights, options)
+        if landmarks is None
+        else _kernel_of_landmarks(view, seen, weights, landmarks, options)
+    )
+    spectrum = kernel.spectrum
+    groups = cases.groups if cases.n_groups < len(Y) else None  # without groups less time
     residuals = spectrum.leave_one_out(Y, penalties, intercept=True, groups=groups)
-    parts, shares = np.split(residuals, n_penalties, axis=2), shares_of(error_weights)
-    errors = np.array([(part**2).mean(axis=2) @ shares for part in parts])
-    choices = errors.argmin(axis=1)
+    choices, error = _least_errors(residuals, error_weights, n_chosen)
     penalty, of_outputs = np.asarray(penalties)[choices], np.resize(choices, Y.shape[1])
     beta, b = np.empty(Y.shape), np.empty(Y.shape[1])
-    variance = np.empty((len(Y), n_penalties))
+    variance = np.empty((len(Y), n_chosen))
     for choice in np.unique(choices):
         with_choice = of_outputs == choice
         outputs = slice(None) if with_choice.all() else with_choice
         beta[:, outputs], b[outputs] = spectrum.ridge(
             Y[:, outputs], penalties[choice], intercept=True
         )
-        left_out = spectrum.left_out_variance(penalties[choice], groups) + unexplained
+        left_out = spectrum.left_out_variance(penalties[choice], groups) + kernel.unexplained
         variance[:, choices == choice] = left_out[:, None]
-    scale = np.mean(beta * (Y - b), axis=0)
-    usual_variance = np.array([np.average(of_one, weights=weights) for of_one in variance.T])
-    if landmarks is not None:  # a function of all signals, as one of landmarks
-        beta = half @ (features.T @ beta)
+    usual_variance = np.array([np.average(column, weights=weights) for column in variance.T])
     sums = spectrum.eigenvalues[:, None] + penalty
-    root /= np.sqrt(sums[:, 0])
-    error = errors.min(axis=1)
     fitted = FittedView(
-        view, S, beta, b, root, sums[:, :1] / sums, penalty, usual_variance, scale, error
+        view,
+        signals=kernel.landmarks,
+        coefficients=kernel.at_landmarks(beta),
+        intercepts=b,
+        root=kernel.root / np.sqrt(sums[:, 0]),
+        ratios=sums[:, :1] / sums,
+        penalty=penalty,
+        usual_variance=usual_variance,
+        scale=np.mean(beta * (Y - b), axis=0),
+        error=error,
     )
     residuals = np.take_along_axis(residuals, of_outputs[None, None], axis=0)[0]
     return fitted, residuals, variance / usual_variance
 
 
-def shares_of(weights: np.ndarray) -> np.ndarray:
-    """Return weights divided by their sum; weights of only zeros stay zeros."""
-    return weights / (weights.sum() or 1.0)
+def _kernel_of_all(
+    view: ResolvedView, seen: Signals, weights: np.ndarray, options: Options
+) -> _KernelOfCases:
+    """Return the decomposed kernel matrix of cases, as a view shows them."""
+    spectrum = decompose(view.kernel.matrix(seen, None, options), weights, clip=True)
+    root = spectrum.roots[:, None] * spectrum.eigenvectors
+    return _KernelOfCases(spectrum, seen, root, np.zeros(len(seen)))
+
+
+def _kernel_of_landmarks(
+    view: ResolvedView,
+    seen: Signals,
+    weights: np.ndarray,
+    landmarks: np.ndarray,
+    options: Options,
+) -> _KernelOfCases:
+    """Return the decomposed kernel matrix of features, with landmarks given by their indices."""
+    S, remaining = take(seen, landmarks), np.setdiff1d(np.arange(len(seen)), landmarks)
+    K = np.empty((len(seen), len(landmarks)))
+    K[landmarks] = view.kernel.matrix(S, None, options)
+    K[remaining] = view.kernel.matrix(take(seen, remaining), S, options)
+    values, V = scipy.linalg.eigh(K[landmarks], driver="evd")
+    resolved = values > view.kernel.least_penalty(np.ones(len(S)), options["dtype"])
+    half = V[:, resolved] / np.sqrt(values[resolved])
+    features, roots = K @ half, np.sqrt(weights)[:, None]
+    unexplained = np.maximum(view.kernel.diag(seen) - (features**2).sum(axis=1), 0.0)
+    # The eigenvectors of products take less time than singular vectors. They have fewer digits
+    # where eigenvalues are far below the penalty, and there digits do not matter.
+    values, V = scipy.linalg.eigh((roots * features).T @ (roots * features), driver="evd")
+    eps = float(np.finfo(np.float64).eps)
+    values, half, features = np.maximum(values, eps * values[-1]), half @ V, features @ V
+    spectrum = Decomposition(values, roots * features / np.sqrt(values), eps, roots[:, 0])
+    return _KernelOfCases(spectrum, S, half * np.sqrt(values), unexplained, half, features)
+
+
+def _least_errors(
+    residuals: np.ndarray, error_weights: np.ndarray, n_chosen: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return the indices of penalties of least mean squared error, and these errors, (n_chosen,).
+
+    `residuals` are (n_penalties, n_cases, n_outputs).
+    """
+    parts, shares = np.split(residuals, n_chosen, axis=2), relative(error_weights)
+    errors = np.array([(part**2).mean(axis=2) @ shares for part in parts])
+    return errors.argmin(axis=1), errors.min(axis=1)

@@ -3,12 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from copy import copy
-from dataclasses import KW_ONLY, dataclass
 from enum import Enum
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -18,7 +14,6 @@ from sklearn.utils import check_consistent_length, column_or_1d
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from .._version import __version__
 from ..labels import check_groups, check_labels, distinct
 from ..messages import warn
 from ..validation import (
@@ -28,6 +23,8 @@ from ..validation import (
     check_shape,
     check_unmasked,
 )
+from .cases import Cases
+from .signals import Signals, exponents_of, take
 from .tables import (
     check_cells,
     check_columns,
@@ -40,107 +37,7 @@ from .tables import (
     looks_transposed,
 )
 
-if TYPE_CHECKING:
-    from sklearn.utils import Tags
-
-    from .views import View
-
-Signals: TypeAlias = np.ndarray | list[np.ndarray]
-"""Signals (n_cases, n_channels, n_timepoints), or a list of (n_channels, n_timepoints_i)."""
-
-Options: TypeAlias = dict[str, Any]
-"""How kernels are computed: engine, dtype and threads."""
-
-EstimatorT = TypeVar("EstimatorT", bound=BaseEstimator)
-
 _SHAPE = "(n_cases, n_channels, n_timepoints)"
-
-
-@dataclass(eq=False, repr=False)
-class Settings:
-    """Parameters of estimators, here and in the forms of aeon."""
-
-    views: str | Sequence[View] = "default"
-    _: KW_ONLY
-    penalty: float | Sequence[float] | None = None
-    landmarks: int | None = None
-    engine: str = "auto"
-    dtype: str = "float32"
-    n_jobs: int | None = None
-    random_state: int | np.random.RandomState | None = None
-
-
-class SignalEstimator(BaseEstimator):
-    """An estimator that takes signals of two or three axes."""
-
-    def __sklearn_tags__(self) -> Tags:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.three_d_array = True
-        return tags
-
-    def __getstate__(self) -> dict[str, object]:
-        return {**super().__getstate__(), "_rescntk_version": __version__}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        version = state.pop("_rescntk_version", "(unknown)")
-        if version.split(".")[:2] != __version__.split(".")[:2]:
-            warn(
-                f"this {type(self).__name__} is of rescntk {version}, and rescntk {__version__} is "
-                "here: it may predict other values, or none; fit it again",
-            )
-        super().__setstate__(state)
-
-
-@contextmanager
-def fitting(estimator: EstimatorT) -> Iterator[EstimatorT]:
-    """Yield a copy to be fitted; the estimator takes all that it has at the end, in one step.
-
-    A fit that ends early, by Ctrl-C or an error, leaves the estimator as it was before.
-    """
-    fresh = copy(estimator)
-    yield fresh
-    estimator.__dict__ = vars(fresh)
-
-
-def take(X: Signals, cases: np.ndarray) -> Signals:
-    """Return copies of some signals, by their indices."""
-    return X[cases] if isinstance(X, np.ndarray) else [X[i].copy() for i in cases]
-
-
-def arrays(X: Signals) -> list[np.ndarray]:
-    """Return a list of arrays, one for all signals or one each; a signal has the last two axes."""
-    return [X] if isinstance(X, np.ndarray) else X
-
-
-def unit_exponent(X: Signals) -> int:
-    """Return an even exponent of the largest number where squares leave float64, else 0.
-
-    Even, so that square roots of scaled signals have the same digits.
-    """
-    exponent = int(np.frexp(max(np.abs(x).max() for x in arrays(X)))[1])
-    return exponent // 2 * 2 if abs(exponent) > 300 else 0
-
-
-def exponents_of(numbers: np.ndarray) -> np.ndarray:
-    """Return the exponents of the largest of numbers (n, …) along their first axis.
-
-    Numbers divided by these powers of two have sums and squares in float64, and the same digits.
-    """
-    return np.frexp(np.abs(numbers).max(axis=0))[1]
-
-
-def scaled(X: Signals, exponent: int) -> Signals:
-    """Return signals divided by a power of two; they become infinite where they leave float64."""
-    if not exponent:
-        return X
-    with np.errstate(over="ignore"):
-        parts = [np.ldexp(x, -exponent) for x in arrays(X)]
-    return parts[0] if isinstance(X, np.ndarray) else parts
-
-
-def longest(X: Signals) -> int:
-    """Return the number of time points of the longest signal."""
-    return max(x.shape[-1] for x in arrays(X))
 
 
 def read_signals(
@@ -154,8 +51,8 @@ def read_signals(
     """Return `X` as signals; with `reset` the estimator remembers their shape, else it has one.
 
     Tables and arrays of two axes go through scikit-learn's `validate_data`, which remembers and
-    compares the names of columns. Names that are no texts are compared here. Their columns are
-    `n_channels`, by default one, one after the other. With `images`, X may have four axes.
+    compares the names of columns. Names that are no texts are compared here. Columns are points of
+    `n_channels` channels, one channel after the other. With `images`, X may have four axes.
     """
     if not reset:
         check_is_fitted(estimator, "n_channels_")
@@ -235,8 +132,8 @@ def split_channels(flat: np.ndarray, n_channels: int | None, name: str) -> np.nd
     return flat.reshape(len(flat), n_channels, -1)
 
 
-def check_given(y: object) -> None:
-    """Raise a ValueError if y is None, a masked array, or a table that is not at hand."""
+def check_target_container(y: object) -> None:
+    """Raise a ValueError if y is None, a masked array, or a table that is not in memory."""
     if y is None:
         raise ValueError("fit requires y to be passed, but the target y is None")
     check_unmasked(y, "y", "or labels, one a case,")
@@ -248,7 +145,7 @@ _DECODED = {bytes: "[label.decode() for label in y]", Enum: "[label.name for lab
 
 def read_labels(y: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
     """Return the different labels y in order, and the place of each case's label among them."""
-    check_given(y)
+    check_target_container(y)
     labels = check_labels(y, "y")
     if labels.shape[1:] == (1,):
         warn(
@@ -270,30 +167,15 @@ def read_labels(y: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
     return distinct(labels, "y")
 
 
-class Cases(NamedTuple):
-    """Signals with targets, weights and groups, each different case once, in a fixed order.
-
-    Copies of a signal with one target and one group are one case. Without groups, all copies of a
-    signal are a group.
-    """
-
-    signals: Signals
-    targets: np.ndarray  # (n_cases, n_outputs)
-    weights: np.ndarray  # sums over copies, (n_cases,), of mean 1
-    members: np.ndarray  # number of each case's group, (n_cases,); a case may be a group
-    places: np.ndarray  # of each signal given, the index of its case; -1 of signals without a case
-
-    def as_given(self, values: np.ndarray) -> np.ndarray:
-        """Return values of cases, (n_cases, …), for each signal given; NaN without a case."""
-        of_signals = values[self.places].astype(np.float64)
-        of_signals[self.places < 0] = np.nan
-        return of_signals
-
-
 def read_cases(
-    estimator: BaseEstimator, X: object, y: object, targets: np.ndarray,
-    sample_weight: ArrayLike | None, groups: ArrayLike | None, used: bool | np.ndarray = True,
-) -> Cases:  # fmt: skip
+    estimator: BaseEstimator,
+    X: object,
+    y: object,
+    targets: np.ndarray,
+    sample_weight: ArrayLike | None,
+    groups: ArrayLike | None,
+    used: bool | np.ndarray = True,
+) -> Cases:
     """Return the different cases of positive weight: a copy of a case is left out with it.
 
     `targets` are of y, (n_cases, n_outputs); `used` says which cases to take, all by default. Cases
@@ -312,22 +194,24 @@ def read_cases(
     if weights.min() < 0:
         raise ValueError(f"sample_weight has {weights.min():.3g}, expected numbers of at least 0")
     weights = np.ldexp(weights, -exponents_of(weights))
-    counted = np.flatnonzero(weights > 1e-12 * weights.max())  # lighter cases would have no digits
+    # Lighter cases would have no digits in sums.
+    counted = np.flatnonzero(weights > 1e-12 * weights.max())
     if not len(counted):
         raise ValueError("sample_weight or class_weight is zero for all, expected some above")
-    members = np.zeros(n, dtype=np.intp)
+    group_numbers = np.zeros(n, dtype=np.intp)
     if groups is not None:
-        members[counted] = check_groups(groups, n, counted)
-    contents = (((signals[k] + 0.0).tobytes(), *targets[k], members[k]) for k in counted)  # no -0.0
+        group_numbers[counted] = check_groups(groups, n, counted)
+    # + 0.0 makes 0.0 of -0.0: both are one signal.
+    contents = (((signals[k] + 0.0).tobytes(), *targets[k], group_numbers[k]) for k in counted)
     rows = np.fromiter(contents, dtype=object, count=len(counted))
     different, first, places = np.unique(rows, return_index=True, return_inverse=True)
     sums, first = np.bincount(places, weights[counted]), counted[first]
-    if groups is None:  # copies of a signal with other targets are left out together
-        members = np.cumsum([False, *(a[0] != b[0] for a, b in pairwise(different))])
-        if not members.any():
+    if groups is None:  # copies of a signal are left out together
+        group_numbers = np.cumsum([False, *(a[0] != b[0] for a, b in pairwise(different))])
+        if not group_numbers.any():
             raise ValueError("X has n_samples=1 up to copies, expected two signals that differ")
     else:
-        members = members[first]
+        group_numbers = group_numbers[first]
     of_given = np.full(n, -1)
     of_given[counted] = places
-    return Cases(take(signals, first), targets[first], sums / sums.mean(), members, of_given)
+    return Cases(take(signals, first), targets[first], sums / sums.mean(), group_numbers, of_given)

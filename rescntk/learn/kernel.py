@@ -15,10 +15,8 @@ from ..kernels import Kernel
 from ..messages import warn
 from ..network import Network, check_kernel_network
 from ..validation import check_real
-from .inputs import (
-    Options,
-    split_channels,
-)
+from .base import Options
+from .inputs import split_channels
 from .tables import check_columns, is_table
 
 
@@ -70,11 +68,19 @@ class SignalKernel(SklearnKernel):
     """
 
     def __init__(
-        self, network: Network | None = None, *, kind: str = "ntk", head: str | int = "gap",
-        normalized: bool = True, alpha_bounds: tuple[float, float] | str = (1e-2, 1e1),
-        n_channels: int | None = None, engine: str = "auto", dtype: str = "float64",
-        threads: int | None = None, **parameters: Any,
-    ) -> None:  # fmt: skip
+        self,
+        network: Network | None = None,
+        *,
+        kind: str = "ntk",
+        head: str | int = "gap",
+        normalized: bool = True,
+        alpha_bounds: tuple[float, float] | str = (1e-2, 1e1),
+        n_channels: int | None = None,
+        engine: str = "auto",
+        dtype: str = "float64",
+        threads: int | None = None,
+        **parameters: Any,
+    ) -> None:
         self.network = _changed(Network(3) if network is None else network, parameters)
         self.kind = kind
         self.head = head

@@ -8,28 +8,28 @@ import numpy as np
 
 from ..messages import shown, warn
 from ..validation import check_positive
-from .inputs import Cases
 
-_FOLDS = 10  # the weights of views at a fold come from the errors of the other folds
+_FOLDS = 10
+"""Number of folds. The weights of views at a fold come from the errors of the other folds."""
 
 COVERAGE = 0.9
-"""Default share of sets and intervals that contain the truth. It takes nine signals."""
+"""Default share of sets and intervals that contain the truth. Nine signals are needed for it."""
 
 
 @dataclass(frozen=True, eq=False)
 class LeftOut:
     """Results of cases, each left out of a fit with its group.
 
-    With k as for `FittedView`, `of_views`, `novelties` and `weights` are the answers of `_decide`,
-    with residuals in the place of decisions.
+    `of_views`, `novelties` and `weights` have the shapes that `_decide` returns, with residuals in
+    the place of decisions.
     """
 
     of_views: np.ndarray
     """Residuals of views, (n_views, n_cases, n_outputs)."""
     novelties: np.ndarray
-    """Of views, (n_views, n_cases, k)."""
+    """Of views, (n_views, n_cases, n_chosen)."""
     weights: np.ndarray
-    """Of views, (n_views, n_cases, k), from the errors of all cases."""
+    """Of views, (n_views, n_cases, n_chosen), from the errors of all cases."""
     residuals: np.ndarray
     """Residuals of the average, (n_cases, n_outputs). The weights of views at a fold come from the
     errors of the other folds."""
@@ -39,19 +39,19 @@ class LeftOut:
 
 @dataclass(frozen=True, eq=False)
 class Nonconformity:
-    """Errors of cases left out, from which sets and intervals are made."""
+    """How far cases left out are from their predictions; sets and intervals are made of it."""
 
     scores: np.ndarray
     """(n_cases, …)"""
     weights: np.ndarray
     """(n_cases,)"""
     n_groups: int
-    """A case may be a group."""
+    """Number of groups that were left out, or of cases without groups."""
 
     def within(self, coverage: float) -> np.ndarray:
-        """Return the score that the share `coverage` of new cases is not to exceed.
+        """Return the quantile of scores that the share `coverage` of new cases does not exceed.
 
-        A new case, or group, is one of n + 1 with those left out.
+        Its rank counts n + 1 cases, or groups: those left out, and the new one.
         """
         if not 0 < check_positive(coverage, "coverage") < 1:
             raise ValueError(f"coverage is {shown(coverage)}, expected a number between 0 and 1")
@@ -65,12 +65,6 @@ class Nonconformity:
         return np.quantile(self.scores, level, axis=0, weights=self.weights, method="inverted_cdf")
 
 
-def folds_of(members: np.ndarray, rng: np.random.RandomState) -> np.ndarray:
+def folds_of(groups: np.ndarray, rng: np.random.RandomState) -> np.ndarray:
     """Return the number of each case's fold, (n_cases,), from numbers of groups, (n_cases,)."""
-    return (rng.permutation(members.max() + 1) % _FOLDS)[members]
-
-
-def squared_sum(deviations: np.ndarray, cases: Cases, weights: np.ndarray) -> float:
-    """Return the sum of squares of weighted deviations; cases of a group err together."""
-    spread = np.bincount(cases.members, weights * deviations)
-    return float(spread @ spread)
+    return (rng.permutation(groups.max() + 1) % _FOLDS)[groups]

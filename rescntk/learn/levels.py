@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import numpy as np
 
-from .fitted_view import shares_of
-from .inputs import Signals, arrays
+from .cases import relative
+from .signals import Signals, arrays
 
-_LEAST_SPREAD = 0.1  # least deviation of levels, in deviations inside of signals; of log2 of sizes
+_LEAST_LEVEL_UNIT = 0.1
+"""Least unit of levels, in mean deviations inside of signals: equal levels have no unit."""
+
+_ADDED_TO_SIZES = 0.1
+"""What is added to the deviation of sizes, which are binary logarithms, to make their unit."""
 
 
 class TrainingLevels:
     """Levels and sizes of training signals X with weights, (n_cases,).
 
-    A signal's level is its mean, and its size log2 of its mean magnitude, of each channel. The unit
-    of sizes is two deviations. One of twenty training signals has a distance of levels above 1, if
-    that is more than a deviation.
+    Each channel of a signal has a level, its mean, and a size, log2 of its mean magnitude. Their
+    units are (2, n_channels). The unit of levels is a deviation, or more: at most one of twenty
+    training signals, left out, is farther than 1 from the mean. That of sizes is two deviations.
     """
 
     def __init__(self, X: Signals, weights: np.ndarray) -> None:
@@ -24,9 +28,9 @@ class TrainingLevels:
         level, size = np.sqrt(np.average((values - self.mean) ** 2, axis=0, weights=weights))
         deviations = np.reshape([x.std(axis=-1) for x in arrays(X)], (len(X), -1))
         inside = np.average(deviations, axis=0, weights=weights)
-        level = np.maximum(level, _LEAST_SPREAD * inside)
-        self.unit = np.stack([np.where(level > 0, level, np.inf), 2 * (size + _LEAST_SPREAD)])
-        left_out = self.distances(X)[0] / (1.0 - shares_of(weights))
+        level = np.maximum(level, _LEAST_LEVEL_UNIT * inside)
+        self.unit = np.stack([np.where(level > 0, level, np.inf), 2 * (size + _ADDED_TO_SIZES)])
+        left_out = self.distances(X)[0] / (1.0 - relative(weights))
         most = np.quantile(left_out, 0.95, weights=weights, method="inverted_cdf")
         self.unit[0] *= max(1.0, most)
 

@@ -11,17 +11,22 @@ from sklearn.utils.validation import check_array, check_is_fitted
 
 from ..labels import check_known
 from ..messages import warn
+from .base import fitting
+from .cases import squared_sum
+from .default_views import REGRESSOR_VIEWS
 from .estimator import REMEDY, ResidualKernelEstimator
-from .inputs import check_given, exponents_of, fitting, read_cases
-from .left_out import COVERAGE, Nonconformity, squared_sum
+from .inputs import check_target_container, read_cases
+from .left_out import COVERAGE, Nonconformity
+from .signals import exponents_of
 from .tables import check_numbers
 from .view_weights import average
-from .views import FOR_TARGETS
 
-_PENALTIES = tuple(10.0**k for k in range(-4, 2))  # that are tried besides the least one
+_PENALTIES = tuple(10.0**k for k in range(-4, 2))
+"""Penalties that are tried besides the least one."""
+
 _DEPENDENCE = 1.5
-"""Factor of the score's standard error: errors of cases left out depend on each other, since their
-training signals are the same."""
+"""Factor of the score's standard error. Errors of cases left out depend on each other, since they
+come from almost the same training signals."""
 
 
 class ResidualKernelRegressor(MultiOutputMixin, RegressorMixin, ResidualKernelEstimator):
@@ -33,13 +38,14 @@ class ResidualKernelRegressor(MultiOutputMixin, RegressorMixin, ResidualKernelEs
     Parameters
     ----------
     views : {"default", "fast"} or list of View, default "default"
-        Seventeen views, or the first eleven, or views of your own. More than 1,000 signals have the
-        same eight with both names, which take less time.
+        All views that come with it, or those that take less time, or views of your own
+        (``docs/guide/classification.md``). More than 1,000 signals have fewer, the same of both
+        names.
     penalty : float or sequence of float, optional
         Penalty of ridge regression, in units of the kernel's diagonal. Of several, each view and
         target takes the one of least leave-one-out error. By default powers of ten up to 10, and
         the least that rounding errors allow.
-    landmarks : int, optional
+    n_landmarks : int, optional
         Maximum number of signals, drawn at random, to which solutions are restricted. The default
         is all of up to 1,000 signals, and 400 of more.
     engine : str, default "auto"
@@ -62,7 +68,7 @@ class ResidualKernelRegressor(MultiOutputMixin, RegressorMixin, ResidualKernelEs
         targets are equal.
     views_ : dict of ndarray
         A row for each view: "view", "error" (leave-one-out, in units of the targets' variances),
-        "weight", and "note", why a view is left out. Of several targets errors and weights are
+        "weight", and "note", why a view is not fitted. Of several targets errors and weights are
         means.
     n_channels_, n_timepoints_ : int
         Of the signals; None for time points of lists.
@@ -92,8 +98,8 @@ class ResidualKernelRegressor(MultiOutputMixin, RegressorMixin, ResidualKernelEs
     True
     """
 
-    _default_views = FOR_TARGETS
-    _per_output = True
+    _default_views = REGRESSOR_VIEWS
+    _is_per_output = True
 
     def fit(
         self,
@@ -134,8 +140,8 @@ class ResidualKernelRegressor(MultiOutputMixin, RegressorMixin, ResidualKernelEs
     def _fit(
         self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None, groups: ArrayLike | None
     ) -> None:
-        """Set what `fit` makes."""
-        check_given(y)
+        """Set the attributes of a fitted regressor."""
+        check_target_container(y)
         check_known(y, "y")
         check_numbers(y, "y")
         try:
@@ -158,7 +164,7 @@ class ResidualKernelRegressor(MultiOutputMixin, RegressorMixin, ResidualKernelEs
         self.left_out_prediction_ = cases.as_given(predicted)
         deviations = self._mixture(left_out.of_views, left_out.novelties, left_out.weights)[1]
         ratios = np.abs(residuals) / np.where(deviations > 0, deviations, 1.0)
-        self._nonconformity = Nonconformity(ratios, weights, cases.members.max() + 1)
+        self._nonconformity = Nonconformity(ratios, weights, cases.n_groups)
         squares = (residuals**2).mean(axis=1)
         error = float(np.average(squares, weights=weights))
         self.left_out_score_ = 1.0 - error if spread.any() else np.nan

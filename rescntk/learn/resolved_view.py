@@ -1,4 +1,4 @@
-"""A view of some signals: its steps and its kernel, as measured on training signals."""
+"""A view of given signals: its steps and its kernel, as measured on training signals."""
 
 from __future__ import annotations
 
@@ -6,17 +6,18 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from .inputs import Signals, arrays
-from .steps import Step, map_signals
+from .signals import Signals, arrays, map_signals
+from .steps import Step
 from .view_kernels import ViewKernel
 
 
 @dataclass(frozen=True)
 class ResolvedView:
-    """A view of some signals: the steps that change them, and the kernel of the result."""
+    """The steps that change signals, and the kernel of the result."""
 
     kernel: ViewKernel
-    n_points: int  # of the longest signal after the steps
+    n_points: int
+    """Number of points of the longest signal after the steps."""
     steps: tuple[Step, ...]
 
     @property

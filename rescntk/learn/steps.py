@@ -1,16 +1,18 @@
-"""Steps of views: what happens to signals, one step after the other, before a network sees them."""
+"""Steps of views: what happens to signals, one step after the other, before a network sees them.
+
+A new step is a class here or in bands.py. `View` has its parameter, and yields it in `_steps`.
+"""
 
 from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Self
 
 import numpy as np
 
-from .inputs import Signals, scaled, unit_exponent
+from .signals import Signals, map_signals, scaled, unit_exponent
 
 ROUNDING = 10 * float(np.finfo(np.float64).eps)
 """Largest deviation that counts as 0, as a part of the largest magnitude."""
@@ -22,6 +24,16 @@ class Step(ABC):
     Subclasses are frozen dataclasses: steps of the same settings are equal, whatever they measured.
     """
 
+    needs_several_points: bool = False
+    """True if signals of a single time point cannot have the step."""
+    needs_one_length: bool = False
+    """True if signals of different lengths cannot have the step."""
+
+    @property
+    @abstractmethod
+    def stage(self) -> str:
+        """The item of the list in the docstring of `View` to which the step belongs."""
+
     @property
     @abstractmethod
     def sees_levels(self) -> bool:
@@ -32,11 +44,11 @@ class Step(ABC):
     def reach(self) -> float:
         """The largest distance at which a point before the step changes a point after it.
 
-        In points after the step. Changes by a signal's mean and deviation do not count.
+        The unit is a point after the step. Changes by a signal's mean and deviation do not count.
         """
 
     def measure(self, X: Signals, weights: np.ndarray) -> Self:
-        """Return the step with its numbers of training signals; they have weights, (n_cases,)."""
+        """Return the step with what it takes from training signals of weights (n_cases,)."""
         return self
 
     @abstractmethod
@@ -47,13 +59,13 @@ class Step(ABC):
     def to_time(self, shares: np.ndarray, x: np.ndarray, reach: float) -> np.ndarray:
         """Return shares of the points before the step, (…, n_points), from shares of those after.
 
-        The signal before the step is x, (n_channels, n_points). What comes behind the step sees
-        `reach` points around a point.
+        The signal before the step is x, (n_channels, n_points). The steps and the kernel behind
+        this step together see `reach` points around a point.
         """
 
 
-class StepOfPoints(Step):
-    """A step that keeps the number of points: each depends on those in reach, and on scales."""
+class LengthKeepingStep(Step):
+    """A step that keeps the number of points, and the share of each point."""
 
     reach: float = 0
 
@@ -62,10 +74,11 @@ class StepOfPoints(Step):
 
 
 @dataclass(frozen=True)
-class Unit(StepOfPoints):
+class Unit(LengthKeepingStep):
     """Divide all signals by a power of two, where their squares leave float64."""
 
     exponent: int = field(default=0, compare=False)
+    stage = "the unit of all signals"
     sees_levels = True
 
     def measure(self, X: Signals, weights: np.ndarray) -> Self:
@@ -76,9 +89,11 @@ class Unit(StepOfPoints):
 
 
 @dataclass(frozen=True)
-class SignalScale(StepOfPoints):
+class SignalScale(LengthKeepingStep):
     """Give each channel of each signal mean 0 and deviation 1; constant ones are 0."""
 
+    stage = "each signal's own scale"
+    needs_several_points = True
     sees_levels = False
 
     def see(self, X: np.ndarray) -> np.ndarray:
@@ -87,13 +102,27 @@ class SignalScale(StepOfPoints):
         return (X - mean) / np.where(constant, np.inf, deviation)
 
 
+class BlockStep(Step):
+    """A step from time points to blocks of points, or of frequencies."""
+
+    stage = "spectra, bands or blocks"
+
+    @abstractmethod
+    def scale(self) -> ChannelScale:
+        """Return the scale of the channels that the step makes."""
+
+
 @dataclass(frozen=True)
-class Blocks(Step):
+class Blocks(BlockStep):
     """Average the points of each block; the last one may be shorter."""
 
     block: int
     reach = 0
     sees_levels = True
+
+    def scale(self, least: float = 0.0) -> ChannelScale:
+        """Return the scale of channels; `least` of the largest scale is the least one."""
+        return ChannelScale(least)
 
     def see(self, X: np.ndarray) -> np.ndarray:
         return self.means(X)
@@ -108,7 +137,7 @@ class Blocks(Step):
         return np.repeat(shares / sizes, sizes, axis=-1)
 
     def over_blocks(self, function: np.ufunc, X: np.ndarray) -> np.ndarray:
-        """Return a function of each block's points, such as their sum for `np.add`."""
+        """Return what a function makes of each block's points, such as their sum for `np.add`."""
         return np.asarray(function.reduceat(X, np.arange(0, X.shape[2], self.block), axis=2))
 
     def sizes(self, n_points: int) -> np.ndarray:
@@ -120,6 +149,10 @@ class Blocks(Step):
 class Statistics(Blocks):
     """Take mean, deviation, minimum and maximum of each block: four channels for each."""
 
+    def scale(self, least: float = 0.0) -> ChannelScale:
+        """Return the scale of statistics, whatever `least` is."""
+        return StatisticsScale()
+
     def see(self, X: np.ndarray) -> np.ndarray:
         means, sizes = self.means(X), self.sizes(X.shape[2])
         squares = (X - np.repeat(means, sizes, axis=2)) ** 2
@@ -129,16 +162,19 @@ class Statistics(Blocks):
 
 
 @dataclass(frozen=True)
-class ShortTimeSpectra(Step):
+class ShortTimeSpectra(BlockStep):
     """Take roots of short-time spectra, block + 1 channels for each.
 
-    A block's spectrum is of a Hann window of twice its length, by channel and rising frequency. The
-    first window begins half a block before the signal, whose surroundings are 0.
+    A Hann window of two blocks is centred at each block. Around the signal are zeros.
+    The result has channels by channel of the signal, then by rising frequency.
     """
 
     block: int
     reach = 1
     sees_levels = True
+
+    def scale(self) -> ChannelScale:
+        return CommonScale()
 
     def see(self, X: np.ndarray) -> np.ndarray:
         n, channels, length = X.shape
@@ -152,38 +188,48 @@ class ShortTimeSpectra(Step):
     def to_time(self, shares: np.ndarray, x: np.ndarray, reach: float) -> np.ndarray:
         """Divide the share of each spectrum by the weights of its window."""
         length, block = x.shape[1], self.block
-        place = np.arange(length) - np.arange(0, length, block)[:, None] + block // 2  # in a window
+        # The place of each time point in each window.
+        place = np.arange(length) - np.arange(0, length, block)[:, None] + block // 2
         inside = (place >= 0) & (place < 2 * block)
         weights = np.where(inside, np.hanning(2 * block + 1)[place * inside], 0.0)
         return np.asarray(shares @ (weights / weights.sum(axis=1, keepdims=True)))
 
 
 @dataclass(frozen=True)
-class WholeSpectrum(Step):
-    """Take roots of magnitudes at frequencies from 1/d to 1/2, in bands."""
+class WholeSpectrum(BlockStep):
+    """Take roots of magnitudes at frequencies from 1/d to 1/2, in blocks of frequencies."""
 
-    bands: Blocks
+    blocks: Blocks
     reach = math.inf
+    needs_several_points = True
     sees_levels = False
+
+    @staticmethod
+    def frequencies_of(length: int) -> int:
+        """Return the number of frequencies of signals of this length, at least 1."""
+        return max(1, length // 2)
+
+    def scale(self) -> ChannelScale:
+        return self.blocks.scale()
 
     def see(self, X: np.ndarray) -> np.ndarray:
         roots = np.sqrt(np.abs(np.fft.rfft(X, axis=2, norm="ortho")[:, :, 1:]))
-        if not roots.shape[2]:  # one time point does not vary, like a constant signal
+        if not roots.shape[2]:  # a single time point has no frequencies, as if constant
             roots = np.zeros((*X.shape[:2], 1))
-        return self.bands.see(roots)
+        return self.blocks.see(roots)
 
     def to_time(self, shares: np.ndarray, x: np.ndarray, reach: float) -> np.ndarray:
-        """Divide the share of each band by its energy over time, of channels in their own units.
+        """Divide the share of each block of frequencies by its energy over time.
 
-        The energy at a time is the squared envelope of the signal, summed over channels. The signal
-        has this band, and others that are seen around it by a cosine bell. Time points have equal
-        shares of a band without energy.
+        The energy at a time is the squared envelope, summed over channels in their own units. A
+        cosine bell weighs the frequencies that are seen around the block. A block without energy
+        has equal shares.
         """
         length = x.shape[1]
         spectrum = np.fft.rfft(SignalScale().see(x[None])[0], axis=1)
-        bands = (np.arange(spectrum.shape[1]) - 1) // self.bands.block  # the mean has -1
-        far = np.abs(bands - np.arange(shares.shape[-1])[:, None])
-        inside = (far <= reach) & (bands >= 0)
+        blocks = (np.arange(spectrum.shape[1]) - 1) // self.blocks.block  # frequency 0 has -1
+        far = np.abs(blocks - np.arange(shares.shape[-1])[:, None])
+        inside = (far <= reach) & (blocks >= 0)
         bell = np.where(inside, 1 + np.cos(np.pi * far / (reach + 1)), 0.0)
         # Without negative frequencies the magnitude over time is the envelope.
         envelopes = (np.abs(np.fft.ifft(bell * row, length, axis=1)) for row in spectrum)
@@ -195,11 +241,17 @@ class WholeSpectrum(Step):
 
 
 @dataclass(frozen=True)
-class ChannelScale(StepOfPoints):
-    """Give each channel of all signals mean 0 and deviation 1; constant ones are 0."""
+class ChannelScale(LengthKeepingStep):
+    """Give each channel of all signals mean 0 and deviation 1; constant ones are 0.
 
+    Channels whose deviation is below `least` of the largest one stay smaller, so that noise is not
+    magnified.
+    """
+
+    least: float = 0.0
     mean: float | np.ndarray = field(default=0.0, compare=False, kw_only=True)
     scale: float | np.ndarray = field(default=1.0, compare=False, kw_only=True)
+    stage = "the scale of channels"
     sees_levels = True
 
     def measure(self, X: Signals, weights: np.ndarray) -> Self:
@@ -212,7 +264,7 @@ class ChannelScale(StepOfPoints):
     def mean_and_scale(self, X: Signals, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return what `see` subtracts, and by what it divides; a scale of 0 divides by 1."""
         mean, deviation, _ = _moments(X, weights)
-        return mean[:, None], deviation[:, None]
+        return mean[:, None], np.maximum(deviation, self.least * deviation.max())[:, None]
 
 
 @dataclass(frozen=True)
@@ -229,7 +281,8 @@ class StatisticsScale(ChannelScale):
 
     def mean_and_scale(self, X: Signals, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         sizes = _moments(X, weights)[2].reshape(4, -1)
-        large = sizes > ROUNDING * sizes.max(axis=0)  # else rounding errors of constant channels
+        # Smaller sizes are rounding errors of constant channels.
+        large = sizes > ROUNDING * sizes.max(axis=0)
         return np.zeros(()), np.where(large, sizes, 0.0).reshape(-1, 1)
 
 
@@ -237,11 +290,13 @@ class StatisticsScale(ChannelScale):
 class PointScale(ChannelScale):
     """Give each time point of each channel mean 0 and deviation 1, over signals.
 
-    Points that differ by less than `least` of their channel's root mean square deviation stay
-    smaller, so that noise is not magnified.
+    Points whose deviation is below `least` of their channel's root mean square deviation stay
+    smaller.
     """
 
     least: float = 0.1
+    stage = "the scale of time points"
+    needs_one_length = True
 
     def mean_and_scale(self, X: Signals, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         points = np.asarray(X)
@@ -252,16 +307,17 @@ class PointScale(ChannelScale):
 
 
 @dataclass(frozen=True)
-class Differences(StepOfPoints):
+class Differences(LengthKeepingStep):
     """Add central differences of each channel, in its unit; the kind "only" drops the channel."""
 
+    stage = "differences"
     reach = 1
     kind: bool | str
     unit: float | np.ndarray = field(default=1.0, compare=False)
 
     @property
     def sees_levels(self) -> bool:
-        """False without the channels themselves."""
+        """False if differences take the place of the channels."""
         return self.kind != "only"
 
     def measure(self, X: Signals, weights: np.ndarray) -> Self:
@@ -279,35 +335,37 @@ class Differences(StepOfPoints):
 
 
 @dataclass(frozen=True)
-class Level(StepOfPoints):
+class ConstantChannel(LengthKeepingStep):
     """Add a constant channel, of the root mean square of all channels."""
 
-    level: float = field(default=1.0, compare=False)
+    value: float = field(default=1.0, compare=False)
+    stage = "a constant channel"
     sees_levels = True
 
     def measure(self, X: Signals, weights: np.ndarray) -> Self:
-        level = float(np.sqrt(np.mean(_moments(X, weights)[2] ** 2)))
-        return replace(self, level=level or 1.0)
+        value = float(np.sqrt(np.mean(_moments(X, weights)[2] ** 2)))
+        return replace(self, value=value or 1.0)
 
     def see(self, X: np.ndarray) -> np.ndarray:
         n, _, length = X.shape
-        return np.concatenate([X, np.full((n, 1, length), self.level)], axis=1)
+        return np.concatenate([X, np.full((n, 1, length), self.value)], axis=1)
 
 
 @dataclass(frozen=True)
-class Time(StepOfPoints):
-    """Add two channels with the relative time on a half circle, after the channel of `Level`.
+class Time(LengthKeepingStep):
+    """Add two channels with the relative time on a half circle, after `ConstantChannel`.
 
     The radius is `scale` times the root mean square of all other channels together.
     """
 
     scale: float
     radius: float = field(default=1.0, compare=False)
+    stage = "time"
     sees_levels = True
 
     def measure(self, X: Signals, weights: np.ndarray) -> Self:
-        channels, level = len(X[0]) - 1, float(X[0][-1, 0])
-        return replace(self, radius=self.scale * level * np.sqrt(channels))
+        n_channels, root_mean_square = len(X[0]) - 1, float(X[0][-1, 0])
+        return replace(self, radius=self.scale * root_mean_square * np.sqrt(n_channels))
 
     def see(self, X: np.ndarray) -> np.ndarray:
         n, _, length = X.shape
@@ -316,15 +374,10 @@ class Time(StepOfPoints):
         return np.concatenate([X, np.broadcast_to(circle, (n, 2, length))], axis=1)
 
 
-def map_signals(function: Callable[[np.ndarray], np.ndarray], X: Signals) -> Signals:
-    """Apply a function of arrays (n_cases, n_channels, n_timepoints) to signals of any lengths."""
-    return function(X) if isinstance(X, np.ndarray) else [function(x[None])[0] for x in X]
-
-
 def _moments(X: Signals, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Return mean, deviation and root mean square of each channel, (n_channels,) each.
 
-    They are over all cases, with weights, and time points. A constant channel has deviation 0.
+    They are means over weighted cases and time points. A constant channel has deviation 0.
     """
     points, weights = np.concatenate(list(X), axis=1), weights.repeat([x.shape[1] for x in X])
     weights = weights / weights.sum()

@@ -9,13 +9,13 @@ from typing import Self
 import numpy as np
 from scipy.special import betainc
 
-_THRESHOLDS = 200
-"""Maximum number of thresholds that are compared by their harmonic mean."""
+_MOST_THRESHOLDS = 200
+"""Maximum number of thresholds whose harmonic means are compared. More take more time."""
 
-_STEPS = 20
-"""Thresholds that a bound tests: each decides another twentieth of the signals early."""
+_TESTED_THRESHOLDS = 20
+"""Number of thresholds that a bound tests. Each makes labels of another twentieth early."""
 
-LEVEL = 0.1
+SIGNIFICANCE = 0.1
 """Level of these tests: how often a bound may fail, over draws of the training signals."""
 
 Look = Callable[[int, np.ndarray], np.ndarray]
@@ -29,7 +29,7 @@ class Progress:
     last: np.ndarray
     """Index of the last prefix that was seen, (n_cases,); -1 before the first."""
     labels: np.ndarray
-    """Place of the most probable class there, (n_cases,)."""
+    """Index of the most probable class at this prefix, (n_cases,)."""
     streaks: np.ndarray
     """Number of prefixes in a row with this label, (n_cases,)."""
     final: np.ndarray
@@ -39,7 +39,7 @@ class Progress:
 
     @classmethod
     def begin(cls, n_cases: int, n_classes: int) -> Self:
-        """Return what is known of signals before their first prefix: nothing."""
+        """Return the progress of signals before their first prefix."""
         none = np.full(n_cases, -1)
         final, proba = np.zeros(n_cases, dtype=bool), np.zeros((n_cases, n_classes))
         return cls(none, none.copy(), np.zeros(n_cases, dtype=int), final, proba)
@@ -53,7 +53,7 @@ class StoppingRule:
     agreement: int = 1
 
     def follow(self, progress: Progress, look: Look, n_prefixes: int, seen: int) -> Progress:
-        """Bring signals forward to the prefixes with an index below `seen`, in place.
+        """Update the progress by the prefixes with an index below `seen`, and return it.
 
         At the last of all `n_prefixes` prefixes each label is final.
         """
@@ -70,10 +70,16 @@ class StoppingRule:
         return progress
 
     def simulate(self, proba: np.ndarray) -> Progress:
-        """Return the end of signals with given probabilities (n_prefixes, n_cases, n_classes)."""
+        """Return the progress at the end, from probabilities (n_prefixes, n_cases, n_classes)."""
         n_prefixes, *sizes = proba.shape
         progress = Progress.begin(*sizes)
         return self.follow(progress, lambda k, at: proba[k, at], n_prefixes, n_prefixes)
+
+
+def harmonic_mean(accuracy: float, earliness: float) -> float:
+    """Return the harmonic mean of accuracy and 1 − earliness; 0 where a label takes all points."""
+    saved = 1.0 - earliness
+    return 2.0 * accuracy * saved / (accuracy + saved) if saved else 0.0
 
 
 def rule_of_harmonic_mean(
@@ -87,21 +93,20 @@ def rule_of_harmonic_mean(
     """
     best, chosen = 0.0, StoppingRule(np.inf)
     thresholds = np.unique(proba[:-1].max(axis=2))[::-1]
-    if len(thresholds) > _THRESHOLDS:
-        shares = np.linspace(1.0, 0.0, _THRESHOLDS)
+    if len(thresholds) > _MOST_THRESHOLDS:
+        shares = np.linspace(1.0, 0.0, _MOST_THRESHOLDS)
         thresholds = np.quantile(thresholds, shares, method="inverted_cdf")
     for rule in (StoppingRule(t, agreement) for agreement in (2, 1) for t in thresholds):
         end = rule.simulate(proba)
-        accuracy = np.mean(end.labels == places)
-        saved = 1.0 - np.mean(lengths[end.last]) / lengths[-1]
-        mean = 2.0 * accuracy * saved / (accuracy + saved) if saved else 0.0
+        earliness = np.mean(lengths[end.last]) / lengths[-1]
+        mean = harmonic_mean(np.mean(end.labels == places), earliness)
         if mean > best:
             best, chosen = mean, rule
     return chosen
 
 
 def rule_of_bound(
-    proba: np.ndarray, places: np.ndarray, members: np.ndarray, error: float
+    proba: np.ndarray, places: np.ndarray, groups: np.ndarray, error: float
 ) -> StoppingRule:
     """Return the least strict rule whose errors among early labels are at most `error`, by tests.
 
@@ -109,24 +114,25 @@ def rule_of_bound(
     the strictest one. Each has the null hypothesis that the chance of error among early labels,
     over all prefixes but the last, is above `error`. The exact binomial test of left-out labels
     rejects it, or ends the sequence. Thresholds with too few early labels for any rejection are
-    passed over. A group, by its number in `members`, counts as one signal, with its share of wrong
+    passed over. A group, by its number in `groups`, counts as one signal, with its share of wrong
     labels; the test, which is exact for whole numbers, is then interpolated between them.
     """
     last, chosen = len(proba) - 1, StoppingRule(np.inf)
     if not last:
         return chosen
-    peaks, steps = proba[:-1].max(axis=(0, 2)), 1.0 - np.arange(1, _STEPS + 1) / _STEPS
-    for threshold in np.unique(np.quantile(peaks, steps, method="inverted_cdf"))[::-1]:
+    peaks = proba[:-1].max(axis=(0, 2))
+    shares = 1.0 - np.arange(1, _TESTED_THRESHOLDS + 1) / _TESTED_THRESHOLDS
+    for threshold in np.unique(np.quantile(peaks, shares, method="inverted_cdf"))[::-1]:
         rule = StoppingRule(threshold)
         end = rule.simulate(proba)
         early = end.last < last
-        counts = np.bincount(members[early])
-        wrong = np.bincount(members[early], (end.labels != places)[early])
+        counts = np.bincount(groups[early])
+        wrong = np.bincount(groups[early], (end.labels != places)[early])
         n, n_wrong = np.count_nonzero(counts), float(np.sum(wrong[counts > 0] / counts[counts > 0]))
-        if (1.0 - error) ** n > LEVEL:
+        if (1.0 - error) ** n > SIGNIFICANCE:
             continue
-        # The chance of as few errors, which the incomplete beta function has between integers too.
-        if n_wrong >= n or betainc(n - n_wrong, n_wrong + 1.0, 1.0 - error) > LEVEL:
+        # The chance of as few errors: the incomplete beta function interpolates between integers.
+        if n_wrong >= n or betainc(n - n_wrong, n_wrong + 1.0, 1.0 - error) > SIGNIFICANCE:
             break
         chosen = rule
     return chosen

@@ -19,7 +19,7 @@ from ..messages import shown
 from ..validation import check_rectangular
 
 _LATER = {"collect": "collect()", "compute": "compute()", "column_names": "to_pandas()"}
-"""Attributes of tables whose numbers are not at hand, and what gives a table that is taken."""
+"""Attributes of tables that are not in memory, and the call that returns one in memory."""
 
 _MISSING = "missing values"
 _DATES = (datetime.date, np.datetime64)
@@ -28,11 +28,11 @@ _DURATIONS = (datetime.timedelta, np.timedelta64)
 
 def is_table(X: object) -> bool:
     """Return whether X is a table: its columns have names."""
-    return hasattr(type(X), "columns")  # a query of polars computes its names, and warns
+    return hasattr(type(X), "columns")  # of the type: a query of polars would warn
 
 
 def check_container(values: object, name: str) -> None:
-    """Raise a ValueError if `values` is sparse, or a table that has no columns by name at hand."""
+    """Raise a ValueError if `values` is sparse, or a table that is not in memory."""
     if issparse(values):
         raise ValueError(f"{name} is sparse, expected a dense array: give {name}.toarray()")
     calls = [call for has, call in _LATER.items() if hasattr(type(values), has)]

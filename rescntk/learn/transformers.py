@@ -17,8 +17,10 @@ from ..kernels import Kernel
 from ..messages import shown
 from ..regression import pivoted_cholesky
 from ..validation import check_positive_integer
-from .inputs import SignalEstimator, Signals, fitting, read_signals, take
+from .base import SignalEstimator, fitting
+from .inputs import read_signals
 from .kernel import SignalKernel
+from .signals import Signals, take
 
 
 @dataclass(eq=False, repr=False)
@@ -134,8 +136,8 @@ class KernelMatrix(ClassNamePrefixFeaturesOutMixin, TransformerMixin, SignalEsti
             )
         self.kernel_ = clone(kernel, safe=False)
         signals = self._read(X, reset=True)
-        self.signals_ = take(signals, np.arange(len(signals)))  # a copy, which does not change
-        return self.signals_  # the same object: half of the pairs
+        self.signals_ = take(signals, np.arange(len(signals)))  # a copy: X may change
+        return self.signals_  # the same object: half of the pairs are computed
 
     def _features(self, signals: Signals) -> np.ndarray:
         return np.asarray(self.kernel_(signals, self.signals_))
@@ -165,7 +167,7 @@ class LandmarkFeatures(KernelMatrix):
 
     Attributes
     ----------
-    landmarks_ : ndarray of int, (n_landmarks,)
+    landmark_indices_ : ndarray of int, (n_features,)
         Indices of the landmarks among the signals fitted.
     residual_ : float
         trace(K − F Fᵀ) / trace(K) of the fitted signals, from 0 to 1.
@@ -191,14 +193,14 @@ class LandmarkFeatures(KernelMatrix):
         signals = super()._start(X)
         count = min(check_positive_integer(self.n_landmarks, "n_landmarks"), len(signals))
         seed = int(check_random_state(self.random_state).randint(2**31))
-        with warnings.catch_warnings():  # fewer landmarks are exact, up to rounding errors
+        with warnings.catch_warnings():  # fewer landmarks explain all signals
             warnings.filterwarnings("ignore", "pivoted_cholesky stopped")
             low = pivoted_cholesky(self.kernel_, signals, count, seed)
-        if not len(low.landmarks):
+        if not len(low.pivots):
             raise ValueError("kernel is 0 at all signals, expected some that are not 0")
-        self.landmarks_, self.signals_ = low.landmarks, take(signals, low.landmarks)
+        self.landmark_indices_, self.signals_ = low.pivots, take(signals, low.pivots)
         self.residual_ = low.residual / (low.residual + float((low.factor**2).sum()))
-        lower = low.factor[low.landmarks]
+        lower = low.factor[low.pivots]
         self._half = scipy.linalg.solve_triangular(lower, np.eye(len(lower)), lower=True).T
         return signals
 

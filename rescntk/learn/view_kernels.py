@@ -21,9 +21,11 @@ from ..kernels.pixels import gram_shares
 from ..kernels.prepared import PreparedSignals
 from ..network import Network
 from ..validation import KINDS
-from .inputs import Options, Signals, longest
+from .base import Options
+from .signals import Signals, longest
 
-_SHARES = 2**20  # most numbers of kernels in memory; all of one signal are, however many
+_NUMBERS_AT_ONCE = 2**20
+"""Numbers of kernels of points that are in memory at once, but for all of a single signal."""
 
 
 class ViewKernel(ABC):
@@ -63,7 +65,8 @@ class ViewKernel(ABC):
     ) -> np.ndarray:
         """Return the shares of points in ``matrix(X, landmarks) @ coefficients``.
 
-        (n_cases, n_outputs, n_points), of the longest signal; they add up to it.
+        (n_cases, n_outputs, n_points), with the points of the longest signal. Sums over points are
+        the product.
         """
 
 
@@ -108,7 +111,7 @@ class NetworkKernel(ViewKernel):
     ) -> np.ndarray:
         most = longest(X)
         parts = np.zeros((len(X), coefficients.shape[1], most))
-        for rows in blocks(0, len(X), max(1, _SHARES // (most * len(landmarks)))):
+        for rows in blocks(0, len(X), max(1, _NUMBERS_AT_ONCE // (most * len(landmarks)))):
             shares = gram_shares(self.network, X[rows], landmarks, **self._kernels, **options)
             mean = np.mean([of_kind[0] for of_kind in shares], axis=0, dtype=np.float64)
             parts[rows, :, : mean.shape[2]] = coefficients.T @ mean

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
-from typing import Any, Self
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, fields, replace
+from typing import Any, Self, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -14,26 +14,27 @@ from sklearn.base import BaseEstimator, TransformerMixin
 from ..engines.heads import check_head, pooled_head
 from ..messages import shown
 from ..network import Network
+from ..network_parameters import check_filter_size
 from ..validation import (
     check_choice,
     check_flag,
     check_nonnegative,
     check_positive_integer,
 )
-from .bands import Bands, BandScale, LocalScale
-from .inputs import Signals, fitting, longest, read_signals
+from .bands import Bands, LocalScale
+from .base import fitting
+from .inputs import read_signals
 from .resolved_view import ResolvedView
+from .signals import Signals, longest
 from .steps import (
     Blocks,
-    ChannelScale,
-    CommonScale,
+    BlockStep,
+    ConstantChannel,
     Differences,
-    Level,
     PointScale,
     ShortTimeSpectra,
     SignalScale,
     Statistics,
-    StatisticsScale,
     Step,
     Time,
     Unit,
@@ -41,12 +42,50 @@ from .steps import (
 )
 from .view_kernels import LinearKernel, NetworkKernel
 
-_LENGTHS = ("all", "fine")
-_FINE, _FINE_WORK = (64, 512), 25_600
-"""Points of fine views, and the most points times signals."""
-_OF_LINEAR = {"linear", "differences", "standardize", "length"}
-_BANDS = ("rectified", "magnitudes", "signs")
-_STANDARDIZE = ("signal", "local", "channel", "point")
+_FINE_POINTS = (64, 512)
+"""Least and most points of views with ``length="fine"``."""
+
+_FINE_PRODUCT = 25_600
+"""Most points times signals of views with ``length="fine"``, above the least points."""
+
+_EXCLUDED_BY_BANDS = {"differences", "spectra"}
+_ALLOWED_BY_LINEAR = {"linear", "differences", "standardize", "length"}
+
+T = TypeVar("T")
+
+
+def _parameter(default: T, check: Callable[[Any, str], Any]) -> T:
+    """Declare a parameter of `View`, with the check of its value and name."""
+    return field(default=default, metadata={"check": check})
+
+
+def _flag_or(word: str) -> Callable[[object, str], bool | str]:
+    """Return a check for booleans of Python or NumPy, and a word."""
+
+    def check(value: object, name: str) -> bool | str:
+        if isinstance(value, str) and value == word:
+            return value
+        if isinstance(value, bool | np.bool_):
+            return bool(value)
+        raise ValueError(f"{name} is {shown(value)}, expected True, False or {word!r}")
+
+    return check
+
+
+def _one_of(*words: str) -> Callable[[object, str], str]:
+    """Return a check for one of several words."""
+    return lambda value, name: check_choice(value, name, words)
+
+
+def _none_or(check: Callable[[object, str], T]) -> Callable[[object, str], T | None]:
+    """Return a check that takes None too."""
+    return lambda value, name: None if value is None else check(value, name)
+
+
+def _check_length(value: object, name: str) -> str | int:
+    if isinstance(value, str):
+        return check_choice(value, name, ("all", "fine"))
+    return check_positive_integer(value, name)
 
 
 @dataclass(repr=False, unsafe_hash=True, kw_only=True)
@@ -107,11 +146,14 @@ class View(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):  # type
 
     Notes
     -----
-    Views of the same settings are equal, and settings cannot change. Lists need GAP and no
-    ``standardize="point"``. Signals of a single time point have no differences, spectra or
-    deviation: views that put these in the place of the signals, or with ``standardize="signal"``,
-    refuse them, and others leave them out. Short-time spectra replace statistics too. Such a signal
-    among longer ones is taken as constant.
+    Views of the same settings are equal, and settings cannot change. Short-time spectra take the
+    place of statistics too. Signals of different lengths, in a list, need the head "gap", and
+    neither `linear` nor ``standardize="point"``.
+
+    Signals of a single time point have no differences, spectra, bands or deviation. Views with
+    ``differences="only"``, ``spectra="whole"``, `bands`, ``standardize="signal"`` or "local" refuse
+    them. Other views add no differences and no spectra to them. Among longer signals, a signal of a
+    single time point is taken as constant.
 
     Examples
     --------
@@ -122,18 +164,18 @@ class View(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):  # type
     (20, 7, 50)
     """
 
-    differences: bool | str = False
-    spectra: bool | str = False
-    bands: str | None = None
-    statistics: bool = False
-    standardize: str = "signal"
-    time: float = 0.0
-    length: int | str = 64
-    linear: bool = False
-    filter_size: int = 9
-    input_filter_size: int = 1
-    head: str | int = "gap"
-    depth: int = 2
+    differences: bool | str = _parameter(False, _flag_or("only"))
+    spectra: bool | str = _parameter(False, _flag_or("whole"))
+    bands: str | None = _parameter(None, _none_or(_one_of(*Bands.KINDS)))
+    statistics: bool = _parameter(False, check_flag)
+    standardize: str = _parameter("signal", _one_of("signal", "local", "channel", "point"))
+    time: float = _parameter(0.0, check_nonnegative)
+    length: int | str = _parameter(64, _check_length)
+    linear: bool = _parameter(False, check_flag)
+    filter_size: int = _parameter(9, check_filter_size)
+    input_filter_size: int = _parameter(1, check_filter_size)
+    head: str | int = _parameter("gap", lambda value, _: check_head(value))
+    depth: int = _parameter(2, check_positive_integer)
 
     def __setattr__(self, name: str, value: object) -> None:
         if name in self.__dict__ and name in self.__dataclass_fields__:
@@ -255,11 +297,12 @@ class View(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):  # type
             For wrong parameters.
         """
         view = self._checked()
-        in_common = view.head != "gap" or view.standardize == "point" or view.linear
-        if isinstance(X, list) and in_common:
+        steps = view._resolved(X).steps
+        has_points = view.head != "gap" or view.linear or any(s.needs_one_length for s in steps)
+        if isinstance(X, list) and has_points:
             return "signals of different lengths have the head 'gap', and no time points in common"
-        of_time = view.differences == "only" or view.spectra == "whole" or view.bands
-        if longest(X) == 1 and (of_time or view.standardize in ("signal", "local")):
+        needs_several = view.differences == "only" or any(s.needs_several_points for s in steps)
+        if longest(X) == 1 and needs_several:
             return "one time point has no differences, no spectrum and no deviation"
         return ""
 
@@ -283,64 +326,58 @@ class View(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):  # type
         """
         if reason := self.refusal(X):
             raise ValueError(f"X cannot have {self!r}: {reason}")
-        view, length = self._checked(), longest(X)
-        seen = max(1, length // 2) if view.spectra == "whole" else length
-        block = -(-seen // view._most_points(len(X), seen))
-        n_points = -(-seen // block)
-        largest = n_points - (n_points % 2 == 0)  # filters have odd sizes
-        network = Network(
-            view.depth, min(view.filter_size, largest),
-            input_filter_size=min(view.input_filter_size, largest),
-        )  # fmt: skip
-        steps = view._steps(block, n_points, length)
-        head = pooled_head(view.head, (n_points,))
-        kernel = LinearKernel() if view.linear else NetworkKernel(network, head)
-        return ResolvedView(kernel, n_points, tuple(steps))
+        return self._checked()._resolved(X)
 
     def _checked(self) -> View:
-        """Return the view with flags of Python; refuse wrong settings."""
-        view = replace(
-            self, differences=_flag_or_word(self.differences, "differences", "only"),
-            spectra=_flag_or_word(self.spectra, "spectra", "whole"),
-            statistics=check_flag(self.statistics, "statistics"),
-            standardize=check_choice(self.standardize, "standardize", _STANDARDIZE),
-            time=check_nonnegative(self.time, "time"),
-            linear=check_flag(self.linear, "linear"), head=check_head(self.head),
-        )  # fmt: skip
-        if view.bands is not None:
-            check_choice(view.bands, "bands", _BANDS)
-        if isinstance(self.length, str):
-            check_choice(self.length, "length", _LENGTHS)
-        else:
-            check_positive_integer(self.length, "length")
-        Network(self.depth, self.filter_size, input_filter_size=self.input_filter_size)  # checks
+        """Return the view with its parameters as their checks return them; refuse wrong ones."""
+        checked = {f.name: f.metadata["check"](getattr(self, f.name), f.name) for f in fields(self)}
+        view = replace(self, **checked)
         if view.linear:
-            view._check_others("linear", set(vars(view)) - _OF_LINEAR)
+            view._check_defaults(checked.keys() - _ALLOWED_BY_LINEAR, "linear")
         if view.bands:
-            view._check_others("bands", {"differences", "spectra"})
+            view._check_defaults(_EXCLUDED_BY_BANDS, "bands")
         return view
 
-    def _check_others(self, of: str, names: set[str]) -> None:
-        """Raise a ValueError if a view with the setting `of` changes others that it excludes."""
+    def _resolved(self, X: Signals) -> ResolvedView:
+        """Return steps and kernel for signals, of a view with checked parameters."""
+        length = longest(X)
+        before = WholeSpectrum.frequencies_of(length) if self.spectra == "whole" else length
+        block = -(-before // self._most_points(len(X), before))
+        n_points = -(-before // block)
+        steps = tuple(self._steps(block, n_points, length))
+        if self.linear:
+            return ResolvedView(LinearKernel(), n_points, steps)
+        largest = n_points - (n_points % 2 == 0)  # filters have odd sizes
+        network = Network(
+            self.depth,
+            min(self.filter_size, largest),
+            input_filter_size=min(self.input_filter_size, largest),
+        )
+        kernel = NetworkKernel(network, pooled_head(self.head, (n_points,)))
+        return ResolvedView(kernel, n_points, steps)
+
+    def _check_defaults(self, names: set[str], excluding: str) -> None:
+        """Raise a ValueError if parameters differ from the defaults that `excluding` asks for."""
         for name in sorted(names):
             value, expected = getattr(self, name), getattr(View(), name)
             if value != expected:
-                kind = f"{of}={getattr(self, of)!r}"
+                kind = f"{excluding}={getattr(self, excluding)!r}"
                 raise ValueError(f"{name} is {shown(value)}, expected {expected!r} with {kind}")
 
     def _most_points(self, n: int, length: int) -> int:
-        """Return the largest number of points that the network sees of n signals."""
+        """Return the maximum number of points that the network sees of n signals."""
         if self.length == "all":
             return length
         if self.length == "fine":
-            least, most = _FINE
-            return min(most, max(least, 2 ** int(math.log2(_FINE_WORK / n))))
+            least, most = _FINE_POINTS
+            return min(most, max(least, 2 ** int(math.log2(_FINE_PRODUCT / n))))
         return int(self.length)
 
     def _steps(self, block: int, n_points: int, length: int) -> Iterator[Step]:
-        """Yield the steps to blocks of points, or of frequencies, and to what is added to them.
+        """Yield the steps in their order.
 
-        The longest signal has `length` points, and `n_points` blocks.
+        The longest signal has `length` time points. Of them, or of its frequencies, blocks of
+        `block` make `n_points`.
         """
         yield Unit()
         if self.standardize in ("signal", "local"):
@@ -348,74 +385,25 @@ class View(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):  # type
         if self.standardize == "local":
             yield LocalScale()
             yield SignalScale()
-        blocks = Statistics(block) if self.statistics and block > 1 else Blocks(block)
-        scale = StatisticsScale() if isinstance(blocks, Statistics) else ChannelScale()
-        if self.bands:
-            yield Bands(self.bands, Bands.octaves_of(length), blocks)
-            scale = scale if isinstance(blocks, Statistics) else BandScale()
-        elif self.spectra == "whole":
-            yield WholeSpectrum(blocks)
-        elif self.spectra and block > 1:
-            yield ShortTimeSpectra(block)
-            scale = CommonScale()
-        elif block > 1:
-            yield blocks
-        yield scale
+        to_blocks = self._to_blocks(block, length)
+        if to_blocks != Blocks(1):  # blocks of one point change nothing
+            yield to_blocks
+        yield to_blocks.scale()
         if self.differences and n_points > 1:
             yield Differences(self.differences)
         if self.standardize == "point":
             yield PointScale(least=0.0) if self.linear else PointScale()
-        yield Level()
+        yield ConstantChannel()
         if self.time:
             yield Time(self.time)
 
-
-FAST = (
-    View(bands="rectified", standardize="local", length="fine"),
-    View(linear=True, standardize="point", length="all"),
-    View(linear=True, standardize="channel", length="all"),
-    View(differences=True, time=1.0, standardize="channel"),
-    View(differences="only", statistics=True, time=1.0, standardize="channel", length=32),
-    View(spectra=True, filter_size=3, length=32),
-    View(filter_size=3, length=32),
-    View(differences="only", standardize="point", head="trace", length=2048),
-    View(spectra="whole", filter_size=3, head="trace", length=512),
-    View(spectra="whole", statistics=True, time=1.0, filter_size=3, length=32),
-    View(spectra=True, filter_size=3, head="trace", length=32),
-)
-"""Views of ``views="fast"``. Chosen by accuracy and log loss on sets for choosing of
-`benchmarks/ucr.py` and on thirteen sets more, and on smaller sets and simulated machines, with
-noise and without."""
-
-DEFAULT = (
-    *FAST,
-    View(bands="rectified", time=1.0),
-    View(bands="signs", time=1.0),
-    View(differences="only", length="fine"),
-    View(differences="only", filter_size=3, input_filter_size=9),
-    View(differences=True, statistics=True, standardize="channel"),
-)
-"""Views of ``views="default"``, of the classifier."""
-
-FOR_TARGETS = (*DEFAULT, View(linear=True, differences=True, standardize="point"))
-"""Views of ``views="default"``, of the regressor. The means over blocks of the last one leave out
-the noise of spectra, whose ends may have little else."""
-
-MANY = (
-    replace(FAST[3], length=32),
-    *FAST[4:6],
-    View(spectra=True, time=1.0, standardize="channel", filter_size=3, length=32),
-    *FAST[7:],
-)
-"""Views of both names for many signals; with them a fit takes two fifths of that of `FAST`."""
-
-
-def _flag_or_word(value: object, name: str, *words: str) -> bool | str:
-    """Return `value`, a Python or NumPy boolean or one of the words, as a bool or as the word."""
-    if isinstance(value, str) and value in words:
-        return value
-    if isinstance(value, bool | np.bool_):
-        return bool(value)
-    raise ValueError(
-        f"{name} is {shown(value)}, expected True, False or {' or '.join(map(repr, words))}"
-    )
+    def _to_blocks(self, block: int, length: int) -> BlockStep:
+        """Return the step to blocks of `block` time points, or frequencies."""
+        blocks = Statistics(block) if self.statistics and block > 1 else Blocks(block)
+        if self.bands:
+            return Bands(self.bands, Bands.octaves_of(length), blocks)
+        if self.spectra == "whole":
+            return WholeSpectrum(blocks)
+        if self.spectra and block > 1:
+            return ShortTimeSpectra(block)
+        return blocks

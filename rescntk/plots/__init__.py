@@ -6,6 +6,11 @@ from .estimators import contributions, view_weights
 from .style import SIZE, figure
 
 __all__ = [
-    "SIZE", "condition_numbers", "contributions", "figure", "learning_curve",
-    "limit_distances", "view_weights",
-]  # fmt: skip
+    "SIZE",
+    "condition_numbers",
+    "contributions",
+    "figure",
+    "learning_curve",
+    "limit_distances",
+    "view_weights",
+]

@@ -17,9 +17,10 @@ if TYPE_CHECKING:
 
 
 def learning_curve(
-    predicted: LearningCurve | Mapping[str, LearningCurve], ax: Axes | None = None,
+    predicted: LearningCurve | Mapping[str, LearningCurve],
+    ax: Axes | None = None,
     title: str | None = None,
-) -> Axes:  # fmt: skip
+) -> Axes:
     """Draw learning curves: lines are predicted test errors.
 
     Errors of 0 and of infinity are left out.

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ..engines.heads import in_words
-from .style import BLUE, VERMILION, axes, check_drawn, finish, looks, name_ends, tidy
+from .style import BLUE, VERMILION, axes, check_drawn, finish, label_ends, looks, tidy
 
 if TYPE_CHECKING:
     from matplotlib.artist import Artist
@@ -81,9 +81,14 @@ def condition_numbers(
             places = np.full(infinite.sum(), edge)
             label = "infinite: singular up to rounding"
             ax.plot(
-                depth[infinite], places, marker, color=colour, label=label, markerfacecolor="none",
+                depth[infinite],
+                places,
+                marker,
+                color=colour,
+                label=label,
+                markerfacecolor="none",
                 transform=ax.get_xaxis_transform(),
-            )  # fmt: skip
+            )
         deep = np.isfinite(law)
         if deep.any():
             label = "asymptote: the leading term" if comparison.kind == "gpk" else "limit"
@@ -180,7 +185,7 @@ def limit_distances(*reports: ConvergenceReport, ax: Axes | None = None) -> Axes
     logarithmic = {"xscale": "log", "yscale": "log"}
     ax.set(**logarithmic, xlabel="depth $L$ (layers)", ylabel=" or\n".join(sorted(quantities)))
     tidy(ax)
-    name_ends(ax, names, 0.75 / height)
+    label_ends(ax, names, 0.75 / height)
     return ax
 
 

@@ -18,9 +18,9 @@ from .style import (
     axes,
     check_drawn,
     figure,
-    lines,
     shown_name,
     tidy,
+    wrapped,
 )
 
 if TYPE_CHECKING:
@@ -79,9 +79,12 @@ def view_weights(model: Estimator, ax: Axes | None = None) -> Axes:
 
 
 def contributions(
-    model: Estimator, X: ArrayLike, output: Hashable = None, y: ArrayLike | None = None,
+    model: Estimator,
+    X: ArrayLike,
+    output: Hashable = None,
+    y: ArrayLike | None = None,
     less_usual: bool = True,
-) -> np.ndarray:  # fmt: skip
+) -> np.ndarray:
     """Draw signals, coloured by the contribution of each time point to a decision.
 
     The contributions of a usual signal are subtracted, where the model knows them
@@ -166,12 +169,12 @@ def contributions(
     for case, (row, x, shares, k, decision) in enumerate(drawn):
         coloured = [_coloured(*pair, shares[k], most) for pair in zip(row, x, strict=True)]
         start = intercepts[k] if abs(intercepts[k]) > 5e-4 * abs(decision[k]) else 0.0
-        terms = f"{_shown(decision[k])} = contributions {_shown(shares[k].sum())}"
-        words = f"{_outcome(names, decision, k)} {terms} + {begin} {_shown(start)}"
+        terms = f"{_number(decision[k])} = contributions {_number(shares[k].sum())}"
+        words = f"{_outcome(names, decision, k)} {terms} + {begin} {_number(start)}"
         if truths is not None:
-            truth = shown_name(truths[case, 0]) if names is not None else _shown(truths[case, k])
+            truth = shown_name(truths[case, 0]) if names is not None else _number(truths[case, k])
             words = f"true {truth}, {words}"
-        row[0].set_title(lines(words, width), fontsize="small")
+        row[0].set_title(wrapped(words, width), fontsize="small")
     _name_time_points(panels, times)
     label = _bar_label(names, single, centre is not None, 13 + int(17 * height / 1.5))
     everywhere = list(panels.ravel())
@@ -219,7 +222,7 @@ def _name_channels(panels: np.ndarray, channels: list[Hashable] | None) -> None:
     style = {"rotation": 0, "ha": "right", "va": "center", "fontsize": "small"}
     for row in panels:
         for ax, name in zip(row, channels or (), strict=channels is not None):
-            ax.set_ylabel(lines(shown_name(name), 12), **style)
+            ax.set_ylabel(wrapped(shown_name(name), 12), **style)
         for ax in row[:-1]:
             ax.tick_params(labelbottom=False)
 
@@ -227,7 +230,7 @@ def _name_channels(panels: np.ndarray, channels: list[Hashable] | None) -> None:
 def _coloured(ax: Axes, channel: np.ndarray, shares: np.ndarray, most: float) -> LineCollection:
     """Draw a channel, (n_timepoints,), and return the line with its colours, from -most to most.
 
-    Half of the way to its neighbours has the colour of a time point.
+    The colour of a time point reaches half of the way to its neighbours.
     """
     from matplotlib.collections import LineCollection
     from matplotlib.colors import LinearSegmentedColormap
@@ -255,16 +258,17 @@ def _outcome(names: list[str] | None, decision: np.ndarray, k: int) -> str:
     return f"predicted {names[best]}: decision for class {names[-1 if single else k]}:"
 
 
-def _shown(number: float) -> str:
+def _number(number: float) -> str:
+    """Return a number as titles have it."""
     return f"{number:.3g}".replace("-", "−")
 
 
 def _bar_label(names: list[str] | None, single: bool, less_usual: bool, width: int) -> str:
     """Return the text beside the colours, in lines of a width."""
     absolute = f"contribution to the {'prediction' if names is None else 'decision'}"
-    label = lines("contribution minus a usual signal's" if less_usual else absolute, width)
+    label = wrapped("contribution minus a usual signal's" if less_usual else absolute, width)
     if names is not None and single:
-        label += "\n" + lines(f"blue: class {names[0]}, orange: class {names[1]}", width)
+        label += "\n" + wrapped(f"blue: class {names[0]}, orange: class {names[1]}", width)
     return label
 
 

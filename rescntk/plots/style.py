@@ -18,9 +18,25 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 __all__ = [
-    "BLUE", "COLOURS", "GREEN", "LINES", "MARKERS", "PURPLE", "SIZE", "TITLE_WIDTH", "VERMILION",
-    "axes", "check_drawn", "figure", "finish", "lines", "looks", "name_ends", "shown_name", "tidy",
-]  # fmt: skip
+    "BLUE",
+    "COLOURS",
+    "GREEN",
+    "LINES",
+    "MARKERS",
+    "PURPLE",
+    "SIZE",
+    "TITLE_WIDTH",
+    "VERMILION",
+    "axes",
+    "check_drawn",
+    "figure",
+    "finish",
+    "looks",
+    "label_ends",
+    "shown_name",
+    "tidy",
+    "wrapped",
+]
 
 T = TypeVar("T")
 
@@ -63,7 +79,7 @@ def tidy(ax: Axes) -> None:
     ax.spines[["top", "right"]].set_visible(False)
 
 
-def name_ends(
+def label_ends(
     ax: Axes, names: Iterable[tuple[np.ndarray, np.ndarray, str, str]], gap: float
 ) -> None:
     """Write names at the right of the axes, each with a line to the end (x, y) of its curve.
@@ -83,9 +99,15 @@ def name_ends(
         places[k] = max(places[k], places[k + 1] + gap if k + 1 < len(places) else 0.04)
     for (_, x, y, text, colour), place in zip(ends, places, strict=True):
         ax.text(
-            1.06, place, text, transform=ax.transAxes, color=colour, fontsize="small", va="center",
+            1.06,
+            place,
+            text,
+            transform=ax.transAxes,
+            color=colour,
+            fontsize="small",
+            va="center",
             linespacing=1.2,
-        )  # fmt: skip
+        )
         for end in zip(x, y, strict=True):
             line = {"arrowstyle": "-", "color": colour, "linewidth": 0.6, "alpha": 0.7}
             ax.annotate("", (1.05, place), end, "axes fraction", "data", arrowprops=line)
@@ -108,7 +130,7 @@ def shown_name(name: object) -> str:
     return text.replace("$", r"\$")
 
 
-def lines(words: str, width: int) -> str:
+def wrapped(words: str, width: int) -> str:
     """Return words in lines of at most `width` characters, where words are no longer."""
     return textwrap.fill(words, width, break_on_hyphens=False)
 

@@ -13,7 +13,18 @@ from .iterative import solve
 from .landmarks import LowRank, pivoted_cholesky
 
 __all__ = [
-    "Decomposition", "LowRank", "Posterior", "decompose", "decompose_features", "ensemble",
-    "evidence", "flow", "interpolate", "leave_one_out", "pivoted_cholesky", "posterior", "ridge",
+    "Decomposition",
+    "LowRank",
+    "Posterior",
+    "decompose",
+    "decompose_features",
+    "ensemble",
+    "evidence",
+    "flow",
+    "interpolate",
+    "leave_one_out",
+    "pivoted_cholesky",
+    "posterior",
+    "ridge",
     "solve",
-]  # fmt: skip
+]

@@ -13,8 +13,8 @@ from ..validation import check_finite
 def cholesky(K: np.ndarray, noise: ArrayLike, eps: float) -> tuple[np.ndarray, np.ndarray]:
     """Return the lower Cholesky factor of K + noise·I in units, and the units, (n, 1).
 
-    Refuse 1/condition of n·eps at most. Units of two to a power do not change a digit of a
-    solution, and large and small signals, or noises, do not count as singular.
+    Units are powers of two, which change no digit of a solution. With them large beside small
+    signals, or noises, are no singularity. Matrices with 1/condition of n·eps at most are refused.
     """
     matrix = check_finite(K + np.diag(np.broadcast_to(noise, len(K))))
     units = units_of(matrix.diagonal())[:, None]

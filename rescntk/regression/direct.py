@@ -81,9 +81,13 @@ def ridge(K: np.ndarray, y: np.ndarray, penalty: float) -> np.ndarray:
 
 
 def leave_one_out(
-    K: np.ndarray, y: np.ndarray, penalty: ArrayLike, *, intercept: bool = False,
+    K: np.ndarray,
+    y: np.ndarray,
+    penalty: ArrayLike,
+    *,
+    intercept: bool = False,
     groups: ArrayLike | None = None,
-) -> np.ndarray:  # fmt: skip
+) -> np.ndarray:
     r"""Return the errors y_i − f₋ᵢ(x_i) of ridge regressions without case i, in closed form.
 
     With :math:`B = (K + \lambda I)^{-1}` and :math:`\beta = B y` they are :math:`\beta_i / B_{ii}`

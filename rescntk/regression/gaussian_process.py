@@ -32,7 +32,7 @@ class Posterior(NamedTuple):
     variance: np.ndarray
     """(m,), at least 0; of the functions, without a new observation's noise. One for all targets"""
     covariance: np.ndarray | None = None
-    """(m, m), symmetric, positive semidefinite up to its own rounding; None if it was not asked"""
+    """(m, m), symmetric, positive semidefinite up to its own rounding; None if not asked for"""
 
 
 @np.errstate(over="ignore", invalid="ignore")  # refused by `check_finite`
@@ -140,9 +140,11 @@ def evidence(K: np.ndarray, y: np.ndarray, noise: ArrayLike) -> float | np.ndarr
 
 @np.errstate(over="ignore", invalid="ignore")  # refused by `check_finite`
 def ensemble(
-    tangent: tuple[np.ndarray, np.ndarray], gpk: tuple[np.ndarray, np.ndarray, np.ndarray],
-    y: np.ndarray, time: ArrayLike = math.inf,
-) -> Posterior:  # fmt: skip
+    tangent: tuple[np.ndarray, np.ndarray],
+    gpk: tuple[np.ndarray, np.ndarray, np.ndarray],
+    y: np.ndarray,
+    time: ArrayLike = math.inf,
+) -> Posterior:
     r"""Return mean and covariance at m points of networks trained from random weights.
 
     In the limit of infinite width gradient flow is :math:`f' = -T (f - y)` at the signals, as for

@@ -35,10 +35,14 @@ class Matrix(Protocol):
 
 
 def solve(
-    K: Matrix | np.ndarray, Y: np.ndarray, penalty: float = 0.0, *,
+    K: Matrix | np.ndarray,
+    Y: np.ndarray,
+    penalty: float = 0.0,
+    *,
     preconditioner: LowRank | np.ndarray | None = None,
-    tolerance: float = 1e-6, max_iterations: int = 1000,
-) -> np.ndarray:  # fmt: skip
+    tolerance: float = 1e-6,
+    max_iterations: int = 1000,
+) -> np.ndarray:
     r"""Return A = (K + λI)⁻¹ Y by SciPy's conjugate gradients: K is only multiplied.
 
     All targets share the iterations, so each iteration reads K once.

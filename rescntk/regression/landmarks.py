@@ -23,19 +23,22 @@ from ..validation import (
 class LowRank(NamedTuple):
     """The approximation K ≈ F Fᵀ of `pivoted_cholesky`."""
 
-    landmarks: np.ndarray
-    """(rank,): indices of the signals whose columns of K were computed, in order of choice"""
+    pivots: np.ndarray
+    """(rank,): indices of the landmarks, whose columns of K were computed, in order of choice"""
     factor: np.ndarray
-    """(n, rank): F. The landmarks' rows are lower triangular, up to rounding errors."""
+    """(n, rank): F. Its rows of pivots are lower triangular, up to rounding errors."""
     residual: float
     """trace(K − F Fᵀ), at least 0: exact, because every diagonal entry of K is computed"""
 
 
 def pivoted_cholesky(
-    kernel: Callable[..., np.ndarray], X: np.ndarray | list[np.ndarray], rank: int,
-    rng: np.random.Generator | int = 0, **options: Any,
-) -> LowRank:  # fmt: skip
-    r"""Return landmarks and a factor F with K ≈ F Fᵀ, by randomly pivoted Cholesky.
+    kernel: Callable[..., np.ndarray],
+    X: np.ndarray | list[np.ndarray],
+    rank: int,
+    rng: np.random.Generator | int = 0,
+    **options: Any,
+) -> LowRank:
+    r"""Return pivots and a factor F with K ≈ F Fᵀ, by randomly pivoted Cholesky.
 
     Pivots are drawn with probabilities proportional to the residual's diagonal, in blocks with
     rejection (Chen et al. 2022, Epperly et al. 2024; ``docs/guide/large_data.md``). About
@@ -87,7 +90,7 @@ def pivoted_cholesky(
         raise ValueError(f"kernel has {diagonal.min():.3g} on its diagonal, expected at least 0")
     rounding = 10 * eps  # residuals of up to this share of K's entry are rounding errors
     floor, count = rounding * diagonal.sum(), 0
-    factor, landmarks = np.zeros((n, rank)), np.empty(rank, dtype=np.intp)
+    factor, pivots = np.zeros((n, rank)), np.empty(rank, dtype=np.intp)
     while count < rank and diagonal.sum() > floor:
         # p pivots cost p²/2 pairs between each other: with p² at most 2n, no more than one column.
         # One and a half times the missing number is proposed, because some are rejected.
@@ -114,7 +117,7 @@ def pivoted_cholesky(
             columns[remaining] = check_shape(block, "kernel(X, Z)", (len(remaining), len(chosen)))
         columns -= factor @ factor[accepted].T
         factor[:, new] = scipy.linalg.solve_triangular(lower, columns.T, lower=True).T
-        landmarks[new] = accepted
+        pivots[new] = accepted
         diagonal = np.maximum(diagonal - (factor[:, new] ** 2).sum(axis=1), 0.0)
         diagonal[accepted] = 0.0
         count = new.stop
@@ -123,7 +126,7 @@ def pivoted_cholesky(
             f"pivoted_cholesky stopped at rank {count} of {rank}: the residual is a rounding "
             f"error (equal signals, or a kernel matrix of lower rank)",
         )
-    return LowRank(landmarks[:count], factor[:, :count], float(diagonal.sum()))
+    return LowRank(pivots[:count], factor[:, :count], float(diagonal.sum()))
 
 
 def _accept(

@@ -10,9 +10,9 @@ import math
 import numpy as np
 from numpy.typing import ArrayLike
 
+from ..memory import check_free_memory
 from ..regression import interpolate
 from ..validation import (
-    check_free_memory,
     check_kernel,
     check_match,
     check_nonnegative,

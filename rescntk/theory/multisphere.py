@@ -19,13 +19,13 @@ from opt_einsum import contract
 from ..arrays import SignalList
 from ..engines.heads import check_head, offsets, pool_weights, pooled_head
 from ..kernels.progress import progress_bar
+from ..memory import check_free_memory
 from ..messages import shown
 from ..network import Network, check_network
 from ..network_parameters import RELU_FIELDS
 from ..validation import (
     check_batch,
     check_flag,
-    check_free_memory,
     check_integer,
     check_nonnegative,
     check_rng,

@@ -69,14 +69,18 @@ def drawn(rng, name):
     several, arrays, pooled = [], {}, name == "_pooled"
     for k in range(10):
         meta = {
-            "depth": int(rng.integers(1, 6)), "filter_size": int(rng.choice([1, 3, 5])),
-            "outer_filter_size": int(rng.choice([1, 3])), "skip": bool(rng.integers(2)),
+            "depth": int(rng.integers(1, 6)),
+            "filter_size": int(rng.choice([1, 3, 5])),
+            "outer_filter_size": int(rng.choice([1, 3])),
+            "skip": bool(rng.integers(2)),
             "alpha": round(float(rng.uniform(0.1, 1.3)), 3),
             "c_v": round(float(rng.uniform(0.6, 2.2)), 3),
             "c_w": round(float(rng.uniform(0.5, 2.0)), 3),
-            "bias": float(rng.choice([0.0, 0.3, 1.0])), "head": ("gap", "trace")[k % 2],
-            "activation": "gelu" if k < 7 else "erf", "train_input": bool(rng.integers(2)),
-        }  # fmt: skip
+            "bias": float(rng.choice([0.0, 0.3, 1.0])),
+            "head": ("gap", "trace")[k % 2],
+            "activation": "gelu" if k < 7 else "erf",
+            "train_input": bool(rng.integers(2)),
+        }
         shape = int(rng.integers(1, 4)), int(rng.integers(1, 7))
         if pooled:
             shape = (*shape[:1], *(int(n) for n in rng.integers(4, 9, size=1 + k % 2)))

@@ -3,10 +3,13 @@
 import numpy as np
 
 from rescntk.learn import View
-from rescntk.learn.views import DEFAULT
+from rescntk.learn.default_views import CLASSIFIER_VIEWS
 
 ONE = {"views": [View(standardize="channel", filter_size=3)], "dtype": "float64"}
 """Parameters of an estimator of one view."""
+
+FLAT = {"views": [View(head="trace", standardize="point")], "dtype": "float64"}
+"""Parameters of an estimator that tells the time points of signals apart."""
 
 OPTIONS = {"engine": "auto", "dtype": "float64", "threads": None}
 """Options with which a view's kernel is computed."""
@@ -35,7 +38,7 @@ LINEAR = [
     View(linear=True, differences=True, standardize="channel"),
 ]
 EVERY_STEP = [
-    *DEFAULT,
+    *CLASSIFIER_VIEWS,
     *BANDS,
     *LINEAR,
     View(standardize="point"),

@@ -1,8 +1,9 @@
-"""Fixtures: the views that estimators fit."""
+"""Fixtures: signals of one channel, pandas, and the views that estimators fit."""
 
 import pytest
 
 from rescntk.learn import estimator
+from tests.learn.cases import waves
 
 
 @pytest.fixture
@@ -17,3 +18,15 @@ def fitted_views(monkeypatch):
 
     monkeypatch.setattr(estimator, "fit_view", fit)
     return views
+
+
+@pytest.fixture
+def flat(rng):
+    """Twenty signals of one channel, (n_cases, n_timepoints), and labels."""
+    X, y = waves(rng, 20, 2)
+    return X[:, 0], y
+
+
+@pytest.fixture
+def pd():
+    return pytest.importorskip("pandas")

@@ -11,9 +11,9 @@ from tests.learn.cases import FOUR, ONE, waves
 
 
 @pytest.mark.parametrize("dtype", ["float64", "float32"])
-@pytest.mark.parametrize("landmarks", [None, 9])
-def test_shares_and_intercept_add_up_to_decisions(dtype, landmarks, rng, monkeypatch):
-    options = FOUR | {"dtype": dtype, "landmarks": landmarks, "random_state": 0}
+@pytest.mark.parametrize("n_landmarks", [None, 9])
+def test_shares_and_intercept_add_up_to_decisions(dtype, n_landmarks, rng, monkeypatch):
+    options = FOUR | {"dtype": dtype, "n_landmarks": n_landmarks, "random_state": 0}
     X, y = waves(rng, 16, 3, channels=2)
     model = ResidualKernelClassifier(**options, class_weight="balanced").fit(X, y)
     Z = np.concatenate([X[:3], 5 * rng.standard_normal((2, 2, 24))])  # novel: other weights
@@ -21,10 +21,10 @@ def test_shares_and_intercept_add_up_to_decisions(dtype, landmarks, rng, monkeyp
     assert shares.shape == (5, 3, 24) and model.intercept_.shape == (3,)
     decisions = shares.sum(axis=2) + model.intercept_
     np.testing.assert_allclose(decisions, model.decision_function(Z), rtol=0, atol=1e-10)
-    monkeypatch.setattr("rescntk.learn.view_kernels._SHARES", 16 * 24)  # one at a time
+    monkeypatch.setattr("rescntk.learn.view_kernels._NUMBERS_AT_ONCE", 16 * 24)  # one at a time
     np.testing.assert_allclose(model.contributions(Z), shares, rtol=0, atol=1e-10)
     ragged = [x[:, : 24 - i % 3] for i, x in enumerate(X)]
-    targets = np.stack([y, -7.0 * y**2], axis=1) if landmarks is None else 1e9 * y
+    targets = np.stack([y, -7.0 * y**2], axis=1) if n_landmarks is None else 1e9 * y
     views = [View(filter_size=3), View(spectra=True, length=6), View(spectra="whole")]
     regressor = ResidualKernelRegressor(**(options | {"views": views})).fit(ragged, targets)
     found, expected = regressor.contributions(ragged[:4]), regressor.predict(ragged[:4])

@@ -10,7 +10,7 @@ from sklearn.linear_model import RidgeClassifier
 
 from rescntk.learn import EarlyClassifier, ResidualKernelClassifier
 from rescntk.learn.early import prefix_lengths
-from rescntk.learn.stopping import LEVEL, StoppingRule, rule_of_bound, rule_of_harmonic_mean
+from rescntk.learn.stopping import SIGNIFICANCE, StoppingRule, rule_of_bound, rule_of_harmonic_mean
 from tests import tolerances
 from tests.learn.cases import ONE, beginnings
 
@@ -95,8 +95,8 @@ def test_a_bound_passes_the_exact_test_and_the_next_threshold_does_not(rng):
         last, labels = by_loops(proba, peaks[min(15 * k, 299)], 1)
         early = last < 5
         wrong = int(np.sum((labels != places) & early))
-        if 0.95 ** early.sum() <= LEVEL:
-            passed.append(binomtest(wrong, int(early.sum()), 0.05, "less").pvalue <= LEVEL)
+        if 0.95 ** early.sum() <= SIGNIFICANCE:
+            passed.append(binomtest(wrong, int(early.sum()), 0.05, "less").pvalue <= SIGNIFICANCE)
     n_passed = passed.index(False)
     assert 0 < n_passed < len(passed)
     reached = np.mean(peaks >= rule.threshold)
@@ -127,7 +127,7 @@ def test_a_bound_holds_as_often_as_it_says(error, n, errors, rng):
         rule = rule_of_bound(proba, places, np.arange(n), error)
         early.append(np.mean(rule.simulate(proba).last < 5))
         exceeded.append(early[-1] > 0 and np.interp(rule.threshold, *errors) > error)
-    assert np.mean(exceeded) <= LEVEL + 3 * np.sqrt(LEVEL * (1 - LEVEL) / 200)
+    assert np.mean(exceeded) <= SIGNIFICANCE + 3 * np.sqrt(SIGNIFICANCE * (1 - SIGNIFICANCE) / 200)
     assert n < 400 or np.mean(early) > 0.1  # it is of use, too
 
 
@@ -144,9 +144,15 @@ def test_a_group_counts_once(rng):
 
 @pytest.mark.parametrize(
     ("n", "n_prefixes", "expected"),
-    [(24, 6, [4, 8, 12, 16, 20, 24]), (24, 10, [4, 5, 7, 10, 12, 14, 17, 19, 22, 24]),
-     (10, 3, [4, 7, 10]), (3, 10, [3]), (1, 2, [1]), (150, 1, [150])],
-)  # fmt: skip
+    [
+        (24, 6, [4, 8, 12, 16, 20, 24]),
+        (24, 10, [4, 5, 7, 10, 12, 14, 17, 19, 22, 24]),
+        (10, 3, [4, 7, 10]),
+        (3, 10, [3]),
+        (1, 2, [1]),
+        (150, 1, [150]),
+    ],
+)
 def test_prefixes(n, n_prefixes, expected):
     assert prefix_lengths(n, n_prefixes).tolist() == expected
 

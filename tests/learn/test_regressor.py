@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from rescntk.learn import ResidualKernelRegressor
-from rescntk.learn.views import DEFAULT
+from rescntk.learn.default_views import CLASSIFIER_VIEWS
 from tests.learn.cases import FOUR, ONE
 
 
@@ -94,12 +94,12 @@ def test_units_of_targets_and_weights_at_the_ends_of_float64(power, rng):
 
 
 @pytest.mark.filterwarnings("ignore:left_out_score_, R")  # of targets of noise
-@pytest.mark.parametrize("landmarks", [None, 12])
-def test_each_target_of_several_is_predicted_as_if_alone(landmarks, rng, fitted_views):
+@pytest.mark.parametrize("n_landmarks", [None, 12])
+def test_each_target_of_several_is_predicted_as_if_alone(n_landmarks, rng, fitted_views):
     """Its penalties, weights of views, deviations and intervals are its own."""
     X, y = rising(rng, 30)
     Y = np.column_stack([y, rng.standard_normal(30), X[:, 0, 3], rng.standard_normal(30)])
-    options = FOUR | {"landmarks": landmarks, "random_state": 0}
+    options = FOUR | {"n_landmarks": n_landmarks, "random_state": 0}
     model, Z = ResidualKernelRegressor(**options).fit(X, Y), rising(rng, 9)[0]
     several = [*model.predict(Z, return_std=True), *model.predict_interval(Z, 0.8)]
     parts, penalties = model.contributions(Z), set()
@@ -169,6 +169,6 @@ def test_lines_see_past_noisy_ends():
     X = y[:, None] * band + base + noise
     scores = [
         ResidualKernelRegressor(views, random_state=0).fit(X, y).left_out_score_
-        for views in ("default", list(DEFAULT))
+        for views in ("default", list(CLASSIFIER_VIEWS))
     ]
     assert scores[0] > 0.99 > 0.95 > scores[1]

@@ -8,17 +8,11 @@ import polars as pl
 import pytest
 from numpy.lib.recfunctions import structured_to_unstructured
 
-from rescntk.learn import ResidualKernelClassifier, ResidualKernelRegressor, View
-from tests.learn.cases import ONE, waves
+from rescntk.learn import ResidualKernelClassifier, ResidualKernelRegressor
+from tests.learn.cases import FLAT, ONE, waves
 
-FLAT = {"views": [View(head="trace", standardize="point")], "dtype": "float64"}
 CLASSIFIER = ResidualKernelClassifier(**FLAT)
 NAMES = [f"t{k}" for k in range(24)]
-
-
-@pytest.fixture
-def pd():
-    return pytest.importorskip("pandas")
 
 
 @pytest.fixture
@@ -45,9 +39,7 @@ WRITTEN = {
     "German": lambda X: lines([NAMES, *X], ";", comma=True),
     "tabs": lambda X: lines([NAMES, *X], "\t"),
     "thousands": lambda X: lines([NAMES, *([thousands(v) for v in x] for x in X)]),
-    "of pandas, with index": lambda X: lines(
-        [["", *NAMES], *([k, *x] for k, x in enumerate(X))]
-    ),
+    "of pandas, with index": lambda X: lines([["", *NAMES], *([k, *x] for k, x in enumerate(X))]),
     "of R, with names of rows": lambda X: lines(
         [['""', *NAMES], *([f'"{k + 1}"', *x] for k, x in enumerate(X))]
     ),
@@ -66,7 +58,7 @@ WRITTEN = {
         [["day", *NAMES], *([f"2024-01-{k + 1:02}", *x] for k, x in enumerate(X))]
     ),
     "without names": lambda X: lines(X),
-}  # fmt: skip
+}
 
 # The file, how it is read, and what the refusal says; None for the model of the array.
 READ = [

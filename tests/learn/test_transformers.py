@@ -10,7 +10,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.svm import SVC
 
 import rescntk as rk
-from rescntk.learn import KernelMatrix, LandmarkFeatures, SignalKernel, View, inputs
+from rescntk.learn import KernelMatrix, LandmarkFeatures, SignalKernel, View, base
 from tests import tolerances
 from tests.learn.cases import waves
 
@@ -74,16 +74,16 @@ def test_features_are_nystroms(rng, dtype):
     F = features.fit_transform(X)
     K = KERNEL(X, engine="reference")
     limit = 20 * np.sqrt(tolerances.EPS[dtype])
-    assert F.dtype == dtype and F.shape == (20, len(features.landmarks_))
-    assert (features.signals_ == X[features.landmarks_]).all()
-    assert np.abs((F @ F.T - K)[features.landmarks_]).max() <= limit
+    assert F.dtype == dtype and F.shape == (20, len(features.landmark_indices_))
+    assert (features.signals_ == X[features.landmark_indices_]).all()
+    assert np.abs((F @ F.T - K)[features.landmark_indices_]).max() <= limit
     assert np.abs(features.transform(X[::-1])[::-1] - F).max() <= limit
     share = np.trace(K - F.astype(float) @ F.T) / np.trace(K)
     assert abs(features.residual_ - share) <= limit and share < 0.2
 
 
 @pytest.mark.filterwarnings("error")
-def test_landmarks_that_others_explain_are_left_out(rng):
+def test_landmarks_that_others_explain_are_not_taken(rng):
     """Without a warning: the features are exact. Where none is left, that is said."""
     X = np.tile(rng.standard_normal((6, 1, 9)), (2, 1, 1))
     features = LandmarkFeatures(SignalKernel(depth=2, engine="reference"))
@@ -121,7 +121,7 @@ def test_models_of_other_versions(version, told, rng, monkeypatch):
     """A warning names both versions where the first two numbers differ."""
     X = rng.standard_normal((5, 1, 6))
     matrix = KernelMatrix().fit(X)
-    monkeypatch.setattr(inputs, "__version__", version)
+    monkeypatch.setattr(base, "__version__", version)
     file = pickle.dumps(matrix)
     monkeypatch.undo()
     if version == "(unknown)":

@@ -79,11 +79,11 @@ def test_a_linear_view_tries_small_penalties(rng, fitted_views):
         assert least <= fitted_views[-1].penalty[0] <= most
 
 
-@pytest.mark.parametrize("landmarks", [None, 25])
-def test_a_linear_view_classifies_beside_others(landmarks, rng):
+@pytest.mark.parametrize("n_landmarks", [None, 25])
+def test_a_linear_view_classifies_beside_others(n_landmarks, rng):
     X, y = walks(rng, 60)
     views = [POINTS, View(linear=True, length=10), View(standardize="channel")]
-    options = {"landmarks": landmarks, "random_state": 0}
+    options = {"n_landmarks": n_landmarks, "random_state": 0}
     model = ResidualKernelClassifier(views, **options).fit(X[:40], y[:40] > 0)
     assert model.score(X[40:], y[40:] > 0) > 0.8
     sums = model.contributions(X[40:]).sum(axis=2) + model.intercept_

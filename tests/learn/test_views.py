@@ -5,7 +5,7 @@ import pytest
 from sklearn.base import clone
 
 from rescntk.learn import View
-from rescntk.learn.views import DEFAULT, FAST
+from rescntk.learn.default_views import CLASSIFIER_VIEWS, FAST_VIEWS
 from tests.learn.cases import EVERY_STEP
 
 PLAIN = View(standardize="channel", length=100, filter_size=3)
@@ -152,7 +152,7 @@ def test_time_points(X):
 
 def test_lists_are_arrays_signal_by_signal(X):
     ragged = [x[:, : 25 - k] for k, x in enumerate(X)]
-    for view in (v for v in DEFAULT if not v.refusal(ragged)):
+    for view in (v for v in CLASSIFIER_VIEWS if not v.refusal(ragged)):
         seen = clone(view).set_params(length=10).fit(ragged)
         for found, x in zip(seen.transform(ragged), ragged, strict=True):
             np.testing.assert_allclose(found, seen.transform(x[None])[0], atol=1e-12)
@@ -160,7 +160,7 @@ def test_lists_are_arrays_signal_by_signal(X):
 
 @pytest.mark.parametrize("power", [-900, 900])
 def test_units_of_any_size(power, X):
-    for view in DEFAULT[:5]:
+    for view in CLASSIFIER_VIEWS[:5]:
         fitted = clone(view).fit(np.ldexp(X, power))
         expected = clone(view).fit_transform(X)
         np.testing.assert_allclose(fitted.transform(np.ldexp(X, power)), expected, rtol=1e-12)
@@ -170,15 +170,17 @@ def test_units_of_any_size(power, X):
 
 def test_constant_channels(X):
     X[:, 1] = 7.3
-    for view in DEFAULT:
+    for view in CLASSIFIER_VIEWS:
         assert np.isfinite(clone(view).fit_transform(X)).all()
     assert np.abs(PLAIN.fit_transform(X)[:, 1]).max() < 1e-14
     assert (View().fit_transform(X)[:, 1] == 0).all()
-    assert np.abs(clone(DEFAULT[1]).fit_transform(X)).max() < 10
+    assert np.abs(clone(CLASSIFIER_VIEWS[1]).fit_transform(X)).max() < 10
 
 
 def test_views_of_the_same_settings_are_equal(X):
-    assert View(length=3) == View(length=3) != View() and len({*DEFAULT, *FAST}) == len(DEFAULT)
+    assert View(length=3) == View(length=3) != View() and len(
+        {*CLASSIFIER_VIEWS, *FAST_VIEWS}
+    ) == len(CLASSIFIER_VIEWS)
     assert repr(View(time=1.0)) == "View(time=1.0)"
     assert clone(View(depth=3).fit(X)) == View(depth=3)
     for head, windows in (("trace", 1), ("gap", 25)):
@@ -230,6 +232,7 @@ def test_each_setting_is_checked(name, X):
         (View(standardize="point"), (25, 9), "no time points in common"),
         (View(linear=True), (25, 9), "no time points in common"),
         (View(bands="signs", standardize="channel"), (1, 1), "one time point has no differences"),
+        (View(spectra="whole", standardize="channel"), (1, 1), "one time point has no differences"),
         (View(standardize="local"), (1, 1), "one time point has no differences, no spectrum and"),
         (View(), (1, 1), "one time point has no differences, no spectrum and no deviation"),
         (View(differences="only"), (1, 1), "one time point has no differences"),

@@ -131,11 +131,26 @@ def pixel_pairs(X, network):
     return {depth: tuple(map(whole, kinds)) for depth, kinds in of_depths.items()}
 
 
-FIELDS = frozenset((
-    "depth", "filter_size", "outer_filter_size", "input_filter_size", "dilation", "skip", "alpha",
-    "activation", "negative_slope", "bias", "c_v", "c_w", "readout_scale", "input_scale", "trained",
-    "norm",
-))  # fmt: skip
+FIELDS = frozenset(
+    [
+        "depth",
+        "filter_size",
+        "outer_filter_size",
+        "input_filter_size",
+        "dilation",
+        "skip",
+        "alpha",
+        "activation",
+        "negative_slope",
+        "bias",
+        "c_v",
+        "c_w",
+        "readout_scale",
+        "input_scale",
+        "trained",
+        "norm",
+    ]
+)
 """The fields of a network that stand in the formulas below."""
 
 

@@ -57,10 +57,18 @@ class Grams:
         of_layers[2] %= length
         scale = -1.0 if network.input_scale is None else network.input_scale
         record = Network(
-            depth, network.input_filter_size, {"relu": 0, "erf": 1}[network.activation],
-            network.norm, *trained, channels, length, network.readout_scale, scale,
-            network.negative_slope, *(values.ctypes.data for values in of_layers),
-        )  # fmt: skip
+            depth,
+            network.input_filter_size,
+            {"relu": 0, "erf": 1}[network.activation],
+            network.norm,
+            *trained,
+            channels,
+            length,
+            network.readout_scale,
+            scale,
+            network.negative_slope,
+            *(values.ctypes.data for values in of_layers),
+        )
         shape = len(KINDS), len(HEADS)
         self.high, self.low = np.empty((2, *shape, n, n))
         self.mantissa, exponent = np.empty((*shape, n)), np.empty((*shape, n), np.intc)

@@ -10,6 +10,7 @@ import shlex
 import tomllib
 from contextlib import suppress
 from doctest import ELLIPSIS, OutputChecker
+from importlib import import_module
 from importlib.util import find_spec
 
 import numpy as np
@@ -147,6 +148,8 @@ def test_quoted_speeds_are_measured():
     (double_2, single_2) = next(
         (row["float64"], row["float32"]) for row in vectors if row["vectors"] == "AVX2"
     )
+    ratios = next(tables((ROOT / "benchmarks/results/ratios.md").read_text("utf-8")))
+    times_of_numpy = next(row["time"] for row in ratios if row["Gram"] == "NumPy")
     for page, quotes in {
         "README.md": [
             f"{double} | {single} | {both} as long",
@@ -154,6 +157,7 @@ def test_quoted_speeds_are_measured():
         ],
         "docs/guide/neural_tangents.md": [f"{both} as long"],
         "docs/guide/large_data.md": [f"[{single}]"],
+        "docs/guide/install.md": [f"NumPy takes [{times_of_numpy} times as long](speed.md#"],
         "docs/guide/speed.md": [
             *costs,
             f"{gap} as long with GAP, and {trace} with",
@@ -162,6 +166,41 @@ def test_quoted_speeds_are_measured():
     }.items():
         text = (ROOT / page).read_text("utf-8")
         assert all(quote in text for quote in quotes), page
+
+
+WORDS_FOR_NUMBERS = {8: "eight", 11: "eleven", 16: "sixteen", 17: "seventeenth"}
+LEARN = "rescntk.learn.default_views"
+
+
+def test_the_guide_has_the_numbers_of_views():
+    """In one place: no other page, and no docstring, says how many default views there are."""
+    views = pytest.importorskip(LEARN)
+    learn = import_module("rescntk.learn")
+    lists = views.FAST_VIEWS, views.CLASSIFIER_VIEWS, views.REGRESSOR_VIEWS
+    fast, of_classes, of_targets, of_many = (
+        WORDS_FOR_NUMBERS[len(each)] for each in (*lists, views.VIEWS_OF_MANY_SIGNALS)
+    )
+    home = "docs/guide/classification.md"
+    for quote in (
+        f"the first {fast} of the {of_classes} default views",
+        f"The regressor has a {of_targets}.",
+        f"More than {views.MANY_SIGNALS:,} signals have the same {of_many} views",
+    ):
+        assert quote in PAGES[home]
+    others = [text for page, text in PAGES.items() if page != home]
+    others += [learn.ResidualKernelClassifier.__doc__, learn.ResidualKernelRegressor.__doc__]
+    for word in (fast, of_classes, of_many, "seventeen"):
+        assert not any(re.search(rf"\b{word}( \w+)? views", text, re.I) for text in others)
+
+
+@pytest.mark.parametrize("kind", ["Classifier", "Regressor"])
+def test_docstrings_and_the_guide_have_the_numbers_of_landmarks(kind):
+    most = f"{pytest.importorskip(LEARN).MANY_SIGNALS:,}"
+    of_many = import_module("rescntk.learn.estimator")._LANDMARKS_OF_MANY
+    words = getattr(import_module("rescntk.learn"), f"ResidualKernel{kind}").__doc__.split()
+    assert f"is all of up to {most} signals, and {of_many} of more" in " ".join(words)
+    quote = f"landmarks up to {most}. Of more signals they draw {of_many} at random"
+    assert quote in PAGES["docs/guide/large_data.md"]
 
 
 PROSE = {**PAGES, "CONTRIBUTING.md": (ROOT / "CONTRIBUTING.md").read_text("utf-8")}

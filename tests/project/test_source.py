@@ -9,9 +9,23 @@ import pytest
 from tests.project.pages import ROOT
 
 SAYS_NOTHING = {
-    "kept", "share", "apart", "found", "some", "each", "own", "others", "made", "given", "told",
-    "rest", "whole", "again", "here", "usual",
-}  # fmt: skip
+    "kept",
+    "share",
+    "apart",
+    "found",
+    "some",
+    "each",
+    "own",
+    "others",
+    "made",
+    "given",
+    "told",
+    "rest",
+    "whole",
+    "again",
+    "here",
+    "usual",
+}
 FILES = sorted((ROOT / "rescntk").rglob("*.py"))
 
 

@@ -1,5 +1,7 @@
 """Coefficients and errors against direct solves, refits and matrix exponentials."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 import scipy.linalg
@@ -23,46 +25,111 @@ def refitted(K, y, penalty, intercept, weights):
     return found[:n], found[n], np.linalg.cond(system)
 
 
-@pytest.mark.parametrize("intercept", [False, True])
-@pytest.mark.parametrize("penalty", [0.0, 0.5])
-@pytest.mark.parametrize("weighted", [False, True])
-@pytest.mark.parametrize("rank", [12, 5])
-def test_fits_and_refits(rng, penalty, intercept, weighted, rank):
-    """Coefficients and errors of cases and groups, of K and of features of a lower rank."""
-    (K, y), groups = problem(rng), np.array(list("aabcddefghhh"))
-    n, w = len(K), rng.uniform(0.2, 3.0, len(K)) if weighted else np.ones(len(K))
-    weights = w if weighted else None
+GROUPS = np.array(list("aabcddefghhh"))
+CASES = [
+    pytest.param(
+        (penalty, intercept, weighted, rank), id=f"{penalty}-{intercept}-{weighted}-{rank}"
+    )
+    for penalty in (0.0, 0.5)
+    for intercept in (False, True)
+    for weighted in (False, True)
+    for rank in (12, 5)
+]
+
+
+@pytest.fixture(params=CASES)
+def fit(request, rng):
+    """A decomposition of K, or of features of a lower rank, with targets, weights and a penalty.
+
+    `refit` returns coefficients, constants and the condition for cases by their indices.
+    """
+    penalty, intercept, weighted, rank = request.param
+    K, y = problem(rng)
+    n = len(K)
+    weights = rng.uniform(0.2, 3.0, n) if weighted else np.ones(n)
+    given = weights if weighted else None
     if rank < n:
         F = rng.standard_normal((n, rank))
-        K, eigen, penalty = F @ F.T, regression.decompose_features(F, weights), penalty or 3.0
+        K, penalty = F @ F.T, penalty or 3.0
+        spectrum = regression.decompose_features(F, given)
     else:
-        eigen = regression.decompose(K, weights)
-    beta, b, condition = refitted(K, y, penalty, intercept, w)
-    found = eigen.ridge(y, penalty, intercept=intercept)
-    if intercept:
-        close(found[1], b, n * condition)
-    close(found[0] if intercept else found, beta, condition)
-    one = eigen.ridge(y[:, 1], [penalty, 1.0], intercept=intercept)
-    close((one[0] if intercept else one)[0], beta[:, 1], condition)
-    G = np.linalg.inv(K + penalty * np.diag(1.0 / w))
-    for labels in (np.arange(n), groups):
-        given = labels if labels is groups else None
-        errors = eigen.leave_one_out(y, penalty, intercept=intercept, groups=given)
-        variance = eigen.left_out_variance(penalty, given) if penalty else None
-        for i in range(n):
-            rest, inside = np.flatnonzero(labels != labels[i]), np.flatnonzero(labels == labels[i])
-            part, c, _ = refitted(K[np.ix_(rest, rest)], y[rest], penalty, intercept, w[rest])
-            bar = tolerances.solution(n, condition)
-            assert np.abs(errors[i] - (y[i] - K[i, rest] @ part - c)).max() <= bar * np.abs(y).max()
-            if penalty:
-                expected = np.linalg.inv(G[np.ix_(inside, inside)]).diagonal()[inside == i]
-                assert abs(variance[i] / expected - 1) <= bar
-    if not weighted and rank == n:
-        errors = eigen.leave_one_out(y, penalty, intercept=intercept)
-        assert (regression.leave_one_out(K, y, penalty, intercept=intercept) == errors).all()
-        if not intercept:
-            close(regression.ridge(K, y, penalty), beta, condition)
-            close(regression.ridge(K, y[:, 0], penalty), beta[:, 0], condition)
+        spectrum = regression.decompose(K, given)
+
+    def refit(cases):
+        return refitted(K[np.ix_(cases, cases)], y[cases], penalty, intercept, weights[cases])
+
+    return SimpleNamespace(
+        K=K,
+        y=y,
+        weights=weights,
+        penalty=penalty,
+        intercept=intercept,
+        spectrum=spectrum,
+        refit=refit,
+        condition=refit(np.arange(n))[2],
+    )
+
+
+def test_ridge_solves_its_equations(fit):
+    beta, b, _ = fit.refit(np.arange(len(fit.y)))
+    found = fit.spectrum.ridge(fit.y, fit.penalty, intercept=fit.intercept)
+    if fit.intercept:
+        found, constants = found
+        close(constants, b, len(b) * fit.condition)
+    close(found, beta, fit.condition)
+
+
+def test_several_penalties_have_an_axis_in_front(fit):
+    y = fit.y[:, 1]
+    several = fit.spectrum.ridge(y, [fit.penalty, 1.0], intercept=fit.intercept)
+    single = fit.spectrum.ridge(y, fit.penalty, intercept=fit.intercept)
+    for found, expected in zip(
+        *((a if fit.intercept else [a]) for a in (several, single)), strict=True
+    ):
+        assert (found[0] == expected).all()
+
+
+@pytest.mark.parametrize("labels", [np.arange(12), GROUPS], ids=["cases", "groups"])
+def test_errors_left_out_are_those_of_refits(fit, labels):
+    groups = labels if labels is GROUPS else None
+    errors = fit.spectrum.leave_one_out(fit.y, fit.penalty, intercept=fit.intercept, groups=groups)
+    bar = tolerances.solution(12, fit.condition) * np.abs(fit.y).max()
+    for i in range(12):
+        others = np.flatnonzero(labels != labels[i])
+        beta, b, _ = fit.refit(others)
+        assert np.abs(errors[i] - (fit.y[i] - fit.K[i, others] @ beta - b)).max() <= bar
+
+
+@pytest.mark.parametrize("labels", [np.arange(12), GROUPS], ids=["cases", "groups"])
+def test_variances_left_out_are_those_of_the_process(fit, labels):
+    """The diagonal of the inverse of each group's part of the precision matrix."""
+    groups = labels if labels is GROUPS else None
+    if not fit.penalty:
+        with pytest.raises(ValueError, match="penalty is 0.0, expected a positive number"):
+            fit.spectrum.left_out_variance(fit.penalty, groups)
+        return
+    variance = fit.spectrum.left_out_variance(fit.penalty, groups)
+    precision = np.linalg.inv(fit.K + fit.penalty * np.diag(1.0 / fit.weights))
+    for inside in (np.flatnonzero(labels == label) for label in np.unique(labels)):
+        expected = np.linalg.inv(precision[np.ix_(inside, inside)]).diagonal()
+        bar = tolerances.solution(12, fit.condition)
+        assert np.abs(variance[inside] / expected - 1).max() <= bar
+
+
+@pytest.mark.parametrize("intercept", [False, True])
+@pytest.mark.parametrize("penalty", [0.0, 0.5])
+def test_leave_one_out_is_that_of_a_decomposition(rng, penalty, intercept):
+    K, y = problem(rng)
+    errors = regression.decompose(K).leave_one_out(y, penalty, intercept=intercept)
+    assert (regression.leave_one_out(K, y, penalty, intercept=intercept) == errors).all()
+
+
+@pytest.mark.parametrize("penalty", [0.0, 0.5])
+def test_ridge_by_a_cholesky_factor(rng, penalty):
+    K, y = problem(rng)
+    beta, _, condition = refitted(K, y, penalty, False, np.ones(len(K)))
+    close(regression.ridge(K, y, penalty), beta, condition)
+    close(regression.ridge(K, y[:, 0], penalty), beta[:, 0], condition)
 
 
 @pytest.mark.parametrize(
@@ -146,9 +213,18 @@ def test_flow_solves_its_differential_equation(rng):
             expected = scipy.linalg.expm(time * system)[:6, 6:]
             bar = 1e3 * EPS * max(1, unit * time) * np.abs(expected).max()
             assert np.abs(coefficients - expected).max() <= bar
+
+
+def test_flow_begins_with_its_slope_and_ends_in_interpolation(rng):
+    K, y = problem(rng, n=6, targets=1)
     early = regression.flow(K, y, 1e-18)
     np.testing.assert_allclose(early, 1e-18 * y, rtol=1e3 * EPS)
     close(regression.flow(K, y, np.inf), regression.interpolate(K, y), np.linalg.cond(K))
+
+
+def test_the_bound_of_learning_rates(rng):
+    """Theorem 5 of Tirer et al. 2022."""
+    K = problem(rng, n=6)[0]
     values = np.linalg.eigvalsh(K)
-    bound = regression.decompose(K).learning_rate_bound()  # theorem 5 of Tirer et al. 2022
+    bound = regression.decompose(K).learning_rate_bound()
     assert abs(bound * (values[0] + values[-1]) / 2 - 1) <= 100 * EPS

@@ -18,14 +18,14 @@ def test_residual_landmarks_and_pairs(rank):
     kernel = MatrixKernel(K)
     low = regression.pivoted_cholesky(kernel, indices(200), rank, rng=rank)
     left = K - low.factor @ low.factor.T
-    assert low.factor.shape == (200, rank) and len(set(low.landmarks)) == rank
+    assert low.factor.shape == (200, rank) and len(set(low.pivots)) == rank
     assert abs(np.trace(left) - low.residual) <= 2e4 * EPS * np.trace(K)
-    assert np.abs(left[low.landmarks]).max() <= 1e4 * EPS  # columns of landmarks are exact
-    assert np.abs(np.triu(low.factor[low.landmarks], 1)).max(initial=0.0) <= 100 * EPS
+    assert np.abs(left[low.pivots]).max() <= 1e4 * EPS  # columns of landmarks are exact
+    assert np.abs(np.triu(low.factor[low.pivots], 1)).max(initial=0.0) <= 100 * EPS
     assert kernel.pairs <= (rank + 1) * 200
     assert low.residual <= 1.5 * eigenvalues[rank:].sum() + 2e4 * EPS  # near the best of equal rank
     again = regression.pivoted_cholesky(kernel, indices(200), rank, rng=rank)
-    assert (again.landmarks == low.landmarks).all() and (again.factor == low.factor).all()
+    assert (again.pivots == low.pivots).all() and (again.factor == low.factor).all()
 
 
 def test_pivots_follow_the_residual():
@@ -37,7 +37,7 @@ def test_pivots_follow_the_residual():
         left = np.where(np.arange(4) == i, 0.0, d - K[i] ** 2 / d[i])
         expected[i] = d[i] / d.sum() * left / left.sum()
     for seed in range(draws):
-        i, j = regression.pivoted_cholesky(MatrixKernel(K), indices(4), 2, seed).landmarks
+        i, j = regression.pivoted_cholesky(MatrixKernel(K), indices(4), 2, seed).pivots
         found[i, j] += 1
     error = tolerances.STANDARD_ERRORS * np.sqrt(expected * (1 - expected) / draws)
     assert (np.abs(found / draws - expected) <= error).all()

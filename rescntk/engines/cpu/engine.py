@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 
 from ...arrays import Batch
+from ...memory import free_bytes
 from ...network_parameters import ALL_FIELDS
-from ...validation import free_bytes
 from ..compiled.records import copied, pointer
 from ..compiled.signals import BlockTables, Signals, bytes_to_hold, over_blocks
 from ..engine import TAP_BYTES, Engine, Plan, room_for_tables

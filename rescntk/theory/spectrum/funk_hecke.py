@@ -18,13 +18,13 @@ import numpy as np
 import scipy.ndimage
 
 from ...kernels.progress import progress_bar
+from ...memory import check_memory
 from ...messages import shown
 from ...network import Network, check_network
 from ...network_parameters import BASIC_FIELDS
 from ...validation import (
     check_choice,
     check_flag,
-    check_memory,
     check_nonnegative,
     check_positive_integer,
 )

@@ -1,0 +1,120 @@
+"""Views together: their weights, their average, and which ones a fit has."""
+
+import numpy as np
+import pytest
+from scipy.optimize import minimize
+
+from rescntk.learn import ResidualKernelClassifier, View
+from rescntk.learn.default_views import VIEWS_OF_MANY_SIGNALS
+from rescntk.learn.levels import TrainingLevels
+from rescntk.learn.view_weights import weigh, weights_at
+from tests import tolerances
+from tests.learn.cases import FOUR, ONE, OPTIONS, waves
+
+
+def test_weights_of_views_minimize_the_error_of_the_average(rng):
+    """The minimum of the squared error of the average, near weights ∝ e⁻⁴, by a general solver."""
+    residuals = rng.standard_normal((5, 30, 2)) * np.array([1.0, 1.1, 1.3, 2.0, 9.0])[:, None, None]
+    residuals[1] = 0.7 * residuals[0] + 0.8 * residuals[1]
+    cases = rng.uniform(0.2, 2.0, 30)
+    G = np.einsum("ano,bno,n->ab", residuals, residuals, cases / cases.sum()) / 2
+    least, near = G.diagonal().min(), G.diagonal() ** -4.0
+    near = near / near.sum()
+    solution = minimize(
+        lambda w: w @ G @ w / least + ((w - near) ** 2).sum(),
+        near,
+        method="SLSQP",
+        bounds=[(0, 1)] * 5,
+        constraints={"type": "eq", "fun": lambda w: w.sum() - 1},
+        options={"ftol": 1e-15, "maxiter": 1000},
+    )
+    expected = np.where(solution.x < 0.02, 0.0, solution.x)
+    np.testing.assert_allclose(
+        weigh(residuals, cases), expected / expected.sum(), atol=tolerances.MINIMUM
+    )
+
+
+def test_views_without_errors_have_equal_weights():
+    np.testing.assert_allclose(weigh(np.zeros((3, 4, 1)), np.ones(4)), 1 / 3)
+
+
+def test_a_view_counts_less_where_a_signal_is_novel_to_it():
+    """By the third power of its novelty, 2."""
+    novelties = np.array([[0.5, 2.0], [1.0, 1.0]])[:, :, None]  # one weight for all outputs
+    at = weights_at(np.full((2, 1), 0.5), novelties, np.array([0.3, 1.0]), [False, True])
+    np.testing.assert_allclose(at[:, :, 0], [[1 / 2, 1 / 9], [1 / 2, 8 / 9]])
+
+
+def test_a_view_that_sees_levels_counts_less_where_they_are_far():
+    """By the eighth power of the distance, 2."""
+    novelties = np.ones((2, 1, 1))
+    at = weights_at(np.full((2, 1), 0.5), novelties, np.array([2.0]), [False, True])
+    np.testing.assert_allclose(at[:, 0, 0], np.array([256, 1]) / 257)
+
+
+def test_levels_that_drift(rng, fitted_views):
+    """Views that see levels step back where levels are farther than the training signals'."""
+    X, y = waves(rng, 40, 2, channels=3)
+    views = [View(standardize="channel"), View()]
+    model = ResidualKernelClassifier(views, random_state=0).fit(X, y)
+    Z = X + np.array([3.0, -3.0, 3.0])[:, None]
+    assert [fitted.view.sees_levels for fitted in fitted_views] == [True, False]
+    assert np.mean(TrainingLevels(X, np.ones(40)).distances(X)[0] > 1) <= 0.1
+    options, weights = OPTIONS | {"dtype": "float32"}, []
+    for S in (waves(rng, 40, 2, channels=3)[0], Z):
+        seeing, blind = (fitted.decide(S, options)[0][:, 0] for fitted in fitted_views)
+        weights.append((model.decision_function(S) - blind) / (seeing - blind))
+    assert np.median(weights[0]) > 0.1 and weights[1].max() < 1e-3
+    assert model.score(Z, y) > 0.9
+
+
+@pytest.mark.filterwarnings("ignore:left_out_score_ is")  # of one of the views alone
+def test_the_average_and_its_table(rng, fitted_views):
+    X, y = waves(rng, 24, 2)
+    model = ResidualKernelClassifier(**FOUR).fit(X, y)
+    table = model.views_
+    assert list(table) == ["view", "error", "weight", "note"] and len(table["view"]) == 4
+    assert table["weight"].sum() == pytest.approx(1) and (table["note"] == "").all()
+    singles = [ResidualKernelClassifier([v], dtype="float64").fit(X, y) for v in FOUR["views"]]
+    errors = [single.views_["error"][0] for single in singles]
+    np.testing.assert_allclose(table["error"], errors, rtol=1e-9)
+    Z = X[:5] + 0.3
+    kept = np.flatnonzero(table["weight"])
+    decisions = np.array([singles[k].decision_function(Z) for k in kept])
+    views = [fitted_views[len(FOUR["views"]) :][k] for k in kept]  # of the models of one view
+    novelties = np.array([v.decide(Z, OPTIONS)[1] for v in views])
+    distances = TrainingLevels(X, np.ones(24)).distances(Z)[0]
+    of_views = [v.view.sees_levels for v in views]
+    weights = weights_at(table["weight"][kept, None], novelties, distances, of_views)
+    found = (weights[:, :, 0] * decisions).sum(axis=0)
+    np.testing.assert_allclose(model.decision_function(Z), found, atol=1e-9)
+
+
+def test_views_that_signals_cannot_have_are_not_fitted(rng):
+    X, y = waves(rng, 20, 2, length=80)
+    ragged = [x[:, : 80 - k % 5] for k, x in enumerate(X)]
+    notes = ResidualKernelClassifier().fit(ragged, y).views_["note"]
+    assert [bool(note) for note in notes] == [v in (1, 2, 7, 8, 10) for v in range(16)]
+    assert notes[7].startswith("signals of different lengths have the head 'gap'")
+    notes = ResidualKernelClassifier().fit(X[:, :, :24], y).views_["note"]  # shorter than a block
+    assert notes[6] == "sees the same as view 5"
+    model = ResidualKernelClassifier().fit(X[:, :, 5:6] + y[:, None, None], y)
+    assert model.views_["weight"][2:4].sum() > 0 and "one time point" in model.views_["note"][7]
+    with pytest.raises(ValueError, match="views has none for these signals: one time point"):
+        ResidualKernelClassifier([View()]).fit(X[:, :, :1], y)
+
+
+@pytest.mark.parametrize("views", ["default", "fast"])
+def test_many_signals_have_fewer_views_and_landmarks(views, rng, fitted_views):
+    """Of more than 1,000 signals 400 are landmarks."""
+    X, y = waves(rng, 1010, 2, length=4)
+    model = ResidualKernelClassifier(views, random_state=0, n_jobs=1).fit(X, y)
+    assert tuple(model.views_["view"]) == VIEWS_OF_MANY_SIGNALS
+    assert all(len(fitted.signals) == 400 for fitted in fitted_views)
+
+
+def test_a_fit_that_takes_long_warns(rng, monkeypatch):
+    X, y = waves(rng, 20, 2, length=4)
+    monkeypatch.setattr("rescntk.learn.estimator._MUCH_WORK", 1e3)
+    with pytest.warns(UserWarning, match=r"this fit computes 1e\+04 pixel pairs times layers"):
+        ResidualKernelClassifier(**ONE).fit(X, y)

@@ -1,0 +1,90 @@
+"""A view by itself against ridge regression, a Gaussian process and features of landmarks."""
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+import rescntk as rk
+from rescntk.learn import ResidualKernelClassifier, ResidualKernelRegressor
+from tests.learn.cases import ONE, OPTIONS, waves
+from tests.learn.refits import NET, bordered, mean_kernel, refits
+
+PENALTY = 0.01
+
+
+@pytest.fixture
+def one_view(rng):
+    """A classifier of three classes with one view; its signals, labels, targets, and new signals.
+
+    Kernels of the signals, and of the new ones with them, come from `mean_kernel`.
+    """
+    X, y = waves(rng, 18, 3, channels=2)
+    Z = rng.standard_normal((4, 2, 24))
+    model = ResidualKernelClassifier(penalty=PENALTY, **ONE).fit(X, y)
+    return SimpleNamespace(
+        model=model,
+        X=X,
+        y=y,
+        Z=Z,
+        Y=2.0 * np.eye(3)[y] - 1.0,
+        K=mean_kernel(X, X),
+        k=mean_kernel(X, Z),
+    )
+
+
+def test_decisions_of_one_view_are_ridge_regression(one_view):
+    beta, b = bordered(one_view.K, one_view.Y, PENALTY)
+    found = one_view.model.decision_function(one_view.Z)
+    np.testing.assert_allclose(found, one_view.k @ beta + b, atol=1e-9)
+
+
+def test_errors_of_one_view_are_those_of_refits(one_view):
+    errors = refits(one_view.K, one_view.Y, np.full(18, PENALTY), np.arange(18))
+    assert one_view.model.views_["error"][0] == pytest.approx(np.mean(errors**2))
+    right = (one_view.Y - errors).argmax(axis=1) == one_view.y
+    assert one_view.model.left_out_score_ == np.mean(right)
+
+
+def test_novelty_of_one_view_is_a_variance_or_a_size(one_view):
+    G, k = np.linalg.inv(one_view.K + PENALTY * np.eye(18)), one_view.k
+    usual = np.mean(1 / G.diagonal())
+    novelty = (1 - np.einsum("ij,jk,ik->i", k, G, k) + PENALTY) / usual
+    sizes, of_new = (np.log2(np.abs(S).mean(axis=2)) for S in (one_view.X, one_view.Z))
+    spread = sizes.std(axis=0) + 0.1
+    of_sizes = np.mean(((of_new - sizes.mean(axis=0)) / spread) ** 2, axis=1) / 4
+    found = one_view.model.novelty(one_view.Z)
+    np.testing.assert_allclose(found, np.maximum(novelty, of_sizes), rtol=1e-6)
+
+
+@pytest.mark.parametrize("groups", [None, np.arange(20) // 3])
+def test_landmarks_are_features(rng, groups, fitted_views):
+    """K(X, S) K(S, S)⁻¹ K(S, X) in the place of K, also for errors of groups left out."""
+    X, y = waves(rng, 20, 2)
+    Z, penalty, weights = rng.standard_normal((3, 1, 24)), 0.02, rng.uniform(0.5, 2.0, 20)
+    options = {"penalty": penalty, "n_landmarks": 7, "random_state": 3, **ONE}
+    model = ResidualKernelRegressor(**options).fit(X, y * 1.0, weights, groups)
+    (fitted,) = fitted_views
+    net = {"kinds": ("gpk", "ntk"), "normalized": True}
+
+    def kernel(A, B):
+        return np.mean(rk.gram(NET, A, B, **net), axis=0)
+
+    seen, S = fitted.view.see(X), fitted.signals
+    cross = kernel(seen, S)
+    K = cross @ np.linalg.solve(kernel(S, S), cross.T)
+    w = weights / weights.mean()
+    mean = np.average(y, weights=w)
+    scale = np.sqrt(np.average((y - mean) ** 2, weights=w))
+    Y = ((y - mean) / scale)[:, None]
+    beta, b = bordered(K, Y, penalty / w)
+    k = kernel(fitted.view.see(Z), S) @ np.linalg.solve(kernel(S, S), cross.T)
+    np.testing.assert_allclose(model.predict(Z), (k @ beta + b)[:, 0] * scale + mean, atol=1e-6)
+    errors = refits(K, Y, penalty / w, np.arange(20) if groups is None else groups)[:, 0]
+    assert model.views_["error"][0] == pytest.approx(np.average(errors**2, weights=w), rel=1e-6)
+    if groups is None:  # the variance of the features, and the rest of the kernel at cases left out
+        G = np.linalg.inv(K + np.diag(penalty / w))
+        usual = np.average(1 / G.diagonal() + 1 - K.diagonal(), weights=w)
+        novelty = (1 - np.einsum("ij,jk,ik->i", k, G, k) + penalty) / usual
+        found = fitted.decide(Z, OPTIONS)[1]
+        np.testing.assert_allclose(found[:, 0], novelty, rtol=1e-6)

@@ -1,0 +1,115 @@
+"""Fits that threads share or that end early: the number of BLAS threads, and the model before."""
+
+import sys
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+from copy import copy
+from pathlib import Path
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+from threadpoolctl import threadpool_info, threadpool_limits
+
+from rescntk.learn import (
+    KernelMatrix,
+    LandmarkFeatures,
+    ResidualKernelClassifier,
+    ResidualKernelRegressor,
+    View,
+    estimator,
+)
+from tests.helpers import rarely
+from tests.learn.cases import FOUR, ONE, waves
+
+
+def blas_threads():
+    return [each["num_threads"] for each in threadpool_info() if each["user_api"] == "blas"]
+
+
+def test_blas_has_one_thread_in_fits_and_its_own_number_after_them(rng, monkeypatch):
+    """Also where fits of several Python threads overlap, and where one of them fails."""
+    X, y = waves(rng, 24, 2)
+    inside, fit_view = [], estimator.fit_view
+    barrier = threading.Barrier(3)
+
+    def fit(*args):
+        inside.append(blas_threads())
+        return fit_view(*args)
+
+    def work(k):
+        barrier.wait()
+        time.sleep(0.02 * k)  # the first ends while others work
+        return ResidualKernelClassifier(**FOUR, random_state=k).fit(X, y).predict(X)
+
+    with threadpool_limits(2, "blas"):
+        before = blas_threads()
+        assert before and set(before) <= {1, 2}
+        monkeypatch.setattr(estimator, "fit_view", fit)
+        with ThreadPoolExecutor(3) as pool:
+            list(pool.map(work, [0, 1, 2] * 3))
+        assert inside and all(set(found) == {1} for found in inside)
+        assert blas_threads() == before
+        monkeypatch.setattr(estimator, "fit_view", lambda *args: [][0])
+        with pytest.raises(IndexError):
+            ResidualKernelClassifier(**ONE).fit(X, y)
+        assert blas_threads() == before
+
+
+TINY = [View(standardize="point", filter_size=3, depth=1, length=6)]
+INTERRUPTED = {
+    "classifier": (ResidualKernelClassifier(TINY), lambda model, X: model.predict_proba(X)),
+    "regressor": (ResidualKernelRegressor(TINY), lambda model, X: model.predict(X)),
+    "view": (TINY[0], lambda model, X: model.transform(X)),
+    "matrix": (KernelMatrix(), lambda model, X: model.transform(X)),
+    "landmarks": (LandmarkFeatures(n_landmarks=4), lambda model, X: model.transform(X)),
+}
+
+
+def each_line(call, at):
+    """Call, and raise KeyboardInterrupt where a line of the estimators comes up first.
+
+    `at` counts such lines from 0. Return how many there are.
+    """
+    seen = set()
+
+    def trace(frame, event, argument):
+        path = Path(frame.f_code.co_filename)
+        if path.parent.name != "learn" or path.name in ("blas.py", Path(__file__).name):
+            return None
+        place = path, frame.f_lineno
+        if event == "line" and place not in seen:
+            seen.add(place)
+            if len(seen) == at + 1:
+                raise KeyboardInterrupt
+        return trace
+
+    sys.settrace(trace)
+    try:
+        call()
+    finally:
+        sys.settrace(None)
+    return len(seen)
+
+
+@pytest.mark.filterwarnings("ignore:left_out_score_")  # of few signals
+@pytest.mark.parametrize("every", [23, *rarely(1)])
+@pytest.mark.parametrize(("model", "result"), INTERRUPTED.values(), ids=INTERRUPTED.keys())
+def test_an_interrupted_fit_leaves_the_model_as_it_was_or_fits_it(model, result, every, rng):
+    """At each line that a fit comes to: a model that was fitted to other signals, and a new one."""
+    (X, y), (Z, z) = waves(rng, 10, 2, length=12), waves(rng, 12, 2, length=12, channels=2)
+    blas, fitted = blas_threads(), clone(model).fit(X, y)
+    expected, whole = result(fitted, X), result(clone(model).fit(Z, z), Z)
+    count = each_line(lambda: clone(model).fit(Z, z), np.inf)
+    for at in [*range(0, count, every), count - 1]:
+        for start in (copy(fitted), clone(model)):
+            before = dict(vars(start))
+            with pytest.raises(KeyboardInterrupt):
+                each_line(lambda start=start: start.fit(Z, z), at)
+            if before.keys() == vars(start).keys() and all(
+                vars(start)[name] is value for name, value in before.items()
+            ):
+                continue
+            assert (result(start, Z) == whole).all()
+    assert (result(fitted, X) == expected).all() and blas_threads() == blas

@@ -1,0 +1,239 @@
+"""Results of cases left out, and what is made of them, against refits without the cases."""
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from scipy.special import softmax
+
+from rescntk.learn import ResidualKernelClassifier, ResidualKernelRegressor, View, estimator
+from rescntk.learn.calibration import calibrate
+from tests.learn.cases import FOUR, ONE, waves
+from tests.learn.refits import bordered, mean_kernel, refits
+
+
+def rank(coverage, n_cases, n_groups):
+    """Return the rank ⌈coverage · (n + 1)⌉ of n signals left out, or that share of groups."""
+    return int(np.ceil(n_cases * coverage * (n_groups + 1) / n_groups - 1e-9))
+
+
+@pytest.fixture(params=[None, np.arange(30) // 3], ids=["signals", "groups"])
+def noisy(request, rng):
+    """Noisy signals with labels, targets and groups; new signals; the kernel matrix."""
+    X, y = waves(rng, 30, 3)
+    X, Z = X + rng.standard_normal(X.shape), X + rng.standard_normal(X.shape)
+    groups = request.param
+    return SimpleNamespace(
+        X=X,
+        y=y,
+        Z=Z,
+        targets=y + rng.standard_normal(30),
+        groups=groups,
+        members=np.arange(30) if groups is None else groups,
+        n_groups=30 if groups is None else 10,
+        K=mean_kernel(X, X),
+    )
+
+
+def test_sets_have_labels_as_probable_as_those_of_refits(noisy):
+    X, y, Z = noisy.X, noisy.y, noisy.Z
+    model = ResidualKernelClassifier(penalty=0.1, **ONE).fit(X, y, groups=noisy.groups)
+    Y = 2.0 * np.eye(3)[y] - 1.0
+    errors = refits(noisy.K, Y, np.full(30, 0.1), noisy.members)
+    left_out = softmax(model.inverse_temperature_ * (Y - errors), axis=1)[np.arange(30), y]
+    chances = model.predict_proba(Z)
+    for coverage in (0.5, 0.8, 0.9):
+        lowest = np.sort(left_out)[-rank(coverage, 30, noisy.n_groups)]
+        found = model.predict_set(Z, coverage)
+        least = np.minimum(lowest, chances.max(axis=1, keepdims=True))
+        assert found.dtype == bool and (found == (chances >= least)).all()
+    assert (model.predict_set(Z) == model.predict_set(Z, 0.9)).all()
+
+
+def test_intervals_reach_as_far_as_refits(noisy):
+    X, Z, targets = noisy.X, noisy.Z, noisy.targets
+    model = ResidualKernelRegressor(penalty=0.1, **ONE).fit(X, targets, groups=noisy.groups)
+    errors = refits(noisy.K, targets[:, None], np.full(30, 0.1), noisy.members)[:, 0]
+    beta, b = bordered(noisy.K, targets[:, None], 0.1)
+    G, variances = np.linalg.inv(noisy.K + 0.1 * np.eye(30)), np.empty(30)
+    for part in (noisy.members == member for member in range(noisy.n_groups)):
+        variances[part] = np.linalg.inv(G[np.ix_(part, part)]).diagonal()
+    ratios = np.abs(errors) / np.sqrt(variances * np.mean(beta[:, 0] * (targets - b)))
+    deviation = model.predict(Z, return_std=True)[1]
+    for coverage in (0.5, 0.8, 0.9):
+        low, high = model.predict_interval(Z, coverage)
+        expected = np.sort(ratios)[rank(coverage, 30, noisy.n_groups) - 1]
+        np.testing.assert_allclose((high - low) / 2 / deviation, expected)
+    for default, end in zip(model.predict_interval(Z), (low, high), strict=True):
+        assert (default == end).all()  # of the last coverage, 0.9
+
+
+def test_a_coverage_that_signals_cannot_tell_warns(noisy):
+    model = ResidualKernelClassifier(penalty=0.1, **ONE)
+    model.fit(noisy.X, noisy.y, groups=noisy.groups)
+    with pytest.warns(UserWarning, match=f"and {noisy.n_groups} training signals or groups tell"):
+        model.predict_set(noisy.Z, 0.99)
+
+
+FIRST = np.array([*range(20), 3, 3, 8, 19, 5])
+"""Signals that are given: the last five are copies."""
+
+
+@pytest.fixture(params=["copies", "groups", "other targets"])
+def repeated(request, rng):
+    """Signals of which some are copies, and two have weight 0: labels, targets and groups.
+
+    `errors_of(Y, told)` are errors of signals left out; cases differ in what is `told`, too.
+    """
+    X, y = waves(rng, 20, 3)
+    X, y = X[FIRST], y[FIRST]
+    targets = X[:, 0, :5].sum(axis=1)[:, None] * [1.0, -2.0] + [0.0, 300.0]
+    members, weights = FIRST, np.ones(25)
+    if request.param == "other targets":
+        y, targets = (y + np.arange(25) // 22) % 3, targets + np.arange(25)[:, None]
+    elif request.param == "groups":
+        members = FIRST // 4
+    weights[[2, 20]] = 0.0
+    counted = np.flatnonzero(weights)
+    view = ONE["views"][0].fit(X[counted])
+    K = mean_kernel(X[counted], X, view)[counted]
+
+    def errors_of(Y, told):
+        n_cases = len(np.unique(np.column_stack([FIRST, told])[counted], axis=0))
+        penalties = np.full(len(counted), 0.05 * len(counted) / n_cases)
+        return refits(K, Y[counted], penalties, members[counted])
+
+    return SimpleNamespace(
+        X=X,
+        y=y,
+        targets=targets,
+        weights=weights,
+        counted=counted,
+        groups=members if request.param == "groups" else None,
+        errors_of=errors_of,
+    )
+
+
+@pytest.mark.filterwarnings("ignore:left_out_score_")  # of few signals
+def test_left_out_predictions_are_those_of_refits(repeated):
+    """In the order of the signals; copies are left out together, or groups are."""
+    targets, counted = repeated.targets, repeated.counted
+    expected = np.full(targets.shape, np.nan)
+    expected[counted] = targets[counted] - repeated.errors_of(targets, targets)
+    for given, predictions in ((targets, expected), (targets[:, 0], expected[:, 0])):
+        model = ResidualKernelRegressor(penalty=0.05, **ONE)
+        model.fit(repeated.X, given, repeated.weights, repeated.groups)
+        np.testing.assert_allclose(model.left_out_prediction_, predictions, rtol=1e-7, atol=1e-7)
+
+
+@pytest.mark.filterwarnings("ignore:left_out_score_")  # of few signals
+def test_left_out_probabilities_are_those_of_refits(repeated):
+    """Log-probabilities are decisions of refits times a scale, which other folds calibrate."""
+    y, counted = repeated.y, repeated.counted
+    model = ResidualKernelClassifier(penalty=0.05, **ONE, random_state=0)
+    model.fit(repeated.X, y, repeated.weights, repeated.groups)
+    Y = 2.0 * np.eye(3)[y] - 1.0
+    decisions = Y[counted] - repeated.errors_of(Y, y)
+    assert np.isnan(model.left_out_proba_[[2, 20]]).all()
+    logs = np.log(model.left_out_proba_[counted])
+    logs, decisions = (a - a.mean(axis=1, keepdims=True) for a in (logs, decisions))
+    scale = (logs * decisions).sum(axis=1) / (decisions**2).sum(axis=1)
+    np.testing.assert_allclose(logs, scale[:, None] * decisions, atol=1e-7)
+    assert len(np.unique(np.round(scale, 6))) <= 10
+    np.testing.assert_allclose(scale, model.inverse_temperature_, rtol=0.5)
+
+
+@pytest.mark.parametrize("class_weight", [None, {0: 1.0, 1: 2.0, 2: 1.5}])
+def test_other_folds_calibrate_left_out_probabilities(class_weight, rng, monkeypatch):
+    X, y = waves(rng, 40, 3)
+    X = X + 0.5 * rng.standard_normal(X.shape)
+    order = sorted(range(40), key=lambda k: X[k].tobytes())  # that of cases
+    X, y = X[order], y[order]
+    folds, folds_of = [], estimator.folds_of
+    monkeypatch.setattr(
+        estimator, "folds_of", lambda *args: folds.append(folds_of(*args)) or folds[-1]
+    )
+    model = ResidualKernelClassifier(penalty=0.1, class_weight=class_weight, **ONE).fit(X, y)
+    Y, weights = 2.0 * np.eye(3)[y] - 1.0, np.array([1.0, 2.0, 1.5] if class_weight else [1] * 3)[y]
+    decisions = Y - refits(mean_kernel(X, X), Y, np.full(40, 0.1), np.arange(40))
+    for fold in range(10):
+        at = folds[0] == fold
+        rest = decisions[~at], y[~at], weights[~at]
+        scale, offsets = calibrate(*rest, shift=class_weight is not None)
+        expected = softmax(scale * (decisions[at] + offsets), axis=1)
+        np.testing.assert_allclose(model.left_out_proba_[at], expected, atol=1e-6)
+    right = model.left_out_proba_.argmax(axis=1) == y
+    assert model.left_out_score_ == right.mean()
+
+
+@pytest.mark.parametrize("lists", [False, True])
+@pytest.mark.parametrize("grouped", [False, True])
+def test_permuted_signals_have_permuted_left_out_results(lists, grouped, rng):
+    X, y = waves(rng, 24, 2)
+    X, y = X + rng.standard_normal(X.shape), np.append(y, [2, 0, 1])
+    signals = [x[:, : 24 - k % 3] for k, x in enumerate(X)] if lists else X
+    signals = [signals[k] for k in [*range(24), 4, 6, 9]]
+    weights = np.append(rng.uniform(0.5, 2.0, 25), [1.0, 0.0])
+    groups = rng.integers(0, 12, 27) if grouped else None
+    views = [View(standardize="channel"), View(differences=True), View(spectra=True, length=8)]
+    order = rng.permutation(27)
+    for kind, name, options in (
+        (ResidualKernelClassifier, "left_out_proba_", {"class_weight": {0: 1, 1: 2, 2: 0}}),
+        (ResidualKernelRegressor, "left_out_prediction_", {}),
+    ):
+        model, other = (kind(views, dtype="float64", random_state=0, **options) for _ in range(2))
+        model.fit(signals, y, weights, groups)
+        permuted = None if groups is None else groups[order]
+        other.fit([signals[k] for k in order], y[order], weights[order], permuted)
+        expected, found = getattr(model, name), getattr(other, name)
+        np.testing.assert_allclose(found, expected[order], rtol=0, atol=1e-10)
+        missing = [24, 26] if options else [26]
+        assert np.flatnonzero(np.isnan(expected.reshape(27, -1)[:, 0])).tolist() == missing
+
+
+def test_folds_are_the_same_for_all_fits_of_a_seed(rng, monkeypatch):
+    """Also of other views and landmarks, and of the other estimator."""
+    (X, y), folds, folds_of = waves(rng, 24, 2), [], estimator.folds_of
+    monkeypatch.setattr(
+        estimator, "folds_of", lambda *args: folds.append(folds_of(*args)) or folds[-1]
+    )
+    for kind, options in (
+        (ResidualKernelClassifier, FOUR),
+        (ResidualKernelClassifier, ONE | {"n_landmarks": 9}),
+        (ResidualKernelRegressor, ONE),
+    ):
+        kind(**options, random_state=3).fit(X, y)
+    ResidualKernelClassifier(**ONE, random_state=4).fit(X, y)
+    assert (np.bincount(folds[0], minlength=10) >= 2).all()
+    assert [(each == folds[0]).all() for each in folds] == [True] * 3 + [False]
+
+
+def test_left_out_probabilities_of_a_novel_signal_are_less_certain(rng):
+    """As `predict_proba` has it: one signal is a thousand times as large as all others."""
+    X, y = waves(rng, 40, 3)
+    X[7] *= 1000.0
+    view = View(standardize="signal", filter_size=3)
+    model = ResidualKernelClassifier([view], dtype="float64", penalty=0.01).fit(X, y)
+    doubt = model.novelty(X[7:8])[0] / 4  # of sizes
+    others = np.delete(np.arange(40), 7)
+    assert doubt > 1 and (model.novelty(X[others]) < 4).all()
+    Y, K = 2.0 * np.eye(3)[y] - 1.0, mean_kernel(X, X, view)
+    found = (Y - refits(K, Y, np.full(40, 0.01), np.arange(40)))[7]
+    logs = np.log(model.left_out_proba_[7])
+    scale = (logs - logs.mean()) @ found / (found @ (found - found.mean()))
+    assert scale == pytest.approx(model.inverse_temperature_ / doubt, rel=0.5)
+    assert scale < model.inverse_temperature_ / 2
+
+
+def test_groups_are_left_out_whole(rng):
+    """Signals of a wearer are alike: groups show what single signals hide."""
+    wearers = np.arange(40) // 4
+    y = wearers % 2
+    X = rng.standard_normal((10, 1, 24))[wearers] + 0.2 * rng.standard_normal((40, 1, 24))
+    single = ResidualKernelClassifier(**FOUR, random_state=0).fit(X, y)
+    with pytest.warns(UserWarning, match="these views do not find"):
+        whole = ResidualKernelClassifier(**FOUR, random_state=0).fit(
+            X, y, groups=[f"wearer {k}" for k in wearers]
+        )
+    assert single.left_out_score_ > 0.95 and whole.left_out_score_ < 0.8
+    assert whole.left_out_score_error_ > 2 * single.left_out_score_error_

@@ -1,0 +1,162 @@
+"""Code in backquotes of docstrings names what there is: of its function, its file, the package."""
+
+import ast
+import builtins
+import inspect
+import re
+import textwrap
+from functools import cache
+from importlib import import_module
+from importlib.util import find_spec
+
+import pytest
+
+from tests.project.pages import ROOT, public_names
+
+FILES = sorted((ROOT / "rescntk").rglob("*.py"))
+SPAN = re.compile(r"(?<![:`])(`{1,2})(?!`)([^`]+)\1(?!`)")
+"""Code, and no formula, which stands behind the role ``math``."""
+
+PATH = re.compile(r"[\w./-]+\.(?:py|md|h|cpp|cu|gz)")
+SYMBOL = re.compile(r"[A-Za-z](_\w)?")
+"""A letter of a formula, such as K, or f_0 with an index."""
+
+LIBRARIES = {"np": "numpy", "jax": "jax", "optax": "optax", "functools": "functools"}
+OUTSIDE = {
+    *("CUDA_VISIBLE_DEVICES", "jax_enable_x64"),
+    *("GaussianProcessRegressor", "SVC"),
+    *("nbytes", "reshape"),
+    *("p_i", "rescntk"),
+}
+"""Names of CUDA and JAX, scikit-learn, NumPy; p with an index and an exponent, and this package."""
+
+
+def names_in(node):
+    """Return the names that a function, a class or a module defines or uses."""
+    found = set()
+    for child in ast.walk(node):
+        match child:
+            case ast.arg(arg=name) | ast.Name(id=name) | ast.Attribute(attr=name):
+                found.add(name)
+            case ast.FunctionDef(name=name) | ast.ClassDef(name=name):
+                found.add(name)
+            case ast.keyword(arg=str(name)):
+                found.add(name)
+    return found
+
+
+def names_of_file(tree):
+    """Return what all docstrings of a file may name: not the parameters of other functions."""
+    functions = (ast.FunctionDef, ast.AsyncFunctionDef)
+    found = {node.attr for node in ast.walk(tree) if isinstance(node, ast.Attribute)}
+    for node in (tree, *(child for child in tree.body if isinstance(child, ast.ClassDef))):
+        for child in node.body:
+            if isinstance(child, (*functions, ast.ClassDef)):
+                found.add(child.name)
+            else:
+                found |= names_in(child)
+    return found
+
+
+def docstrings(node, around=()):
+    """Yield each text that stands alone: its line, and the function or class that it describes."""
+    for child in ast.iter_child_nodes(node):
+        match child:
+            case ast.Expr(value=ast.Constant(value=str(text))):
+                yield child.lineno, text, around
+            case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.ClassDef():
+                yield from docstrings(child, (*around, child))
+
+
+@cache
+def words_of_the_package():
+    """Return names of modules, what they define, and what public classes and functions have."""
+    found = {*dir(builtins)}
+    for path in FILES:
+        found |= {path.stem, path.parent.name}
+        for node in ast.parse(path.read_text("utf-8")).body:
+            is_definition = isinstance(node, ast.FunctionDef | ast.ClassDef)
+            found |= {node.name} if is_definition else names_in(node)
+    for name, value in public_names():
+        found |= set(name.split("."))
+        if inspect.isclass(value):
+            members = [vars(base).get("__annotations__", ()) for base in value.__mro__]
+            found = found.union(dir(value), *members, names_in(ast.parse(source_of(value))))
+        if callable(value):
+            found |= set(inspect.signature(value).parameters)
+    loops = (path for path in (ROOT / "rescntk").rglob("*") if path.suffix in (".h", ".cpp", ".cu"))
+    of_loops = {word for path in loops for word in re.findall(r"\w+", path.read_text("utf-8"))}
+    return found | of_loops
+
+
+def source_of(kind):
+    """Return the source of a class."""
+    return textwrap.dedent(inspect.getsource(kind))
+
+
+def parsed(code):
+    """Return the syntax tree of Python's code; None of formulas and other languages."""
+    try:
+        return ast.parse(" ".join(code.split()).replace("…", "..."))
+    except SyntaxError:
+        return None
+
+
+def is_of_library(node):
+    """Return whether an attribute of a library, such as np.add, exists, if the library is there."""
+    match node:
+        case ast.Attribute(value=ast.Name(id=short), attr=name) if short in LIBRARIES:
+            library = LIBRARIES[short]
+            return not find_spec(library) or hasattr(import_module(library), name)
+    return False
+
+
+def unknown_words(code, scope):
+    """Return the names in code that neither its scope, nor the package, nor a library has."""
+    if PATH.fullmatch(code):
+        return set() if [*ROOT.glob(code), *ROOT.glob(f"*/**/{code}")] else {code}
+    nodes = [] if (tree := parsed(code)) is None else [*ast.walk(tree)]
+    known = scope | words_of_the_package() | OUTSIDE | LIBRARIES.keys()
+    known |= {node.attr for node in nodes if is_of_library(node)}
+    words = {part for name in names_in_all(nodes) for part in name.split("__") if part}
+    return {word for word in words - known if not SYMBOL.fullmatch(word)}
+
+
+def names_in_all(nodes):
+    """Return the names in nodes of a syntax tree."""
+    return set().union(*(names_in(node) for node in nodes))
+
+
+def wrong(path):
+    """Return code of a file's docstrings that has unknown words: line, code and words."""
+    found, tree = [], ast.parse(path.read_text("utf-8"))
+    of_file = names_of_file(tree)
+    for line, text, around in docstrings(tree):
+        scope = of_file | names_in_all(around)
+        for _, code in SPAN.findall(text):
+            if words := unknown_words(code, scope):
+                found.append((line, code, words))
+    return found
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.relative_to(ROOT).as_posix())
+def test_code_in_docstrings_names_what_there_is(path):
+    assert not wrong(path)
+
+
+@pytest.mark.parametrize(
+    ("text", "unknown"),
+    [
+        ("`rank` and `rang`", {"rang"}),
+        ("`rank` and another function's `n_lines`", {"n_lines"}),
+        ("``kernel.diag_of(X)``, not `kernel.diag`", {"diag_of"}),
+        ("``network.replace(filter_sise=3)``", {"filter_sise"}),
+        ("`np.add` and `np.addition`", {"addition"}),
+        ("`engines/order.py`, `engines/disorder.py`", {"engines/disorder.py"}),
+        (":math:`wrong_word`, `f_0`, `K`", set()),
+    ],
+)
+def test_a_wrong_word_is_seen(text, unknown, tmp_path):
+    file = tmp_path / "file.py"
+    file.write_text(f'def f(rank):\n    """{text}"""\ndef g(n_lines):\n    pass\n', "utf-8")
+    assert set().union(*(words for *_, words in wrong(file))) == unknown
