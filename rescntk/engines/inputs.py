@@ -85,17 +85,17 @@ def check_pixels(has_values: Array, fraction: Array, request: Request) -> None:
 def read_input(operations: Operations, request: Request, X: Array) -> Input:
     """Return the input of signals, of size 1 in the mean over pixels, or at pixel 1."""
     xp, net, constants = array_module(X), operations.network, operations.constants
-    given = xp.ascontiguousarray(X, np.float64)
+    unscaled = xp.ascontiguousarray(X, np.float64)
     if request.head == "equivariant":
-        given = xp.where(xp.asarray(seen_by_pixel_1(operations, X.shape[2:])), given, 0.0)
-    scale = _powers_that_keep_squares(operations, given)
-    X = given / column(scale, given)
+        unscaled = xp.where(xp.asarray(seen_by_pixel_1(operations, X.shape[2:])), unscaled, 0.0)
+    scale = _powers_that_keep_squares(operations, unscaled)
+    X = unscaled / column(scale, unscaled)
     squares = (X * X).sum(axis=1)
     length = xp.sqrt(squares)[:, None]
     unit = X / xp.where(length > 0, length, math.inf)
     of_input = net.factor_of_input(X.shape[1])
     energy = of_input * squares
-    size = xp.sqrt(mean_variances(operations, request, given, energy, scale))
+    size = xp.sqrt(mean_variances(operations, request, unscaled, energy, scale))
     inverse = 1.0 / xp.where(size > 0, size, math.inf)
     energy = energy * column(inverse**2, energy)
     # GAP adds products of means to α² times the branch: means of size α need all their digits.
