@@ -4,7 +4,8 @@
 
 The peer lives in an environment of its own, which the script makes: neural-tangents does not run
 on later versions of JAX. For each case every contestant first looks for the batch at which it is
-fastest per pair. Then all contestants take turns, and medians over the turns are compared.
+fastest per pair. Then all contestants take turns, and medians over the turns are compared. Results
+of a second processor, of another --out, are kept as cpu_intel.json.
 """
 
 import os
@@ -265,7 +266,7 @@ def base_cost(report: Row) -> str:
 def table(report: Row) -> str:
     m = report["machines"]["races"]
     return harness.page(
-        "# Speed on the CPU against neural-tangents",
+        f"# Speed on the CPU against neural-tangents: {m['processor'].replace('(R)', '')}",
         f"GPK and NTK of a ResNet, depth {DEPTH}, {CHANNELS} channels, per pair of `gram(X, Z)`. "
         f"{harness.described(m)}; "
         f"neural-tangents 0.6.5 on JAX 0.4.35. Medians of {ROUNDS} interleaved rounds, each at "

@@ -15,7 +15,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from ..labels import check_groups, check_labels, distinct
-from ..messages import warn
+from ..messages import shown, warn
 from ..validation import (
     check_batch,
     check_positive_integer,
@@ -35,6 +35,7 @@ from .tables import (
     check_rows,
     is_table,
     looks_transposed,
+    numbering_column,
 )
 
 _SHAPE = "(n_cases, n_channels, n_timepoints)"
@@ -66,6 +67,11 @@ def read_signals(
         )
         check_cells(flat, X)
         signals: Signals = split_channels(flat, n_channels, "X")
+        if reset and (place := numbering_column(flat)) is not None:
+            warn(
+                f"column {shown(columns[place] if columns else place)} of X has a different whole "
+                f"number in each row, and is read as a time point: drop it if it numbers signals"
+            )
     else:
         signals = _as_signals(X, images)
     axes = signals.shape[2:] if isinstance(signals, np.ndarray) else (None,)

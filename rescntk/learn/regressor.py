@@ -10,7 +10,7 @@ from sklearn.base import MultiOutputMixin, RegressorMixin
 from sklearn.utils.validation import check_array, check_is_fitted
 
 from ..labels import check_known
-from ..messages import warn
+from ..messages import shown, warn
 from .base import fitting
 from .cases import squared_sum
 from .default_views import REGRESSOR_VIEWS
@@ -168,6 +168,7 @@ class ResidualKernelRegressor(MultiOutputMixin, RegressorMixin, ResidualKernelEs
         squares = (residuals**2).mean(axis=1)
         error = float(np.average(squares, weights=weights))
         self.left_out_score_ = 1.0 - error if spread.any() else np.nan
+        of_targets = 1.0 - np.average(residuals**2, axis=0, weights=weights)
         of_mean = np.sqrt(squared_sum(squares - error, cases, weights)) / weights.sum()
         self.left_out_score_error_ = _DEPENDENCE * float(of_mean)
         if not spread.any():
@@ -176,6 +177,11 @@ class ResidualKernelRegressor(MultiOutputMixin, RegressorMixin, ResidualKernelEs
             warn(
                 f"left_out_score_, R² on signals left out, is {self.left_out_score_:.3g}: these "
                 f"views do not find what the targets depend on. {REMEDY}",
+            )
+        elif lost := np.flatnonzero((of_targets <= 0.0) & (spread > 0)).tolist():
+            warn(
+                f"R² on signals left out is at most 0 of the columns {shown(lost)} of y: these "
+                f"views do not find what they depend on. left_out_score_ is a mean over columns"
             )
 
     def predict(

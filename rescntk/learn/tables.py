@@ -54,10 +54,11 @@ def check_columns(X: Any) -> list[Hashable]:
         )
     if getattr(X.columns, "nlevels", 1) > 1:
         raise ValueError(
-            "X has columns of two levels, expected one: with the channel first, the signals are "
-            "X.to_numpy().reshape(len(X), n_channels, -1)"
+            "X has columns of two levels, expected one: with channels in the first level and times "
+            "in the second, the signals are "
+            "X.sort_index(axis=1).to_numpy().reshape(len(X), n_channels, -1)"
         )
-    saved = [name for name in X.columns if re.fullmatch(r"(Unnamed: \d+|index|)", str(name))]
+    saved = [name for name in X.columns if re.fullmatch(r"(?i)unnamed: \d+|index|", str(name))]
     if saved and len(saved) < len(X.columns):  # a file may lack all names
         raise ValueError(
             f"X has the column {shown(saved[0])}, a saved index, expected time points alone: read "
@@ -182,6 +183,26 @@ def _cell_refused(X: object, row: int, column: Hashable, what: str) -> ValueErro
     return ValueError(
         f"X contains {what} in row {row}, column {shown(column)}, expected numbers{remedy}"
     )
+
+
+def numbering_column(flat: np.ndarray) -> int | None:
+    """Return the column that seems to number the cases of `flat`, (n_cases, n_columns), or None.
+
+    It has a different whole number in each row. They rise or fall from row to row, or no other
+    column has whole numbers alone. Fewer than ten rows may be so by chance.
+    """
+    n_cases, n_columns = flat.shape
+    if n_cases < 10 or n_columns < 3:
+        return None
+    whole = (flat == np.round(flat)).all(axis=0)
+    places = np.flatnonzero(whole)
+    for column in places[:10]:
+        steps = np.sign(np.diff(flat[:, column]))
+        in_order = steps.all() and abs(steps.sum()) == n_cases - 1
+        alone = len(places) == 1 and len(np.unique(flat[:, column])) == n_cases
+        if in_order or alone:
+            return int(column)
+    return None
 
 
 def check_rows(X: Any, n: int) -> None:

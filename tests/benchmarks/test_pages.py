@@ -34,6 +34,7 @@ pytestmark = pytest.mark.slow
 PAGES = {
     "accuracy.json": accuracy.table,
     "cpu.json": cpu.table,
+    "cpu_intel.json": cpu.table,
     "early.csv": early.text,
     "images.json": images.text,
     "left_out.csv": left_out.table,
@@ -96,6 +97,39 @@ def test_left_out_log_losses_are_near_those_of_folds():
     guide = (RESULTS.parents[1] / "docs/guide/classification.md").read_text(encoding="utf-8")
     assert f"is {pooled:.3f} of that of folds" in guide
     assert f"on a set it is {ratios.min():.2f} to {ratios.max():.2f} of it" in guide
+
+
+def test_left_out_scores_of_like_and_of_other_signals():
+    """The guide's means over sets, of random splits and of the archive's own."""
+    rows = pd.read_csv(RESULTS / "ucr.csv").query("method == 'rescntk'")
+    parts = pd.read_csv(RESULTS.parent / "ucr_peers.csv").drop_duplicates("set")
+    tested = rows["set"].isin(parts.loc[parts["part"] == "test", "set"])
+    page = (RESULTS.parents[1] / "docs/guide/classification.md").read_text(encoding="utf-8")
+    for of, count in ((rows["seed"] > 0, 25), ((rows["seed"] == 0) & tested, 17)):
+        means = rows[of].groupby("set")[["left_out", "accuracy"]].mean()
+        left_out, new = (f"{mean:.3f}"[1:] for mean in means.mean())
+        assert len(means) == count
+        assert f"of {count} UCR sets its mean is {left_out}, and {new} on" in page or (
+            f"splits of {count} sets {left_out}, and {new}" in page
+        )
+
+
+def test_seconds_of_the_guide_are_measured():
+    rows = pd.read_csv(RESULTS / "ucr.csv").query("seed == 0")
+    about = pd.read_csv(RESULTS.parent / "ucr_peers.csv").drop_duplicates("set").set_index("set")
+    guide = RESULTS.parents[1] / "docs/guide"
+    page = (guide / "speed.md").read_text(encoding="utf-8")
+    fits = rows.pivot(index="set", columns="method", values="fit_seconds")
+    of_default = rows.query("method == 'rescntk'").set_index("set")["predict_seconds"]
+    for name in ("CBF", "Car", "DistalPhalanxOutlineCorrect", "EthanolLevel"):
+        n, n_test, length = about.loc[name, ["n_train", "n_test", "length"]]
+        default, fast = fits.loc[name, ["rescntk", "rescntk, fast"]]
+        one = 1000 * of_default[name] / n_test
+        assert f"| {name} | {n} | {length} | {default:.1f} | {fast:.1f} | {one:.0f} |" in page
+    ratios = fits["rescntk, fast"] / fits["rescntk"]
+    least, most = (f"{ratio:.2f}"[1:] for ratio in (ratios.min(), ratios.max()))
+    words = (guide / "classification.md").read_text(encoding="utf-8")
+    assert f"takes {least} to {most} of the time for fits" in words
 
 
 @pytest.mark.filterwarnings("ignore:The least populated class", "ignore:Number of classes")

@@ -120,6 +120,13 @@ def test_targets_of_noise_warn(rng):
         ResidualKernelRegressor(**ONE, penalty=1e-3).fit(X, rng.standard_normal(20))
 
 
+def test_one_target_of_noise_among_several_warns(rng):
+    X, y = rising(rng, 20)
+    y, model = np.stack([y, rng.standard_normal(20)], axis=1), ResidualKernelRegressor(**ONE)
+    with pytest.warns(UserWarning, match=r"at most 0 of the columns \[1\] of y"):
+        model.set_params(penalty=1e-3).fit(X, y)
+
+
 @pytest.mark.parametrize(
     ("targets", "says"),
     [

@@ -2,6 +2,7 @@
 
 import json
 import re
+import warnings
 
 import numpy as np
 import polars as pl
@@ -111,6 +112,29 @@ def test_files_that_pandas_reads(file, options, says, signals, pd, tmp_path):
     path.write_text(WRITTEN[file](X), encoding="utf-8")
     table = pd.read_csv(path, **options)
     assert_is_read_or_refused(table, X, y, says)
+
+
+@pytest.mark.parametrize(
+    "numbers", [range(20), range(39, 19, -1), [*range(1, 20, 2), *range(0, 20, 2)]]
+)
+@pytest.mark.parametrize("place", [0, 24])
+def test_numbers_of_signals_are_warned_of(numbers, place, signals, pd):
+    """Rising, falling, and in any order."""
+    X, y = signals
+    table = pd.DataFrame(X, columns=NAMES)
+    table.insert(place, "patient", numbers)
+    with pytest.warns(UserWarning, match="^column 'patient' of X has a different whole number"):
+        CLASSIFIER.fit(table, y)
+
+
+def test_whole_numbers_are_time_points(signals):
+    """Signals of whole numbers, and a point that is the same for several signals."""
+    X, y = signals
+    one_point = X.copy()
+    one_point[:, 3] = np.arange(20) // 2
+    with warnings.catch_warnings(action="error"):
+        CLASSIFIER.fit(np.round(100 * X), y)
+        CLASSIFIER.fit(one_point, y)
 
 
 OF_POLARS = [

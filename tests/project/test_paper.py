@@ -52,7 +52,11 @@ QUOTES = [
     ),
     ("8.2e-15 in float64 and", "benchmarks/results/accuracy.md", "| 8.2e-15 |"),
     ("2.5e-06 in float32", "benchmarks/results/accuracy.md", "| 2.5e-06 |"),
-    ("6 to 182 times as long", "README.md", "6 to 182 times as long"),
+    (
+        "6 to 182 times as long",
+        "docs/guide/neural_tangents.md",
+        "6 to 182 times as long",
+    ),
     ("1.3 ns in float64 and 0.6 ns", "benchmarks/results/cpu.md", "1.3 ns in float64 and 0.6 ns"),
     ("two cores of an AMD EPYC", "benchmarks/results/cpu.md", "AMD EPYC, 2 cores"),
     ("GPU engine has not run on a GPU", "README.md", "GPU engine has not run on a GPU"),
