@@ -1,5 +1,7 @@
 """Contributions of time points: they add up to decisions, and find what decides."""
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 
@@ -116,6 +118,34 @@ def test_energy_of_bands_is_where_the_band_is(unit, rng):
     assert (parts >= 0).all()
     for place, frequency in ((30, 20), (90, 45)):
         assert abs(parts[frequency - 1] @ time - place) < 3
+
+
+def marked(name, rng):
+    """Return real signals with a slow or a fast wave, labels, places and width of the waves."""
+    X = np.concatenate([load_labelled(name, split)[0] for split in ("train", "test")])[:140]
+    X, d = X / X.std(axis=2, keepdims=True), X.shape[2]
+    y, width = np.arange(len(X)) % 2, d // 6
+    places = rng.integers(0, d - width, len(X))
+    for signal, label, place in zip(X, y, places, strict=True):
+        wave = np.sin(np.arange(width) * (label + 1) * 4 * np.pi / width)
+        signal[0, place : place + width] += 1.5 * np.hanning(width) * wave
+    return X, y, places, width
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["GunPoint", "OSULeaf", "PickupGestureWiimoteZ"])
+def test_waves_that_were_added_are_found(name):
+    """The guide's numbers. No contribution is large beside the decisions."""
+    X, y, places, width = marked(name, np.random.default_rng(0))
+    model = ResidualKernelClassifier(random_state=0).fit(X[:80], y[:80])
+    assert model.score(X[80:], y[80:]) >= 0.95
+    parts, decisions = model.contributions(X[80:])[:, 0], model.decision_function(X[80:])
+    assert np.abs(parts.sum(axis=1) + model.intercept_ - decisions).max() < 1e-12
+    assert np.abs(parts).max() < np.abs(decisions).max() / 7
+    from_start = np.abs(parts - model.usual_contributions()[0]).argmax(axis=1) - places[80:]
+    on_wave = np.mean((from_start >= -1) & (from_start <= width))
+    guide = Path(__file__).parents[2] / "docs/guide/explanation.md"
+    assert f"| {name} | {100 * on_wave:.0f} % |" in guide.read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize("n", [1, 2, 5, 30, 90])
