@@ -67,7 +67,7 @@ def _scanned_constants(operations: Operations) -> list[list[float]]:
     for layer in range(1, operations.depth + 1):
         constants, roots = every.of_layer(layer), (False, True)
         biases = [every.bias(layer, is_branch) for is_branch in roots]
-        weights = constants.feature_weight, constants.branch_weight
+        weights = constants.feature_factor, constants.branch_factor
         rows.append([every.input_factor(layer - 1), *biases, *weights])
     return rows
 
@@ -75,7 +75,7 @@ def _scanned_constants(operations: Operations) -> list[list[float]]:
 def _what_is_compiled(operations: Operations, of_layer: tuple[Operation, ...]) -> list[Any]:
     """Return what layers of one scan have in common."""
     constants = operations.constants.of_layer(of_layer[0].layer)
-    order = bool(constants.feature_weight), constants.feature_weight < constants.branch_weight
+    order = bool(constants.feature_factor), constants.feature_factor < constants.branch_factor
     return [order, *((operation.kind, operation.window) for operation in of_layer)]
 
 
@@ -199,7 +199,7 @@ class Pair(Recursion[State]):
     def skip(
         self, operation: Operation, features: State, branch: State
     ) -> tuple[State, tuple[float, float]]:
-        weights = self.constants.feature_weight, self.constants.branch_weight
+        weights = self.constants.feature_factor, self.constants.branch_factor
         if not self.operations.constants.has_like_layers:
             weights = self.feature_weight, self.branch_weight
         masses, deficits = (
@@ -216,9 +216,9 @@ class Pair(Recursion[State]):
         if not isinstance(feature_weight, jax.Array):
             return past_skip(features, branch, feature_weight, branch_weight)
         # JAX does not know the weights, but which of them is greater.
-        if not self.constants.feature_weight:
+        if not self.constants.feature_factor:
             return branch_weight * branch
-        if self.constants.feature_weight < self.constants.branch_weight:
+        if self.constants.feature_factor < self.constants.branch_factor:
             return branch + feature_weight * (features - branch)
         return features + branch_weight * (branch - features)
 

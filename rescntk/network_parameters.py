@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import math
+import sys
 from collections.abc import Callable, Iterable
 from dataclasses import MISSING, field, fields
 from typing import Any
@@ -65,7 +65,7 @@ def check_input_scale(value: object, name: str) -> float | None:
 def check_layer(layer: Layer, input_scale: float | None) -> None:
     """Raise a ValueError if the constants of a layer exclude each other."""
     alpha, c_v, c_w = layer.alpha, layer.c_v, layer.c_w
-    if not math.isfinite(alpha * alpha * c_v * c_w):
+    if layer.exact_gain > sys.float_info.max:
         raise ValueError(
             f"alpha, c_v, c_w are {alpha!r}, {c_v!r}, {c_w!r}: "
             f"alpha**2 * c_v * c_w is expected to be finite"
@@ -106,8 +106,7 @@ FIELDS_WITHOUT_NORM = BASIC_FIELDS | {"bias"}
 ALL_FIELDS = FIELDS_WITHOUT_NORM | {"norm"}
 """The fields that all kernels and all engines know, and networks of finite width.
 
-A field that one engine knows stands in the `fields` of that engine (`engines.Engine`) alone, and in
-the checks of `kernels.arguments`.
+A field that is not among them is refused by every kernel (`network.check_kernel_network`).
 """
 
 RELU_FIELDS = BASIC_FIELDS - {"activation", "negative_slope"}

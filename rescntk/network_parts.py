@@ -92,10 +92,14 @@ class Layer(NamedTuple):
         return bool(self.alpha and self.c_v and self.c_w)
 
     @property
+    def exact_factor(self) -> Fraction:
+        """α² without rounding, the factor on the variance of the branch, its bias included."""
+        return Fraction(self.alpha) ** 2
+
+    @property
     def exact_gain(self) -> Fraction:
         """β = α² c_v c_w (1 + s²)/2 without rounding."""
-        alpha, c_v, c_w = map(Fraction, (self.alpha, self.c_v, self.c_w))
-        return alpha**2 * c_v * c_w * self.activation_gain
+        return self.exact_factor * Fraction(self.c_v) * Fraction(self.c_w) * self.activation_gain
 
     @property
     def branch_gain(self) -> float:

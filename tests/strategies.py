@@ -12,7 +12,7 @@ from rescntk.network_parameters import BASIC_FIELDS
 from rescntk.validation import PARTS
 from tests.helpers import HEADS
 
-ALL_FIELDS = {kept.name for kept in fields(rk.Network)}
+EVERY_FIELD = {kept.name for kept in fields(rk.Network)}
 sizes = st.sampled_from([1, 3, 5, 7])
 # Few values, so that ties, zero pixels, opposite and parallel signals are common; and any.
 values = st.one_of(
@@ -57,7 +57,7 @@ def networks(
         "bias": st.sampled_from([0.0, 0.0, 0.3]),
         "norm": st.sampled_from([False, False, True]),
     }
-    assert strategies.keys() == ALL_FIELDS, "each field is drawn"
+    assert strategies.keys() == EVERY_FIELD, "each field is drawn"
     if layers == "of their own" and draw(st.booleans()):
         for name in OF_LAYERS - {"dilation"}:
             value = strategies[name]

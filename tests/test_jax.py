@@ -2,12 +2,14 @@
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
 
 import rescntk as rk
 from rescntk.validation import PARTS
 from tests import tolerances
 from tests.difficult_signals import SIGNALS, UNEVEN
 from tests.oracles import definition
+from tests.strategies import EVERY_FIELD, batches, heads, networks
 
 jax = pytest.importorskip("jax")
 jnp, rj = jax.numpy, rk.jax
@@ -75,6 +77,21 @@ def test_values_are_those_of_the_definition(name, rng):
     size = head if head == "equivariant" else "trace"
     for K, P in zip(rj.gram(network, X, head=head), exact, strict=True):
         right, own = (definition.head(P, of) for of in (head, size))
+        error = definition.errors(np.asarray(K), right, own.diagonal())
+        assert error <= tolerances.KERNEL["float64"]
+
+
+@pytest.mark.slow
+@settings(max_examples=6)
+@given(networks(EVERY_FIELD, 2, ("relu",), "freely", "of their own"), batches(("signals",)), heads)
+def test_random_networks_are_those_of_the_definition(network, batches, head):
+    X = batches[0][:3]
+    exact = definition.pixel_pairs(X, network)[network.depth]
+    size = head if head == "equivariant" else "trace"
+    with jax.enable_x64(True):
+        kernels = rj.gram(network, X, head=head)
+    for K, P in zip(kernels, exact, strict=True):
+        right, own = (definition.head(P, of, X.shape[2:]) for of in (head, size))
         error = definition.errors(np.asarray(K), right, own.diagonal())
         assert error <= tolerances.KERNEL["float64"]
 

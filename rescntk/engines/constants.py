@@ -1,11 +1,13 @@
-"""Constants of layers: weights of branch and features, growth, biases, with all their digits.
+"""Constants of layers: factors of branch and features, growth, biases, with all their digits.
 
-Kernels are divided by the sizes of both signals and by the growth G of each layer: ::
+Kernels are divided by the sizes of both signals and by the growth G of each layer. With the mean
+over the taps of the outer filter, box, ::
 
     F ← f F + b (box(K) + bias);     f = [skip] / G,  b = β / G.
 
-Layer normalization divides U and A by a b, and multiplies them by the product of both signals' n,
-which is 1 beside the signal's size. The weights are then ::
+Layer normalization divides U and A by the product a b of both roots, and multiplies them by the
+product of both signals' n, the root of normalized features: 1, divided by the signal's size. The
+factors are then ::
 
     f = [skip] S_{l−1} / S_l,  b = β / S_l;     S_0 = 1,  S_l = [skip] S_{l−1} + β:
 
@@ -49,29 +51,60 @@ class LayerConstants(NamedTuple):
     """The constants of a layer's operations."""
 
     layer: Layer
-    growth: float
+    exact_growth: Fraction
     """G, by which the layer is divided: [skip] + β, or 1. It is 1 of activations that are not
     homogeneous, and 1, which nothing reads, with normalization."""
-    branch_weight: float
-    """β / G or β / S_l, the factor on the branch; 1 where activations are not homogeneous."""
-    feature_weight: float
-    """[skip] / G or [skip] S_{l−1} / S_l, the factor on the features that pass the layer."""
+    feature_factor: float
+    """f, the factor on the features that pass the layer."""
+    branch_factor: float
+    """b, the factor on the branch; 1 where activations are not homogeneous."""
     branch_scale: float
-    """The factor on `Activation.dual`: α² c_v; 1 of ReLU, whose branch is multiplied by β / G."""
+    """The factor on `Activation.dual`: α² c_v; 1 of ReLU, whose branch is multiplied by b."""
     branch_bias: float
     """The ratio of biases' roots after and before the activation, in the units of a layer."""
 
+    @property
+    def growth(self) -> float:
+        """G, rounded."""
+        return float(self.exact_growth)
 
-def _plain(network: Network, layer: Layer) -> LayerConstants:
-    """Return the constants of a layer without normalization, or of a smooth activation."""
-    if not network.homogeneous:
-        scale, skip = layer.alpha**2 * layer.c_v, float(layer.skip)
-        return LayerConstants(layer, 1.0, 1.0, skip, scale, layer.alpha * math.sqrt(layer.c_w))
-    factor = check_growth(layer)
-    growth = max(factor, 1.0) if network.has_bias or not factor else factor
-    branch_weight = layer.branch_weight if growth == factor else layer.branch_gain / growth
-    feature_weight = 1.0 - branch_weight if layer.skip else 0.0
-    return LayerConstants(layer, growth, branch_weight, feature_weight, 1.0, _branch_bias(layer))
+
+def _of_smooth(layer: Layer) -> LayerConstants:
+    """Return the constants of a layer whose activation is not homogeneous."""
+    return LayerConstants(
+        layer,
+        exact_growth=Fraction(1),
+        feature_factor=float(layer.skip),
+        branch_factor=1.0,
+        branch_scale=float(layer.exact_factor * Fraction(layer.c_v)),
+        branch_bias=math.sqrt(layer.exact_factor) * math.sqrt(layer.c_w),
+    )
+
+
+def _of_relu(layer: Layer, exact_growth: Fraction, branch_factor: Fraction) -> LayerConstants:
+    """Return the constants of a layer whose activation is homogeneous."""
+    factor = float(branch_factor)
+    has_bias = layer.bias > 0.0
+    return LayerConstants(
+        layer,
+        exact_growth=exact_growth,
+        feature_factor=1.0 - factor if layer.skip else 0.0,
+        branch_factor=factor,
+        branch_scale=1.0,
+        branch_bias=1.0 / math.sqrt(layer.c_v * float(layer.activation_gain)) if has_bias else 0.0,
+    )
+
+
+def _divided(network: Network, layer: Layer) -> LayerConstants:
+    """Return the constants of a layer that is divided by its growth, of a homogeneous activation.
+
+    With biases, layers that fall are not divided: signals are beside the biases.
+    """
+    check_growth(layer)
+    growth = layer.skip + layer.exact_gain
+    if network.has_bias or not growth:
+        growth = max(growth, Fraction(1))
+    return _of_relu(layer, growth, layer.exact_gain / growth)
 
 
 def _normalized(layer: Layer, before: Fraction, after: Fraction) -> LayerConstants:
@@ -79,13 +112,7 @@ def _normalized(layer: Layer, before: Fraction, after: Fraction) -> LayerConstan
 
     `before` and `after` are S around the layer.
     """
-    branch_weight = float(1 - layer.skip * before / after)
-    feature_weight = 1.0 - branch_weight if layer.skip else 0.0
-    return LayerConstants(layer, 1.0, branch_weight, feature_weight, 1.0, _branch_bias(layer))
-
-
-def _branch_bias(layer: Layer) -> float:
-    return 1.0 / math.sqrt(layer.c_v * float(layer.activation_gain)) if layer.bias else 0.0
+    return _of_relu(layer, Fraction(1), 1 - layer.skip * before / after)
 
 
 @dataclass(frozen=True)
@@ -112,7 +139,8 @@ class AllConstants:
         net = self.network
         layers = [net.layer(k) for k in range(1, 2 if self.has_like_layers else self.depth + 1)]
         if not (net.norm and net.homogeneous):
-            return tuple(_plain(net, layer) for layer in layers)
+            smooth = not net.homogeneous
+            return tuple(_of_smooth(k) if smooth else _divided(net, k) for k in layers)
         return tuple(map(_normalized, layers, self._sums, self._sums[1:]))
 
     @once
@@ -129,14 +157,14 @@ class AllConstants:
     def input_factor(self, layer: int) -> float:
         """Return the factor on F⁰ behind a layer."""
         if self.has_like_layers:
-            return self.of_layer(1).feature_weight ** layer
+            return self.of_layer(1).feature_factor ** layer
         return self._input_factors[layer]
 
     @once
     def _input_factors(self) -> tuple[float, ...]:
-        """The products of `feature_weight` over layers 1 … 0, 1 … 1, 1 … 2, ..."""
+        """The products of `feature_factor` over layers 1 … 0, 1 … 1, 1 … 2, ..."""
         return tuple(
-            accumulate((c.feature_weight for c in self._constants), operator.mul, initial=1.0)
+            accumulate((c.feature_factor for c in self._constants), operator.mul, initial=1.0)
         )
 
     @once
@@ -158,7 +186,7 @@ class AllConstants:
     @property
     def is_weak(self) -> bool:
         """True if layers may add little to the features: what cancels in these decides kernels."""
-        weak = self.network.norm or min(c.branch_weight for c in self._constants) < 2.0**-4
+        weak = self.network.norm or min(c.branch_factor for c in self._constants) < 2.0**-4
         return weak or not self.network.homogeneous
 
     @once
@@ -170,7 +198,7 @@ class AllConstants:
         normalization beside features of any size.
         """
         least, norm = activation_of(self.network).least_opposite, self.network.norm
-        weak = (norm or least * c.branch_weight < 2.0**-4 for c in self._constants if c.layer.skip)
+        weak = (norm or least * c.branch_factor < 2.0**-4 for c in self._constants if c.layer.skip)
         return least < 0.1 or any(weak)
 
     @once
@@ -191,7 +219,7 @@ class AllConstants:
         for constants in self._constants:
             of = constants.layer
             slope = activation_of(self.network).largest_slope ** 2
-            gain = min(of.alpha**2 * of.c_w * (slope * of.c_v + bool(of.bias)), 2.0**500)
+            gain = min(float(of.exact_factor) * of.c_w * (slope * of.c_v + bool(of.bias)), 2.0**500)
             bits += math.log2(1.0 + gain)
         return bits * self.depth if self.has_like_layers else bits
 
@@ -240,17 +268,15 @@ class AllConstants:
         two = decimal.Decimal(2)
         with decimal.localcontext(prec=60, Emax=decimal.MAX_EMAX, Emin=decimal.MIN_EMIN):
             if self.has_like_layers:
-                growth = self._growth(1) ** layer
+                growth = _in_decimals(self.of_layer(1).exact_growth) ** layer
             else:
-                growth = math.prod(map(self._growth, range(1, layer + 1)), start=decimal.Decimal(1))
+                growths = (c.exact_growth for c in self._constants[:layer])
+                growth = math.prod(map(_in_decimals, growths), start=decimal.Decimal(1))
             bits = growth.log10() / two.log10()
             exponent = int(bits.to_integral_value(decimal.ROUND_FLOOR))
             return float(growth / two**exponent), exponent
 
-    def _growth(self, layer: int) -> decimal.Decimal:
-        """Return G of a layer in the digits of the decimal context."""
-        of_layer = self.network.layer(layer)
-        if self.of_layer(layer).growth != of_layer.growth:
-            return decimal.Decimal(1)
-        growth = of_layer.skip + of_layer.exact_gain
-        return decimal.Decimal(growth.numerator) / growth.denominator
+
+def _in_decimals(number: Fraction) -> decimal.Decimal:
+    """Return a number in the digits of the decimal context."""
+    return decimal.Decimal(number.numerator) / number.denominator

@@ -15,7 +15,7 @@ _BLOCK_SHARE = 1 / 8
 """Most share of the free memory for the tables of one block of signals."""
 
 TAP_BYTES = 1500
-"""Bytes for each tap of the largest window: arrays of one tap are objects of Python."""
+"""Bytes for each tap of the largest window: lists of taps are objects of Python."""
 
 
 class Engine(ABC):

@@ -19,8 +19,8 @@ _LEAST_PIXEL = {"float32": 1e-33, "float64": 1e-280}
 """Least part of a signal's variance that a pixel may have for layer normalization: products of two
 such pixels' features keep their digits."""
 
-LEAST_SHARE = {"float32": 1e-28, "float64": 1e-280}
-"""Least part of a signal's variance that a kernel may consist of, in each precision.
+LEAST_FRACTION = {"float32": 1e-28, "float64": 1e-280}
+"""Least fraction of a signal's variance that a kernel may consist of, in each precision.
 
 Smaller parts would fall below the least normal number, or raise the rest of the signal above the
 largest one: such calls are refused. Of 1e-28 numbers of float32 keep ten digits.
@@ -49,7 +49,7 @@ class Input:
     means: Array
     """(n, channels), the means over pixels; rounded once, if branches are weak.
 
-    Of pooled heads (n, channels, *pixels), means over windows, for shares twice.
+    Of pooled heads (n, channels, *pixels): means over windows; of shares means of these means.
     """
     scale: Array
     """(n,), the number by which each signal was divided; infinite or NaN beyond float64's range."""
@@ -59,11 +59,11 @@ class Input:
     """(n,), the root n of normalized features: 1, divided by the scale; 0 without normalization."""
 
 
-def check_share(
-    fraction: Array, request: Request, what: str, least_shares: dict[str, float] = LEAST_SHARE
+def check_fraction(
+    fraction: Array, request: Request, what: str, least_fractions: dict[str, float] = LEAST_FRACTION
 ) -> None:
     """Raise an OverflowError if a share of signals' variance is too small for the precision."""
-    least = least_shares[request.dtype]
+    least = least_fractions[request.dtype]
     small = (fraction > 0) & (fraction < least)
     if bool(small.any()):
         remedy = "give dtype='float64' or " if request.dtype == "float32" else "give "
@@ -79,7 +79,7 @@ def check_pixels(has_values: Array, fraction: Array, request: Request) -> None:
     `fraction` is each pixel's of its signal's variance, biases and normalized features included.
     """
     fraction = array_module(fraction).where(has_values, fraction + _TINY, 0.0)
-    check_share(fraction, request, "a pixel, whose features are normalized, has", _LEAST_PIXEL)
+    check_fraction(fraction, request, "a pixel, whose features are normalized, has", _LEAST_PIXEL)
 
 
 def read_input(operations: Operations, request: Request, X: Array) -> Input:
@@ -154,13 +154,13 @@ def mean_variances(
         of_signal = (energy * xp.asarray(weights)).reshape(len(X), -1).sum(axis=1)
         at_pixel_1 = of_signal + of_bias * (constants.largest_bias / scale) ** 2
         fraction = xp.maximum(at_pixel_1, _TINY) / xp.where(mean > 0, mean, math.inf)
-        check_share(fraction, request, "pixel 1 gets")
+        check_fraction(fraction, request, "pixel 1 gets")
         mean = xp.where(mean > 0, at_pixel_1, 0.0)
     if constants.has_bias and not net.norm and "ntk" in request.kinds and net.trained == ("input",):
         fraction = of_signal / xp.where(mean > 0, mean, math.inf)
         has_values = X.reshape(len(X), -1).any(axis=1)
         fraction = xp.where(has_values, xp.maximum(fraction, _TINY), 0.0)
-        check_share(fraction, request, "the input, which alone is trained, has, beside biases,")
+        check_fraction(fraction, request, "the input, which alone is trained, has, beside biases,")
     return mean
 
 

@@ -39,7 +39,7 @@ def masses_of(
     single pixels; `bias` and `norm`, (n,), are the variances of biases and normalized features.
     """
     features = mass = energy
-    # Rounding has lost this of sums with biases: all layers add the same, and round alike.
+    # What rounding has lost of sums with biases, which all layers round alike.
     lost_features = lost = 0.0 * energy
     activation = activation_of(operations.network)
     has_bias = operations.constants.has_bias
@@ -74,23 +74,25 @@ def masses_of(
             elif operation.kind == "skip":
                 parts, weights = (
                     [features, mass],
-                    [constants.feature_weight, constants.branch_weight],
+                    [constants.feature_factor, constants.branch_factor],
                 )
                 mass = past_skip(features, mass, *weights)
                 if has_bias:
                     lost = past_skip(lost_features, lost, *weights)
-                if constants.feature_weight < constants.branch_weight:
+                if constants.feature_factor < constants.branch_factor:
                     parts, weights = parts[::-1], weights[::-1]
             elif operation.kind == "joined":
                 weights = from_the_middle(operations.joined_weights(operation.layer))
                 parts = taps_of(mass, operation.window, 1)
                 mass = weighted_mean(parts, weights)
-            else:  # a window
+            elif operation.kind == "window":
                 weights = list(operation.window.weights)
                 parts = taps_of(mass, operation.window, 1)
                 mass = weighted_mean(parts, weights)
                 if has_bias:
                     lost = window_mean(lost, operation.window, 1)
+            else:
+                raise NotImplementedError(f"masses have no operation {operation.kind!r}")
             yield operation, parts, weights, mass
         features, lost_features = mass, lost
 

@@ -48,7 +48,7 @@ class Operation(NamedTuple):
     window: Any = None
     """The `Window` of a "window" and of a "joined" operation; None of others."""
     is_branch: bool = False
-    """Whether the operation is after the activation of its layer."""
+    """Whether it is the activation of its layer, or comes after it."""
     has_root: bool = False
     """Whether an activation has one more row, the root of its branch: not of homogeneous ones,
     whose branch has the roots of the pre-activations."""
@@ -144,7 +144,7 @@ class Operations:
         """
         constants = self.constants.of_layer(layer)
         taps = (0, 1, 1, 1, 0) if layer == 1 else (0, 0, 1, 0, 0)
-        branch, features = constants.branch_weight, constants.feature_weight / sum(taps)
+        branch, features = constants.branch_factor, constants.feature_factor / sum(taps)
         pairs = zip((1, 2, 3, 2, 1), taps, strict=True)
         return tuple(branch * ninths / 9.0 + features * is_tap for ninths, is_tap in pairs)
 
@@ -184,7 +184,7 @@ def rounded_weights(operations: Operations, dtype: str) -> dict[int, tuple[float
         if operation.kind not in ("skip", "joined"):
             continue
         constants = operations.constants.of_layer(operation.layer)
-        of_branch, of_features = Fraction(constants.branch_weight), Fraction(constants.layer.skip)
+        of_branch, of_features = Fraction(constants.branch_factor), Fraction(constants.layer.skip)
         if operations.network.homogeneous:
             of_features *= 1 - of_branch
         if operation.kind == "skip":

@@ -5,8 +5,8 @@ A layer is, where the network has these parts, ::
     norm → windows → bias → activation → windows → bias → skip.
 
 The features of layer l − 1 enter it, and pass the skip connection. Engines do one step after the
-other. They rely on two things besides. F and A are merged at the end of a layer (recursion.py). The
-branch's bias enters sums over pixels before they are (cpu/results.h, cuda/row_layers.h).
+other. They rely on two things besides: F and A are merged at the end of a layer (recursion.py), and
+sums over pixels get the branch's bias before that merge (cpu/results.h, cuda/row_layers.h).
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ class Step(NamedTuple):
     """Whether the step is the activation of its layer, or comes after it."""
 
 
-class Layers(NamedTuple):
-    """Layers that follow one another and have equal steps."""
+class LikeLayers(NamedTuple):
+    """LikeLayers that follow one another and have equal steps."""
 
     n_layers: int
     steps: tuple[Step, ...]
 
 
-Order: TypeAlias = tuple[Layers, ...]
+Order: TypeAlias = tuple[LikeLayers, ...]
 """The steps of all layers. The first ones are those of the input filter."""
 
 
@@ -49,7 +49,7 @@ def order_of(network: Network, depth: int, n_axes: int) -> Order:
     if network.is_uniform:
         first = sorted({min(layer, depth) for layer in (0, 1, 2, 3, depth)})
     return tuple(
-        Layers(end - layer, tuple(_steps(network, constants, layer, n_axes)))
+        LikeLayers(end - layer, tuple(_steps(network, constants, layer, n_axes)))
         for layer, end in pairwise([*first, depth + 1])
     )
 
@@ -80,7 +80,7 @@ def _steps(network: Network, constants: AllConstants, layer: int, n_axes: int) -
 
 def _has_weight(network: Network, constants: AllConstants, layer: int) -> bool:
     """Return whether the branch of a layer without skip connection has another weight than 1."""
-    return not network.norm and constants.of_layer(layer).branch_weight != 1.0
+    return not network.norm and constants.of_layer(layer).branch_factor != 1.0
 
 
 # ---------------------------------------------------------------- rewriting
@@ -94,7 +94,7 @@ def _activation(steps: tuple[Step, ...]) -> int:
 def ending_with_activation(order: Order) -> Order:
     """Return an order whose last layer ends with its activation: sums over pixels need no more."""
     *before, (n_layers, steps) = order
-    return (*before, Layers(n_layers, steps[: _activation(steps) + 1]))
+    return (*before, LikeLayers(n_layers, steps[: _activation(steps) + 1]))
 
 
 def may_have_five_taps(network: Network) -> bool:
@@ -129,8 +129,11 @@ def with_five_taps(order: Order) -> Order:
     behind = tuple(step._replace(is_branch=True) for step in inner)
     return (
         of_input,
-        Layers(1, first.steps + behind),
-        *(Layers(n_layers, tuple(_triangles(steps[len(inner) :]))) for n_layers, steps in later),
+        LikeLayers(1, first.steps + behind),
+        *(
+            LikeLayers(n_layers, tuple(_triangles(steps[len(inner) :])))
+            for n_layers, steps in later
+        ),
     )
 
 
@@ -159,4 +162,4 @@ def joined(order: Order) -> Order:
         return (activation, merge) if behind else steps
 
     of_input, *layers = order
-    return (of_input, *(Layers(n_layers, of_layer(steps)) for n_layers, steps in layers))
+    return (of_input, *(LikeLayers(n_layers, of_layer(steps)) for n_layers, steps in layers))

@@ -15,7 +15,7 @@ from types import ModuleType
 import numpy as np
 
 from ..arrays import Array, array_module
-from .inputs import Input, check_share, read_input, read_input_as_given
+from .inputs import Input, check_fraction, read_input, read_input_as_given
 from .masses import masses_of, seen_by_pixel_1
 from .operations import Operations
 from .request import Request
@@ -100,7 +100,7 @@ def mass_rows(
         check_pixel_1(operations, xp.sqrt(mass), inputs, 4.0 * least)
     falls = not all(net.values_of("skip")) if net.norm else operations.constants.has_bias
     if falls and net.homogeneous:  # else signals keep their size
-        check_share(mass.reshape(len(mass), -1).mean(axis=1), request, "the last layer has")
+        check_fraction(mass.reshape(len(mass), -1).mean(axis=1), request, "the last layer has")
 
 
 def check_pixel_1(operations: Operations, roots: Array, inputs: Input, least: float) -> None:

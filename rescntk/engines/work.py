@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-Step = TypeVar("Step")
+Result = TypeVar("Result")
 """What a step of a long computation returns."""
 
 Tick = Callable[[int], None]
@@ -105,7 +105,7 @@ def check_stop() -> None:
         raise CancelledError
 
 
-def until_stopped(steps: Iterable[Step]) -> Iterator[Step]:
+def until_stopped(steps: Iterable[Result]) -> Iterator[Result]:
     """Yield the results of steps, with `check_stop` before each."""
     check_stop()
     for step in steps:

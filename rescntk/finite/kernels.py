@@ -109,8 +109,9 @@ def gpk(
 ) -> tuple[np.ndarray, np.ndarray]:
     r"""Return the Gaussian process kernel of networks of a finite width, and its standard error.
 
-    One sample is :math:`\frac{r}{C} \langle \phi(x), \phi(z) \rangle` of the features φ that the
-    head reads. It is the exact mean of f(x) f(z) over the readout's weights.
+    One sample is :math:`\frac{r}{N} \langle \phi(x), \phi(z) \rangle` of the N features φ that
+    the readout weighs, with the readout scale r. It is the exact mean of f(x) f(z) over the
+    readout's weights.
 
     Parameters
     ----------

@@ -26,7 +26,7 @@ from tests.helpers import (
     takes,
 )
 from tests.oracles import definition, quadruple
-from tests.strategies import ALL_FIELDS, batches, networks
+from tests.strategies import EVERY_FIELD, batches, networks
 
 NETWORKS = {
     "depth 50": (Network(50), 4),
@@ -276,7 +276,7 @@ def test_different_lengths(name, lengths, rng):
 @pytest.mark.slow
 @pytest.mark.parametrize("engines", GROUPS)
 @settings(max_examples=24)
-@given(networks(ALL_FIELDS, max_depth=4, dilated="freely", layers="of their own"), batches())
+@given(networks(EVERY_FIELD, max_depth=4, dilated="freely", layers="of their own"), batches())
 def test_any_network_on_any_signals(engines, network, batches):
     X = batches[0]
     if isinstance(X, list):  # erf's kernels may cancel in GAP

@@ -21,11 +21,11 @@ from tests.helpers import (
     skip_unless_taken,
 )
 from tests.oracles import definition
-from tests.strategies import ALL_FIELDS, batches, heads, kinds, networks
+from tests.strategies import EVERY_FIELD, batches, heads, kinds, networks
 
 pytestmark = pytest.mark.slow
 engines, subjects = (pytest.mark.parametrize("engine", each) for each in (ENGINES, SUBJECTS))
-any_network = networks(ALL_FIELDS, dilated="freely", layers="of their own")
+any_network = networks(EVERY_FIELD, dilated="freely", layers="of their own")
 
 
 def fewer_of_jax(test):

@@ -17,7 +17,7 @@ from rescntk.engines.request import Request
 from rescntk.validation import DTYPES
 from tests import tolerances
 from tests.helpers import CPU, skip_unless_taken
-from tests.strategies import ALL_FIELDS, batches, heads, networks
+from tests.strategies import EVERY_FIELD, batches, heads, networks
 
 ROOT_HALF = np.sqrt(0.5)
 
@@ -81,7 +81,7 @@ def test_the_head_equivariant_counts_the_energy_that_reaches_pixel_1():
 @pytest.mark.parametrize("engine", CPU)
 @settings(max_examples=200)
 @given(
-    networks(ALL_FIELDS, max_depth=9, dilated="freely", layers="of their own"),
+    networks(EVERY_FIELD, max_depth=9, dilated="freely", layers="of their own"),
     batches(),
     heads,
     st.sampled_from(DTYPES),

@@ -119,8 +119,8 @@ FORMULA V polynomial(V t, V square, const R (&c)[n])
 // ReLU's dual activation. With a = min(w, v), w = 1 - rho and v = 1 + rho:
 //   k0 = arccos(1 - a) / pi = psi0 sqrt(a);    kappa_0 = 1 - k0 for w < v, else k0;
 //   k1 = kappa_1(1 - a) - (1 - a) = psi1 a sqrt(a);    less = 1 - kappa_1 = min(w, 1) - k1.
-// psi0 = p / D and psi1 = r / D are quotients of polynomials in t = 1 - a with positive
-// coefficients. No term cancels.
+// psi0 = P / D and psi1 = R / D (p, r and d below) are quotients of polynomials in t = 1 - a with
+// positive coefficients. No term cancels.
 template <class V>
 struct Angle {
     V w, v, s;  // s = sqrt(a) / D(t)

@@ -12,7 +12,11 @@ import numpy as np
 
 _TEXT = (Path(__file__).parent / "coefficients.h").read_text("utf-8")
 _NUMBERS = [float.fromhex(number) for number in re.findall(r"0x[\d.a-f]+p[+-]\d+", _TEXT)]
+_COUNTS = [int(count) for count in re.findall(r"\[(\d+)\][,;]", _TEXT)]
+_DTYPES = np.repeat([np.float64, np.float32], 3)
 
-P64, R64, D64 = (np.array(_NUMBERS[k : k + 8][::-1]) for k in (0, 8, 16))
-P32, R32, D32 = (np.array(_NUMBERS[k : k + 4][::-1], np.float32) for k in (24, 28, 32))
+P64, R64, D64, P32, R32, D32 = (
+    np.array(numbers[::-1], dtype)
+    for numbers, dtype in zip(np.split(_NUMBERS, np.cumsum(_COUNTS)[:-1]), _DTYPES, strict=True)
+)
 """Coefficients, the highest power of t = 1 − a first."""

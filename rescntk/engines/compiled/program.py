@@ -147,8 +147,8 @@ class Program:
             else:
                 record["root"] = last.root if last.kind == "activation" else last.row
             record["feature_weight"], record["branch_weight"] = (
-                constants.feature_weight,
-                constants.branch_weight,
+                constants.feature_factor,
+                constants.branch_factor,
             )
             record["input_factor"] = operations.constants.input_factor(number)
             record["product"] = operations.constants.bias(number, is_branch=True) ** 2

@@ -24,9 +24,9 @@ struct Operation {
 
 struct Layer {
     int64 first, count;                    // its operations
-    int64 root;                            // behind a layer without SKIP, or -1
+    int64 root;                            // row of the features' roots, or -1 behind SKIP
     int64 report;                          // the place among the depths asked for, or -1
-    double feature_weight, branch_weight;  // of sums, not rounded; never of a tap
+    double feature_weight, branch_weight;  // of the sums of F and A, not rounded
     double product;       // of biases behind the activation, at two signals of size 1
     double input_factor;  // on F0, behind the layer
 };

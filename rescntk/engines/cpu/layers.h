@@ -110,11 +110,21 @@ private:
     template <bool WITH_OPPOSITE>
     INLINE State<V> behind(Strip<R> &strip, const Layer &l, const Operation &o, State<V> in) const
     {
-        if (o.kind == WINDOW) return windowed<WITH_OPPOSITE>(strip, o, in);
-        if (o.kind == SKIP) return merged_with_features(strip, l, o, in);
-        if (o.kind == NORM) return normalized<WITH_OPPOSITE>(strip, o.row + 1, in);
-        if (in.U == strip.features.U) in = copied<WITH_OPPOSITE>(strip, in);
-        bias<WITH_OPPOSITE>(strip, o, in);
+        switch (OperationKind(o.kind)) {
+        case WINDOW:
+            return windowed<WITH_OPPOSITE>(strip, o, in);
+        case SKIP:
+            return merged_with_features(strip, l, o, in);
+        case NORM:
+            return normalized<WITH_OPPOSITE>(strip, o.row + 1, in);
+        case BIAS:
+            if (in.U == strip.features.U) in = copied<WITH_OPPOSITE>(strip, in);
+            bias<WITH_OPPOSITE>(strip, o, in);
+            return in;
+        case ACTIVATION:
+        case JOINED:
+            break;  // which `layer` takes; others have no case: a warning
+        }
         return in;
     }
 

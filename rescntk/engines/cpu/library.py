@@ -18,7 +18,8 @@ HERE = Path(__file__).parent
 COMPILE = "python -m rescntk.engines.cpu.build"
 
 LANES = constant((HERE / "lanes.h").read_text("utf-8"), "LANES")
-"""Right signals of a block, and numbers behind a doubled line of pixels."""
+"""The most lanes of a vector. As many numbers stand behind a doubled line of pixels, and the right
+signals of a task are a multiple."""
 
 STATUS = names_of((HERE / "loops.cpp").read_text("utf-8"), "Status")
 """How a job may end, in the order of `Status`."""

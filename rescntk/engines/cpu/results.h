@@ -32,8 +32,8 @@ struct Results {
         }
     }
 
-    // A lane's sums of F0, `times` its means: products of means, which may be 0 where the terms
-    // are not.
+    // Set a lane's sums of F0 to `times` the means of F0, which are products of means: they may be
+    // 0 where the terms are not.
     void sum_linear(const Strip<R> &strip, int64 lane, const Side &a, int64 s, const Side &b,
                     int64 t, double times) const
     {

@@ -126,7 +126,7 @@ struct Layers {
             normalize<WITH_OPPOSITE>(o.row + 1, s);
         else if (o.kind == WINDOW)
             window<WITH_OPPOSITE>(o, s);
-        else
+        else if (o.kind == BIAS)
             bias<WITH_OPPOSITE>(o, s);
     }
 

@@ -133,7 +133,7 @@ class Pairs(Recursion[list[Array]]):
         kernels, input_factor = [self.xp.zeros_like(self.linear)] * (1 + self.with_ntk), 1.0
         for layer, of_layer in enumerate(self.operations.layers, start=1):
             state, kernels = self.layer(of_layer, state, kernels, input_factor)
-            input_factor *= self.operations.constants.of_layer(layer).feature_weight
+            input_factor *= self.operations.constants.of_layer(layer).feature_factor
             if layer in self.request.depths:
                 yield self.at_depth(kernels, input_factor)
 

@@ -12,7 +12,7 @@ from tests.engines import test_accuracy, test_bits, test_cupy, test_extremes
 from tests.engines import test_properties as properties
 from tests.engines.claims import CLAIMS, assert_holds, relative
 from tests.engines.cuda import emulated
-from tests.strategies import ALL_FIELDS, heads, kinds, networks, signals
+from tests.strategies import EVERY_FIELD, heads, kinds, networks, signals
 
 pytestmark = [emulated.on_host, pytest.mark.slow]
 
@@ -37,7 +37,7 @@ def drawn(draw):
     """Return a network, and two batches of signals for it, of one of a few shapes."""
     d, inner, outer = draw(st.sampled_from(SHAPES))
     options = {"activations": ("relu",), "dilated": "freely", "layers": "of their own"}
-    network = draw(networks(ALL_FIELDS, **options))
+    network = draw(networks(EVERY_FIELD, **options))
     network = network.replace(filter_size=inner, outer_filter_size=outer)
     X, Z = draw(signals(batches=2, length=d))
     sides = draw(st.sampled_from([(d,), (2, d // 2)])) if d % 2 == 0 else (d,)
