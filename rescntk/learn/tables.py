@@ -194,8 +194,7 @@ def numbering_column(flat: np.ndarray) -> int | None:
     n_cases, n_columns = flat.shape
     if n_cases < 10 or n_columns < 3:
         return None
-    whole = (flat == np.round(flat)).all(axis=0)
-    places = np.flatnonzero(whole)
+    places = np.flatnonzero((flat == np.round(flat)).all(axis=0))  # of whole numbers
     for column in places[:10]:
         steps = np.sign(np.diff(flat[:, column]))
         in_order = steps.all() and abs(steps.sum()) == n_cases - 1

@@ -50,7 +50,7 @@ class Batches(NamedTuple):
 
 
 def turned(case):
-    """K(z, x): the signals themselves say which one is left, in compiled engines."""
+    """K(z, x) = K(x, z), to the bit in compiled engines: which signal is left depends on both alone."""
     found = case.of(case.Z, case.X).T
     if case.options["engine"] != "reference":
         return [(found, case.K)]

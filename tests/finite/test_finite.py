@@ -275,23 +275,48 @@ def test_gradient_descent(task):
     assert_same(finite.train(network, params, X, y, optax.sgd(0.1), 3, every=2).params, expected)
 
 
-def test_records(task):
+@pytest.fixture
+def recorded(task):
+    """A training of six steps of Adam with outputs and kernel, and its new signals."""
     params, X, y = task
     Z, record = X[:2] + 1, ("outputs", "kernel")
-    found = finite.train(NETWORK, params, X, y, optax.adam(0.01), 6, Z=Z, record=record, every=4)
-    assert found.steps.tolist() == [0, 4, 6]
-    assert_same(found.outputs[0], finite.apply(NETWORK, params, X))
-    assert_same(found.test_outputs[-1], finite.apply(NETWORK, found.params, Z))
-    assert np.abs(found.loss - 0.5 * ((found.outputs - y) ** 2).sum(axis=1)).max() <= BAR
-    change = finite.ntk(NETWORK, found.params, X) - finite.ntk(NETWORK, params, X)
-    assert abs(found.kernel_change[-1] - np.linalg.norm(change)) <= BAR
+    run = finite.train(NETWORK, params, X, y, optax.adam(0.01), 6, Z=Z, record=record, every=4)
+    return run, Z
+
+
+def test_recorded_steps_have_the_first_and_the_last(recorded):
+    assert recorded[0].steps.tolist() == [0, 4, 6]
+
+
+def test_recorded_outputs_are_those_of_the_networks(task, recorded):
+    (params, X, _), (run, Z) = task, recorded
+    assert_same(run.outputs[0], finite.apply(NETWORK, params, X))
+    assert_same(run.test_outputs[-1], finite.apply(NETWORK, run.params, Z))
+
+
+def test_recorded_losses_are_half_the_squared_errors(task, recorded):
+    run, _ = recorded
+    assert np.abs(run.loss - 0.5 * ((run.outputs - task[2]) ** 2).sum(axis=1)).max() <= BAR
+
+
+def test_recorded_change_is_the_distance_of_tangent_kernels(task, recorded):
+    (params, X, _), (run, _) = task, recorded
+    change = finite.ntk(NETWORK, run.params, X) - finite.ntk(NETWORK, params, X)
+    assert abs(run.kernel_change[-1] - np.linalg.norm(change)) <= BAR
+
+
+def test_nothing_is_recorded_unasked(task):
+    params, X, y = task
     bare = finite.train(NETWORK, params, X, y, 0.1, 2, record=())
     assert bare.outputs is None and bare.kernel_change is None and bare.path_length is None
-    # A network whose readout alone is trained is its own linearization.
+
+
+def test_a_network_whose_readout_is_trained_is_its_own_linearization(task):
+    params, X, y = task
     network = NETWORK.replace(trained="readout")
-    found = finite.train(network, params, X, y, 0.2, 20, record=record)
-    assert_same(found.outputs, linearized(network, params, X, y, X, 0.2, found.steps))
-    assert found.kernel_change.max() <= BAR
+    run = finite.train(network, params, X, y, 0.2, 20, record=("outputs", "kernel"))
+    assert_same(run.outputs, linearized(network, params, X, y, X, 0.2, run.steps))
+    assert run.kernel_change.max() <= BAR
 
 
 def test_lengths_of_paths(task):

@@ -110,7 +110,7 @@ private:
         for (; j < to; j++) {
             Numbers<V> sum{U.push(in.U[j + last]), V{}, V{}};
             if (NTK) sum.A = M.push(in.A[j + last]);
-            const V N = distance<5>(at, row, 5, j);
+            const V N = merge_term<5>(at, row, 5, j);
             if (!WITH_SKIP) {
                 out.U[j] = ninth.times(sum.U, N);
                 if (NTK) out.A[j] = ninth.times(sum.A);

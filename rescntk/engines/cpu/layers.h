@@ -1,7 +1,8 @@
 // A strip through a layer: windows, biases, the activation, and the skip connection.
 //
-// Templates have three switches. OPPOSITE: U+ is carried from layer to layer. WITH_OPPOSITE: an
-// operation has it, as all have before the activation of layer 1. NTK: A is carried.
+// Switches of templates: OPPOSITE, U+ is carried from layer to layer; WITH_OPPOSITE, an operation
+// has it, as all have before the activation of layer 1; NTK, A is carried; FIRST, layer 1; TAPS and
+// TRIANGLE, of a window; HEAVIER, of features and branch.
 #pragma once
 #include "joined.h"
 
@@ -213,7 +214,7 @@ private:
         strip.runs(merge.window, [&](const Rows<R> &at, int64 from, int64 to) INLINED {
             const Taps<V, TAPS> taps(*strip.layout, merge.window, from);
             for (int64 j = from; j < to; j++) {
-                const V N = distance<TAPS>(at, merge.row, taps.n_taps, j);
+                const V N = merge_term<TAPS>(at, merge.row, taps.n_taps, j);
                 if (TRIANGLE)
                     put<WITH_OPPOSITE, NTK>(out, j, triangle<WITH_OPPOSITE>(taps, in, j, w, N));
                 else
@@ -277,8 +278,8 @@ private:
         strip.runs([&](const Rows<R> &at, int64 j, int64 to) INLINED {
             for (; j < to; j++)
                 put<WITH_OPPOSITE, NTK>(in, j,
-                                        with_bias<WITH_OPPOSITE, NTK>(in.at(j), twice, more,
-                                                                      distance<2>(at, row, 2, j)));
+                                        with_bias<WITH_OPPOSITE, NTK>(
+                                            in.at(j), twice, more, merge_term<2>(at, row, 2, j)));
         });
     }
     template <bool WITH_OPPOSITE>
@@ -339,7 +340,7 @@ private:
                 passing = merged(HEAVIER, weight, passing, of_branch, N...);
             };
             for (; j < to; j++) {
-                const V N = distance<2>(at, row, 2, j);
+                const V N = merge_term<2>(at, row, 2, j);
                 pass(features.U[j], branch.U[j], N);
                 if (OPPOSITE) pass(features.O[j], branch.O[j], N);
                 if (of_pixels) pass(separate.F[j], at.product(root, j) - branch.U[j]);

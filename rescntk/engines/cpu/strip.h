@@ -55,7 +55,7 @@ struct Rows {
 // N, which a merge of some parts adds to deficits: the squared distance of coordinates, times a
 // factor of both sides. PARTS is 0 or the number of parts.
 template <int PARTS, class R>
-INLINE typename Lanes<R>::V distance(const Rows<R> &at, int64 row, int64 parts, int64 j)
+INLINE typename Lanes<R>::V merge_term(const Rows<R> &at, int64 row, int64 parts, int64 j)
 {
     using V = typename Lanes<R>::V;
     auto add = [&](int64 t, V sum) INLINED {

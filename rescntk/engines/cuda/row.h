@@ -139,7 +139,7 @@ struct Row {
     }
     // N, which a merge of some parts adds to deficits: the squared distance of coordinates, times
     // a factor of both sides.
-    FORMULA void distance(int64 row, int parts, int p, R (&N)[LANES]) const
+    FORMULA void merge_term(int64 row, int parts, int p, R (&N)[LANES]) const
     {
         const R *a = left(row + 1, p), *b = right(row + 1, p);
         const Pack factor = lanes_of(b);

@@ -209,7 +209,7 @@ struct Layers {
         const double factor = o.is_branch ? job.outer_plus_readout : job.readout;
         OVER_PIXELS (p) {
             R N[LANES];
-            row.distance(o.row, 2, p, N);
+            row.merge_term(o.row, 2, p, N);
             OVER_LANES (q) {
                 const R of_pair = biases[pair_of(q)];
                 s.template put<WITH_OPPOSITE, NTK>(
@@ -271,7 +271,7 @@ struct Layers {
                 input_factor = R(l.input_factor * job.initial);
         OVER_PIXELS (p) {
             R N[LANES];
-            row.distance(o.row, 2, p, N);
+            row.merge_term(o.row, 2, p, N);
             OVER_LANES (q) {
                 R &U = state.U[p][q], &O = state.O[p][q];
                 U = merged(heavier, weight, U, branch.U[p][q], N[q]);
@@ -319,7 +319,7 @@ struct Layers {
                 row.add(0, row.pixel(p) + tap, weight, U);
                 if (NTK) row.add(1, row.pixel(p) + tap, weight, M);
             }
-            row.distance(o.row, 5, p, N);
+            row.merge_term(o.row, 5, p, N);
             OVER_LANES (q)
                 state.template put<false, NTK>(p, q,
                                                joined<NTK>(feature_weight, branch_weight,
