@@ -50,7 +50,7 @@ class Batches(NamedTuple):
 
 
 def turned(case):
-    """K(z, x) = K(x, z), to the bit in compiled engines: which signal is left depends on both alone."""
+    """K(z, x) = K(x, z), to the bit in compiled engines: both signals decide which one is left."""
     found = case.of(case.Z, case.X).T
     if case.options["engine"] != "reference":
         return [(found, case.K)]
