@@ -129,8 +129,7 @@ def gram(
     call["depths"] = None if depths is None else validation.check_depths(depths)
     validation.check_flag(progress, "progress")
     call["normalized"] = validation.check_flag(normalized, "normalized")
-    call["engine"] = engine
-    call["dtype"] = validation.check_dtype(dtype)
+    call |= {"engine": engine, "dtype": validation.check_dtype(dtype)}
     left, right = validation.check_batches(X, Z, head)
     if array_module(left) is not np:
         raise ValueError("X and Z are CuPy arrays, expected NumPy arrays: cupy.asnumpy(X)")
@@ -150,8 +149,7 @@ def gram(
         raise ValueError(
             f"{folder} holds another computation: {'; '.join(different)}: {_BEGIN_ANEW}"
         )
-    missing = K.missing
-    if missing:
+    if missing := K.missing:
         fraction, free = len(missing) / len(K._blocks()), shutil.disk_usage(folder).free
         needed = fraction * np.prod(K.shape) * len(call["kinds"]) * np.dtype(call["dtype"]).itemsize
         if needed > free:
@@ -260,7 +258,9 @@ class StoredGram:
             If the Gram is not complete, or lacks the kind or the depth.
         """
         kinds, depths = self.description["kinds"], self.description["depths"]
-        array = self._array(kinds[0] if kind is None and len(kinds) == 1 else kind)
+        if kind is None and len(kinds) > 1:
+            raise ValueError(f"{self.path} has the kinds {kinds}: give K.matrix({kinds[0]!r})")
+        array = self._array(kind or kinds[0])
         if depth not in (depths or [None]):
             raise ValueError(f"depth is {shown(depth)}, expected one of {depths}")
         if missing := self.missing:

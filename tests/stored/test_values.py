@@ -98,7 +98,11 @@ ONE, SEVERAL = {"kinds": "ntk"}, {"depths": (1, 3)}
     [
         (ONE, lambda K: K.gpk, "kind is 'gpk', expected one of 'ntk'"),
         (ONE, lambda K: K @ np.ones(4), "[Dd]imension mismatch"),
-        (SEVERAL, lambda K: K @ np.ones(3), "kind is None, expected one of 'gpk', 'ntk'"),
+        (
+            SEVERAL,
+            lambda K: K @ np.ones(3),
+            r"has the kinds \['gpk', 'ntk'\]: give K.matrix\('gpk'\)",
+        ),
         (SEVERAL, lambda K: K.matrix("ntk"), r"depth is None, expected one of \[1, 3\]"),
         (SEVERAL, lambda K: K.matrix("ntk", 2), r"depth is 2, expected one of \[1, 3\]"),
     ],
