@@ -271,7 +271,7 @@ def test_degenerate_constants(engine):
     for name in ("alpha", "c_v", "c_w"):
         G = kernel_of(engine, rk.Kernel(rk.Network(2, **{name: 0}), "gpk", "trace"), X)
         np.testing.assert_allclose(G, linear.mean(axis=2), rtol=0, atol=1e-15 * linear.max())
-    heads = HEADS[:1] if engine == "jax" else HEADS  # which compiles each for seconds
-    for name, head, normalized in pairs_meet(("c_v", "c_w"), heads, (False, True)):
+    seen = HEADS[:1] if engine == "jax" else HEADS  # which compiles each for seconds
+    for name, head, normalized in pairs_meet(("c_v", "c_w"), seen, (False, True)):
         network = rk.Network(2, skip=False, **{name: 0})
         assert not np.any(gram_of(engine, network, X, head=head, normalized=normalized))
