@@ -64,6 +64,7 @@ REMEDY = (
 class ResidualKernelEstimator(Settings, SignalEstimator):
     """Average the decisions of several views of the signals."""
 
+    intercept_: np.ndarray
     _default_views: Sequence[View] = CLASSIFIER_VIEWS
     _unit = np.ones(1)
     """Units of targets, (1,) or (n_outputs,)."""
@@ -146,13 +147,13 @@ class ResidualKernelEstimator(Settings, SignalEstimator):
         if isinstance(self._examples, list):
             return None
         shares = np.array(self._shares(self._examples))
-        classes = self._labels(shares.sum(axis=2) + self._centre)  # a regressor has one class
+        classes = self._labels(shares.sum(axis=2) + self.intercept_)
         medians = [np.median(shares[classes == k], axis=0) for k in np.unique(classes)]
         return np.asarray(np.mean(medians, axis=0))
 
     @staticmethod
     def _labels(decisions: np.ndarray) -> np.ndarray:
-        """Return the predicted class of each row of decisions."""
+        """Return the predicted class of each row of decisions: here all signals have one class."""
         return np.zeros(len(decisions))
 
     def _read(self, X: ArrayLike) -> Signals:

@@ -49,6 +49,19 @@ def test_usual_contributions_are_medians_of_up_to_40_training_signals(n, rng):
         assert off < 1e-9 if n == 30 else 0 < off < 1
 
 
+def test_usual_contributions_are_of_the_classes_that_weights_predict(rng):
+    """Weights of classes shift decisions: here the classes without the shift are others."""
+    X, y = waves(rng, 40, 3)
+    X = X + 2.0 * rng.standard_normal(X.shape)
+    model = ResidualKernelClassifier(**ONE, class_weight={0: 1, 1: 5, 2: 1}, random_state=0)
+    parts, classes = model.fit(X, y).contributions(X), model.predict(X)
+    unshifted = (model.decision_function(X) - model.offsets_).argmax(axis=1)
+    assert (model.classes_[unshifted] != classes).any()
+    medians = [np.median(parts[classes == k], axis=0) for k in np.unique(classes)]
+    expected, found = np.mean(medians, axis=0), model.usual_contributions()
+    assert np.abs(found - expected).max() <= 1e-9 * parts.std()
+
+
 def test_one_view_has_the_shares_of_its_kernel(rng, fitted_views):
     X, y = waves(rng, 20, 2)
     model = ResidualKernelClassifier(**ONE).fit(X, y)
