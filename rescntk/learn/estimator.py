@@ -12,6 +12,7 @@ from itertools import islice
 import numpy as np
 from joblib import effective_n_jobs
 from numpy.typing import ArrayLike
+from sklearn.base import clone
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
@@ -335,5 +336,6 @@ def _table(
     errors, means = np.full(len(views), np.nan), np.zeros(len(views))
     errors[places] = [view.error.mean() for view in fitted]
     means[places] = weights.mean(axis=1)
-    columns = np.array(views, dtype=object), errors, means, notes
+    # Clones, so that nobody changes the default views through this attribute.
+    columns = np.array([clone(view) for view in views], dtype=object), errors, means, notes
     return dict(zip(("view", "error", "weight", "note"), columns, strict=True))

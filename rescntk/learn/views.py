@@ -94,13 +94,14 @@ class View(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):  # type
 
     Steps in order:
 
-    1. each signal's own scale (`standardize="signal"`, or "local")
-    2. spectra, bands or blocks
-    3. the scale of channels
-    4. differences
-    5. the scale of time points (`standardize="point"`)
-    6. a constant channel, the root mean square of all others, always added
-    7. time
+    1. the unit of all signals, a power of two, where their squares leave float64
+    2. each signal's own scale (`standardize="signal"`, or "local")
+    3. spectra, bands or blocks
+    4. the scale of channels
+    5. differences
+    6. the scale of time points (`standardize="point"`)
+    7. a constant channel, the root mean square of all others, always added
+    8. time
 
     `fit` measures the scales.
 
@@ -146,8 +147,9 @@ class View(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):  # type
 
     Notes
     -----
-    Views of the same settings are equal, and settings cannot change. Short-time spectra take the
-    place of statistics too. Signals of different lengths, in a list, need the head "gap", and
+    Views of the same settings are equal, and have the same hash. Attributes cannot be assigned.
+    `set_params` changes settings, and with them the hash; a fitted view has to be fitted again.
+    Short-time spectra take the place of statistics too. Signals of different lengths, in a list, need the head "gap", and
     neither `linear` nor ``standardize="point"``.
 
     Signals of a single time point have no differences, spectra, bands or deviation. Views with
@@ -179,11 +181,13 @@ class View(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):  # type
 
     def __setattr__(self, name: str, value: object) -> None:
         if name in self.__dict__ and name in self.__dataclass_fields__:
-            raise AttributeError(f"{name} of a View cannot change: make another View")
+            raise AttributeError(
+                f"{name} of a View cannot be assigned: make another, or set_params"
+            )
         super().__setattr__(name, value)
 
     def set_params(self, **params: Any) -> Self:
-        """Set parameters of a view that is not fitted yet, as searches do.
+        """Set parameters, as searches do, and forget what `fit` measured with others.
 
         Parameters
         ----------
@@ -193,7 +197,7 @@ class View(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):  # type
         Returns
         -------
         View
-            The view itself.
+            The view itself, not fitted if there are parameters.
 
         Raises
         ------
@@ -202,7 +206,8 @@ class View(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):  # type
         """
         if unknown := params.keys() - self.get_params():
             raise ValueError(f"{sorted(unknown)} are no parameters of View")
-        self.__dict__.update(params)
+        if params:
+            self.__dict__ = self.get_params() | params
         return self
 
     def set_output(self, *, transform: str | None = None) -> Self:

@@ -3,10 +3,15 @@
 import numpy as np
 import pytest
 from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
+from sklearn.linear_model import Ridge
+from sklearn.model_selection import GridSearchCV
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import FunctionTransformer
 
-from rescntk.learn import View
+from rescntk.learn import ResidualKernelClassifier, View
 from rescntk.learn.default_views import CLASSIFIER_VIEWS, FAST_VIEWS
-from tests.learn.cases import EVERY_STEP
+from tests.learn.cases import EVERY_STEP, waves
 
 PLAIN = View(standardize="channel", length=100, filter_size=3)
 PLAIN_SPECTRA = View(spectra=True, standardize="channel")
@@ -187,11 +192,38 @@ def test_views_of_the_same_settings_are_equal(X):
         assert View(head=head).resolve(X) == View(head=windows).resolve(X)
 
 
-def test_settings_do_not_change():
-    with pytest.raises(AttributeError):
+def test_settings_change_by_set_params_alone_and_take_the_fit_with_them(X):
+    with pytest.raises(AttributeError, match="length of a View cannot be assigned"):
         View().length = 5
     with pytest.raises(ValueError, match=r"\['size'\] are no parameters of View"):
         View().set_params(size=3)
+    view = View().fit(X)
+    assert view.set_params() is view and view.transform(X).shape == (6, 3, 25)
+    with pytest.raises(NotFittedError):
+        view.set_params(length=5).transform(X)
+    assert view == View(length=5) and hash(view) == hash(View(length=5))
+    assert view.fit_transform(X).shape == (6, 3, 5)
+
+
+def test_searches_set_the_parameters_of_views(X):
+    """In clones, and in a pipeline that was fitted before."""
+    flat = FunctionTransformer(lambda Z: Z.reshape(len(Z), -1))
+    pipe = make_pipeline(View(standardize="channel"), flat, Ridge()).fit(X, np.arange(6))
+    search = GridSearchCV(pipe, {"view__length": [5, 25]}, cv=2).fit(X, np.arange(6))
+    best = search.best_estimator_["view"]
+    assert best.length in (5, 25) and best.transform(X).shape == (6, 3, best.length)
+    assert pipe.set_params(view__length=5).fit(X, np.arange(6))[-1].n_features_in_ == 15
+
+
+def test_default_views_are_not_in_the_table_of_a_model(rng):
+    """The table has copies, which nobody minds."""
+    X, y = waves(rng, 20, 2)
+    model = ResidualKernelClassifier("fast").fit(X, y)
+    assert tuple(model.views_["view"]) == FAST_VIEWS
+    before = [view.get_params() for view in FAST_VIEWS]
+    for view in model.views_["view"]:
+        view.set_params(depth=7)
+    assert [view.get_params() for view in FAST_VIEWS] == before
 
 
 @pytest.mark.parametrize(
