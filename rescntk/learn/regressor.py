@@ -271,6 +271,6 @@ class ResidualKernelRegressor(MultiOutputMixin, RegressorMixin, ResidualKernelEs
     ) -> tuple[np.ndarray, np.ndarray]:
         """Return means and standard deviations of new observations, (n_cases, n_outputs) each."""
         mean = average(weights, decisions)
-        units = np.array([fitted.usual_variance * fitted.scale for fitted in self._fitted])
+        units = np.array([fitted.usual_variance * fitted.prior_variance for fitted in self._fitted])
         variances = novelties * units[:, None] + (decisions - mean) ** 2
         return mean, np.sqrt(average(weights, variances))

@@ -149,8 +149,9 @@ class View(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):  # type
     -----
     Views of the same settings are equal, and have the same hash. Attributes cannot be assigned.
     `set_params` changes settings, and with them the hash; a fitted view has to be fitted again.
-    Short-time spectra take the place of statistics too. Signals of different lengths, in a list, need the head "gap", and
-    neither `linear` nor ``standardize="point"``.
+
+    Short-time spectra take the place of statistics too. Signals of different lengths, in a list,
+    need the head "gap", and neither `linear` nor ``standardize="point"``.
 
     Signals of a single time point have no differences, spectra, bands or deviation. Views with
     ``differences="only"``, ``spectra="whole"``, `bands`, ``standardize="signal"`` or "local" refuse
@@ -181,9 +182,7 @@ class View(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):  # type
 
     def __setattr__(self, name: str, value: object) -> None:
         if name in self.__dict__ and name in self.__dataclass_fields__:
-            raise AttributeError(
-                f"{name} of a View cannot be assigned: make another, or set_params"
-            )
+            raise AttributeError(f"{name} of a View cannot be assigned: call set_params")
         super().__setattr__(name, value)
 
     def set_params(self, **params: Any) -> Self:
@@ -393,7 +392,7 @@ class View(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):  # type
         to_blocks = self._to_blocks(block, length)
         if to_blocks != Blocks(1):  # blocks of one point change nothing
             yield to_blocks
-        yield to_blocks.scale()
+        yield to_blocks.channel_scale()
         if self.differences and n_points > 1:
             yield Differences(self.differences)
         if self.standardize == "point":

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from rescntk.learn import View
-from rescntk.learn.steps import Step
+from rescntk.learn.steps import Step, Unit
 from tests.learn.cases import EVERY_STEP
 
 
@@ -72,6 +72,36 @@ def test_a_point_changes_points_within_reach(view, rng):
             assert farthest >= after.shape[2] / 4
         else:
             assert farthest == step.reach
+
+
+REACHING = [
+    View(length=12, differences=True, standardize="channel", filter_size=3),
+    View(length=12, spectra=True, differences=True, filter_size=5),
+    View(differences="only", filter_size=3),
+]
+
+
+@pytest.mark.parametrize("view", REACHING)
+def test_the_reach_of_what_comes_behind_is_in_points_after_a_step(view, rng, monkeypatch):
+    """Of time points that are seen together, by what a change of one changes behind."""
+    X = rng.standard_normal((3, 2, 120)).cumsum(axis=2)
+    fitted, seen = view.resolve(X).measure(X, np.ones(3))
+    reaches = []
+    to_time = Unit.to_time
+    monkeypatch.setattr(Unit, "to_time", lambda *args: reaches.append(args[-1]) or to_time(*args))
+    fitted.to_time(np.eye(seen.shape[2]), X[0])
+    block, farthest = 120 // seen.shape[2], 0
+    for j in range(119):  # neighbours change places: mean and deviation of the signal stay
+        changed = X.copy()
+        changed[:, :, [j, j + 1]] = X[:, :, [j + 1, j]]
+        differs = np.abs(fitted.see(changed) - seen).max(axis=(0, 1)) > 1e-9
+        points = np.flatnonzero(differs)
+        if not len(points):
+            continue
+        last = min(119, (points[-1] + fitted.kernel.reach + 1) * block - 1)
+        first = max(0, (points[0] - fitted.kernel.reach) * block)
+        farthest = max(farthest, last - (j + 1), j - first)
+    assert farthest <= reaches[0] <= farthest + block
 
 
 @pytest.mark.parametrize("centre", [31, 108])

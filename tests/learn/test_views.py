@@ -110,6 +110,21 @@ def test_bands(X):
         np.testing.assert_allclose(seen[:, :-1], expected, atol=1e-10)
 
 
+def test_weak_bands_of_statistics_are_not_magnified(X):
+    """Of a smooth wave: the unit of a band is at least a tenth of the largest of its statistic."""
+    Z = np.cos(np.pi * (np.arange(25) + 0.5) / 25) + 1e-6 * X
+    B = np.abs(bands_of(standardized(Z, 2)))
+    parts = [B[:, :, k : k + 4] for k in range(0, 25, 4)]
+    expected, sizes = [], []
+    for f in (np.mean, np.std, np.min, np.max):
+        statistic = np.stack([f(part, axis=2) for part in parts], axis=2)
+        sizes.append(rms(statistic))
+        expected.append(statistic / np.maximum(sizes[-1], 0.1 * sizes[-1].max()))
+    assert any((size < 0.09 * size.max()).any() for size in sizes)
+    seen = View(bands="magnitudes", statistics=True, length=7).fit_transform(Z)
+    np.testing.assert_allclose(seen[:, :-1], np.concatenate(expected, axis=1), atol=1e-9)
+
+
 def test_local_scale(X):
     Y = standardized(X, 2)
     apart = Y - smoothed(Y, 25 / 16)
