@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 pytest.importorskip("sklearn")
+pytest.importorskip("pandas")
 pytest.importorskip("aeon")
 pytest.importorskip("jax")
 pytest.importorskip("zarr")

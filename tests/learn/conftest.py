@@ -1,4 +1,4 @@
-"""Fixtures: signals of one channel, pandas, and the views that estimators fit."""
+"""Fixtures: signals of one channel, pandas, polars, and the views that estimators fit."""
 
 import pytest
 
@@ -30,3 +30,8 @@ def flat(rng):
 @pytest.fixture
 def pd():
     return pytest.importorskip("pandas")
+
+
+@pytest.fixture
+def pl():
+    return pytest.importorskip("polars")

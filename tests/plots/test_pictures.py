@@ -5,7 +5,6 @@ from functools import partial
 from types import SimpleNamespace
 
 import numpy as np
-import polars as pl
 import pytest
 
 import rescntk as rk
@@ -141,7 +140,8 @@ def test_contributions_to_the_first_of_two_classes():
 
 def test_contributions_have_the_names_of_time_points_of_tables():
     """At integer places; a table of a list has names of its own, and other signals have numbers."""
-    pd, rng = pytest.importorskip("pandas"), np.random.default_rng(0)
+    pd, pl = map(pytest.importorskip, ("pandas", "polars"))
+    rng = np.random.default_rng(0)
     model = SimpleNamespace(intercept_=[0.0], classes_="ab")
     model.contributions = lambda signals: [np.ones((1, 4))] * 2
     days = pd.date_range("2026-03-30", periods=4, name="day")
