@@ -252,13 +252,19 @@ class ResidualKernelEstimator(Settings, SignalEstimator):
             distances = self._levels.distances(cases.signals)[0]
             sees_levels = np.array([view.sees_levels for view in resolved])
             at_signals = novelties, distances, sees_levels
-            of_folds = average_of_folds(residuals, error_weights, folds, *at_signals)
+            averaged = average_of_folds(residuals, error_weights, folds, *at_signals)
         self.views_ = _table(views, [*resolved.values()], fitted, weights, notes)
         used = np.flatnonzero(weights.any(axis=1))
         self._fitted, self._weights = [fitted[k] for k in used], weights[used]
         self._examples = take(cases.signals, np.sort(rng.permutation(n)[:_EXAMPLES]))
-        of_all = weights_at(self._weights, novelties[used], distances, sees_levels[used])
-        return LeftOut(residuals[used], novelties[used], of_all, of_folds, folds)
+        novelties = novelties[used]
+        return LeftOut(
+            view_residuals=residuals[used],
+            view_novelties=novelties,
+            view_weights=weights_at(self._weights, novelties, distances, sees_levels[used]),
+            residuals=averaged,
+            folds=folds,
+        )
 
     def _penalties(
         self, kernel: ViewKernel, weights: np.ndarray, more: Sequence[float]
@@ -304,9 +310,9 @@ def resolve_views(views: Sequence[View], X: Signals) -> tuple[dict[ResolvedView,
     """Return different views of signals with their indices; and notes, why others have no part."""
     notes, resolved = np.full(len(views), "", dtype=object), dict[ResolvedView, int]()
     for k, view in enumerate(views):
-        if reason := view.refusal(X):
+        if reason := view._refusal(X):
             notes[k] = reason
-        elif (of_signals := view.resolve(X)) in resolved:
+        elif (of_signals := view._resolve(X)) in resolved:
             notes[k] = f"sees the same as view {resolved[of_signals]}"
         else:
             resolved[of_signals] = k

@@ -256,7 +256,7 @@ class View(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):  # type
         """
         with fitting(self) as fresh:
             signals = read_signals(fresh, X, reset=True)
-            fresh._fitted, _ = self.resolve(signals).measure(signals, np.ones(len(signals)))
+            fresh._fitted, _ = self._resolve(signals).measure(signals, np.ones(len(signals)))
         return self
 
     def transform(self, X: ArrayLike) -> Signals:
@@ -282,23 +282,10 @@ class View(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):  # type
         signals = read_signals(self, X)
         return self._fitted.see(signals)
 
-    def refusal(self, X: Signals) -> str:
-        """Return why signals cannot have the view.
+    def _refusal(self, X: Signals) -> str:
+        """Return why checked signals cannot have the view, or an empty text if they can.
 
-        Parameters
-        ----------
-        X : ndarray, (n_cases, n_channels, n_timepoints), or a list of (n_channels, n_timepoints_i)
-            Checked signals.
-
-        Returns
-        -------
-        str
-            Empty if they can have it.
-
-        Raises
-        ------
-        ValueError
-            For wrong parameters.
+        Wrong parameters raise a ValueError.
         """
         view = self._checked()
         steps = view._resolved(X).steps
@@ -310,25 +297,13 @@ class View(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):  # type
             return "one time point has no differences, no spectrum and no deviation"
         return ""
 
-    def resolve(self, X: Signals) -> ResolvedView:
-        """Return the steps that signals go through, and the network that sees them.
+    def _resolve(self, X: Signals) -> ResolvedView:
+        """Return the steps that checked signals go through, and the network that sees them.
 
-        Parameters
-        ----------
-        X : ndarray, (n_cases, n_channels, n_timepoints), or a list of (n_channels, n_timepoints_i)
-            Checked signals.
-
-        Returns
-        -------
-        ResolvedView
-            Its steps are not measured yet. Views that do the same with the signals are equal.
-
-        Raises
-        ------
-        ValueError
-            For wrong parameters, and signals that the view cannot take.
+        The steps are not measured yet. Views that do the same with the signals are equal. Wrong
+        parameters, and signals that the view cannot take, raise a ValueError.
         """
-        if reason := self.refusal(X):
+        if reason := self._refusal(X):
             raise ValueError(f"X cannot have {self!r}: {reason}")
         return self._checked()._resolved(X)
 

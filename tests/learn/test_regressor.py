@@ -93,8 +93,7 @@ def test_units_of_targets_and_weights_at_the_ends_of_float64(power, rng):
     assert model.left_out_score_ == expected.left_out_score_
 
 
-# Targets of noise warn, alone and among others.
-@pytest.mark.filterwarnings("ignore:left_out_score_, R", "ignore:R² on signals left out")
+@pytest.mark.filterwarnings("ignore:left_out_score_, R")  # of targets of noise
 @pytest.mark.parametrize("n_landmarks", [None, 12])
 @pytest.mark.filterwarnings("ignore:R² on signals left out is at most 0 of the columns")
 def test_each_target_of_several_is_predicted_as_if_alone(n_landmarks, rng, fitted_views):

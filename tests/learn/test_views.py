@@ -172,7 +172,7 @@ def test_time_points(X):
 
 def test_lists_are_arrays_signal_by_signal(X):
     ragged = [x[:, : 25 - k] for k, x in enumerate(X)]
-    for view in (v for v in CLASSIFIER_VIEWS if not v.refusal(ragged)):
+    for view in (v for v in CLASSIFIER_VIEWS if not v._refusal(ragged)):
         seen = clone(view).set_params(length=10).fit(ragged)
         for found, x in zip(seen.transform(ragged), ragged, strict=True):
             np.testing.assert_allclose(found, seen.transform(x[None])[0], atol=1e-12)
@@ -204,7 +204,7 @@ def test_views_of_the_same_settings_are_equal(X):
     assert repr(View(time=1.0)) == "View(time=1.0)"
     assert clone(View(depth=3).fit(X)) == View(depth=3)
     for head, windows in (("trace", 1), ("gap", 25)):
-        assert View(head=head).resolve(X) == View(head=windows).resolve(X)
+        assert View(head=head)._resolve(X) == View(head=windows)._resolve(X)
 
 
 def test_settings_change_by_set_params_alone_and_take_the_fit_with_them(X):
@@ -297,7 +297,7 @@ def test_signals_of_another_shape_are_refused(X):
 
 def shares_of_points(view, X):
     """Return a fitted view, and the share of each of its points at each time point."""
-    fitted, seen = clone(view).set_params(length=8).resolve(X).measure(X, np.ones(len(X)))
+    fitted, seen = clone(view).set_params(length=8)._resolve(X).measure(X, np.ones(len(X)))
     return fitted, fitted.to_time(np.eye(seen.shape[2]), X[0])
 
 
