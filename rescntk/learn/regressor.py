@@ -43,7 +43,7 @@ class ResidualKernelRegressor(MultiOutputMixin, RegressorMixin, ResidualKernelEs
         names.
     penalty : float or sequence of float, optional
         Penalty of ridge regression, in units of the kernel's diagonal. Of several, each view and
-        target takes the one of least leave-one-out error. By default powers of ten from 1e-4 to 10,
+        target takes the one of least leave-one-out error. By default powers of ten up to 10,
         for targets with noise, and the least that rounding errors allow, for exact ones.
     n_landmarks : int, optional
         Maximum number of signals, drawn at random, to which solutions are restricted. The default

@@ -65,8 +65,9 @@ def test_spectra(X):
     seen = View(spectra="whole").fit_transform(X)
     np.testing.assert_allclose(seen[:, :2], standardized(whole, (0, 2)), atol=1e-12)
     seen = View(spectra=True, length=7).fit_transform(X)  # blocks of four points
-    window = np.hanning(9)[:-1]
-    for x, found in zip(Y[:, 1], seen[:, 5:10], strict=True):
+    window, n_frequencies = np.hanning(9)[:-1], 5
+    of_channels = seen[:, : 2 * n_frequencies].reshape(len(X), 2, n_frequencies, -1)
+    for x, found in zip(Y[:, 1], of_channels[:, 1], strict=True):
         padded = np.concatenate([np.zeros(2), x, np.zeros(20)])
         frames = np.array([padded[4 * k : 4 * k + 8] * window for k in range(7)])
         expected = np.sqrt(np.abs(np.fft.rfft(frames, axis=1))).T
@@ -180,7 +181,9 @@ def test_lists_are_arrays_signal_by_signal(X):
 
 @pytest.mark.parametrize("power", [-900, 900])
 def test_units_of_any_size(power, X):
-    for view in CLASSIFIER_VIEWS[:5]:
+    for view in (PLAIN, *CLASSIFIER_VIEWS):
+        if view.spectra:  # roots: another power changes last bits
+            continue
         fitted = clone(view).fit(np.ldexp(X, power))
         expected = clone(view).fit_transform(X)
         np.testing.assert_allclose(fitted.transform(np.ldexp(X, power)), expected, rtol=1e-12)
@@ -194,7 +197,9 @@ def test_constant_channels(X):
         assert np.isfinite(clone(view).fit_transform(X)).all()
     assert np.abs(PLAIN.fit_transform(X)[:, 1]).max() < 1e-14
     assert (View().fit_transform(X)[:, 1] == 0).all()
-    assert np.abs(clone(CLASSIFIER_VIEWS[1]).fit_transform(X)).max() < 10
+    of_points = [view for view in CLASSIFIER_VIEWS if view.linear and view.standardize == "point"]
+    assert len(of_points) == 1
+    assert np.abs(clone(of_points[0]).fit_transform(X)).max() < 10
 
 
 def test_views_of_the_same_settings_are_equal(X):
