@@ -12,29 +12,58 @@ from tests import tolerances
 from tests.learn.cases import FOUR, ONE, waves
 
 
-@pytest.mark.parametrize("dtype", ["float64", "float32"])
+@pytest.fixture(params=["float64", "float32"])
+def options(request):
+    return FOUR | {"dtype": request.param, "random_state": 0}
+
+
 @pytest.mark.parametrize("n_landmarks", [None, 9])
-def test_shares_and_intercept_add_up_to_decisions(dtype, n_landmarks, rng, monkeypatch):
-    options = FOUR | {"dtype": dtype, "n_landmarks": n_landmarks, "random_state": 0}
+def test_shares_and_intercept_add_up_to_decisions(options, n_landmarks, rng):
+    """Also of signals that are novel, and so have other weights of views."""
     X, y = waves(rng, 16, 3, channels=2)
+    options = options | {"n_landmarks": n_landmarks}
     model = ResidualKernelClassifier(**options, class_weight="balanced").fit(X, y)
-    Z = np.concatenate([X[:3], 5 * rng.standard_normal((2, 2, 24))])  # novel: other weights
+    Z = np.concatenate([X[:3], 5 * rng.standard_normal((2, 2, 24))])
     shares = model.contributions(Z)
     assert shares.shape == (5, 3, 24) and model.intercept_.shape == (3,)
     decisions = shares.sum(axis=2) + model.intercept_
     np.testing.assert_allclose(decisions, model.decision_function(Z), rtol=0, atol=1e-10)
-    monkeypatch.setattr("rescntk.learn.view_kernels._NUMBERS_AT_ONCE", 16 * 24)  # one at a time
-    np.testing.assert_allclose(model.contributions(Z), shares, rtol=0, atol=1e-10)
-    ragged = [x[:, : 24 - i % 3] for i, x in enumerate(X)]
-    targets = np.stack([y, -7.0 * y**2], axis=1) if n_landmarks is None else 1e9 * y
+
+
+def test_shares_of_signals_one_at_a_time(options, rng, little_memory):
+    X, y = waves(rng, 16, 3, channels=2)
+    model = ResidualKernelClassifier(**options).fit(X, y)
+    shares = model.contributions(X[:5])
+    little_memory()
+    np.testing.assert_allclose(model.contributions(X[:5]), shares, rtol=0, atol=1e-10)
+
+
+def with_lists(options, rng, targets_of, **more):
+    """Return a regressor of signals of different lengths, the signals, and their targets."""
+    X, y = waves(rng, 16, 3, channels=2)
+    ragged, targets = [x[:, : 24 - i % 3] for i, x in enumerate(X)], targets_of(y)
     views = [View(filter_size=3), View(spectra=True, length=6), View(spectra="whole")]
-    regressor = ResidualKernelRegressor(**(options | {"views": views})).fit(ragged, targets)
-    found, expected = regressor.contributions(ragged[:4]), regressor.predict(ragged[:4])
+    options = options | more | {"views": views}
+    return ResidualKernelRegressor(**options).fit(ragged, targets), ragged, targets
+
+
+@pytest.mark.parametrize(
+    ("n_landmarks", "targets_of"),
+    [(None, lambda y: np.stack([y, -7.0 * y**2], axis=1)), (9, lambda y: 1e9 * y)],
+    ids=["two targets", "landmarks and a large target"],
+)
+def test_shares_of_lists_and_intercept_add_up_to_predictions(n_landmarks, targets_of, options, rng):
+    model, ragged, targets = with_lists(options, rng, targets_of, n_landmarks=n_landmarks)
+    found, expected = model.contributions(ragged[:4]), model.predict(ragged[:4])
     for part, x, prediction in zip(found, ragged, expected, strict=False):
         assert part.shape == (targets.size // 16, x.shape[1])
-        sums, size = part.sum(axis=1) + regressor.intercept_, np.abs(targets).max()
+        sums, size = part.sum(axis=1) + model.intercept_, np.abs(targets).max()
         np.testing.assert_allclose(sums, np.atleast_1d(prediction), rtol=0, atol=1e-10 * size)
-    assert regressor.usual_contributions() is None
+
+
+def test_lists_have_no_usual_contributions(options, rng):
+    model, _, _ = with_lists(options, rng, lambda y: 1.0 * y)
+    assert model.usual_contributions() is None
 
 
 @pytest.mark.parametrize("n", [30, 50])
