@@ -112,6 +112,11 @@ class BlockStep(Step):
     """A step from time points to blocks of points, or of frequencies."""
 
     stage = "spectra, bands or blocks"
+    block: int
+    """Number of points of a block, of steps with a finite reach."""
+
+    def reach_before(self, reach: float) -> float:
+        return math.inf if math.isinf(self.reach) else (reach + self.reach + 1) * self.block - 1
 
     @abstractmethod
     def channel_scale(self, least: float = 0.0) -> ChannelScale:
@@ -128,9 +133,6 @@ class Blocks(BlockStep):
 
     def channel_scale(self, least: float = 0.0) -> ChannelScale:
         return ChannelScale(least)
-
-    def reach_before(self, reach: float) -> float:
-        return (reach + self.reach + 1) * self.block - 1
 
     def see(self, X: np.ndarray) -> np.ndarray:
         return self.means(X)
@@ -183,9 +185,6 @@ class ShortTimeSpectra(BlockStep):
     def channel_scale(self, least: float = 0.0) -> ChannelScale:
         """Return one scale of all channels, which magnifies none."""
         return CommonScale(least)
-
-    def reach_before(self, reach: float) -> float:
-        return (reach + self.reach + 1) * self.block - 1
 
     def see(self, X: np.ndarray) -> np.ndarray:
         n, channels, length = X.shape
