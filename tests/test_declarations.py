@@ -6,6 +6,9 @@ from dataclasses import dataclass, field
 import numpy as np
 import pytest
 
+pytest.importorskip("jax")
+pytest.importorskip("optax")
+pytest.importorskip("zarr")
 import rescntk as rk
 from rescntk import activations, engines, finite, stored
 from rescntk import jax as rj

@@ -2,6 +2,8 @@
 
 import io
 import json
+import os
+import subprocess
 import sys
 from importlib import import_module
 
@@ -9,6 +11,7 @@ import numpy as np
 import pytest
 
 import rescntk as rk
+from conftest import OPTIONAL
 from rescntk.kernels.progress import progress_bar
 from tests.helpers import run
 from tests.project.pages import ROOT
@@ -53,6 +56,22 @@ def test_a_room_whose_extra_is_missing_names_it(room, missing, says, monkeypatch
             call()
         assert says in str(refusal.value) or (room == "nothing" and error is ImportError)
         assert f"`{error.__name__}`" in page  # which says when each is raised
+
+
+@pytest.mark.slow
+def test_tests_are_collected_without_optional_packages():
+    """Modules and tests that need them are left out, or skip themselves."""
+    missing = [name for name in OPTIONAL if name != "sphinx"]  # SciPy looks for it by itself
+    code = (
+        f"import sys; sys.modules.update(dict.fromkeys({missing})); import pytest\n"
+        f"sys.exit(pytest.main(['-q', '--collect-only', '-p', 'no:cacheprovider']))"
+    )
+    command, plugins = [sys.executable, "-c", code], {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
+    environment = os.environ | plugins  # some import JAX
+    done = subprocess.run(
+        command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stdout[-2000:] + done.stderr
 
 
 def test_a_bar_counts_every_pair(capsys):

@@ -18,8 +18,8 @@ if find_spec("sklearn") is None:
 
 from .classifier import ResidualKernelClassifier
 from .early import EarlyClassifier
-from .kernel import SignalKernel
 from .regressor import ResidualKernelRegressor
+from .signal_kernel import SignalKernel
 from .transformers import KernelMatrix, LandmarkFeatures
 from .views import View
 

@@ -79,8 +79,8 @@ class Bands(BlockStep):
         """Return the number of bands of signals of this length, at least 1."""
         return max(1, math.ceil(math.log2(length * _COARSEST / _FINEST)))
 
-    def scale(self) -> ChannelScale:
-        return self.blocks.scale(_LEAST)
+    def channel_scale(self, least: float = 0.0) -> ChannelScale:
+        return self.blocks.channel_scale(max(least, _LEAST))
 
     def see(self, X: np.ndarray) -> np.ndarray:
         bands = self.split(X)

@@ -344,6 +344,7 @@ class EarlyClassifier(ClassifierMixin, SignalEstimator):
     def _read_beginning(self, X: ArrayLike) -> np.ndarray:
         """Return checked signals of some or all time points."""
         check_is_fitted(self)
+        # Beginnings have fewer time points than in `fit`: an estimator without a shape reads them.
         signals = read_signals(SignalEstimator(), X, reset=True)
         if isinstance(signals, list):
             raise ValueError("X has signals of different lengths, expected as many time points")

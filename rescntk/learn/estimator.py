@@ -12,6 +12,7 @@ from itertools import islice
 import numpy as np
 from joblib import effective_n_jobs
 from numpy.typing import ArrayLike
+from sklearn.base import clone
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
@@ -64,6 +65,7 @@ REMEDY = (
 class ResidualKernelEstimator(Settings, SignalEstimator):
     """Average the decisions of several views of the signals."""
 
+    intercept_: np.ndarray
     _default_views: Sequence[View] = CLASSIFIER_VIEWS
     _unit = np.ones(1)
     """Units of targets, (1,) or (n_outputs,)."""
@@ -146,13 +148,13 @@ class ResidualKernelEstimator(Settings, SignalEstimator):
         if isinstance(self._examples, list):
             return None
         shares = np.array(self._shares(self._examples))
-        classes = self._labels(shares.sum(axis=2) + self._centre)  # a regressor has one class
+        classes = self._labels(shares.sum(axis=2) + self.intercept_)
         medians = [np.median(shares[classes == k], axis=0) for k in np.unique(classes)]
         return np.asarray(np.mean(medians, axis=0))
 
     @staticmethod
     def _labels(decisions: np.ndarray) -> np.ndarray:
-        """Return the predicted class of each row of decisions."""
+        """Return the predicted class of each row of decisions: here all signals have one class."""
         return np.zeros(len(decisions))
 
     def _read(self, X: ArrayLike) -> Signals:
@@ -250,13 +252,19 @@ class ResidualKernelEstimator(Settings, SignalEstimator):
             distances = self._levels.distances(cases.signals)[0]
             sees_levels = np.array([view.sees_levels for view in resolved])
             at_signals = novelties, distances, sees_levels
-            of_folds = average_of_folds(residuals, error_weights, folds, *at_signals)
+            averaged = average_of_folds(residuals, error_weights, folds, *at_signals)
         self.views_ = _table(views, [*resolved.values()], fitted, weights, notes)
         used = np.flatnonzero(weights.any(axis=1))
         self._fitted, self._weights = [fitted[k] for k in used], weights[used]
         self._examples = take(cases.signals, np.sort(rng.permutation(n)[:_EXAMPLES]))
-        of_all = weights_at(self._weights, novelties[used], distances, sees_levels[used])
-        return LeftOut(residuals[used], novelties[used], of_all, of_folds, folds)
+        novelties = novelties[used]
+        return LeftOut(
+            view_residuals=residuals[used],
+            view_novelties=novelties,
+            view_weights=weights_at(self._weights, novelties, distances, sees_levels[used]),
+            residuals=averaged,
+            folds=folds,
+        )
 
     def _penalties(
         self, kernel: ViewKernel, weights: np.ndarray, more: Sequence[float]
@@ -302,9 +310,9 @@ def resolve_views(views: Sequence[View], X: Signals) -> tuple[dict[ResolvedView,
     """Return different views of signals with their indices; and notes, why others have no part."""
     notes, resolved = np.full(len(views), "", dtype=object), dict[ResolvedView, int]()
     for k, view in enumerate(views):
-        if reason := view.refusal(X):
+        if reason := view._refusal(X):
             notes[k] = reason
-        elif (of_signals := view.resolve(X)) in resolved:
+        elif (of_signals := view._resolve(X)) in resolved:
             notes[k] = f"sees the same as view {resolved[of_signals]}"
         else:
             resolved[of_signals] = k
@@ -334,5 +342,6 @@ def _table(
     errors, means = np.full(len(views), np.nan), np.zeros(len(views))
     errors[places] = [view.error.mean() for view in fitted]
     means[places] = weights.mean(axis=1)
-    columns = np.array(views, dtype=object), errors, means, notes
+    # Clones, so that nobody changes the default views through this attribute.
+    columns = np.array([clone(view) for view in views], dtype=object), errors, means, notes
     return dict(zip(("view", "error", "weight", "note"), columns, strict=True))

@@ -46,7 +46,7 @@ class FittedView:
     """λ, (n_chosen,)."""
     usual_variance: np.ndarray
     """(n_chosen,), the mean variance of an observation at a training signal left out."""
-    scale: np.ndarray
+    prior_variance: np.ndarray
     """(n_outputs,), the variance of each output's prior, the unit of other variances."""
     error: np.ndarray
     """(n_chosen,), the mean squared error of cases left out."""
@@ -122,8 +122,8 @@ def fit_view(
     r"""Return a resolved view fitted to cases; residuals and novelty of cases left out.
 
     Of `penalties`, `n_chosen` have the least leave-one-out errors: one for all outputs, or one for
-    each. The prior's scale :math:`\sigma^2 = y^\top (K + \lambda I)^{-1} (y - b) / n` maximizes the
-    marginal likelihood.
+    each. The prior's variance :math:`\sigma^2 = y^\top (K + \lambda I)^{-1} (y - b) / n` maximizes
+    the marginal likelihood.
     """
     view, seen = view.measure(cases.signals, cases.weights)
     Y, weights = cases.targets, cases.weights
@@ -158,7 +158,7 @@ def fit_view(
         ratios=sums[:, :1] / sums,
         penalty=penalty,
         usual_variance=usual_variance,
-        scale=np.mean(beta * (Y - b), axis=0),
+        prior_variance=np.mean(beta * (Y - b), axis=0),
         error=error,
     )
     residuals = np.take_along_axis(residuals, of_outputs[None, None], axis=0)[0]

@@ -16,20 +16,19 @@ COVERAGE = 0.9
 """Default share of sets and intervals that contain the truth. Nine signals are needed for it."""
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, kw_only=True)
 class LeftOut:
     """Results of cases, each left out of a fit with its group.
 
-    `of_views`, `novelties` and `weights` have the shapes that `_decide` returns, with residuals in
-    the place of decisions.
+    Those of views have the shapes that `_decide` returns, with residuals in the place of decisions.
     """
 
-    of_views: np.ndarray
-    """Residuals of views, (n_views, n_cases, n_outputs)."""
-    novelties: np.ndarray
-    """Of views, (n_views, n_cases, n_chosen)."""
-    weights: np.ndarray
-    """Of views, (n_views, n_cases, n_chosen), from the errors of all cases."""
+    view_residuals: np.ndarray
+    """(n_views, n_cases, n_outputs)"""
+    view_novelties: np.ndarray
+    """(n_views, n_cases, n_chosen)"""
+    view_weights: np.ndarray
+    """(n_views, n_cases, n_chosen), from the errors of all cases."""
     residuals: np.ndarray
     """Residuals of the average, (n_cases, n_outputs). The weights of views at a fold come from the
     errors of the other folds."""

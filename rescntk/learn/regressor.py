@@ -43,8 +43,8 @@ class ResidualKernelRegressor(MultiOutputMixin, RegressorMixin, ResidualKernelEs
         names.
     penalty : float or sequence of float, optional
         Penalty of ridge regression, in units of the kernel's diagonal. Of several, each view and
-        target takes the one of least leave-one-out error. By default powers of ten up to 10, and
-        the least that rounding errors allow.
+        target takes the one of least leave-one-out error. By default powers of ten up to 10,
+        for targets with noise, and the least that rounding errors allow, for exact ones.
     n_landmarks : int, optional
         Maximum number of signals, drawn at random, to which solutions are restricted. The default
         is all of up to 1,000 signals, and 400 of more.
@@ -162,7 +162,8 @@ class ResidualKernelRegressor(MultiOutputMixin, RegressorMixin, ResidualKernelEs
         residuals = left_out.residuals
         predicted = self._in_units(cases.targets - residuals)
         self.left_out_prediction_ = cases.as_given(predicted)
-        deviations = self._mixture(left_out.of_views, left_out.novelties, left_out.weights)[1]
+        of_views = left_out.view_residuals, left_out.view_novelties, left_out.view_weights
+        deviations = self._mixture(*of_views)[1]
         ratios = np.abs(residuals) / np.where(deviations > 0, deviations, 1.0)
         self._nonconformity = Nonconformity(ratios, weights, cases.n_groups)
         squares = (residuals**2).mean(axis=1)
@@ -271,6 +272,6 @@ class ResidualKernelRegressor(MultiOutputMixin, RegressorMixin, ResidualKernelEs
     ) -> tuple[np.ndarray, np.ndarray]:
         """Return means and standard deviations of new observations, (n_cases, n_outputs) each."""
         mean = average(weights, decisions)
-        units = np.array([fitted.usual_variance * fitted.scale for fitted in self._fitted])
+        units = np.array([fitted.usual_variance * fitted.prior_variance for fitted in self._fitted])
         variances = novelties * units[:, None] + (decisions - mean) ** 2
         return mean, np.sqrt(average(weights, variances))

@@ -55,5 +55,5 @@ class ResolvedView:
         reach = self.kernel.reach
         for step, seen in zip(reversed(self.steps), reversed(before), strict=True):
             shares = step.to_time(shares, seen[0], reach)
-            reach += step.reach
+            reach = step.reach_before(reach)
         return shares

@@ -21,7 +21,9 @@ ROUNDING = 10 * float(np.finfo(np.float64).eps)
 class Step(ABC):
     """A step of a view, which changes signals.
 
-    Subclasses are frozen dataclasses: steps of the same settings are equal, whatever they measured.
+    `measure` and `see` are what scikit-learn calls fit and transform, but `measure` returns another
+    step: subclasses are frozen dataclasses. Steps of the same settings are equal, whatever they
+    measured.
     """
 
     needs_several_points: bool = False
@@ -47,6 +49,10 @@ class Step(ABC):
         The unit is a point after the step. Changes by a signal's mean and deviation do not count.
         """
 
+    def reach_before(self, reach: float) -> float:
+        """Return how many points before the step are seen around one, from those after it."""
+        return reach + self.reach
+
     def measure(self, X: Signals, weights: np.ndarray) -> Self:
         """Return the step with what it takes from training signals of weights (n_cases,)."""
         return self
@@ -60,7 +66,7 @@ class Step(ABC):
         """Return shares of the points before the step, (…, n_points), from shares of those after.
 
         The signal before the step is x, (n_channels, n_points). The steps and the kernel behind
-        this step together see `reach` points around a point.
+        this step together see `reach` points around a point; the points are those after the step.
         """
 
 
@@ -106,10 +112,15 @@ class BlockStep(Step):
     """A step from time points to blocks of points, or of frequencies."""
 
     stage = "spectra, bands or blocks"
+    block: int
+    """Number of points of a block, of steps with a finite reach."""
+
+    def reach_before(self, reach: float) -> float:
+        return math.inf if math.isinf(self.reach) else (reach + self.reach + 1) * self.block - 1
 
     @abstractmethod
-    def scale(self) -> ChannelScale:
-        """Return the scale of the channels that the step makes."""
+    def channel_scale(self, least: float = 0.0) -> ChannelScale:
+        """Return the step that scales channels; `least` of the largest scale is the least one."""
 
 
 @dataclass(frozen=True)
@@ -120,8 +131,7 @@ class Blocks(BlockStep):
     reach = 0
     sees_levels = True
 
-    def scale(self, least: float = 0.0) -> ChannelScale:
-        """Return the scale of channels; `least` of the largest scale is the least one."""
+    def channel_scale(self, least: float = 0.0) -> ChannelScale:
         return ChannelScale(least)
 
     def see(self, X: np.ndarray) -> np.ndarray:
@@ -149,9 +159,8 @@ class Blocks(BlockStep):
 class Statistics(Blocks):
     """Take mean, deviation, minimum and maximum of each block: four channels for each."""
 
-    def scale(self, least: float = 0.0) -> ChannelScale:
-        """Return the scale of statistics, whatever `least` is."""
-        return StatisticsScale()
+    def channel_scale(self, least: float = 0.0) -> ChannelScale:
+        return StatisticsScale(least)
 
     def see(self, X: np.ndarray) -> np.ndarray:
         means, sizes = self.means(X), self.sizes(X.shape[2])
@@ -173,8 +182,9 @@ class ShortTimeSpectra(BlockStep):
     reach = 1
     sees_levels = True
 
-    def scale(self) -> ChannelScale:
-        return CommonScale()
+    def channel_scale(self, least: float = 0.0) -> ChannelScale:
+        """Return one scale of all channels, which magnifies none."""
+        return CommonScale(least)
 
     def see(self, X: np.ndarray) -> np.ndarray:
         n, channels, length = X.shape
@@ -209,8 +219,8 @@ class WholeSpectrum(BlockStep):
         """Return the number of frequencies of signals of this length, at least 1."""
         return max(1, length // 2)
 
-    def scale(self) -> ChannelScale:
-        return self.blocks.scale()
+    def channel_scale(self, least: float = 0.0) -> ChannelScale:
+        return self.blocks.channel_scale(least)
 
     def see(self, X: np.ndarray) -> np.ndarray:
         roots = np.sqrt(np.abs(np.fft.rfft(X, axis=2, norm="ortho")[:, :, 1:]))
@@ -250,19 +260,19 @@ class ChannelScale(LengthKeepingStep):
 
     least: float = 0.0
     mean: float | np.ndarray = field(default=0.0, compare=False, kw_only=True)
-    scale: float | np.ndarray = field(default=1.0, compare=False, kw_only=True)
+    divisor: float | np.ndarray = field(default=1.0, compare=False, kw_only=True)
     stage = "the scale of channels"
     sees_levels = True
 
     def measure(self, X: Signals, weights: np.ndarray) -> Self:
-        mean, scale = self.mean_and_scale(X, weights)
-        return replace(self, mean=mean, scale=np.where(scale > 0, scale, 1.0))
+        mean, divisor = self.mean_and_divisor(X, weights)
+        return replace(self, mean=mean, divisor=np.where(divisor > 0, divisor, 1.0))
 
     def see(self, X: np.ndarray) -> np.ndarray:
-        return np.asarray((X - self.mean) / self.scale)
+        return np.asarray((X - self.mean) / self.divisor)
 
-    def mean_and_scale(self, X: Signals, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return what `see` subtracts, and by what it divides; a scale of 0 divides by 1."""
+    def mean_and_divisor(self, X: Signals, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return what `see` subtracts, and by what it divides: 0 becomes 1."""
         mean, deviation, _ = _moments(X, weights)
         return mean[:, None], np.maximum(deviation, self.least * deviation.max())[:, None]
 
@@ -271,19 +281,24 @@ class ChannelScale(LengthKeepingStep):
 class CommonScale(ChannelScale):
     """Give all channels together the root mean square 1; means stay."""
 
-    def mean_and_scale(self, X: Signals, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def mean_and_divisor(self, X: Signals, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         return np.zeros(()), np.sqrt(np.mean(_moments(X, weights)[2] ** 2))
 
 
 @dataclass(frozen=True)
 class StatisticsScale(ChannelScale):
-    """Give each channel of `Statistics` the root mean square 1; means stay."""
+    """Give each channel of `Statistics` the root mean square 1; means stay.
 
-    def mean_and_scale(self, X: Signals, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    Channels whose root mean square is below `least` of the largest one of the same statistic stay
+    smaller.
+    """
+
+    def mean_and_divisor(self, X: Signals, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         sizes = _moments(X, weights)[2].reshape(4, -1)
         # Smaller sizes are rounding errors of constant channels.
         large = sizes > ROUNDING * sizes.max(axis=0)
-        return np.zeros(()), np.where(large, sizes, 0.0).reshape(-1, 1)
+        least = self.least * sizes.max(axis=1, keepdims=True)
+        return np.zeros(()), np.maximum(np.where(large, sizes, 0.0), least).reshape(-1, 1)
 
 
 @dataclass(frozen=True)
@@ -298,7 +313,7 @@ class PointScale(ChannelScale):
     stage = "the scale of time points"
     needs_one_length = True
 
-    def mean_and_scale(self, X: Signals, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def mean_and_divisor(self, X: Signals, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         points = np.asarray(X)
         of_points = _moments(points.reshape(len(points), -1, 1), weights)[:2]
         mean, deviation = (part.reshape(points.shape[1:]) for part in of_points)
@@ -355,17 +370,17 @@ class ConstantChannel(LengthKeepingStep):
 class Time(LengthKeepingStep):
     """Add two channels with the relative time on a half circle, after `ConstantChannel`.
 
-    The radius is `scale` times the root mean square of all other channels together.
+    The radius is `radius_factor` times the root mean square of all other channels together.
     """
 
-    scale: float
+    radius_factor: float
     radius: float = field(default=1.0, compare=False)
     stage = "time"
     sees_levels = True
 
     def measure(self, X: Signals, weights: np.ndarray) -> Self:
         n_channels, root_mean_square = len(X[0]) - 1, float(X[0][-1, 0])
-        return replace(self, radius=self.scale * root_mean_square * np.sqrt(n_channels))
+        return replace(self, radius=self.radius_factor * root_mean_square * np.sqrt(n_channels))
 
     def see(self, X: np.ndarray) -> np.ndarray:
         n, _, length = X.shape

@@ -19,7 +19,7 @@ from ..regression import pivoted_cholesky
 from ..validation import check_positive_integer
 from .base import SignalEstimator, fitting
 from .inputs import read_signals
-from .kernel import SignalKernel
+from .signal_kernel import SignalKernel
 from .signals import Signals, take
 
 

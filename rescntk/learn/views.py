@@ -94,13 +94,14 @@ class View(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):  # type
 
     Steps in order:
 
-    1. each signal's own scale (`standardize="signal"`, or "local")
-    2. spectra, bands or blocks
-    3. the scale of channels
-    4. differences
-    5. the scale of time points (`standardize="point"`)
-    6. a constant channel, the root mean square of all others, always added
-    7. time
+    1. the unit of all signals, a power of two, where their squares leave float64
+    2. each signal's own scale (`standardize="signal"`, or "local")
+    3. spectra, bands or blocks
+    4. the scale of channels
+    5. differences
+    6. the scale of time points (`standardize="point"`)
+    7. a constant channel, the root mean square of all others, always added
+    8. time
 
     `fit` measures the scales.
 
@@ -146,9 +147,11 @@ class View(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):  # type
 
     Notes
     -----
-    Views of the same settings are equal, and settings cannot change. Short-time spectra take the
-    place of statistics too. Signals of different lengths, in a list, need the head "gap", and
-    neither `linear` nor ``standardize="point"``.
+    Views of the same settings are equal, and have the same hash. Attributes cannot be assigned.
+    `set_params` changes settings, and with them the hash; a fitted view has to be fitted again.
+
+    Short-time spectra take the place of statistics too. Signals of different lengths, in a list,
+    need the head "gap", and neither `linear` nor ``standardize="point"``.
 
     Signals of a single time point have no differences, spectra, bands or deviation. Views with
     ``differences="only"``, ``spectra="whole"``, `bands`, ``standardize="signal"`` or "local" refuse
@@ -179,11 +182,11 @@ class View(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):  # type
 
     def __setattr__(self, name: str, value: object) -> None:
         if name in self.__dict__ and name in self.__dataclass_fields__:
-            raise AttributeError(f"{name} of a View cannot change: make another View")
+            raise AttributeError(f"{name} of a View cannot be assigned: call set_params")
         super().__setattr__(name, value)
 
     def set_params(self, **params: Any) -> Self:
-        """Set parameters of a view that is not fitted yet, as searches do.
+        """Set parameters, as searches do, and forget what `fit` measured with others.
 
         Parameters
         ----------
@@ -193,7 +196,7 @@ class View(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):  # type
         Returns
         -------
         View
-            The view itself.
+            The view itself, not fitted if there are parameters.
 
         Raises
         ------
@@ -202,7 +205,8 @@ class View(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):  # type
         """
         if unknown := params.keys() - self.get_params():
             raise ValueError(f"{sorted(unknown)} are no parameters of View")
-        self.__dict__.update(params)
+        if params:
+            self.__dict__ = self.get_params() | params
         return self
 
     def set_output(self, *, transform: str | None = None) -> Self:
@@ -252,7 +256,7 @@ class View(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):  # type
         """
         with fitting(self) as fresh:
             signals = read_signals(fresh, X, reset=True)
-            fresh._fitted, _ = self.resolve(signals).measure(signals, np.ones(len(signals)))
+            fresh._fitted, _ = self._resolve(signals).measure(signals, np.ones(len(signals)))
         return self
 
     def transform(self, X: ArrayLike) -> Signals:
@@ -278,23 +282,10 @@ class View(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):  # type
         signals = read_signals(self, X)
         return self._fitted.see(signals)
 
-    def refusal(self, X: Signals) -> str:
-        """Return why signals cannot have the view.
+    def _refusal(self, X: Signals) -> str:
+        """Return why checked signals cannot have the view, or an empty text if they can.
 
-        Parameters
-        ----------
-        X : ndarray, (n_cases, n_channels, n_timepoints), or a list of (n_channels, n_timepoints_i)
-            Checked signals.
-
-        Returns
-        -------
-        str
-            Empty if they can have it.
-
-        Raises
-        ------
-        ValueError
-            For wrong parameters.
+        Wrong parameters raise a ValueError.
         """
         view = self._checked()
         steps = view._resolved(X).steps
@@ -306,25 +297,13 @@ class View(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):  # type
             return "one time point has no differences, no spectrum and no deviation"
         return ""
 
-    def resolve(self, X: Signals) -> ResolvedView:
-        """Return the steps that signals go through, and the network that sees them.
+    def _resolve(self, X: Signals) -> ResolvedView:
+        """Return the steps that checked signals go through, and the network that sees them.
 
-        Parameters
-        ----------
-        X : ndarray, (n_cases, n_channels, n_timepoints), or a list of (n_channels, n_timepoints_i)
-            Checked signals.
-
-        Returns
-        -------
-        ResolvedView
-            Its steps are not measured yet. Views that do the same with the signals are equal.
-
-        Raises
-        ------
-        ValueError
-            For wrong parameters, and signals that the view cannot take.
+        The steps are not measured yet. Views that do the same with the signals are equal. Wrong
+        parameters, and signals that the view cannot take, raise a ValueError.
         """
-        if reason := self.refusal(X):
+        if reason := self._refusal(X):
             raise ValueError(f"X cannot have {self!r}: {reason}")
         return self._checked()._resolved(X)
 
@@ -388,7 +367,7 @@ class View(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):  # type
         to_blocks = self._to_blocks(block, length)
         if to_blocks != Blocks(1):  # blocks of one point change nothing
             yield to_blocks
-        yield to_blocks.scale()
+        yield to_blocks.channel_scale()
         if self.differences and n_points > 1:
             yield Differences(self.differences)
         if self.standardize == "point":

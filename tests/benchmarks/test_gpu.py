@@ -2,9 +2,11 @@
 
 import json
 
+import pytest
+
+pytest.importorskip("pandas")
 import gpu
 import harness
-import pytest
 
 from tests.engines.cuda import emulated
 from tests.engines.cuda.conftest import device, folder  # noqa: F401, fixtures

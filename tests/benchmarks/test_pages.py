@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 pytest.importorskip("sklearn")
+pytest.importorskip("pandas")
 pytest.importorskip("aeon")
 pytest.importorskip("jax")
 pytest.importorskip("zarr")
@@ -161,7 +162,7 @@ def test_normalized_views_have_kernels_of_normalized_networks(rng):
         views = other_views.VIEWS[name]
         assert [view.linear for view in views] == [view.linear for view in plain]
         of_networks = [view for view in views if not view.linear and view.head == "gap"]
-        view, seen = of_networks[-1].resolve(X).measure(X, np.ones(len(X)))
+        view, seen = of_networks[-1]._resolve(X).measure(X, np.ones(len(X)))
         network = view.kernel.network
         assert network.norm and network.depth == depth
         kernels = [rk.Kernel(network, kind, normalized=True)(seen) for kind in ("gpk", "ntk")]

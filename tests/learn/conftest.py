@@ -1,8 +1,8 @@
-"""Fixtures: signals of one channel, pandas, and the views that estimators fit."""
+"""Fixtures: signals of one channel, pandas, polars, and the views that estimators fit."""
 
 import pytest
 
-from rescntk.learn import estimator
+from rescntk.learn import estimator, view_kernels
 from tests.learn.cases import waves
 
 
@@ -21,6 +21,45 @@ def fitted_views(monkeypatch):
 
 
 @pytest.fixture
+def before_views(monkeypatch):
+    """A function that has another one called before each view that estimators fit."""
+    fit_view = estimator.fit_view
+
+    def set_call(call):
+        def fit(*args):
+            call()
+            return fit_view(*args)
+
+        monkeypatch.setattr(estimator, "fit_view", fit)
+
+    return set_call
+
+
+@pytest.fixture
+def folds(monkeypatch):
+    """A list that gets the folds, (n_cases,), of each fit."""
+    of_fits, folds_of = [], estimator.folds_of
+
+    def draw(*args):
+        of_fits.append(folds_of(*args))
+        return of_fits[-1]
+
+    monkeypatch.setattr(estimator, "folds_of", draw)
+    return of_fits
+
+
+@pytest.fixture
+def little_memory(monkeypatch):
+    """A function that has as few signals as possible computed at once."""
+
+    def set_limits():
+        for module in (estimator, view_kernels):
+            monkeypatch.setattr(module, "_NUMBERS_AT_ONCE", 1)
+
+    return set_limits
+
+
+@pytest.fixture
 def flat(rng):
     """Twenty signals of one channel, (n_cases, n_timepoints), and labels."""
     X, y = waves(rng, 20, 2)
@@ -30,3 +69,8 @@ def flat(rng):
 @pytest.fixture
 def pd():
     return pytest.importorskip("pandas")
+
+
+@pytest.fixture
+def pl():
+    return pytest.importorskip("polars")

@@ -12,29 +12,58 @@ from tests import tolerances
 from tests.learn.cases import FOUR, ONE, waves
 
 
-@pytest.mark.parametrize("dtype", ["float64", "float32"])
+@pytest.fixture(params=["float64", "float32"])
+def options(request):
+    return FOUR | {"dtype": request.param, "random_state": 0}
+
+
 @pytest.mark.parametrize("n_landmarks", [None, 9])
-def test_shares_and_intercept_add_up_to_decisions(dtype, n_landmarks, rng, monkeypatch):
-    options = FOUR | {"dtype": dtype, "n_landmarks": n_landmarks, "random_state": 0}
+def test_shares_and_intercept_add_up_to_decisions(options, n_landmarks, rng):
+    """Also of signals that are novel, and so have other weights of views."""
     X, y = waves(rng, 16, 3, channels=2)
+    options = options | {"n_landmarks": n_landmarks}
     model = ResidualKernelClassifier(**options, class_weight="balanced").fit(X, y)
-    Z = np.concatenate([X[:3], 5 * rng.standard_normal((2, 2, 24))])  # novel: other weights
+    Z = np.concatenate([X[:3], 5 * rng.standard_normal((2, 2, 24))])
     shares = model.contributions(Z)
     assert shares.shape == (5, 3, 24) and model.intercept_.shape == (3,)
     decisions = shares.sum(axis=2) + model.intercept_
     np.testing.assert_allclose(decisions, model.decision_function(Z), rtol=0, atol=1e-10)
-    monkeypatch.setattr("rescntk.learn.view_kernels._NUMBERS_AT_ONCE", 16 * 24)  # one at a time
-    np.testing.assert_allclose(model.contributions(Z), shares, rtol=0, atol=1e-10)
-    ragged = [x[:, : 24 - i % 3] for i, x in enumerate(X)]
-    targets = np.stack([y, -7.0 * y**2], axis=1) if n_landmarks is None else 1e9 * y
+
+
+def test_shares_of_signals_one_at_a_time(options, rng, little_memory):
+    X, y = waves(rng, 16, 3, channels=2)
+    model = ResidualKernelClassifier(**options).fit(X, y)
+    shares = model.contributions(X[:5])
+    little_memory()
+    np.testing.assert_allclose(model.contributions(X[:5]), shares, rtol=0, atol=1e-10)
+
+
+def with_lists(options, rng, targets_of, **more):
+    """Return a regressor of signals of different lengths, the signals, and their targets."""
+    X, y = waves(rng, 16, 3, channels=2)
+    ragged, targets = [x[:, : 24 - i % 3] for i, x in enumerate(X)], targets_of(y)
     views = [View(filter_size=3), View(spectra=True, length=6), View(spectra="whole")]
-    regressor = ResidualKernelRegressor(**(options | {"views": views})).fit(ragged, targets)
-    found, expected = regressor.contributions(ragged[:4]), regressor.predict(ragged[:4])
+    options = options | more | {"views": views}
+    return ResidualKernelRegressor(**options).fit(ragged, targets), ragged, targets
+
+
+@pytest.mark.parametrize(
+    ("n_landmarks", "targets_of"),
+    [(None, lambda y: np.stack([y, -7.0 * y**2], axis=1)), (9, lambda y: 1e9 * y)],
+    ids=["two targets", "landmarks and a large target"],
+)
+def test_shares_of_lists_and_intercept_add_up_to_predictions(n_landmarks, targets_of, options, rng):
+    model, ragged, targets = with_lists(options, rng, targets_of, n_landmarks=n_landmarks)
+    found, expected = model.contributions(ragged[:4]), model.predict(ragged[:4])
     for part, x, prediction in zip(found, ragged, expected, strict=False):
         assert part.shape == (targets.size // 16, x.shape[1])
-        sums, size = part.sum(axis=1) + regressor.intercept_, np.abs(targets).max()
+        sums, size = part.sum(axis=1) + model.intercept_, np.abs(targets).max()
         np.testing.assert_allclose(sums, np.atleast_1d(prediction), rtol=0, atol=1e-10 * size)
-    assert regressor.usual_contributions() is None
+
+
+def test_lists_have_no_usual_contributions(options, rng):
+    model, _, _ = with_lists(options, rng, lambda y: 1.0 * y)
+    assert model.usual_contributions() is None
 
 
 @pytest.mark.parametrize("n", [30, 50])
@@ -47,6 +76,19 @@ def test_usual_contributions_are_medians_of_up_to_40_training_signals(n, rng):
         medians = [np.median(parts[answers == k], axis=0) for k in np.unique(answers)]
         off = np.abs(model.usual_contributions() - np.mean(medians, axis=0)).max() / parts.std()
         assert off < 1e-9 if n == 30 else 0 < off < 1
+
+
+def test_usual_contributions_are_of_the_classes_that_weights_predict(rng):
+    """Weights of classes shift decisions: here the classes without the shift are others."""
+    X, y = waves(rng, 40, 3)
+    X = X + 2.0 * rng.standard_normal(X.shape)
+    model = ResidualKernelClassifier(**ONE, class_weight={0: 1, 1: 5, 2: 1}, random_state=0)
+    parts, classes = model.fit(X, y).contributions(X), model.predict(X)
+    unshifted = (model.decision_function(X) - model.offsets_).argmax(axis=1)
+    assert (model.classes_[unshifted] != classes).any()
+    medians = [np.median(parts[classes == k], axis=0) for k in np.unique(classes)]
+    expected, found = np.mean(medians, axis=0), model.usual_contributions()
+    assert np.abs(found - expected).max() <= 1e-9 * parts.std()
 
 
 def test_one_view_has_the_shares_of_its_kernel(rng, fitted_views):
@@ -113,7 +155,7 @@ def test_energy_of_bands_is_where_the_band_is(unit, rng):
         bell = np.exp(-(((time - place) / 6) ** 2))
         X[0, channel] += bell * np.sin(2 * np.pi * frequency * time / 128)
     X[:, 1] *= unit
-    view, seen = View(spectra="whole", filter_size=3).resolve(X).measure(X, np.ones(1))
+    view, seen = View(spectra="whole", filter_size=3)._resolve(X).measure(X, np.ones(1))
     parts = view.to_time(np.eye(seen.shape[2]), X[0])
     assert (parts >= 0).all()
     for place, frequency in ((30, 20), (90, 45)):

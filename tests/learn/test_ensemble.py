@@ -90,18 +90,34 @@ def test_the_average_and_its_table(rng, fitted_views):
     np.testing.assert_allclose(model.decision_function(Z), found, atol=1e-9)
 
 
+def notes_of(model):
+    return dict(zip(model.views_["view"], model.views_["note"], strict=True))
+
+
 def test_views_that_signals_cannot_have_are_not_fitted(rng):
     X, y = waves(rng, 20, 2, length=80)
     ragged = [x[:, : 80 - k % 5] for k, x in enumerate(X)]
-    notes = ResidualKernelClassifier().fit(ragged, y).views_["note"]
-    assert [bool(note) for note in notes] == [v in (1, 2, 7, 8, 10) for v in range(16)]
-    assert notes[7].startswith("signals of different lengths have the head 'gap'")
-    notes = ResidualKernelClassifier().fit(X[:, :, :24], y).views_["note"]  # shorter than a block
-    assert notes[6] == "sees the same as view 5"
-    model = ResidualKernelClassifier().fit(X[:, :, 5:6] + y[:, None, None], y)
-    assert model.views_["weight"][2:4].sum() > 0 and "one time point" in model.views_["note"][7]
+    for view, note in notes_of(ResidualKernelClassifier().fit(ragged, y)).items():
+        refused = view.linear or view.head == "trace" or view.standardize == "point"
+        start = "signals of different lengths have the head 'gap'" if refused else ""
+        assert note.startswith(start) and bool(note) == refused
+    points = ResidualKernelClassifier().fit(X[:, :, 5:6] + y[:, None, None], y)
+    for view, note in notes_of(points).items():
+        refused = view.standardize in ("signal", "local") or view.differences == "only"
+        assert ("one time point" in note) == (refused or bool(view.bands))
+    seeing_levels = [view.standardize == "channel" for view in points.views_["view"]]
+    assert points.views_["weight"][seeing_levels].sum() > 0
     with pytest.raises(ValueError, match="views has none for these signals: one time point"):
         ResidualKernelClassifier([View()]).fit(X[:, :, :1], y)
+
+
+def test_a_view_that_sees_the_same_as_another_is_not_fitted(rng):
+    """Signals shorter than a block have no short-time spectra."""
+    X, y = waves(rng, 20, 2)
+    shape = View(filter_size=3, length=32)
+    spectra = View(spectra=True, filter_size=3, length=32)
+    notes = notes_of(ResidualKernelClassifier([View(), spectra, shape]).fit(X, y))
+    assert notes == {View(): "", spectra: "", shape: "sees the same as view 1"}
 
 
 @pytest.mark.parametrize("views", ["default", "fast"])

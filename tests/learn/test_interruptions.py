@@ -18,7 +18,6 @@ from rescntk.learn import (
     ResidualKernelClassifier,
     ResidualKernelRegressor,
     View,
-    estimator,
 )
 from tests.helpers import rarely
 from tests.learn.cases import FOUR, ONE, waves
@@ -28,15 +27,10 @@ def blas_threads():
     return [each["num_threads"] for each in threadpool_info() if each["user_api"] == "blas"]
 
 
-def test_blas_has_one_thread_in_fits_and_its_own_number_after_them(rng, monkeypatch):
+def test_blas_has_one_thread_in_fits_and_its_own_number_after_them(rng, before_views):
     """Also where fits of several Python threads overlap, and where one of them fails."""
     X, y = waves(rng, 24, 2)
-    inside, fit_view = [], estimator.fit_view
-    barrier = threading.Barrier(3)
-
-    def fit(*args):
-        inside.append(blas_threads())
-        return fit_view(*args)
+    inside, barrier = [], threading.Barrier(3)
 
     def work(k):
         barrier.wait()
@@ -46,12 +40,12 @@ def test_blas_has_one_thread_in_fits_and_its_own_number_after_them(rng, monkeypa
     with threadpool_limits(2, "blas"):
         before = blas_threads()
         assert before and set(before) <= {1, 2}
-        monkeypatch.setattr(estimator, "fit_view", fit)
+        before_views(lambda: inside.append(blas_threads()))
         with ThreadPoolExecutor(3) as pool:
             list(pool.map(work, [0, 1, 2] * 3))
         assert inside and all(set(found) == {1} for found in inside)
         assert blas_threads() == before
-        monkeypatch.setattr(estimator, "fit_view", lambda *args: [][0])
+        before_views(lambda: [][0])
         with pytest.raises(IndexError):
             ResidualKernelClassifier(**ONE).fit(X, y)
         assert blas_threads() == before

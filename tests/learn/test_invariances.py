@@ -37,11 +37,11 @@ def test_order_copies_and_weights_do_not_matter(kind, lists, rng):
 
 
 @pytest.mark.parametrize("n", [1, 64, 65, 127, 128, 193])
-def test_signals_in_batches_have_the_same_bits(n, rng, monkeypatch):
+def test_signals_in_batches_have_the_same_bits(n, rng, monkeypatch, little_memory):
     X, y = waves(rng, 24, 3)
     model, Z = ResidualKernelClassifier("fast", random_state=0).fit(X, y), waves(rng, n, 3)[0]
     expected = model.decision_function(Z), model.novelty(Z), model.contributions(Z)
-    monkeypatch.setattr("rescntk.learn.estimator._NUMBERS_AT_ONCE", 1)
+    little_memory()
     at_signals = Mock(wraps=weights_at)
     monkeypatch.setattr(estimator, "weights_at", at_signals)
     found = [model.decision_function(Z)]

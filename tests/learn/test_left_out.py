@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.special import softmax
 
-from rescntk.learn import ResidualKernelClassifier, ResidualKernelRegressor, View, estimator
+from rescntk.learn import ResidualKernelClassifier, ResidualKernelRegressor, View
 from rescntk.learn.calibration import calibrate
 from tests.learn.cases import FOUR, ONE, waves
 from tests.learn.refits import bordered, mean_kernel, refits
@@ -144,15 +144,11 @@ def test_left_out_probabilities_are_those_of_refits(repeated):
 
 
 @pytest.mark.parametrize("class_weight", [None, {0: 1.0, 1: 2.0, 2: 1.5}])
-def test_other_folds_calibrate_left_out_probabilities(class_weight, rng, monkeypatch):
+def test_other_folds_calibrate_left_out_probabilities(class_weight, rng, folds):
     X, y = waves(rng, 40, 3)
     X = X + 0.5 * rng.standard_normal(X.shape)
     order = sorted(range(40), key=lambda k: X[k].tobytes())  # that of cases
     X, y = X[order], y[order]
-    folds, folds_of = [], estimator.folds_of
-    monkeypatch.setattr(
-        estimator, "folds_of", lambda *args: folds.append(folds_of(*args)) or folds[-1]
-    )
     model = ResidualKernelClassifier(penalty=0.1, class_weight=class_weight, **ONE).fit(X, y)
     Y, weights = 2.0 * np.eye(3)[y] - 1.0, np.array([1.0, 2.0, 1.5] if class_weight else [1] * 3)[y]
     decisions = Y - refits(mean_kernel(X, X), Y, np.full(40, 0.1), np.arange(40))
@@ -191,12 +187,9 @@ def test_permuted_signals_have_permuted_left_out_results(lists, grouped, rng):
         assert np.flatnonzero(np.isnan(expected.reshape(27, -1)[:, 0])).tolist() == missing
 
 
-def test_folds_are_the_same_for_all_fits_of_a_seed(rng, monkeypatch):
+def test_folds_are_the_same_for_all_fits_of_a_seed(rng, folds):
     """Also of other views and landmarks, and of the other estimator."""
-    (X, y), folds, folds_of = waves(rng, 24, 2), [], estimator.folds_of
-    monkeypatch.setattr(
-        estimator, "folds_of", lambda *args: folds.append(folds_of(*args)) or folds[-1]
-    )
+    X, y = waves(rng, 24, 2)
     for kind, options in (
         (ResidualKernelClassifier, FOUR),
         (ResidualKernelClassifier, ONE | {"n_landmarks": 9}),

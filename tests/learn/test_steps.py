@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from rescntk.learn import View
-from rescntk.learn.steps import Step
+from rescntk.learn.steps import Step, Unit
 from tests.learn.cases import EVERY_STEP
 
 
@@ -32,7 +32,7 @@ def test_a_step_declares_what_it_does(missing):
 
 def test_the_views_of_tests_have_every_step(rng):
     X = rng.standard_normal((6, 2, 200))
-    assert {type(step) for view in EVERY_STEP for step in view.resolve(X).steps} == STEPS
+    assert {type(step) for view in EVERY_STEP for step in view._resolve(X).steps} == STEPS
 
 
 @pytest.mark.parametrize("view", EVERY_STEP)
@@ -40,15 +40,14 @@ def test_the_docstring_has_the_order_of_steps(view, rng):
     """Its list begins with the stages of steps."""
     listed = re.findall(r"^ +(\d)\. (.*)", View.__doc__, re.MULTILINE)
     assert [int(number) for number, _ in listed] == [*range(1, 1 + len(listed))]
-    unit, *steps = (step.stage for step in view.resolve(rng.standard_normal((6, 2, 200))).steps)
+    steps = [step.stage for step in view._resolve(rng.standard_normal((6, 2, 200))).steps]
     places = [k for stage in steps for k, (_, text) in enumerate(listed) if text.startswith(stage)]
-    assert unit == "the unit of all signals"
     assert len(places) == len(steps) > 0 and places == sorted(places)
 
 
 def measured(view, X):
     """Yield the steps of a view, measured, with the signals before each."""
-    for step in view.resolve(X).steps:
+    for step in view._resolve(X).steps:
         step = step.measure(X, np.ones(len(X)))
         yield step, X
         X = step.see(X)
@@ -75,13 +74,43 @@ def test_a_point_changes_points_within_reach(view, rng):
             assert farthest == step.reach
 
 
+REACHING = [
+    View(length=12, differences=True, standardize="channel", filter_size=3),
+    View(length=12, spectra=True, differences=True, filter_size=5),
+    View(differences="only", filter_size=3),
+]
+
+
+@pytest.mark.parametrize("view", REACHING)
+def test_the_reach_of_what_comes_behind_is_in_points_after_a_step(view, rng, monkeypatch):
+    """Of time points that are seen together, by what a change of one changes behind."""
+    X = rng.standard_normal((3, 2, 120)).cumsum(axis=2)
+    fitted, seen = view._resolve(X).measure(X, np.ones(3))
+    reaches = []
+    to_time = Unit.to_time
+    monkeypatch.setattr(Unit, "to_time", lambda *args: reaches.append(args[-1]) or to_time(*args))
+    fitted.to_time(np.eye(seen.shape[2]), X[0])
+    block, farthest = 120 // seen.shape[2], 0
+    for j in range(119):  # neighbours change places: mean and deviation of the signal stay
+        changed = X.copy()
+        changed[:, :, [j, j + 1]] = X[:, :, [j + 1, j]]
+        differs = np.abs(fitted.see(changed) - seen).max(axis=(0, 1)) > 1e-9
+        points = np.flatnonzero(differs)
+        if not len(points):
+            continue
+        last = min(119, (points[-1] + fitted.kernel.reach + 1) * block - 1)
+        first = max(0, (points[0] - fitted.kernel.reach) * block)
+        farthest = max(farthest, last - (j + 1), j - first)
+    assert farthest <= reaches[0] <= farthest + block
+
+
 @pytest.mark.parametrize("centre", [31, 108])
 @pytest.mark.parametrize("view", EVERY_STEP)
 def test_shares_go_back_to_where_a_burst_is(view, centre, rng):
     """What a burst changes beside silence, as shares."""
     time, X = np.arange(150), rng.standard_normal((20, 1, 150))
     burst = np.exp(-(((time - centre) / 3) ** 2)) * np.cos(2.0 * (time - centre))
-    fitted = view.resolve(X).measure(X, np.ones(20))[0]
+    fitted = view._resolve(X).measure(X, np.ones(20))[0]
     seen, silence = fitted.see(np.array([[burst], [0 * burst]]))
     apart = seen - silence
     apart -= np.median(apart, axis=1, keepdims=True)
@@ -99,7 +128,7 @@ def test_bands_of_a_spectrum_are_seen_with_all_that_comes_behind(rng):
     """Differences of bands reach one band farther than the network."""
     X = rng.standard_normal((3, 1, 80))
     view = View(spectra="whole", differences=True, filter_size=3)
-    fitted, seen = view.resolve(X).measure(X, np.ones(3))
+    fitted, seen = view._resolve(X).measure(X, np.ones(3))
     unit, scale, spectrum, *_ = fitted.steps
     shares = np.eye(seen.shape[2])
     before = scale.see(unit.see(X))[0]
@@ -112,7 +141,7 @@ def test_energy_of_bands_divides_a_block(kind, rng):
     """A burst in the first points of a block has the block's share."""
     time, X = np.arange(160), 1e-6 * rng.standard_normal((1, 2, 160))
     X[0, 0] += np.exp(-(((time - 43) / 2) ** 2)) * np.cos(2.5 * time)
-    view = View(bands=kind, length=8).resolve(X)
+    view = View(bands=kind, length=8)._resolve(X)
     fitted, seen = view.measure(X, np.ones(1))
     parts = fitted.to_time(np.eye(seen.shape[2]), X[0])
     assert (parts >= 0).all() and abs(parts[2] @ time - 43) < 3  # the middle is 6.5 away
@@ -124,6 +153,6 @@ def test_energy_of_bands_divides_a_block(kind, rng):
 @pytest.mark.parametrize("view", EVERY_STEP)
 def test_views_see_levels_if_all_steps_do(view, rng):
     X = rng.standard_normal((6, 2, 200))
-    fitted, seen = view.resolve(X).measure(X, np.ones(6))
+    fitted, seen = view._resolve(X).measure(X, np.ones(6))
     changed = np.abs(fitted.see(X + np.array([[3.0], [-2.0]])) - seen).max() > 1e-9
     assert changed == fitted.sees_levels

@@ -5,7 +5,6 @@ import re
 import warnings
 
 import numpy as np
-import polars as pl
 import pytest
 from numpy.lib.recfunctions import structured_to_unstructured
 
@@ -147,7 +146,7 @@ OF_POLARS = [
 
 
 @pytest.mark.parametrize(("file", "options", "says"), OF_POLARS)
-def test_files_that_polars_reads(file, options, says, signals, tmp_path):
+def test_files_that_polars_reads(file, options, says, signals, pl, tmp_path):
     X, y = signals
     path = tmp_path / "signals.csv"
     path.write_text(WRITTEN[file](X), encoding="utf-8")

@@ -4,7 +4,6 @@ import re
 import warnings
 
 import numpy as np
-import polars as pl
 import pytest
 
 from rescntk.learn import (
@@ -223,11 +222,11 @@ def test_targets_of_texts_are_refused(flat, texts):
 
 
 @pytest.fixture
-def polars_frame(flat):
+def polars_frame(flat, pl):
     return pl.DataFrame(flat[0], schema=[f"t{k}" for k in range(24)])
 
 
-def test_polars(polars_frame, flat):
+def test_polars(polars_frame, flat, pl):
     model = CLASSIFIER.fit(polars_frame, pl.Series(flat[1]))
     assert model.score(polars_frame, flat[1]) > 0.9
     with pytest.raises(ValueError, match="same order as they were in fit"):
@@ -236,20 +235,20 @@ def test_polars(polars_frame, flat):
 
 NO_NUMBERS_OF_POLARS = [
     (
-        lambda frame: frame.with_columns(name=pl.lit("x")),
+        lambda frame, pl: frame.with_columns(name=pl.lit("x")),
         "X has the column 'name' of dtype String",
     ),
     (
-        lambda frame: [pl.DataFrame(x) for x in frame.to_numpy()],
+        lambda frame, pl: [pl.DataFrame(x) for x in frame.to_numpy()],
         "X is a list of tables, expected arrays",
     ),
 ]
 
 
 @pytest.mark.parametrize(("broken", "says"), NO_NUMBERS_OF_POLARS)
-def test_tables_of_polars_that_are_no_rows_of_numbers(broken, says, polars_frame, flat):
+def test_tables_of_polars_that_are_no_rows_of_numbers(broken, says, polars_frame, flat, pl):
     with pytest.raises(ValueError, match=says):
-        CLASSIFIER.fit(broken(polars_frame), flat[1])
+        CLASSIFIER.fit(broken(polars_frame, pl), flat[1])
 
 
 NO_NUMBERS_OF_ARROW = [
@@ -272,7 +271,7 @@ def test_containers_of_arrow_tell_what_is_taken(broken, says, flat):
 
 
 @pytest.mark.filterwarnings("ignore:left_out_score_")  # of targets that the signals do not tell
-def test_dates_and_durations_are_no_targets(flat, pd):
+def test_dates_and_durations_are_no_targets(flat, pd, pl):
     X, _ = flat
     times = (1000 * np.arange(20)).astype("timedelta64[ms]")
     dates, seconds = np.datetime64("2024-01-01") + times, np.arange(20.0)
@@ -300,8 +299,8 @@ LEFT_IN = {
 @pytest.mark.filterwarnings("ignore:left_out_score_")  # of labels and targets without a meaning
 @pytest.mark.parametrize("kind", ["pandas", "polars"])
 @pytest.mark.parametrize(("name", "fit"), LEFT_IN.items(), ids=LEFT_IN.keys())
-def test_a_column_left_in_the_table_is_refused_by_name(name, fit, kind, flat, pd):
-    library = pd if kind == "pandas" else pl
+def test_a_column_left_in_the_table_is_refused_by_name(name, fit, kind, flat):
+    library = pytest.importorskip(kind)
     frame = library.DataFrame({f"t{k}": x for k, x in enumerate(flat[0].T)} | {"of": flat[1] + 1})
     with pytest.raises(ValueError, match=f"^X has the column 'of', which is {name}, .*drop it"):
         fit(frame, frame["of"])
@@ -319,7 +318,7 @@ def test_numbers_of_columns_may_be_alike(flat, pd):
     assert CLASSIFIER.fit(frame.drop(columns=0).set_axis(range(24), axis=1), frame[0]).score
 
 
-def test_gaps_of_a_table_are_filled_as_the_message_says(flat, pd):
+def test_gaps_of_a_table_are_filled_as_the_message_says(flat, pd, pl):
     frame = pd.DataFrame(flat[0]).add_prefix("t")
     gaps = frame.mask(np.random.default_rng(0).uniform(size=frame.shape) < 0.2)
     with pytest.raises(ValueError, match="NaN in row") as refusal:

@@ -5,7 +5,6 @@ from functools import partial
 from types import SimpleNamespace
 
 import numpy as np
-import polars as pl
 import pytest
 
 import rescntk as rk
@@ -29,38 +28,78 @@ def texts(of):
     return [text.get_text() for text in (of.texts if hasattr(of, "texts") else of)]
 
 
-def test_condition_numbers():
-    X, compare = multisphere.sample(20, 6, 8, rng=0), partial(conditioning.compare, rk.Network(1))
-    table = compare(X, (1, 3, 10, 30, 300), kind="gpk", head="trace")
+def condition_numbers(depths=(1, 3, 10, 30, 300), kind="gpk", signals=slice(None)):
+    """Return condition numbers of kernels on 20 signals, or some of them."""
+    X = multisphere.sample(20, 6, 8, rng=0)[signals]
+    return conditioning.compare(rk.Network(1), X, depths, kind=kind, head="trace")
+
+
+@pytest.fixture(scope="module")
+def gpk_table():
+    return condition_numbers()
+
+
+@pytest.fixture
+def gpk_axes(gpk_table):
+    return plots.condition_numbers(gpk_table, plots.figure((4, 3)).subplots())
+
+
+def test_a_picture_is_drawn_into_the_axes_that_are_given(gpk_table):
     ax = plots.figure((4, 3)).subplots()
-    assert plots.condition_numbers(table, ax) is ax
-    drawn = lines(ax)
-    laws = {"lower": "lower bound", "improved": "improved upper bound"}
-    for name, label, colour in (
-        ("cnn", "CGPK (no skip connections)", "#0072B2"),
-        ("resnet", "ResCGPK", "#D55E00"),
-    ):
-        for column, line in {"condition_number": label, **laws}.items():
-            values = table.column(f"{name}.{column}")
-            values = np.where(np.isfinite(values), values, np.nan)
-            np.testing.assert_array_equal(drawn[line + colour].get_ydata(), values)
-        found = drawn["asymptote: the leading term" + colour].get_ydata()
-        law = table.column(f"{name}.asymptote")
-        np.testing.assert_array_equal(found, law[np.isfinite(law)])
-    assert len(ax.collections) == 2  # a band for each, where the upper bound exists
-    entries = texts(ax.get_legend())
-    assert len(entries) == len(set(entries)) == 6  # two kernels, three lines, the band
-    assert "20 signals, 6 channels × 8 pixels" in ax.get_title()
-    trained = compare(X, (1, 10), kind="ntk", head="trace")
-    trained = plots.condition_numbers(trained, title="mine")
-    entries = texts(trained.get_legend())
+    assert plots.condition_numbers(gpk_table, ax) is ax
+
+
+OF_KERNEL = {"cnn": ("CGPK (no skip connections)", "#0072B2"), "resnet": ("ResCGPK", "#D55E00")}
+
+
+@pytest.mark.parametrize("name", OF_KERNEL)
+def test_condition_numbers_and_their_bounds_are_drawn(name, gpk_table, gpk_axes):
+    """NaN, which has no place, where a bound does not exist."""
+    (label, colour), drawn = OF_KERNEL[name], lines(gpk_axes)
+    columns = {
+        "condition_number": label,
+        "lower": "lower bound",
+        "improved": "improved upper bound",
+    }
+    for column, line in columns.items():
+        values = gpk_table.column(f"{name}.{column}")
+        values = np.where(np.isfinite(values), values, np.nan)
+        np.testing.assert_array_equal(drawn[line + colour].get_ydata(), values)
+
+
+@pytest.mark.parametrize("name", OF_KERNEL)
+def test_the_asymptote_is_drawn_where_it_is_finite(name, gpk_table, gpk_axes):
+    found = lines(gpk_axes)["asymptote: the leading term" + OF_KERNEL[name][1]].get_ydata()
+    law = gpk_table.column(f"{name}.asymptote")
+    np.testing.assert_array_equal(found, law[np.isfinite(law)])
+
+
+def test_each_kernel_has_a_band_where_the_upper_bound_exists(gpk_axes):
+    assert len(gpk_axes.collections) == 2
+
+
+def test_a_legend_names_each_kind_of_line_once(gpk_axes):
+    """Two kernels, three lines, the band."""
+    entries = texts(gpk_axes.get_legend())
+    assert len(entries) == len(set(entries)) == 6
+
+
+def test_a_title_tells_the_signals_unless_one_is_given(gpk_table, gpk_axes):
+    assert "20 signals, 6 channels × 8 pixels" in gpk_axes.get_title()
+    assert plots.condition_numbers(gpk_table, title="mine").get_title() == "mine"
+
+
+def test_tangent_kernels_have_their_names_and_a_limit():
+    entries = texts(plots.condition_numbers(condition_numbers((1, 10), "ntk")).get_legend())
     assert entries[:2] == ["CNTK (no skip connections)", "ResCNTK"] and "limit" in entries
-    assert trained.get_title() == "mine"
-    for signals in ([0, 1, 2, 3, 0], [0, 0, 0]):  # signals that are there twice, or alone
-        table = compare(X[signals], (1, 3), kind="gpk", head="trace")
-        drawn = lines(plots.condition_numbers(table))
-        assert np.isnan(drawn["ResCGPK#D55E00"].get_ydata()).all()
-        assert (drawn["infinite: singular up to rounding#D55E00"].get_ydata() == 0.95).all()
+
+
+@pytest.mark.parametrize("signals", [[0, 1, 2, 3, 0], [0, 0, 0]], ids=["one twice", "one alone"])
+def test_infinite_condition_numbers_are_drawn_at_the_top(signals):
+    """Signals that are there twice make singular matrices."""
+    drawn = lines(plots.condition_numbers(condition_numbers((1, 3), signals=signals)))
+    assert np.isnan(drawn["ResCGPK#D55E00"].get_ydata()).all()
+    assert (drawn["infinite: singular up to rounding#D55E00"].get_ydata() == 0.95).all()
 
 
 @pytest.mark.parametrize(
@@ -141,7 +180,8 @@ def test_contributions_to_the_first_of_two_classes():
 
 def test_contributions_have_the_names_of_time_points_of_tables():
     """At integer places; a table of a list has names of its own, and other signals have numbers."""
-    pd, rng = pytest.importorskip("pandas"), np.random.default_rng(0)
+    pd, pl = map(pytest.importorskip, ("pandas", "polars"))
+    rng = np.random.default_rng(0)
     model = SimpleNamespace(intercept_=[0.0], classes_="ab")
     model.contributions = lambda signals: [np.ones((1, 4))] * 2
     days = pd.date_range("2026-03-30", periods=4, name="day")

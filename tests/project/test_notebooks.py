@@ -1,8 +1,10 @@
 """Every notebook runs with small sizes and prints the numbers in the metadata of its cells."""
 
-import nbformat
 import numpy as np
 import pytest
+
+pytest.importorskip("nbformat")
+import nbformat
 from jupyter_client import KernelManager
 
 import run

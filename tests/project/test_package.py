@@ -15,7 +15,6 @@ import zipfile
 from pathlib import Path
 
 import pytest
-import yaml
 from packaging.requirements import Requirement
 from packaging.version import Version
 
@@ -25,6 +24,7 @@ from tests.project.pages import ROOT, links
 pytestmark = pytest.mark.slow
 
 pytest.importorskip("build.__main__")
+yaml = pytest.importorskip("yaml")
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 
 
@@ -128,7 +128,7 @@ def test_supported_versions_are_tested():
     pythons = re.search(r"^PYTHONS \?= (.*)", makefile, re.M)[1].split()
     installed = re.search(r"constraint.*\n\s*--editable '\.\[(.*)\]'", makefile)[1].split(",")
     extras = PROJECT["optional-dependencies"]
-    lists = [PROJECT["dependencies"], *(extras[name] for name in ("cubin", *installed))]
+    lists = [PROJECT["dependencies"], *(extras[name] for name in ("cubin", "unit", *installed))]
     required = [Requirement(text) for one in lists for text in one]
     bounds = {r.name: Version(str(r.specifier)[2:]) for r in required if r.name != "rescntk"}
     oldest = constraints("oldest", pythons[0])

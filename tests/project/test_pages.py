@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 
 import rescntk as rk
-from conftest import OPTIONAL
+from conftest import NEEDED, OPTIONAL
 from rescntk import __main__ as cli
 from tests.project.pages import (
     ROOT,
@@ -30,6 +30,10 @@ from tests.project.pages import (
     spans,
     texts,
 )
+
+for needed in {name for names in NEEDED.values() for name in names}:
+    if find_spec(needed) is None:  # names of all modules are looked up
+        pytest.skip(f"{needed} is not installed", allow_module_level=True)
 
 PAGES, NAMES = pages(), known_names()
 

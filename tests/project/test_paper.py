@@ -3,10 +3,10 @@
 import re
 
 import pytest
-import yaml
 
 from tests.project.pages import ROOT
 
+yaml = pytest.importorskip("yaml")
 PAPER = (ROOT / "paper/paper.md").read_text("utf-8")
 HEAD, TEXT = PAPER.split("---\n", 2)[1:]
 ENTRIES = {

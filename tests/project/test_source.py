@@ -8,6 +8,7 @@ import pytest
 
 from tests.project.pages import ROOT
 
+# The page for contributors has them, too.
 SAYS_NOTHING = {
     "kept",
     "share",
@@ -55,7 +56,14 @@ def names(path):
 @pytest.mark.parametrize("room", ROOMS)
 def test_names_say_what_things_are(room):
     counts = Counter(name for path in FILES if room_of(path) == room for name in names(path))
-    assert not {name: n for name, n in counts.items() if name.strip("_") in SAYS_NOTHING}
+    bad = {name: n for name, n in counts.items() if name.strip("_") in SAYS_NOTHING}
+    assert not bad, f"names in {room} that do not say what they name, and how often: {bad}"
+
+
+def test_the_page_for_contributors_lists_the_names_that_say_nothing():
+    page = (ROOT / "docs/project/contributing.md").read_text("utf-8")
+    (words,) = re.findall(r"^Names that say nothing are refused: (.*)\.$", page, re.M)
+    assert set(re.findall(r"`(\w+)`", words)) == SAYS_NOTHING
 
 
 def imported(path):
