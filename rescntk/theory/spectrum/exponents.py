@@ -29,8 +29,8 @@ class DecayRow(NamedTuple):
     exponent: float
     uncertainty: float
     law: float
-    least: float
-    most: float
+    exponent_lower: float
+    exponent_upper: float
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,9 +44,9 @@ class DecayTable(ReportTable[DecayRow]):
       few λ exceed their errors.
     - ``uncertainty``: twice its difference from the exponent for K/4 ≤ k ≤ K/2, plus 1/K.
     - ``law``: that of `decay_law`; infinite where eigenvalues are 0.
-    - ``least``: from theorem 5.1's upper bound on λ, which counts the pixels of the receptive field
-      as the paper does: the ``upper_exponent`` of `DecayConstants` is sharper.
-    - ``most``: from its lower bound on λ, which fails at depth 1, and where no window of the last
+    - ``exponent_lower``: from theorem 5.1's upper bound on λ, which counts the pixels of the
+      receptive field as the paper does: the ``upper_exponent`` of `DecayConstants` is sharper.
+    - ``exponent_upper``: from its lower bound on λ, which fails at depth 1, and where no window of the last
       layer holds the pixels (docs/theory/spectrum.md).
     """
 
