@@ -52,6 +52,7 @@ CALLS = {
         net, multisphere.sample(2, 2, 3, 0), **GAP
     ),
     depth.Family: lambda net: depth.Family(net, 1.0),
+    depth.flow_limit: lambda net: depth.flow_limit(net, SIGNALS, **GAP),
     depth.one_layer_kernel: lambda net: depth.one_layer_kernel(net, SIGNALS, **GAP),
     depth.asymptotic_complement: lambda net: depth.asymptotic_complement(net),
     depth.effective_depth: depth.effective_depth,
@@ -150,7 +151,7 @@ def made_up(monkeypatch):
 ASKING = (
     rk.gram, rk.Kernel, rk.pixel_pairs, rk.pixel_shares, finite.init, finite.apply, finite.ntk,
     finite.mean_gpk, finite.train, spectrum.eigenvalues, spectrum.cost, learning.sample_complexity,
-    learning.learned_by_frequency, paths.path_counts, paths.path_pixels,
+    learning.learned_by_frequency, paths.path_counts, paths.path_pixels, depth.flow_limit,
 )  # fmt: skip
 """Functions that ask the activation's object for all formulas."""
 

@@ -262,8 +262,8 @@ SPECTRUM = [
     (lambda: NORMED.significant, "the errors of these eigenvalues were not asked for: errors=True"),
     (lambda: spectrum.harmonics(3, -1), "frequency is -1, expected an integer of at least 0"),
     (
-        lambda: depth.limit_classifier(rk.Network(1), kind="ntk", head=4),
-        "head is 4, expected .*: pooled heads are not supported here",
+        lambda: depth.limit_classifier(rk.Network(1), kind="ntk", head=0),
+        "head is 0, expected one of .* or a positive integer",
     ),
     (lambda: eigenvalues(head=4), "head is 4, expected .*: eigenvalues of pooled heads are those"),
     (lambda: eigenvalues(head=0), "head is 0, expected one of .* or a positive integer"),

@@ -40,8 +40,8 @@ def asymptotic_complement(network: Network, *, pixels: float = 1.0) -> float:
     network : Network
         Of ReLU without biases. With skip connections `alpha` is positive.
     pixels : float, default 1.0
-        Number m of pixels that the head averages: of "gap" the signals' length; of two lengths
-        their harmonic mean; of a head of m pixels m, of images m²; else 1.
+        Pixels m that the head averages: of "gap" the signals' length, of two lengths their harmonic
+        mean, which is no integer; of a head of m pixels m, of images m²; else 1.
 
     Returns
     -------
@@ -72,7 +72,7 @@ def asymptotic_complement(network: Network, *, pixels: float = 1.0) -> float:
 
 
 def huang_ffnet_limit(rho: ArrayLike) -> np.ndarray:
-    """Return the FFNet's kernel at infinite depth (theorem 6): ¼, and 1 where ρ = 1.
+    """Return the kernel of Huang's FFNet at infinite depth (theorem 6): ¼, and 1 where ρ = 1.
 
     Parameters
     ----------
@@ -98,7 +98,9 @@ def huang_ffnet_limit(rho: ArrayLike) -> np.ndarray:
 
 
 def huang_ffnet_distance(depth: ArrayLike) -> np.ndarray:
-    r"""Return the leading term of the FFNet's distance from its limit, :math:`\frac38\log(L)/L`.
+    r"""Return the leading term of the distance of Huang's FFNet from its limit.
+
+    :math:`\frac38\log(L)/L`, for every correlation below 1.
 
     Parameters
     ----------
@@ -127,7 +129,7 @@ def huang_ffnet_distance(depth: ArrayLike) -> np.ndarray:
 
 
 def huang_resnet_limit(rho: ArrayLike) -> np.ndarray:
-    r"""Return the limit of the ResNet's kernel, one layer's.
+    r"""Return the limit of the kernel of Huang's ResNet, one layer's.
 
     It is :math:`\bar\Omega_1 = \frac12(\kappa_1(\rho) + \rho \kappa_0(\rho))`. Theorem 7 has
     :math:`\alpha = 1/L`; this is the limit for :math:`\alpha = L^{-\gamma}` with any
@@ -159,9 +161,10 @@ def huang_resnet_limit(rho: ArrayLike) -> np.ndarray:
 
 
 def huang_resnet_constant(rho: ArrayLike) -> np.ndarray:
-    r"""Return R of :math:`\bar\Omega_L - \bar\Omega_1 = R(\rho)(L-1)\alpha^2 + O((L\alpha^2)^2)`.
+    r"""Return the constant R of the distance of Huang's ResNet from its limit.
 
-    For a fixed ρ above −1 and :math:`\gamma > \frac12`.
+    :math:`\bar\Omega_L - \bar\Omega_1 = R(\rho)(L-1)\alpha^2 + O((L\alpha^2)^2)`, for a fixed ρ
+    above −1 and :math:`\gamma > \frac12`.
 
     Parameters
     ----------

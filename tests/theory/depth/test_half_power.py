@@ -8,7 +8,8 @@ from scipy.integrate import quad
 
 import rescntk as rk
 from rescntk.theory import depth, multisphere
-from rescntk.theory.depth.half_power import ERROR, flow_limit
+from rescntk.theory.depth import flow_limit
+from rescntk.theory.depth.half_power import ERROR
 from tests import tolerances
 from tests.families import pairs
 from tests.oracles.papers import kappa1
@@ -82,6 +83,18 @@ def test_opposite_vectors_at_any_gain(end, part):
     network = rk.Network(1, 1, alpha=np.sqrt(gain), trained=part)
     found = flow_limit(network, np.array([[[1.0]], [[-3.0]]]), kind="ntk", head="trace")[0, 1]
     assert abs(found - expected) <= ERROR
+
+
+@pytest.mark.parametrize(("opposite", "change"), [(False, 0.25), (True, 0.5)])
+def test_corrections_are_of_a_root_where_windows_are_opposite(opposite, change):
+    """L times the error has a limit; four times the depth leaves ¼ of the rest, with a root ½."""
+    X, network = np.random.default_rng(0).standard_normal((2, 3, 5)), rk.Network(1, trained="inner")
+    X[1] = -X[0] if opposite else X[1]
+    limit, depths = flow_limit(network, X, kind="ntk", head="trace")[0, 1], 4 ** np.arange(4, 8)
+    deep = [network.replace(depth=int(L), alpha=L**-0.5) for L in depths]
+    K = [rk.Kernel(each, "ntk", "trace", normalized=True)(X)[0, 1] for each in deep]
+    steps = np.diff(depths * (np.array(K) - limit))
+    assert np.abs(steps[1:] / steps[:-1] - change).max() <= (0.1 if opposite else 0.01)
 
 
 @pytest.mark.parametrize("a", [0.0, 1e-150])
