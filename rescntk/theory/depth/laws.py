@@ -323,7 +323,7 @@ def _dot_product(
         sums = X.sum(axis=2, keepdims=True) if head == "gap" else pooled(X, (width,), np) * width
         size, total = width / X.shape[2] * np.abs(X).sum(axis=(1, 2)), np.abs(sums).mean(axis=2)
         errors = width * _EPS * size / np.maximum(total.sum(axis=1), 1e-300)
-    # The tangent kernel has F⁰ of the input, the readout or both, and a branch of all trained parts.
+    # The tangent kernel has F⁰ of input and readout, and a branch of all trained parts.
     start = F0.diagonal() * (network.parts.initial if kind == "ntk" else 1.0)
     branch = one_layer_kernel(network, X, kind=kind, head=head).diagonal()
     zero = (errors >= 1.0) | (start == 0)

@@ -34,8 +34,8 @@ class DecayConstants(NamedTuple):
     """
 
     lower: float
-    """c_1. It is 0, and bounds nothing, at depth 1, where no window of the last layer has all pixels,
-    and of tangent kernels whose outer and readout weights are both frozen."""
+    """c_1. It is 0, and bounds nothing, at depth 1, where no window of the last layer has all
+    pixels, and of tangent kernels whose outer and readout weights are both frozen."""
     upper: float
     """c_2."""
     lower_exponent: float

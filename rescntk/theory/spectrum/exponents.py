@@ -46,8 +46,8 @@ class DecayTable(ReportTable[DecayRow]):
     - ``law``: that of `decay_law`; infinite where eigenvalues are 0.
     - ``exponent_lower``: from theorem 5.1's upper bound on λ, which counts the pixels of the
       receptive field as the paper does: the ``upper_exponent`` of `DecayConstants` is sharper.
-    - ``exponent_upper``: from its lower bound on λ, which fails at depth 1, and where no window of the last
-      layer holds the pixels (docs/theory/spectrum.md).
+    - ``exponent_upper``: from its lower bound on λ, which fails at depth 1, and where no window of
+      the last layer holds the pixels (docs/theory/spectrum.md).
     """
 
     frequencies: np.ndarray

@@ -10,10 +10,10 @@ from rescntk import literature
 from rescntk.theory import multisphere, smoothness
 from rescntk.theory.depth import (
     asymptotic_complement,
-    huang_ffnet_limit,
     huang_ffnet_distance,
-    huang_resnet_limit,
+    huang_ffnet_limit,
     huang_resnet_constant,
+    huang_resnet_limit,
 )
 from tests import tolerances
 
