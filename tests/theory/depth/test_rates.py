@@ -81,7 +81,7 @@ def test_the_ffnet_tends_to_a_quarter_with_the_rate_three_eighths_log_l_over_l()
 
 @pytest.mark.parametrize("gamma", [1.0, 0.75])
 def test_the_resnet_tends_to_one_layer_with_the_predicted_rate(gamma):
-    """Theorem 7: distance c(t) Lα², with c(t) to within a multiple of Lα²; 1 is depth 1 itself."""
+    """Theorem 7: distance R(ρ) Lα², with R to within a multiple of Lα²; 1 is depth 1 itself."""
     depths = (1, 50, 200, 800)
     _, resnet = huang(depths, gamma)
     assert np.abs(resnet[0] - huang_resnet_limit(T)).max() <= tolerances.ROUTES
