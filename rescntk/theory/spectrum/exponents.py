@@ -98,11 +98,11 @@ def decay_exponents(
     >>> from rescntk import literature, theory
     >>> network = literature.geifman_cnn(2)
     >>> print(theory.spectrum.decay_exponents(network, 2, 3, max_frequency=24, kind="gpk"))
-    pixels  exponent  uncertainty  law  least  most
-    -----------------------------------------------
-         0     4.063       0.3507    4      2     4
-       0 1     5.988        0.201    6      4     8
-    -1 0 1     5.931       0.2018    6      6    12
+    pixels  exponent  uncertainty  law  exponent_lower  exponent_upper
+    ------------------------------------------------------------------
+         0     4.063       0.3507    4               2               4
+       0 1     5.988        0.201    6               4               8
+    -1 0 1     5.931       0.2018    6               6              12
     """
     check_quadrature(options)
     C, d = check_ring(network, n_channels, n_timepoints, kind, "equivariant", {"input_filter_size"})
