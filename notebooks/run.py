@@ -61,7 +61,7 @@ SMALL: dict[str, dict[str, Any]] = {
     },
     "gaussian_process": {"every": 5, "compared": ("slope",)},
     "images": {"depths": (2, 3, 5, 7, 10, 15), "every": 90, "n_train": 60, "n_sweeps": 12},
-    "infinite_depth": {"deepest": 12, "resolved": 0.1, "usual": 11, "gammas": (0.25, 0.5, 1.25)},
+    "infinite_depth": {"deepest": 12, "resolved": 0.25, "usual": 11, "gammas": (0.25, 0.5, 1.25)},
     "large_gram": {"n": 256, "n_workers": 1},
     "smoothness": {"n_draws": 4},
     "time_series_classification": {"every": 6, "methods": ("ridge, flat", "rescntk, fast")},

@@ -41,7 +41,7 @@ CALLS = {
     finite.init: lambda net: finite.init(0, net, 2, 4),
     finite.apply: lambda net: finite.apply(net, PARAMETERS, SIGNALS),
     finite.ntk: lambda net: finite.ntk(net, PARAMETERS, SIGNALS),
-    finite.gpk: lambda net: finite.gpk(0, net, SIGNALS, 4, 2),
+    finite.mean_gpk: lambda net: finite.mean_gpk(0, net, SIGNALS, 4, 2),
     finite.correction: lambda net: finite.correction(net.replace(skip=False), SIGNALS[:, :, :1], 4),
     finite.train: lambda net: finite.train(net, PARAMETERS, SIGNALS, np.zeros(3), 0.1, 1),
     conditioning.asymptotic_condition_number: lambda net: conditioning.asymptotic_condition_number(
@@ -55,6 +55,7 @@ CALLS = {
         net, multisphere.sample(2, 2, 3, 0), **GAP
     ),
     depth.Family: lambda net: depth.Family(net, 1.0),
+    depth.flow_limit: lambda net: depth.flow_limit(net, SIGNALS, **GAP),
     depth.one_layer_kernel: lambda net: depth.one_layer_kernel(net, SIGNALS, **GAP),
     depth.asymptotic_complement: lambda net: depth.asymptotic_complement(net),
     depth.effective_depth: depth.effective_depth,
@@ -152,8 +153,8 @@ def made_up(monkeypatch):
 
 ASKING = (
     rk.gram, rk.Kernel, rk.pixel_pairs, rk.pixel_shares, finite.init, finite.apply, finite.ntk,
-    finite.gpk, finite.train, spectrum.eigenvalues, spectrum.cost, learning.sample_complexity,
-    learning.learned_by_frequency, paths.path_counts, paths.path_pixels,
+    finite.mean_gpk, finite.train, spectrum.eigenvalues, spectrum.cost, learning.sample_complexity,
+    learning.learned_by_frequency, paths.path_counts, paths.path_pixels, depth.flow_limit,
 )  # fmt: skip
 """Functions that ask the activation's object for all formulas."""
 

@@ -10,7 +10,7 @@ if find_spec("jax") is None or find_spec("optax") is None:
 
 from .correction import Correction, correction
 from .forward import apply
-from .kernels import gpk, ntk
+from .kernels import mean_gpk, ntk
 from .parameters import Convolution, Parameters, init
 from .training import Training, train
 
@@ -21,8 +21,8 @@ __all__ = [
     "Training",
     "apply",
     "correction",
-    "gpk",
     "init",
+    "mean_gpk",
     "ntk",
     "train",
 ]

@@ -97,7 +97,7 @@ def _column(
     return jax.jvp(partial(of, X), (parts,), (gradient,))[1]
 
 
-def gpk(
+def mean_gpk(
     key: Key,
     network: Network,
     X: ArrayLike,
@@ -136,7 +136,7 @@ def gpk(
     --------
     >>> import rescntk as rk
     >>> X = rk.theory.multisphere.sample(3, 2, 8, rng=0)
-    >>> rk.finite.gpk(0, rk.Network(depth=2), X, width=64, n_samples=10)[1].shape
+    >>> rk.finite.mean_gpk(0, rk.Network(depth=2), X, width=64, n_samples=10)[1].shape
     (3, 3)
     """
     number = check_integer(n_samples, "n_samples", at_least=2)  # one has no standard error

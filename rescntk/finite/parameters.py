@@ -108,7 +108,7 @@ def init(
         `Network.trained` decides what ``finite.ntk`` and ``finite.train`` touch, not what is
         drawn here. One choice depends on it: where the input is trained, g¹ reads f⁰.
     n_channels, width : int
-        Channels C0 of the signals, and C of each layer.
+        Channels C0 of the signals, and n of each layer.
     n_timepoints : int, optional
         Length of the signals, or pixels h·w of the images, for the head "trace" and for numbers,
         which have weights for every pixel. Without it the parameters serve "equivariant" and "gap".

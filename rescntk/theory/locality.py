@@ -33,7 +33,7 @@ def effective_receptive_field(
     Parameters
     ----------
     network : Network
-        Of ReLU.
+        Of ReLU, without normalized features; layers may differ in their dilation alone.
     n_timepoints : int
         Length d of the signals. Convolutions are circular: a wide field wraps around.
     kind : {"gpk", "ntk"}
@@ -91,7 +91,7 @@ def width(network: Network, *, kind: str) -> float:
     Parameters
     ----------
     network : Network
-        Of ReLU.
+        Of ReLU, without normalized features; layers may differ in their dilation alone.
     kind : {"gpk", "ntk"}
 
     Returns
@@ -124,7 +124,7 @@ def width(network: Network, *, kind: str) -> float:
 
 def _counts(network: Network, kind: str) -> tuple[float, float, float]:
     """Return a and b of locality.md (1, 0 of the GPK), and Lp, the mean number of branches."""
-    reason = ": only for ReLU is K(x, x) linear in the pixels' energies"
+    reason = ": this is for like layers of ReLU, whose K(x, x) is linear in the pixels' energies"
     check_network(network, RELU_FIELDS | {"bias"}, reason)
     parts, branches = network.parts, network.depth * network.branch_weight
     if check_kind(kind) == "gpk":

@@ -9,7 +9,6 @@ import rescntk as rk
 from rescntk.engines import heads
 from rescntk.engines.means import pooled
 from rescntk.theory import depth, multisphere
-from rescntk.theory.depth.half_power import half_power_limit
 from tests.helpers import ENGINES
 from tests.oracles import definition
 
@@ -80,7 +79,7 @@ CALLS = {
     "gram_complements": lambda net, X, head: multisphere.gram_complements(
         [net], X, kind="ntk", head=head
     ),
-    "half_power_limit": lambda net, X, head: half_power_limit(net, X, kind="ntk", head=head),
+    "flow_limit": lambda net, X, head: depth.flow_limit(net, X, kind="ntk", head=head),
     "predict": lambda net, X, head: (
         depth.Family(net).predict(X, kind="ntk", head=head).complements(len(X))
     ),

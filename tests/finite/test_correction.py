@@ -110,10 +110,10 @@ def test_one_hidden_layer_by_quadrature():
     assert np.abs(found.gpk_shift).max() <= 1e-15 and np.abs(found.ntk_shift).max() <= 1e-15
 
 
-@pytest.mark.parametrize("depth", [1, 4, 30])
-def test_one_signal_is_the_sum_over_layers(depth):
-    """docs/theory/finite_width.md, sections 1 and 2, to first order: 5 and 1 a layer."""
-    network = MLP(depth, 1)
+@pytest.mark.parametrize(("depth", "c_w"), [(1, 1.0), (4, 1.0), (30, 1.0), (4, 0.3)])
+def test_one_signal_is_the_sum_over_layers(depth, c_w):
+    """docs/theory/finite_width.md, sections 1 and 2, to first order: 5 and 1 a layer, any c_w."""
+    network = MLP(depth, 1).replace(c_w=c_w)
     found = finite.correction(network, X[:1], 100)
     K, T = (rk.Kernel(network, kind, "trace")(X[:1]) for kind in ("gpk", "ntk"))
     assert abs((found.gpk_deviation / K) ** 2 - 5 * depth / 100) <= tolerances.ROUTES

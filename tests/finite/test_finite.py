@@ -212,7 +212,7 @@ def test_finite_networks_concentrate_on_the_exact_kernels(name, rng):
     # Mean tangent kernels of width 16 may be biased.
     for width in (16, 128) if kind == "gpk" else (128,):
         if kind == "gpk":
-            mean, deviation = finite.gpk(width, network, X, width, 36, head)
+            mean, deviation = finite.mean_gpk(width, network, X, width, 36, head)
         else:
             keys = jax.random.split(jax.random.key(width), 36)
             drawn = (parameters(network, head, sides, width, key) for key in keys)
@@ -386,7 +386,7 @@ VALID = {
     finite.init: {"key": 0, "network": DEEPER, "n_channels": 2, "width": 3},
     finite.apply: GIVEN,
     finite.ntk: GIVEN,
-    finite.gpk: {"key": 0, "network": DEEPER, "X": X, "width": 3, "n_samples": 2},
+    finite.mean_gpk: {"key": 0, "network": DEEPER, "X": X, "width": 3, "n_samples": 2},
     finite.train: GIVEN | {"y": np.ones(3), "optimizer": 0.1, "steps": 2},
 }
 
@@ -405,7 +405,7 @@ VALID = {
         (finite.apply, {"X": X[:, :1]}, r"X has shape \(3, 1, 4\), expected \(n_cases, 2, n_time"),
         (finite.apply, {"params": SQUARES}, r"expected \(n_cases, 2, height, width\)"),
         (finite.apply, {"X": [X[0], X[1, :, :2]], "head": "equivariant"}, "X is a list of signals"),
-        (finite.gpk, {"n_samples": 1}, "n_samples is 1, expected an integer of at least 2"),
+        (finite.mean_gpk, {"n_samples": 1}, "n_samples is 1, expected an integer of at least 2"),
         (finite.train, {"optimizer": "adam"}, "optimizer is 'adam', expected a learning rate"),
         (finite.train, {"y": np.ones((3, 2))}, r"y has shape \(3, 2\), expected \(3,\)"),
         (finite.train, {"record": ("weights",)}, "record is 'weights', expected one of"),
@@ -418,7 +418,7 @@ def test_arguments(function, change, message):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("function", [finite.apply, finite.ntk, finite.gpk, finite.train])
+@pytest.mark.parametrize("function", [finite.apply, finite.ntk, finite.mean_gpk, finite.train])
 def test_numbers_beyond_the_range(function):
     with pytest.raises((OverflowError, FloatingPointError), match="exceed float|the loss is"):
         function(**VALID[function] | {"X": np.sign(X) * 1e308})

@@ -142,6 +142,9 @@ def test_the_limit_of_tangent_kernels_with_gap(lengths, rng):
     limit = conditioning.condition_number(A)
     law = conditioning.asymptotic_condition_number(rk.Network(9), 4, kind="ntk", pixels=lengths)
     assert abs(law / limit - 1) <= tolerances.ROUTES
+    r = np.sqrt(np.array(d) / (np.array(d) + 3.0))  # the page's formula
+    written = np.linalg.cond(np.diag(1 - r**2) + np.outer(r, r))
+    assert abs(law / written - 1) <= tolerances.ROUTES
     if len(lengths) == 1:
         assert abs(law / ((4 * 5 + 3) / 3) - 1) <= tolerances.ROUTES
     X = [multisphere.sample(1, 6, n, rng)[0] for n in d]

@@ -192,7 +192,7 @@ def test_bounds_hold_what_more_frequencies_give(channels):
         for k in (4, 14)
     )
     (low,), (high,) = few, more
-    assert low.least <= high.least <= high.n <= high.most <= low.most
+    assert low.lower <= high.lower <= high.n <= high.upper <= low.upper
     assert more.tail < few.tail < 0.3
     # The quadrature of tangent kernels of two channels errs by some 1e-3 of an eigenvalue.
     assert abs(low.eigenvalue / high.eigenvalue - 1) <= tolerances.SPECTRUM
@@ -215,7 +215,7 @@ def test_curve_of_the_spectrum():
     assert abs(found.tail - rest) <= 10 * EPS * len(values)
     n = np.ceil(row.n)  # the same for a whole number of signals, with a penalty a little larger
     kappa = 3 * row.eigenvalue
-    larger = penalty + rest + (n - row.most) * kappa
+    larger = penalty + rest + (n - row.upper) * kappa
     known = learning.curve(values, np.ones(len(values)), [int(n)], larger, multiplicities=counts)
     assert abs(known.rows[0].kappa / kappa - 1) <= 1e-10
 

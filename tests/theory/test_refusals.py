@@ -16,7 +16,6 @@ from rescntk.theory import (
     spectrum,
 )
 from rescntk.theory.depth import Family, Prediction
-from rescntk.theory.depth.half_power import half_power_limit
 from tests import families
 from tests.families import powers
 
@@ -166,9 +165,9 @@ DEPTH = [
     (lambda: Prediction(0.5, exponent=0), "exponent is 0, expected a positive number"),
     (lambda: Prediction(0.5, log_power=2), "log_power is 2"),
     (lambda: Prediction(2.0), "limit is 2.0, expected correlations from -1 to 1"),
-    (lambda: depth.resnet_rate([-1.0]), "rho has the value -1"),
-    (lambda: depth.resnet_limit([1.1]), "rho has values from 1.1 .*expected dot products"),
-    (lambda: depth.ffnet_rate([[1], [1, 2]]), "depth is not a rectangular array"),
+    (lambda: depth.huang_resnet_constant([-1.0]), "rho has the value -1"),
+    (lambda: depth.huang_resnet_limit([1.1]), "rho has values from 1.1 .*expected dot products"),
+    (lambda: depth.huang_ffnet_distance([[1], [1, 2]]), "depth is not a rectangular array"),
     (lambda: classify(ERF), "'erf' and skip connections, expected no skip connections and kind"),
     (lambda: classify(ERF.replace(skip=False)), "'erf' and trained .*, expected .* kind 'gpk'"),
     (lambda: classify(FLAT, kind="gpk"), r"c_v \* c_w = 0.5, expected more than pi/4"),
@@ -210,7 +209,8 @@ LEARNING = [
     (lambda: clock(1.0, errors=True), "errors is given, expected other options"),
 ]
 LOCALITY = [
-    (lambda: field(ERF), "'erf', expected 'relu': only for ReLU"),
+    (lambda: field(ERF), "'erf', expected 'relu': this is for like layers of ReLU, whose"),
+    (lambda: field(rk.Network(2, alpha=(1, 0.5))), "one value for all layers: .* like layers"),
     (lambda: field(d=10**12), "n_timepoints is 10+, .* GiB"),
     (lambda: locality.width(UNTRAINED, kind="ntk"), "0 for every signal"),
 ]
@@ -262,8 +262,8 @@ SPECTRUM = [
     (lambda: NORMED.significant, "the errors of these eigenvalues were not asked for: errors=True"),
     (lambda: spectrum.harmonics(3, -1), "frequency is -1, expected an integer of at least 0"),
     (
-        lambda: depth.limit_classifier(rk.Network(1), kind="ntk", head=4),
-        "head is 4, expected .*: pooled heads are not supported here",
+        lambda: depth.limit_classifier(rk.Network(1), kind="ntk", head=0),
+        "head is 0, expected one of .* or a positive integer",
     ),
     (lambda: eigenvalues(head=4), "head is 4, expected .*: eigenvalues of pooled heads are those"),
     (lambda: eigenvalues(head=0), "head is 0, expected one of .* or a positive integer"),
@@ -301,7 +301,7 @@ def test_refusals(call, message):
         lambda: separation(BIASED),
         lambda: means(BIASED),
         lambda: depth.asymptotic_complement(BIASED),
-        lambda: half_power_limit(BIASED, G, **GPK),
+        lambda: depth.flow_limit(BIASED, G, **GPK),
         lambda: Family(BIASED),
         lambda: classify(BIASED),
         lambda: learning.sample_complexity(BIASED, 2, 3, 4, **GPK),

@@ -143,7 +143,9 @@ def asymptotic_condition_number(
       On the multi-sphere, with the heads "trace" and "equivariant", it is below `Bounds.lower`.
       Elsewhere it can exceed the condition number until layers have evened out the pixels: for
       long signals and GAP some hundred times.
-    - NTK with trained inner or outer weights: the limit, (nm + 3)/3 at any depth, m the `pixels`.
+    - NTK with trained inner or outer weights: the limit, at any depth. For one length it is
+      (nm + 3)/3, m the `pixels`; for several the condition number of diag(3/(mᵢ + 3)) + rrᵀ with
+      rᵢ² = mᵢ/(mᵢ + 3).
 
     Parameters
     ----------
@@ -153,8 +155,8 @@ def asymptotic_condition_number(
         Number of signals.
     kind : {"gpk", "ntk"}
     pixels : int or iterable of n int, default 1
-        The pixels that the head averages: for "gap" the signals' lengths d, one, or one of each
-        signal; for a head of m pixels m, of images m²; else 1.
+        Pixels m that the head averages: of "gap" the signals' length, one, or one of each signal;
+        of a head of m pixels m, of images m²; else 1.
 
     Returns
     -------

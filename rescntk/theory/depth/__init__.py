@@ -9,14 +9,22 @@ depth. ``checker`` compares predictions with kernels (``docs/theory/depth_limits
 
 from .checker import ConvergenceReport, FittedExponent, check_convergence
 from .effective import ComplementBounds, complement_bounds, effective_depth, without_normalization
+from .half_power import flow_limit
 from .laws import Family, Prediction, one_layer_kernel
-from .rates import asymptotic_complement, ffnet_limit, ffnet_rate, resnet_limit, resnet_rate
+from .rates import (
+    asymptotic_complement,
+    huang_ffnet_distance,
+    huang_ffnet_limit,
+    huang_resnet_constant,
+    huang_resnet_limit,
+)
 from .scales import DepthScales, scales
 from .votes import LimitClassifier, limit_classifier
 
 __all__ = [
     "ComplementBounds", "ConvergenceReport", "DepthScales", "Family", "FittedExponent",
     "LimitClassifier", "Prediction", "asymptotic_complement", "check_convergence",
-    "complement_bounds", "effective_depth", "ffnet_limit", "ffnet_rate", "limit_classifier",
-    "one_layer_kernel", "resnet_limit", "resnet_rate", "scales", "without_normalization",
+    "complement_bounds", "effective_depth", "flow_limit", "huang_ffnet_distance",
+    "huang_ffnet_limit", "huang_resnet_constant", "huang_resnet_limit", "limit_classifier",
+    "one_layer_kernel", "scales", "without_normalization",
 ]  # fmt: skip

@@ -1,7 +1,7 @@
 r"""Depth as a sum over layers: constants of each layer, and normalized features, have one law.
 
-A ReLU layer without biases takes the complement u of a pixel pair to u − p h(u). p is the branch's
-part of the variance, and u − h(u) the complement behind a layer of a CNN. To first order u^-1/2
+A ReLU layer without biases takes the complement δ of a pixel pair to δ − p h(δ). p is the branch's
+part of the variance, and δ − h(δ) the complement behind a layer of a CNN. To first order δ^-1/2
 grows by √2/(3π) times the sum of p over layers, whatever α the layers have, and with normalization
 (docs/theory/effective_depth.md derives it).
 """
@@ -23,10 +23,10 @@ from ...validation import check_depths, check_positive
 from ..argument_checks import check_branch_of_layers, check_dot_products, check_layers
 
 _UPPER = math.sqrt(2.0) / (3.0 * math.pi)
-"""The least h(u) / (2 u^3/2), at u = 0."""
+"""The least h(δ) / (2 δ^3/2), at δ = 0."""
 
 _LOWER = 1.0 / (4.0 * math.sqrt(2.0))
-"""The greatest h(u) / (2 u^3/2), at u = 2."""
+"""The greatest h(δ) / (2 δ^3/2), at δ = 2."""
 
 
 class ComplementBounds(NamedTuple):
@@ -88,14 +88,14 @@ def complement_bounds(
     r"""Return bounds on 1 − (normalized GPK) behind each layer of a ResNet.
 
     .. math::
-        \Bigl(u_0^{-1/2} + \tfrac{1}{4\sqrt2} \sum_l r_l\Bigr)^{-2} \le u_L \le
-        \Bigl(u_0^{-1/2} + \tfrac{\sqrt2}{3\pi}\, s_L\Bigr)^{-2}
+        \Bigl(\delta_0^{-1/2} + \tfrac{1}{4\sqrt2} \sum_l r_l\Bigr)^{-2} \le \delta_L \le
+        \Bigl(\delta_0^{-1/2} + \tfrac{\sqrt2}{3\pi}\, s_L\Bigr)^{-2}
 
     with :math:`s_L` of `effective_depth` and :math:`r_l = \beta_l`, or :math:`\beta_l/e_{l-1}` in
     networks with normalized features. They hold at each depth, for signals of one pixel, with
     normalized features of one energy. A row is the pixel pairs of one offset, of signals of several
-    pixels of one energy. The upper bound holds for the mean of 1 − ρ over a row, from its mean u_0.
-    Each pixel pair is within the bounds of the row's least and greatest u_0
+    pixels of one energy. The upper bound holds for the mean of 1 − ρ over a row, from its mean δ_0.
+    Each pixel pair is within the bounds of the row's least and greatest δ_0
     (docs/theory/effective_depth.md).
 
     Parameters
@@ -103,7 +103,7 @@ def complement_bounds(
     network : Network
         Of ReLU without biases, with skip connections in all layers.
     complements : array_like
-        :math:`u_0 = 1 - \rho` of the input, in [0, 2].
+        :math:`\delta_0 = 1 - \rho` of the input, in [0, 2].
     depths, energy
         As for `effective_depth`.
 

@@ -22,7 +22,7 @@ from ..complements import circular_mean
 from ..multisphere import Places, over_pixel_pairs
 
 ERROR = 1e-11
-"""Largest error of an entry of `half_power_limit`, but for GAP of signals of mean 0, measured by
+"""Largest error of an entry of `flow_limit`, but for GAP of signals of mean 0, measured by
 tests/theory/depth/test_half_power.py."""
 
 _LEAST = 1e-70
@@ -37,7 +37,7 @@ MAX_GAIN = 1e4
 """Largest branch gain whose flow is integrated: the steps grow with it, to a minute or so."""
 
 
-def half_power_limit(network: Network, X: np.ndarray, *, kind: str, head: str | int) -> np.ndarray:
+def flow_limit(network: Network, X: np.ndarray, *, kind: str, head: str | int) -> np.ndarray:
     r"""Return the normalized kernel of infinite depth for :math:`\alpha = a L^{-1/2}`.
 
     The boundary between theorem 6.1 of Barzilai et al. 2022 (:math:`\gamma > \frac12`) and fixed
@@ -47,8 +47,8 @@ def half_power_limit(network: Network, X: np.ndarray, *, kind: str, head: str | 
     Parameters
     ----------
     network : Network
-        With skip connections, one dilation for all layers and no biases. Its α is a; its depth
-        does not matter. Its ``branch_gain`` is at most 1e4.
+        With skip connections, one dilation for all layers and no biases, of ReLU (leaky, too), erf
+        or GELU. Its α is a; its depth does not matter. Its ``branch_gain`` is at most 1e4.
     X : ndarray, (n_cases, n_channels, n_timepoints)
     kind : {"gpk", "ntk"}
     head : {"equivariant", "trace", "gap"} or int
@@ -72,9 +72,8 @@ def half_power_limit(network: Network, X: np.ndarray, *, kind: str, head: str | 
     Examples
     --------
     >>> import rescntk as rk
-    >>> from rescntk.theory.depth.half_power import half_power_limit
     >>> X = rk.theory.multisphere.sample(2, 3, 4, rng=0)
-    >>> limit = half_power_limit(rk.Network(1), X, kind="ntk", head="gap")
+    >>> limit = rk.theory.depth.flow_limit(rk.Network(1), X, kind="ntk", head="gap")
     >>> deep = rk.ResCNTK(4000, alpha=4000**-0.5, normalized=True)(X)
     >>> [round(float(K[0, 1]), 3) for K in (limit, deep)]
     [0.315, 0.315]

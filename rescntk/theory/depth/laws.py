@@ -27,7 +27,7 @@ from ...validation import (
 from .. import multisphere
 from ..argument_checks import check_branch, check_kind
 from ..complements import circular_mean, circular_sum
-from .half_power import ERROR, MAX_GAIN, half_power_limit, of_unit_energy
+from .half_power import ERROR, MAX_GAIN, flow_limit, of_unit_energy
 
 _EPS = float(np.finfo(np.float64).eps)
 
@@ -38,6 +38,7 @@ class Prediction:
 
     Distances from the limit, in root mean square over pairs of signals, are predicted to be
     :math:`C L^{-e}`, or :math:`C L^{-e} \log L`, to leading order (docs/theory/depth_limits.md).
+    With ``undefined`` all numbers are NaN, and ``source`` and ``rate`` are empty.
     """
 
     limit: np.ndarray | float = 0.0
@@ -60,6 +61,11 @@ class Prediction:
     """Largest error of an entry of the limit."""
 
     def __post_init__(self) -> None:
+        if self.undefined:
+            for name in ("limit", "exponent", "correction", "onset", "settled", "error"):
+                object.__setattr__(self, name, math.nan)
+            object.__setattr__(self, "source", "")
+            return
         for name in ("exponent", "correction", "onset"):
             check_positive(getattr(self, name), name)
         if check_integer(self.log_power, "log_power", at_least=0) > 1:
@@ -94,7 +100,9 @@ class Prediction:
 
     @property
     def rate(self) -> str:
-        """The predicted rate in words, such as "log(L) L^-1"."""
+        """The predicted rate in words, such as "log(L) L^-1"; empty where none is predicted."""
+        if self.undefined:
+            return ""
         return ("log(L) " if self.log_power else "") + f"L^-{self.exponent:g}"
 
 
@@ -191,7 +199,8 @@ def one_layer_kernel(network: Network, X: np.ndarray, *, kind: str, head: str | 
     """Return the kernel of one layer of `network` that sees windows of its inner filter.
 
     Not normalized. For α = L^-γ, γ > ½, and frozen input and readout the normalized tangent kernel
-    tends to the normalized kernel of one layer (Barzilai et al. 2022, appendix F).
+    tends to the normalized kernel of one layer (Barzilai et al. 2022, appendix F). Where input or
+    readout are trained, it is what the branches add to F⁰, to first order in Lα².
 
     Parameters
     ----------
@@ -246,7 +255,7 @@ def _half_power(network: Network, kind: str, X: np.ndarray, head: str | int) -> 
     """Return the prediction for γ = ½: layers are steps of Euler's method."""
     if (gain := network.branch_gain) > MAX_GAIN:
         return Prediction(undefined=f"the gain of the branch is {gain:.3g}, above {MAX_GAIN:g}")
-    limit = np.clip(half_power_limit(network, X, kind=kind, head=head), -1.0, 1.0)
+    limit = np.clip(flow_limit(network, X, kind=kind, head=head), -1.0, 1.0)
     error = ERROR
     if _width(head, X) > 1:  # a mean over pixel pairs has the rounding errors of its terms
         layer = network.replace(depth=1, readout_scale=1.0)
@@ -314,11 +323,12 @@ def _dot_product(
         sums = X.sum(axis=2, keepdims=True) if head == "gap" else pooled(X, (width,), np) * width
         size, total = width / X.shape[2] * np.abs(X).sum(axis=(1, 2)), np.abs(sums).mean(axis=2)
         errors = width * _EPS * size / np.maximum(total.sum(axis=1), 1e-300)
-    start = F0.diagonal()
-    branch = one_layer_kernel(network, X, kind="gpk", head=head).diagonal()
+    # The tangent kernel has F⁰ of input and readout, and a branch of all trained parts.
+    start = F0.diagonal() * (network.parts.initial if kind == "ntk" else 1.0)
+    branch = one_layer_kernel(network, X, kind=kind, head=head).diagonal()
     zero = (errors >= 1.0) | (start == 0)
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-        ratio = network.layer(1).alpha ** 2 * branch / start  # F⁰ leads once Lα² branch is less
+        ratio = network.layer(1).alpha ** 2 * branch / start  # F⁰ leads once L times this is less
     source = "Barzilai et al., theorem 6.1: the dot product"
     if not zero.any():
         onset = _depth_of(float(ratio.max()) or network.branch_gain, power)

@@ -40,8 +40,8 @@ def asymptotic_complement(network: Network, *, pixels: float = 1.0) -> float:
     network : Network
         Of ReLU without biases. With skip connections `alpha` is positive.
     pixels : float, default 1.0
-        Number m of pixels that the head averages: of "gap" the signals' length; of two lengths
-        their harmonic mean; of a head of m pixels m, of images m²; else 1.
+        Pixels m that the head averages: of "gap" the signals' length, of two lengths their harmonic
+        mean, which is no integer; of a head of m pixels m, of images m²; else 1.
 
     Returns
     -------
@@ -71,8 +71,8 @@ def asymptotic_complement(network: Network, *, pixels: float = 1.0) -> float:
     return (delta if delta <= 1.0 else math.nan) / check_positive(pixels, "pixels")
 
 
-def ffnet_limit(rho: ArrayLike) -> np.ndarray:
-    """Return the FFNet's kernel at infinite depth (theorem 6): ¼, and 1 where ρ = 1.
+def huang_ffnet_limit(rho: ArrayLike) -> np.ndarray:
+    """Return the kernel of Huang's FFNet at infinite depth (theorem 6): ¼, and 1 where ρ = 1.
 
     Parameters
     ----------
@@ -91,14 +91,16 @@ def ffnet_limit(rho: ArrayLike) -> np.ndarray:
     Examples
     --------
     >>> from rescntk.theory import depth
-    >>> depth.ffnet_limit([-0.5, 1.0])
+    >>> depth.huang_ffnet_limit([-0.5, 1.0])
     array([0.25, 1.  ])
     """
     return np.where(_correlations(rho) == 1.0, 1.0, 0.25)
 
 
-def ffnet_rate(depth: ArrayLike) -> np.ndarray:
-    r"""Return the leading term of the FFNet's distance from its limit, :math:`\frac38\log(L)/L`.
+def huang_ffnet_distance(depth: ArrayLike) -> np.ndarray:
+    r"""Return the leading term of the distance of Huang's FFNet from its limit.
+
+    :math:`\frac38\log(L)/L`, for every correlation below 1.
 
     Parameters
     ----------
@@ -117,7 +119,7 @@ def ffnet_rate(depth: ArrayLike) -> np.ndarray:
     Examples
     --------
     >>> from rescntk.theory import depth
-    >>> float(depth.ffnet_rate(1000).round(6))
+    >>> float(depth.huang_ffnet_distance(1000).round(6))
     0.00259
     """
     numbers = check_rectangular(depth, "depth", "integers")
@@ -126,8 +128,8 @@ def ffnet_rate(depth: ArrayLike) -> np.ndarray:
     return np.asarray(0.375 * np.log(layers) / layers)
 
 
-def resnet_limit(rho: ArrayLike) -> np.ndarray:
-    r"""Return the limit of the ResNet's kernel, one layer's.
+def huang_resnet_limit(rho: ArrayLike) -> np.ndarray:
+    r"""Return the limit of the kernel of Huang's ResNet, one layer's.
 
     It is :math:`\bar\Omega_1 = \frac12(\kappa_1(\rho) + \rho \kappa_0(\rho))`. Theorem 7 has
     :math:`\alpha = 1/L`; this is the limit for :math:`\alpha = L^{-\gamma}` with any
@@ -150,7 +152,7 @@ def resnet_limit(rho: ArrayLike) -> np.ndarray:
     Examples
     --------
     >>> from rescntk.theory import depth
-    >>> depth.resnet_limit([-1.0, 0.0, 1.0]).round(4)
+    >>> depth.huang_resnet_limit([-1.0, 0.0, 1.0]).round(4)
     array([0.    , 0.1592, 1.    ])
     """
     rho = _correlations(rho)
@@ -158,10 +160,11 @@ def resnet_limit(rho: ArrayLike) -> np.ndarray:
     return 0.5 * (k1 + rho * k0)
 
 
-def resnet_rate(rho: ArrayLike) -> np.ndarray:
-    r"""Return R of :math:`\bar\Omega_L - \bar\Omega_1 = R(\rho)(L-1)\alpha^2 + O((L\alpha^2)^2)`.
+def huang_resnet_constant(rho: ArrayLike) -> np.ndarray:
+    r"""Return the constant R of the distance of Huang's ResNet from its limit.
 
-    For a fixed ρ above −1 and :math:`\gamma > \frac12`.
+    :math:`\bar\Omega_L - \bar\Omega_1 = R(\rho)(L-1)\alpha^2 + O((L\alpha^2)^2)`, for a fixed ρ
+    above −1 and :math:`\gamma > \frac12`.
 
     Parameters
     ----------
@@ -180,7 +183,7 @@ def resnet_rate(rho: ArrayLike) -> np.ndarray:
     Examples
     --------
     >>> from rescntk.theory import depth
-    >>> depth.resnet_rate([0.0, 1.0]).round(4)
+    >>> depth.huang_resnet_constant([0.0, 1.0]).round(4)
     array([0.0398, 0.    ])
     """
     rho = _correlations(rho)

@@ -10,10 +10,11 @@ from numpy.typing import ArrayLike
 from scipy.optimize import brentq
 from scipy.special import zeta
 
+from ...engines.heads import check_head
 from ...network import Network, check_like_layers
 from ...network_parameters import BASIC_FIELDS
 from ...validation import check_nonnegative, check_positive_integer
-from ..argument_checks import check_branch, check_kind, check_named_head, check_vector
+from ..argument_checks import check_branch, check_kind, check_vector
 
 
 class LimitClassifier(NamedTuple):
@@ -62,7 +63,9 @@ class LimitClassifier(NamedTuple):
         return math.ldexp(float(np.ldexp(y, -largest).sum()) * votes, largest)
 
 
-def limit_classifier(network: Network, *, kind: str, head: str, pixels: int = 1) -> LimitClassifier:
+def limit_classifier(
+    network: Network, *, kind: str, head: str | int, pixels: int = 1
+) -> LimitClassifier:
     r"""Return which classifier kernel regression tends to with the depth of a network.
 
     For a fixed α, no biases, and signals that differ (``docs/theory/depth_limits.md``, section 4).
@@ -83,9 +86,11 @@ def limit_classifier(network: Network, *, kind: str, head: str, pixels: int = 1)
         Of ReLU, leaky or not, or of erf without skip connections; with one dilation for all layers.
         Its depth does not matter.
     kind : {"gpk", "ntk"}
-    head : {"equivariant", "trace", "gap"}
+    head : {"equivariant", "trace", "gap"} or int
+        A number is the pixels m of the windows that are averaged, at most the signals' length; of
+        images m².
     pixels : int, default 1
-        Number of pixels d that the head "gap" averages. Other heads ignore it.
+        Pixels that the head "gap" averages: the signals' length d. Other heads ignore it.
 
     Returns
     -------
@@ -107,12 +112,10 @@ def limit_classifier(network: Network, *, kind: str, head: str, pixels: int = 1)
     """
     check_like_layers(network, BASIC_FIELDS)
     check_branch(network)
-    kind, head = check_kind(kind), check_named_head(head)
-    d = (
-        check_nonnegative(check_positive_integer(pixels, "pixels"), "pixels")
-        if head == "gap"
-        else 1
-    )
+    kind, head = check_kind(kind), check_head(head)
+    name, number = ("pixels", pixels) if head == "gap" else ("head", head)
+    averaged = 1 if isinstance(number, str) else check_positive_integer(number, name)
+    d = check_nonnegative(averaged, name)
     parts = network.parts
     if kind == "ntk" and not any(parts):
         raise ValueError("network has trained (), expected some parts for kind 'ntk'")

@@ -30,8 +30,8 @@ class ComplexityRow(NamedTuple):
     frequencies: tuple[int, ...]
     eigenvalue: float
     n: float
-    least: float
-    most: float
+    lower: float
+    upper: float
 
 
 @dataclass(frozen=True)
@@ -41,9 +41,9 @@ class SampleComplexity(ReportTable[ComplexityRow]):
     - ``frequencies``: one a pixel.
     - ``eigenvalue``: in units of K(x, x) of the equivariant kernel; 0 where it does not exceed its
       error.
-    - ``n``: signals at which the functions have the learnability asked for, the middle of ``least``
-      and ``most``; infinite for eigenvalue 0.
-    - ``least``, ``most``: bounds. They differ by what frequencies above `max_frequency` may add.
+    - ``n``: signals at which the functions have the learnability asked for, the middle of ``lower``
+      and ``upper``; infinite for eigenvalue 0.
+    - ``lower``, ``upper``: bounds. They differ by what frequencies above `max_frequency` may add.
     """
 
     tail: float
@@ -122,15 +122,15 @@ def sample_complexity(
     outer = values.copy()
     outer[(slice(0, max(top - 1, 1)),) * d] = 0.0
     edge, rows = float(outer.max()), []
-    tail_least, tail_most = computed.tail_bounds
+    tail_lower, tail_upper = computed.tail_bounds
     for place in map(tuple, chosen.tolist()):
-        value, least, most = float(single[place]), math.inf, math.inf
+        value, lower, upper = float(single[place]), math.inf, math.inf
         kappa = value * (1.0 - learnability) / learnability
         if kappa > 0:
             with np.errstate(invalid="ignore"):  # κ beyond float64, for the tiniest shares
                 known = float((counts * learnabilities(values, kappa)[0]).sum()) + penalty / kappa
-            least, most = known + tail_least / (kappa + edge), known + tail_most / kappa
-        rows.append(ComplexityRow(place, value, 0.5 * (least + most), least, most))
+            lower, upper = known + tail_lower / (kappa + edge), known + tail_upper / kappa
+        rows.append(ComplexityRow(place, value, 0.5 * (lower + upper), lower, upper))
     return SampleComplexity(tuple(rows), computed.tail)
 
 

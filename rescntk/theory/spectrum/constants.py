@@ -34,7 +34,8 @@ class DecayConstants(NamedTuple):
     """
 
     lower: float
-    """c_1; 0 where no window of the last layer has all pixels."""
+    """c_1. It is 0, and bounds nothing, at depth 1, where no window of the last layer has all
+    pixels, and of tangent kernels whose outer and readout weights are both frozen."""
     upper: float
     """c_2."""
     lower_exponent: float
@@ -67,7 +68,7 @@ def decay_constants(
     """Return theorem 5.1's constants for a normalized kernel, computed and not fitted.
 
     They bound the eigenvalues of the normalized kernel at positive frequencies on a set of pixels,
-    and 0 on all others (Barzilai et al. 2022, lemmas C.1 to C.7).
+    and 0 on all others (Barzilai et al. 2022, lemmas C.1 to C.7). ``lower`` may be 0.
 
     Parameters
     ----------

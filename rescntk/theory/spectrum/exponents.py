@@ -29,8 +29,8 @@ class DecayRow(NamedTuple):
     exponent: float
     uncertainty: float
     law: float
-    least: float
-    most: float
+    exponent_lower: float
+    exponent_upper: float
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,10 +44,10 @@ class DecayTable(ReportTable[DecayRow]):
       few λ exceed their errors.
     - ``uncertainty``: twice its difference from the exponent for K/4 ≤ k ≤ K/2, plus 1/K.
     - ``law``: that of `decay_law`; infinite where eigenvalues are 0.
-    - ``least``: from theorem 5.1's upper bound on λ, which counts the pixels of the receptive field
-      as the paper does: the ``upper_exponent`` of `DecayConstants` is sharper.
-    - ``most``: from its lower bound on λ, which fails at depth 1, and where no window of the last
-      layer holds the pixels (docs/theory/spectrum.md).
+    - ``exponent_lower``: from theorem 5.1's upper bound on λ, which counts the pixels of the
+      receptive field as the paper does: the ``upper_exponent`` of `DecayConstants` is sharper.
+    - ``exponent_upper``: from its lower bound on λ, which fails at depth 1, and where no window of
+      the last layer holds the pixels (docs/theory/spectrum.md).
     """
 
     frequencies: np.ndarray
@@ -98,11 +98,11 @@ def decay_exponents(
     >>> from rescntk import literature, theory
     >>> network = literature.geifman_cnn(2)
     >>> print(theory.spectrum.decay_exponents(network, 2, 3, max_frequency=24, kind="gpk"))
-    pixels  exponent  uncertainty  law  least  most
-    -----------------------------------------------
-         0     4.063       0.3507    4      2     4
-       0 1     5.988        0.201    6      4     8
-    -1 0 1     5.931       0.2018    6      6    12
+    pixels  exponent  uncertainty  law  exponent_lower  exponent_upper
+    ------------------------------------------------------------------
+         0     4.063       0.3507    4               2               4
+       0 1     5.988        0.201    6               4               8
+    -1 0 1     5.931       0.2018    6               6              12
     """
     check_quadrature(options)
     C, d = check_ring(network, n_channels, n_timepoints, kind, "equivariant", {"input_filter_size"})

@@ -1,6 +1,6 @@
 """Spherical harmonics of a pixel: their number, and integrals against their zonal functions.
 
-``docs/theory/spectrum.md`` has the zonal functions P_k and the density w of a pixel's dot product.
+``docs/theory/spectrum.md`` has the zonal functions P_k and the density η of a pixel's dot product.
 """
 
 from __future__ import annotations

@@ -4,6 +4,7 @@ import math
 
 import numpy as np
 import pytest
+from scipy.integrate import solve_ivp
 from scipy.special import digamma
 
 import rescntk as rk
@@ -62,6 +63,38 @@ def test_the_law_of_the_logarithm():
     second = law + (roots[0] - roots[1:]) / 20.0 + np.cumsum(steps) / (3.0 * math.pi**2)
     np.testing.assert_allclose(second[[9, 999]] ** -2.0, [0.4316, 0.2058], atol=5e-5)
     assert (np.abs(second**-2.0 - u) < 0.25 * np.abs(law**-2.0 - u))[9:].all()
+
+
+@pytest.mark.parametrize(
+    ("u", "at_10", "at_1000", "limit"),
+    [(0.7, 0.3762, 0.3504, 1.97), (1.0, 0.2645, 0.3025, 1.67), (2.0, 0.0740, 0.2295, 1.25)],
+)
+def test_tangent_kernels_come_to_a_quarter_from_above(u, at_10, at_1000, limit):
+    """(Θ̄ − ¼) s tends to (ς − ½)/4, with √2/(3π) (s + ς) the limit of u^-½: β = e_0 = 1.
+
+    From depth 1000 on du/ds = −h and dT/ds = κ1 + ρκ0 − (1 − κ0) T, and 2 s for equal signals.
+    """
+    network, depths = rk.Network(1, 1, norm=True), (10, 1000)
+    F, Theta = rk.gram(network, circle(u), head="trace", depths=depths)
+    found = Theta[:, 0, 1] / Theta[:, 0, 0]
+    np.testing.assert_allclose(found, [at_10, at_1000], atol=5e-5)
+
+    def speed(s, state):
+        root, T = state
+        angle = 2 * math.asin(math.sqrt(0.5) / root)
+        rho, kappa_0 = math.cos(angle), 1 - angle / math.pi
+        h = (math.sin(angle) - angle * rho) / math.pi
+        return 0.5 * h * root**3, rho + h + rho * kappa_0 - (1 - kappa_0) * T
+
+    start, end = depth.effective_depth(network, depths)[1], 1e4
+    rho, (own, T) = F[1, 0, 1] / F[1, 0, 0], (Theta - F)[1, 0] / F[1, 0, 0]
+    begin = (1 - rho) ** -0.5, T
+    flow = solve_ivp(speed, (start, end), begin, "LSODA", rtol=1e-9, atol=1e-9)
+    root, T = flow.y[:, -1]
+    above = ((T + 1 - root**-2) / (own + 2 * (end - start) + 1) - 0.25) * end
+    shift = root * 3 * math.pi / math.sqrt(2) - end
+    assert abs(above - limit) <= 0.01 and abs((shift - 0.5) / 4 - limit) <= 0.01
+    assert shift >= 3 * math.pi / math.sqrt(2 * u)  # the bound from above: the limit is above 1
 
 
 @pytest.mark.parametrize("seed", range(30))

@@ -8,7 +8,8 @@ from scipy.integrate import quad
 
 import rescntk as rk
 from rescntk.theory import depth, multisphere
-from rescntk.theory.depth.half_power import ERROR, half_power_limit
+from rescntk.theory.depth import flow_limit
+from rescntk.theory.depth.half_power import ERROR
 from tests import tolerances
 from tests.families import pairs
 from tests.oracles.papers import kappa1
@@ -44,7 +45,7 @@ def test_deep_networks_tend_to_the_flow(index, rng):
         batches[0] = rng.standard_normal((2, 1, 4))
     for X in batches:
         for kind, expected in zip(("gpk", "ntk"), romberg(network, head, X), strict=True):
-            found = 1.0 - half_power_limit(network, X, kind=kind, head=head)
+            found = 1.0 - flow_limit(network, X, kind=kind, head=head)
             assert np.abs(found - expected).max() <= tolerances.FLOW
 
 
@@ -54,7 +55,7 @@ def test_deep_networks_tend_to_the_flow(index, rng):
 def test_the_limit_of_one_pixel_in_closed_form(network):
     """dρ/dt = β (κ1(ρ) − ρ): the time from t to ρ is an integral."""
     X = multisphere.sample(3, 3, 1, rng=4)
-    rho = pairs(half_power_limit(network, X, kind="gpk", head="trace"))
+    rho = pairs(flow_limit(network, X, kind="gpk", head="trace"))
     for start, end in zip(pairs(multisphere.dot_products(X)[..., 0]), rho, strict=True):
         time = quad(lambda u: 1 / (kappa1(u) - u), start, end, epsabs=0, epsrel=1e-11)[0]
         assert abs(time - network.branch_gain) <= ERROR / (kappa1(end) - end)
@@ -80,17 +81,29 @@ def test_opposite_vectors_at_any_gain(end, part):
     gain = integral(lambda angle: 1.0, 1)
     expected = (kappa(end) + np.cos(end)) * integral(source, 2) / gain
     network = rk.Network(1, 1, alpha=np.sqrt(gain), trained=part)
-    found = half_power_limit(network, np.array([[[1.0]], [[-3.0]]]), kind="ntk", head="trace")[0, 1]
+    found = flow_limit(network, np.array([[[1.0]], [[-3.0]]]), kind="ntk", head="trace")[0, 1]
     assert abs(found - expected) <= ERROR
+
+
+@pytest.mark.parametrize(("opposite", "change"), [(False, 0.25), (True, 0.5)])
+def test_corrections_are_of_a_root_where_windows_are_opposite(opposite, change):
+    """L times the error has a limit; four times the depth leaves ¼ of the rest, with a root ½."""
+    X, network = np.random.default_rng(0).standard_normal((2, 3, 5)), rk.Network(1, trained="inner")
+    X[1] = -X[0] if opposite else X[1]
+    limit, depths = flow_limit(network, X, kind="ntk", head="trace")[0, 1], 4 ** np.arange(4, 8)
+    deep = [network.replace(depth=int(L), alpha=L**-0.5) for L in depths]
+    K = [rk.Kernel(each, "ntk", "trace", normalized=True)(X)[0, 1] for each in deep]
+    steps = np.diff(depths * (np.array(K) - limit))
+    assert np.abs(steps[1:] / steps[:-1] - change).max() <= (0.1 if opposite else 0.01)
 
 
 @pytest.mark.parametrize("a", [0.0, 1e-150])
 def test_no_gain_leaves_the_dot_product(a, rng):
     X, network = rng.standard_normal((2, 2, 4)), rk.Network(1, alpha=a)
     F0 = (X[0] * X[1]).sum() / np.sqrt((X[0] ** 2).sum() * (X[1] ** 2).sum())
-    found = half_power_limit(network, X, kind="ntk", head="trace")
+    found = flow_limit(network, X, kind="ntk", head="trace")
     assert abs(found[0, 1] - F0) <= ERROR
-    assert not half_power_limit(network, 0 * X, kind="ntk", head="gap").any()
+    assert not flow_limit(network, 0 * X, kind="ntk", head="gap").any()
 
 
 @pytest.mark.parametrize("a", [1e-2, 1e-4, 1e-5])
@@ -101,7 +114,7 @@ def test_signals_of_mean_0_and_a_small_gain(a, kind, rng):
     X -= X.mean(axis=2, keepdims=True)
     K = depth.one_layer_kernel(network, X, kind=kind, head="gap")
     K /= np.sqrt(np.multiply.outer(K.diagonal(), K.diagonal()))
-    found = half_power_limit(network, X, kind=kind, head="gap")
+    found = flow_limit(network, X, kind=kind, head="gap")
     assert np.abs(found - K).max() <= ERROR + a**2 + 1e-15 / a**2
 
 
@@ -109,14 +122,14 @@ def test_signals_in_their_own_units(rng):
     """ReLU: a factor on a signal is seen by no normalized kernel; equal signals have kernel 1."""
     X = rng.standard_normal((4, 2, 5))
     X[3] = 3 * X[0]
-    found = 1 - half_power_limit(rk.Network(1, 3), X, kind="ntk", head="trace")
+    found = 1 - flow_limit(rk.Network(1, 3), X, kind="ntk", head="trace")
     factors = np.array([1e-9, 1, 7, 1e9])[:, None, None]
-    scaled = 1 - half_power_limit(rk.Network(1, 3), factors * X, kind="ntk", head="trace")
+    scaled = 1 - flow_limit(rk.Network(1, 3), factors * X, kind="ntk", head="trace")
     assert np.abs(found - scaled).max() <= ERROR
     assert abs(found[0, 3]) <= ERROR and (found.diagonal() == 0).all()
     assert (
-        half_power_limit(rk.Network(1), X[:2] * [[[1]], [[0]]], kind="ntk", head="gap")
+        flow_limit(rk.Network(1), X[:2] * [[[1]], [[0]]], kind="ntk", head="gap")
         == np.diag([1.0, 0.0])
     ).all()
     with pytest.raises(ValueError, match=r"network has branch_gain 2\.5e\+05, expected at most 1"):
-        half_power_limit(rk.Network(1, alpha=500.0), X, kind="ntk", head="gap")
+        flow_limit(rk.Network(1, alpha=500.0), X, kind="ntk", head="gap")

@@ -9,7 +9,7 @@ import pytest
 import rescntk as rk
 from rescntk.theory import depth, multisphere
 from rescntk.theory.depth import Family
-from rescntk.validation import HEADS, KINDS
+from rescntk.validation import HEADS, KINDS, PARTS
 from tests import tolerances
 from tests.families import pairs
 from tests.helpers import pairs_meet
@@ -66,12 +66,15 @@ def test_the_limit_of_one_layer_with_biases():
     assert abs(limit[0, 1] - 0.045) <= 5e-4
 
 
+@pytest.mark.parametrize("trained", [PARTS[1:], PARTS, ("input", "inner"), ("outer", "readout")])
 @pytest.mark.parametrize(("head", "kind", "alpha"), pairs_meet((*HEADS, 3), KINDS, [1.0, 2.0]))
-def test_the_constant_of_theorem_6_1(kind, head, alpha):
+def test_the_constant_of_theorem_6_1(kind, head, alpha, trained):
     """L^(2γ−1) times the distance tends to the constant of docs/theory/depth_limits.md."""
-    family, deep = Family(rk.Network(1, alpha=alpha, outer_filter_size=1), 1.0), 1000
+    network = rk.Network(1, alpha=alpha, outer_filter_size=1, trained=trained)
+    family, deep = Family(network, 1.0), 1000
     X = np.random.default_rng(1).standard_normal((4, 2, 5))
     A = rk.Kernel(family.network.replace(alpha=0.0), "gpk", head)(X)
+    A *= 1 if kind == "gpk" else ("input" in trained) + ("readout" in trained)
     G = depth.one_layer_kernel(family.network, X, kind=kind, head=head)
     growth = G.diagonal() / A.diagonal()
     change = G - 0.5 * A * np.add.outer(growth, growth)
@@ -81,6 +84,39 @@ def test_the_constant_of_theorem_6_1(kind, head, alpha):
     distance = math.sqrt(np.mean(pairs(family.predict(X, kind=kind, head=head).limit - K) ** 2))
     # The next order is Lα² = α²/L, times a factor of the same kind as the first.
     assert abs(deep * distance / constant - 1) <= 20 * alpha**2 / deep
+
+
+@pytest.mark.parametrize("trained", [PARTS[1:], ("input", "inner", "outer"), ("readout",)])
+@pytest.mark.parametrize("kind", KINDS)
+def test_what_branches_add_to_the_dot_product(kind, trained):
+    """G = ([outer] + [readout]) K + ([inner] + [input]) K̇Σ, of the GPK K; one pixel, ρ = 0.3."""
+    rho, L, alpha = 0.3, 10**5, 0.01
+    outer, inner = ("outer" in trained) + ("readout" in trained), ("inner" in trained)
+    inner, ends = inner + ("input" in trained), ("input" in trained) + ("readout" in trained)
+    outer, inner, ends = (1, 0, 1) if kind == "gpk" else (outer, inner, ends)
+    constant = outer * (kappa1(rho) - rho) + inner * rho * (kappa0(rho) - 1)
+    expected = {PARTS[1:]: 0.24458, ("input", "inner", "outer"): -0.05906}.get(trained)
+    assert kind == "gpk" or expected is None or abs(constant - expected) <= 1e-5
+    X = np.sqrt(2) * np.array([[1.0, 0.0], [rho, np.sqrt(1 - rho**2)]])[:, :, None]
+    network = rk.Network(1, 1, alpha=alpha * L, trained=trained)
+    K = rk.Kernel(network.replace(depth=L, alpha=alpha / L), kind, "trace", normalized=True)(X)
+    moved = (K[0, 1] - rho) / (alpha**2 / L)
+    assert abs(moved - constant / ends) <= 1e-5
+    # The law sets in where L α² G_xx is A_xx; here G_xx is the number of terms.
+    onset = Family(network.replace(alpha=10.0), 1.0).predict(X, kind=kind, head="trace").onset
+    assert abs(onset / (100 * (outer + inner) / ends) - 1) <= 1e-12
+
+
+def test_rounding_errors_of_means_at_depth_1e5_leave_no_prediction():
+    """F⁰ = 0 has an error of about 1e-32: L α² at depth 1e5 is 1e-25 (γ = 3), and 1e-35 (4)."""
+    X = np.random.default_rng(0).standard_normal((4, 2, 6))
+    X -= X.mean(axis=2, keepdims=True)
+    one, none = (
+        Family(rk.Network(1), gamma).predict(X, kind="ntk", head="gap") for gamma in (3.0, 4.0)
+    )
+    assert not one.undefined and one.exponent == 1 and np.isfinite(one.limit).all()
+    assert "rounding errors lead" in none.undefined and (none.source, none.rate) == ("", "")
+    assert np.isnan([none.limit, none.exponent, none.onset, none.correction, none.error]).all()
 
 
 @pytest.mark.slow

@@ -10,10 +10,10 @@ from rescntk import literature
 from rescntk.theory import multisphere, smoothness
 from rescntk.theory.depth import (
     asymptotic_complement,
-    ffnet_limit,
-    ffnet_rate,
-    resnet_limit,
-    resnet_rate,
+    huang_ffnet_distance,
+    huang_ffnet_limit,
+    huang_resnet_constant,
+    huang_resnet_limit,
 )
 from tests import tolerances
 
@@ -36,7 +36,7 @@ def test_the_asymptotic_law(alpha, skip, depth):
 
 @pytest.mark.parametrize(("skip", "rest"), [(False, 119), (True, 245)])
 def test_the_next_term_of_close_signals(skip, rest):
-    """It comes near to 3√2π/(p √δ_1), from below."""
+    """It comes near to 3√2π/(p √δ_0), from below."""
     network, start = rk.Network(8000, 1, skip=skip), 0.01
     complement = multisphere.normalized_gpk(network, [start], complement=True)[0]
     found = 8000 * (1 - complement / asymptotic_complement(network)) - 3 * np.log(8000)
@@ -68,27 +68,27 @@ def test_the_ffnet_tends_to_a_quarter_with_the_rate_three_eighths_log_l_over_l()
     """Theorem 6; L(Ω̄ − ¼) − (3/8) log L tends to a constant for each pair."""
     depths = (500, 2000)
     ffnet, _ = huang(depths)
-    distance = ffnet - ffnet_limit(T)
+    distance = ffnet - huang_ffnet_limit(T)
     assert (np.abs(distance[1]) < np.abs(distance[0]) / 3).all()
-    rest = [L * (d - ffnet_rate(L)) for L, d in zip(depths, distance, strict=True)]
+    rest = [L * (d - huang_ffnet_distance(L)) for L, d in zip(depths, distance, strict=True)]
     bar = tolerances.next_of_the_ffnet(depths[0])
     assert np.abs(rest[1] - rest[0]).max() <= bar
     # Without the logarithm it would drift by (3/8) log 4 = 0.52 …
     drift = depths[1] * distance[1] - depths[0] * distance[0]
     assert np.abs(drift - 0.375 * np.log(4)).max() <= bar
-    assert (ffnet_limit([1.0, 0.999999, -1.0]) == [1, 0.25, 0.25]).all()
+    assert (huang_ffnet_limit([1.0, 0.999999, -1.0]) == [1, 0.25, 0.25]).all()
 
 
 @pytest.mark.parametrize("gamma", [1.0, 0.75])
 def test_the_resnet_tends_to_one_layer_with_the_predicted_rate(gamma):
-    """Theorem 7: distance c(t) Lα², with c(t) to within a multiple of Lα²; 1 is depth 1 itself."""
+    """Theorem 7: distance R(ρ) Lα², with R to within a multiple of Lα²; 1 is depth 1 itself."""
     depths = (1, 50, 200, 800)
     _, resnet = huang(depths, gamma)
-    assert np.abs(resnet[0] - resnet_limit(T)).max() <= tolerances.ROUTES
+    assert np.abs(resnet[0] - huang_resnet_limit(T)).max() <= tolerances.ROUTES
     relative = []
     for L, values in zip(depths[1:], resnet[1:], strict=True):
         small = L ** (1 - 2 * gamma)
-        error = (values - resnet_limit(T)) / small - resnet_rate(T)
+        error = (values - huang_resnet_limit(T)) / small - huang_resnet_constant(T)
         assert (np.abs(error) <= tolerances.next_of_the_resnet(T, small)).all()
         relative.append(np.abs(error).max() / small)
     assert relative[1] < 2 * relative[0] and relative[2] < 2 * relative[1]  # it falls like Lα²
@@ -100,4 +100,4 @@ def test_opposite_vectors_converge_like_a_square_root():
     found = huang(depths.tolist(), angles=[np.pi])[1][:, 0]
     scaled = found * np.sqrt(depths) / (-np.sqrt(2) / (3 * np.pi))
     assert (np.abs(scaled - 1) <= tolerances.next_of_opposites(depths)).all()
-    assert resnet_rate(1.0) == 0
+    assert huang_resnet_constant(1.0) == 0

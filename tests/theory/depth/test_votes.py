@@ -10,7 +10,7 @@ from rescntk.theory.depth import limit_classifier
 from tests import tolerances
 
 
-@pytest.mark.parametrize("head", ["trace", "gap"])
+@pytest.mark.parametrize("head", ["trace", 2, "gap"])
 @pytest.mark.parametrize(
     ("kind", "trained"),
     [

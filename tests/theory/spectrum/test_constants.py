@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import rescntk as rk
+from rescntk.literature import barzilai_cnn
 from rescntk.literature import geifman_cnn as CNN
 from rescntk.literature import one_convolution_resnet as RESNET
 from rescntk.theory import spectrum
@@ -63,6 +64,23 @@ def test_bounds_of_theorem_5_1(network, C, d, sets, kind):
         # Sharper than the theorem, which has all pixels of the receptive field for s.
         nu = {"gpk": 2.5, "ntk": 1.5}[kind]
         assert found.upper_exponent >= C - 1 + 2 * (nu - 1) / d
+
+
+@pytest.mark.parametrize(
+    ("network", "kind", "pixels", "known"),
+    [
+        (CNN(2).replace(trained="inner"), "ntk", [0], False),
+        (CNN(2).replace(trained=("input", "inner")), "ntk", [0], False),
+        (CNN(2).replace(trained="outer"), "ntk", [0], True),
+        (CNN(2), "ntk", [0, 1], True),
+        (CNN(1), "gpk", [0], False),
+        (barzilai_cnn(2), "gpk", [3], True),
+        (barzilai_cnn(2), "gpk", [-3, 3], False),
+    ],
+)
+def test_where_the_lower_constant_is_0(network, kind, pixels, known):
+    found = decay_constants(network, 2, 8, pixels, kind=kind, head="equivariant")
+    assert (found.lower > 0) == known and found.upper > 0
 
 
 @pytest.mark.slow
