@@ -19,6 +19,9 @@ from rescntk.theory import conditioning, multisphere
 
 @pytest.fixture
 def signals(tmp_path, monkeypatch):
+    """Signals in a file, for the command compare, which draws them."""
+    for needed in ("matplotlib", "tqdm"):
+        pytest.importorskip(needed)
     monkeypatch.chdir(tmp_path)
     X = multisphere.sample(6, 3, 8, rng=0)
     np.save("X.npy", X)

@@ -4,11 +4,15 @@ import re
 import textwrap
 from functools import cache
 from importlib import import_module
+from importlib.util import find_spec
 from inspect import getsource, ismodule
 from pathlib import Path
 from pkgutil import walk_packages
 
+import pytest
+
 import rescntk
+from conftest import NEEDED
 
 ROOT = Path(__file__).parents[2]
 
@@ -37,6 +41,13 @@ def links(text):
     """Return the targets of a page's links and pictures."""
     prose = re.sub(r"```.*?```|`[^`\n]*`", "", text, flags=re.S)
     return re.findall(r"\]\(([^)\s]+)\)", prose) + re.findall(r"<(https?:[^>]*)>", prose)
+
+
+def skip_without_modules():
+    """Skip all tests of a file, which look up names, where a module of the package lacks others."""
+    for needed in sorted({name for names in NEEDED.values() for name in names}):
+        if find_spec(needed) is None:
+            pytest.skip(f"{needed} is not installed", allow_module_level=True)
 
 
 def public_names():

@@ -11,8 +11,9 @@ from importlib.util import find_spec
 
 import pytest
 
-from tests.project.pages import ROOT, public_names
+from tests.project.pages import ROOT, public_names, skip_without_modules
 
+skip_without_modules()
 FILES = sorted((ROOT / "rescntk").rglob("*.py"))
 SPAN = re.compile(r"(?<![:`])(`{1,2})(?!`)([^`]+)\1(?!`)")
 """Code, and no formula, which stands behind the role ``math``."""

@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 
 import rescntk as rk
-from conftest import NEEDED, OPTIONAL
+from conftest import OPTIONAL
 from rescntk import __main__ as cli
 from tests.project.pages import (
     ROOT,
@@ -27,13 +27,12 @@ from tests.project.pages import (
     links,
     pages,
     public_names,
+    skip_without_modules,
     spans,
     texts,
 )
 
-for needed in {name for names in NEEDED.values() for name in names}:
-    if find_spec(needed) is None:  # names of all modules are looked up
-        pytest.skip(f"{needed} is not installed", allow_module_level=True)
+skip_without_modules()
 
 PAGES, NAMES = pages(), known_names()
 
