@@ -41,12 +41,12 @@ _LONGEST_WINDOW = 2**60
 class Network:
     r"""An infinitely wide convolutional network, with or without skip connections.
 
-    With all weights i.i.d. standard normal and the width going to infinity
+    With all weights i.i.d. standard normal and the width n going to infinity
     (Barzilai et al. 2022, eq. 1-3), layers :math:`l = 1 \dots L` are
 
     .. math::
-        g^l = \sqrt{c_w/(q C)}\, W^l * f^{l-1}, \qquad
-        f^l = f^{l-1} + \alpha \sqrt{c_v/(q C)}\, V^l * \sigma(g^l),
+        g^l = \sqrt{c_w/(q n)}\, W^l * f^{l-1}, \qquad
+        f^l = f^{l-1} + \alpha \sqrt{c_v/(q n)}\, V^l * \sigma(g^l),
 
     with circular convolutions; :math:`f^0` is a convolution of the input, 1x1 unless there is an
     input filter, and :math:`g^1` is a 1x1 convolution of the input or of :math:`f^0`. Outer filters

@@ -50,9 +50,10 @@ class EarlyClassifier(ClassifierMixin, SignalEstimator):
         Number of prefixes, evenly spaced, of at least four time points. Equal ones count once, and
         those in which all training signals are equal are not used.
     error : float, optional
-        Bound of the chance of error among early labels, between 0 and 1 (see Notes). By default
-        threshold and agreement have the best harmonic mean of accuracy and 1 − earliness;
-        earliness is the mean share of the time points that is seen.
+        Bound of the chance of error among early labels, between 0 and 1 (see Notes): give it for
+        decisions. By default accuracy is traded for earliness: threshold and agreement have the
+        best harmonic mean of accuracy and 1 − earliness, the mean share of the time points that is
+        not needed.
     random_state : int, RandomState or None, default None
         Seed of all classifiers, in the place of their own. None leaves an integer of theirs.
 

@@ -326,8 +326,8 @@ def _warn_of_work(views: Iterable[ResolvedView], n: int, n_landmarks: int) -> No
     work = sum(view.work for view in views) * n * n_landmarks
     if work > _MUCH_WORK:
         warn(
-            f"this fit computes {work:.0e} pixel pairs times layers: fewer landmarks, shorter "
-            f"views or views='fast' take less time",
+            f"this fit computes {work:.0e} pixel pairs times layers: fewer landmarks or shorter "
+            f"views take less time",
         )
 
 
