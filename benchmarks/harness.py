@@ -289,7 +289,9 @@ def gather(path: Path, keys: Iterable[Row], measure: Callable[..., list[Row]]) -
         new = [key | row for row in measure(*key.values())]
         say(*new)
         rows = pd.concat([rows, pd.DataFrame(new)], ignore_index=True)
-        rows.to_csv(path, index=False, float_format="%.6g", lineterminator="\n")
+        new_file = path.with_suffix(".new")
+        rows.to_csv(new_file, index=False, float_format="%.6g", lineterminator="\n")
+        new_file.replace(path)  # never half a file
 
 
 def publish(path: Path, text: str, picture: Any = None) -> None:

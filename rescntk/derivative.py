@@ -27,12 +27,41 @@ from .arrays import Array
 from .kernels import Kernel
 from .kernels.call import default_errors
 from .messages import shown
-from .network import check_network
+from .network import Network, check_network
 from .network_parameters import FIELDS_WITHOUT_NORM, FILTER_FIELDS
 from .validation import check_dtype
 
 STEPS = {"float64": 2.0**-10, "float32": 2.0**-5}
 """Relative step h/α for each working precision; errors grow like eps/step and like step⁴."""
+
+
+def _check(network: Network) -> None:
+    """Raise a ValueError if kernels of a network have no derivative here."""
+    check_network(network, FIELDS_WITHOUT_NORM, of_layers=FILTER_FIELDS)
+
+
+def has_alpha_derivative(network: Network) -> bool:
+    """Return whether `alpha_derivative` takes the kernels of a network.
+
+    Parameters
+    ----------
+    network : Network
+
+    Returns
+    -------
+    bool
+
+    Examples
+    --------
+    >>> import rescntk as rk
+    >>> rk.derivative.has_alpha_derivative(rk.Network(depth=3, activation="gelu"))
+    False
+    """
+    try:
+        _check(network)
+    except ValueError:
+        return False
+    return True
 
 
 @default_errors()
@@ -87,7 +116,7 @@ def alpha_derivative(
     """
     if not isinstance(kernel, Kernel):
         raise ValueError(f"kernel is {shown(kernel)}, expected a rescntk.Kernel")
-    check_network(kernel.network, FIELDS_WITHOUT_NORM, of_layers=FILTER_FIELDS)
+    _check(kernel.network)
     net, step = kernel.network, STEPS[check_dtype(dtype)]
     alpha_0 = net.layer(1).alpha
     grows = not kernel.normalized and net.homogeneous

@@ -47,8 +47,29 @@ def _amount(n_bytes: float) -> str:
     return f"{n_bytes / 1e9:,.1f} GB" if n_bytes >= 5e7 else f"{n_bytes / 1e6:.3g} MB"
 
 
+_CGROUP = Path("/sys/fs/cgroup")
+"""Where a container finds its limits (cgroup 2)."""
+
+
 def free_bytes() -> float:
-    """Return the free memory of this machine in bytes, infinity where it is unknown."""
+    """Return the free memory of this machine or container in bytes, infinity if unknown."""
+    free = math.inf
     with suppress(OSError, IndexError):  # not Linux
-        return 1024.0 * int(Path("/proc/meminfo").read_text().split("MemAvailable:")[1].split()[0])
+        of_machine = Path("/proc/meminfo").read_text().split("MemAvailable:")[1].split()[0]
+        free = 1024.0 * int(of_machine)
+    return min(free, _free_in_container())
+
+
+def _free_in_container() -> float:
+    """Return the bytes that a container's limit leaves, infinity without a limit.
+
+    Pages of files that were not read lately count as used, and are given back when needed.
+    """
+    with suppress(OSError, ValueError):  # no such files, or the word "max"
+        limit, used = (
+            int((_CGROUP / name).read_text()) for name in ("memory.max", "memory.current")
+        )
+        numbers = (_CGROUP / "memory.stat").read_text().split()
+        given_back = int(dict(zip(numbers[::2], numbers[1::2], strict=True))["inactive_file"])
+        return max(0.0, float(limit - used + given_back))
     return math.inf

@@ -97,7 +97,8 @@ BASIC_FIELDS = frozenset[str]().union(
 """The fields that every function knows, by itself or through another, unless it says otherwise.
 
 A new field stays out of this set. Each function that learns it adds it to its own declaration,
-``check_network(network, BASIC_FIELDS | {"new"})``; all others refuse it by name.
+``check_network(network, BASIC_FIELDS | {"new"})``; all others refuse it by name. Kernels, engines,
+JAX and networks of finite width declare `ALL_FIELDS`.
 """
 
 FIELDS_WITHOUT_NORM = BASIC_FIELDS | {"bias"}

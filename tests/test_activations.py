@@ -18,7 +18,7 @@ from rescntk import activations
 from rescntk.engines.compiled import polynomials
 from rescntk.theory.complements import relu_dual
 from tests import tolerances
-from tests.oracles import definition
+from tests.oracles import definition, quadruple
 from tests.strategies import EVERY_FIELD
 
 mp = mpmath.mp.clone()
@@ -114,7 +114,7 @@ def test_the_oracles_know_each_activation(name):
 
 
 def test_the_definition_knows_each_field():
-    assert definition.FIELDS == EVERY_FIELD
+    assert definition.FIELDS == quadruple.FIELDS == EVERY_FIELD
 
 
 @pytest.mark.parametrize("name", SPECIAL)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import rescntk as rk
-from rescntk import derivative, literature
+from rescntk import derivative, literature, memory
 from rescntk.engines.reference.engine import ReferencePlan
 from tests.helpers import CPU
 
@@ -278,3 +278,21 @@ def test_sizes_beyond_the_memory_are_refused(call, says):
     more = "takes at least .* GB of memory" if says != DEPTH else ""
     with pytest.raises(MemoryError, match=f"^{says}.*{more}"):
         call()
+
+
+def in_container(tmp_path, monkeypatch, limit):
+    """Return the free bytes beside a container's limit, with 3 MB used, 1 MB of them by files."""
+    (tmp_path / "memory.max").write_text(f"{limit}\n")
+    (tmp_path / "memory.current").write_text("3000000\n")
+    (tmp_path / "memory.stat").write_text("anon 2000000\nfile 1000000\ninactive_file 1000000\n")
+    monkeypatch.setattr(memory, "_CGROUP", tmp_path)
+    return memory.free_bytes()
+
+
+def test_the_limit_of_a_container_counts(tmp_path, monkeypatch):
+    assert in_container(tmp_path, monkeypatch, 10_000_000) == 8_000_000
+    assert in_container(tmp_path, monkeypatch, 1_000_000) == 0
+
+
+def test_a_container_without_a_limit_has_the_memory_of_the_machine(tmp_path, monkeypatch):
+    assert in_container(tmp_path, monkeypatch, "max") > 8_000_000

@@ -1,7 +1,7 @@
 """Constants of layers: factors of branch and features, growth, biases, with all their digits.
 
-Kernels are divided by the sizes of both signals and by the growth G of each layer. With the mean
-over the taps of the outer filter, box, ::
+Kernels of homogeneous activations are divided by the sizes of both signals and by the growth G of
+each layer. With the mean over the taps of the outer filter, box, ::
 
     F ← f F + b (box(K) + bias);     f = [skip] / G,  b = β / G.
 

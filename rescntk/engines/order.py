@@ -32,7 +32,7 @@ class Step(NamedTuple):
 
 
 class LikeLayers(NamedTuple):
-    """LikeLayers that follow one another and have equal steps."""
+    """Layers that follow one another and have equal steps."""
 
     n_layers: int
     steps: tuple[Step, ...]

@@ -10,7 +10,7 @@ from sklearn.gaussian_process.kernels import Hyperparameter
 from sklearn.gaussian_process.kernels import Kernel as SklearnKernel
 
 from ..arrays import Array
-from ..derivative import alpha_derivative
+from ..derivative import alpha_derivative, has_alpha_derivative
 from ..kernels import Kernel
 from ..messages import warn
 from ..network import Network, check_kernel_network
@@ -41,7 +41,8 @@ class SignalKernel(SklearnKernel):
     normalized : bool, default True
         Whether kernels of signals with themselves are 1.
     alpha_bounds : (float, float) or "fixed", default (0.01, 10.0)
-        Bounds between which α is learned, if the network has skip connections.
+        Bounds between which α is learned. It is fixed where `alpha_derivative` does not take the
+        network, and without skip connections.
     n_channels : int, optional
         Number of channels of flat arrays. Without it they have one channel, with a warning.
     engine, dtype, threads : default "auto", "float64" and all
@@ -150,8 +151,8 @@ class SignalKernel(SklearnKernel):
 
         A ValueError is raised if α is 0 and not fixed.
         """
-        (alpha, *more), skips = self.network.values_of("alpha"), self.network.values_of("skip")
-        is_learned = all(skips) and not (more or self.network.norm)
+        alpha, *_ = self.network.values_of("alpha")
+        is_learned = all(self.network.values_of("skip")) and has_alpha_derivative(self.network)
         bounds = self.alpha_bounds if is_learned else "fixed"
         learned = Hyperparameter("alpha", "numeric", bounds)
         if not (learned.fixed or alpha > 0):

@@ -75,7 +75,7 @@ def test_sums_over_pixels_end_with_the_last_activation():
 
 
 def test_five_taps_join_windows_of_two_layers():
-    """LikeLayers 2 and 3 end with the windows of the next one's pre-activations, as five taps."""
+    """Layers 2 and 3 end with the windows of the next one's pre-activations, as five taps."""
     plain = Operations(Network(4, 3), depth=4, n_channels=1)
     of_input, first, second, third, last = with_five_taps(ending_with_activation(plain.order))
     activation, skip = Step("activation", None, True), Step("skip", None, True)
@@ -161,7 +161,7 @@ def test_the_largest_bias_is_the_unit_of_biases():
     network = Network(3, bias=(0.0, 0.25, 0.5), c_w=(1.0, 4.0, 1.0), skip=False, c_v=2.0)
     operations = Operations(network, 3, 1)
     assert operations.constants.largest_bias == 0.5
-    # LikeLayers of c_v 2 and c_w 4 multiply variances by 4.
+    # Layers of c_v 2 and c_w 4 multiply variances by 4.
     assert [operations.constants.bias(k) for k in (1, 2, 3)] == [0.0, 0.5 / 2.0, 1.0 / 2.0]
 
 

@@ -176,6 +176,16 @@ def test_what_has_no_logarithm_is_not_learned(X):
     assert np.isfinite(process.fit(flat(X), X[:, 0, 0]).predict(flat(X))).all()
 
 
+@pytest.mark.parametrize(
+    "parameters", [{"activation": "gelu"}, {"norm": True}, {"depth": 2, "c_w": (1.0, 2.0)}], ids=str
+)
+def test_what_has_no_derivative_is_not_learned(parameters, X):
+    kernel = SignalKernel(**parameters, n_channels=2)
+    assert kernel.hyperparameter_alpha.fixed
+    process = GaussianProcessRegressor(kernel, alpha=0.1).fit(flat(X), X[:, 0, 0])
+    assert np.isfinite(process.predict(flat(X))).all()
+
+
 def test_tables_are_flat_signals(X):
     pd = pytest.importorskip("pandas")
     table, kernel = pd.DataFrame(X[:, 0]), SignalKernel(depth=2, n_channels=1)

@@ -38,7 +38,7 @@ def test_the_views_of_tests_have_every_step(rng):
 @pytest.mark.parametrize("view", EVERY_STEP)
 def test_the_docstring_has_the_order_of_steps(view, rng):
     """Its list begins with the stages of steps."""
-    listed = re.findall(r"^ +(\d)\. (.*)", View.__doc__, re.MULTILINE)
+    listed = re.findall(r"^ +(\d+)\. (.*)", View.__doc__, re.MULTILINE)
     assert [int(number) for number, _ in listed] == [*range(1, 1 + len(listed))]
     steps = [step.stage for step in view._resolve(rng.standard_normal((6, 2, 200))).steps]
     places = [k for stage in steps for k, (_, text) in enumerate(listed) if text.startswith(stage)]

@@ -11,12 +11,15 @@ from pathlib import Path
 import numpy as np
 
 from rescntk.validation import HEADS, KINDS, PARTS
-from tests.oracles import definition
 
 INTEGERS = "depth input erf norm of_input of_inner of_outer of_readout channels length"
 NUMBERS = "readout input_scale slope"
 OF_LAYERS = "filter_size outer_filter_size dilation skip alpha c_v c_w bias"
 """As in quadruple.c: the first four are integers."""
+
+OF_NETWORK = "depth input_filter_size activation norm trained readout_scale input_scale"
+FIELDS = {"negative_slope", *OF_NETWORK.split(), *OF_LAYERS.split()}
+"""The fields of a network that stand in quadruple.c."""
 
 
 class Network(ctypes.Structure):
@@ -47,7 +50,7 @@ class Grams:
     """Exact kernels of signals with each other, by kind and head."""
 
     def __init__(self, network, X):
-        if unknown := vars(network).keys() - definition.FIELDS:
+        if unknown := vars(network).keys() - FIELDS:
             raise KeyError(f"the arithmetic of 128 bits does not know {unknown}")
         X = np.ascontiguousarray(X, np.float64)
         n, channels, length = X.shape

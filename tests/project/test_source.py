@@ -1,4 +1,4 @@
-"""The source of package and tests: names that say what things are, and who imports whom."""
+"""The source: names of the package that say what things are, and who imports whom, in tests too."""
 
 import ast
 import re
