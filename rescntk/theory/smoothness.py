@@ -46,9 +46,9 @@ _LAST = 140
 def curvature(values: ArrayLike) -> float | np.ndarray:
     r"""Return the curvature of functions on the circle, :math:`\|f''\|/\|f\|` in :math:`L^2`.
 
-    Smaller is smoother. Interpolants of tangent kernels of ReLU networks, unless the readout alone
-    is trained, have kinks: their curvature grows like the root of the number of samples. Compare at
-    equal numbers only.
+    Smaller is smoother. Interpolants of tangent kernels of ReLU networks have kinks where a trained
+    part lies below an activation: their curvature grows like the root of the number of samples.
+    Compare at equal numbers only.
 
     Parameters
     ----------

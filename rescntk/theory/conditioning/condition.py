@@ -175,7 +175,8 @@ def asymptotic_condition_number(
     >>> import rescntk as rk
     >>> from rescntk.theory import conditioning
     >>> deep, plain = rk.Network(1000), rk.Network(1000, skip=False)
-    >>> law = [conditioning.asymptotic_condition_number(n, 50, kind="gpk") for n in (plain, deep)]
+    >>> number = conditioning.asymptotic_condition_number
+    >>> law = [number(network, 50, kind="gpk") for network in (plain, deep)]
     >>> round(law[0] / law[1], 12)
     4.0
     >>> round(conditioning.asymptotic_condition_number(deep, 50, kind="ntk"), 2)

@@ -97,6 +97,12 @@ def test_tangent_kernels_come_to_a_quarter_from_above(u, at_10, at_1000, limit):
     assert shift >= 3 * math.pi / math.sqrt(2 * u)  # the bound from above: the limit is above 1
 
 
+def test_signals_far_apart_cross_a_quarter_in_layer_6():
+    network, depths = rk.Network(1, 1, norm=True), (5, 6)
+    Theta = rk.gram(network, circle(1.0), head="trace", depths=depths, normalized=True).ntk
+    assert Theta[0, 0, 1] < 0.25 < Theta[1, 0, 1]
+
+
 @pytest.mark.parametrize("seed", range(30))
 def test_bounds_hold_at_every_depth(seed):
     rng = np.random.default_rng(seed)
