@@ -273,8 +273,8 @@ class Gelu(Activation):
         angle, k1 = angle_and_kappa1_excess(xp, sine2 / (1.0 + cosine), 1.0 + cosine)
         e12 = e1 * (e2 / sine)  # 1 / (P sin θ)
         # H/g has terms of ReLU's k1 for large q, and of S for small q.
-        known = xp.where(gamma > 0.5, gamma, 1.0)
-        large = (k1 + (e12 - (e1 + e2) * sine) / math.pi) / known
+        safe_gamma = xp.where(gamma > 0.5, gamma, 1.0)
+        large = (k1 + (e12 - (e1 + e2) * sine) / math.pi) / safe_gamma
         small = (gamma * (sine + (1.0 - w) ** 2 * e12) - (1.0 - w) * angle) / math.pi
         slope = 0.5 - angle / (2.0 * math.pi)
         slope = slope + cosine / (2.0 * math.pi * sine) * (e1 + e2 + e12 / sine)

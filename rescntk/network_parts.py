@@ -89,7 +89,7 @@ class Layer(NamedTuple):
     @property
     def has_branch(self) -> bool:
         """True if the branch depends on the input: α, c_v and c_w are not 0."""
-        return bool(self.alpha and self.c_v and self.c_w)
+        return self.exact_gain > 0
 
     @property
     def exact_factor(self) -> Fraction:

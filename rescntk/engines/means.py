@@ -123,12 +123,12 @@ def pooled(values: AnyArray, widths: Sequence[int], xp: ModuleType, turn: int = 
         def shifted(parts: Sequence[AnyArray], pixels: int, axis: int = axis) -> list[AnyArray]:
             return [xp.roll(part, -turn * pixels, axis) for part in parts]
 
-        sums, size, known = (total, lost), 1, 0  # sums of `size` neighbours; a power of two
+        sums, size, n_summed = (total, lost), 1, 0  # sums of `size` neighbours; a power of two
         while True:
             if width & size:
-                total, lost = _added((total, lost), shifted(sums, known)) if known else sums
-                known += size
-            if known == width:
+                total, lost = _added((total, lost), shifted(sums, n_summed)) if n_summed else sums
+                n_summed += size
+            if n_summed == width:
                 break
             sums, size = _added(sums, shifted(sums, size)), 2 * size
     return (total + lost) / math.prod(widths)

@@ -88,8 +88,8 @@ def mass_rows(
                 yield a
             continue
         # Of equal masses all ratios are 1, whatever the masses: coordinates are equal to the bit.
-        a, known = xp.sqrt(mass), xp.maximum(mass, _TINY)
-        first, *later = (xp.sqrt(part / known) for part in parts)  # a_p / (√weight a)
+        a, positive_mass = xp.sqrt(mass), xp.maximum(mass, _TINY)
+        first, *later = (xp.sqrt(part / positive_mass) for part in parts)  # a_p / (√weight a)
         both = math.sqrt(0.5) + math.sqrt(0.5 * weights[0]) * first  # (a + a_0) / (√2 a)
         yield a
         yield a * both
