@@ -417,10 +417,8 @@ def kappas(w: Array, v: Array, linear_share: float = 0.0) -> tuple[Array, Array,
     With :math:`a = \min(w, v)`: for w < v, :math:`\kappa_0 = 1 - k_0` and :math:`1 - \kappa_1 =
     w - k_1`; otherwise :math:`\kappa_0 = k_0` and :math:`1 - \kappa_1 = 1 - k_1`. A leaky ReLU has
     :math:`1 - \lambda` times :math:`k_0`, and :math:`1 \mp \kappa_1` are :math:`1 - \lambda` times
-    these plus :math:`\lambda w` and :math:`\lambda v`. No term cancels.
-    A κ0 near 1 is not rounded: it would be rounded alike in all layers, because angles
-    hardly change from layer to layer there. The compiled engines have polynomials in place of the
-    angle (engines/compiled/formulas.h).
+    these plus :math:`\lambda w` and :math:`\lambda v`. No term cancels. A κ0 near 1 is not rounded:
+    layers would round it alike. The compiled engines have polynomials in place of the angle.
 
     Parameters
     ----------

@@ -14,7 +14,7 @@ from types import ModuleType
 import numpy as np
 
 from ..activations import activation_of
-from ..arrays import Array
+from ..arrays import Array, array_module
 from .means import (
     column,
     from_the_middle,
@@ -41,7 +41,6 @@ def masses_of(
     features = mass = energy
     # What rounding has lost of sums with biases, which all layers round alike.
     lost_features = lost = 0.0 * energy
-    activation = activation_of(operations.network)
     has_bias = operations.constants.has_bias
     for number, of_layer in enumerate((operations.input, *operations.layers)):
         constants = operations.constants.of_layer(max(number, 1))
@@ -54,16 +53,8 @@ def masses_of(
             if operation.kind == "activation":
                 parts = [mass]
                 if operation.has_root:
-                    check_variances(operations, operation.layer, mass, energy)
-                    variance = activation.variance(constants.layer.c_w * mass)
-                    with np.errstate(over="ignore"):
-                        mass = constants.branch_scale * variance
+                    mass = _branch_masses(operations, operation, mass, energy)
                     lost = 0.0 * mass
-                    if not bool(xp.isfinite(mass).all()):
-                        raise OverflowError(
-                            f"variances of layer {operation.layer} exceed float64, expected "
-                            f"smaller signals, alpha or c_v"
-                        )
                 yield operation, parts, [1.0], mass
                 continue
             if operation.kind == "bias":
@@ -95,6 +86,23 @@ def masses_of(
                 raise NotImplementedError(f"masses have no operation {operation.kind!r}")
             yield operation, parts, weights, mass
         features, lost_features = mass, lost
+
+
+def _branch_masses(
+    operations: Operations, operation: Operation, mass: Array, energy: Array
+) -> Array:
+    """Return the masses behind an activation that is not homogeneous, of pre-activations."""
+    check_variances(operations, operation.layer, mass, energy)
+    constants = operations.constants.of_layer(operation.layer)
+    variance = activation_of(operations.network).variance(constants.layer.c_w * mass)
+    with np.errstate(over="ignore"):
+        mass = constants.branch_scale * variance
+    if not bool(array_module(mass).isfinite(mass).all()):
+        raise OverflowError(
+            f"variances of layer {operation.layer} exceed float64, expected smaller signals, "
+            f"alpha or c_v"
+        )
+    return mass
 
 
 def check_variances(operations: Operations, layer: int, mass: Array, energy: Array) -> None:
