@@ -292,9 +292,9 @@ class Network:
     def carried_parts(self) -> TrainedParts:
         """The parts of A = T + ι F, the tangent kernel that engines carry; ι is its `readout`.
 
-        ι is 0 with frozen inner weights, since A − Σ would cancel in every layer, and of
-        activations that are not homogeneous, whose layers may multiply rounding errors of A − ι F.
-        The readout's F then joins behind the last layer.
+        ι is 0 with frozen inner weights: A − Σ would cancel in every layer. It is 0 too of
+        activations that are not homogeneous: layers may multiply rounding errors of A − ι F. The
+        readout's F then joins behind the last layer.
         """
         carries = self.homogeneous and "inner" in self.trained
         return self.parts if carries else self.parts._replace(readout=0.0)

@@ -114,4 +114,5 @@ class Layer(NamedTuple):
     @property
     def branch_weight(self) -> float:
         """β / (1 + β), or 1 without the identity path."""
-        return float(self.exact_gain / (1 + self.exact_gain)) if self.skip else 1.0
+        gain = self.exact_gain
+        return float(gain / (1 + gain)) if self.skip else 1.0

@@ -5,9 +5,9 @@ each layer. With the mean over the taps of the outer filter, box, ::
 
     F ← f F + b (box(K) + bias);     f = [skip] / G,  b = β / G.
 
-Layer normalization divides U and A by the product a b of both roots, and multiplies them by the
-product of both signals' n, the root of normalized features: 1, divided by the signal's size. The
-factors are then ::
+Layer normalization divides U and A by the product a b of both roots, and multiplies them by n n'.
+n is the root of a signal's normalized features: 1, divided by the signal's size. The factors are
+then ::
 
     f = [skip] S_{l−1} / S_l,  b = β / S_l;     S_0 = 1,  S_l = [skip] S_{l−1} + β:
 
@@ -39,7 +39,7 @@ the range of float64."""
 def check_growth(layer: Layer) -> float:
     """Return `Layer.growth`, or raise a ValueError if it leaves the range of float64."""
     growth = layer.growth
-    if layer.has_branch and not 2.0**-MOST_BITS <= growth <= 2.0**MOST_BITS:
+    if not 2.0**-MOST_BITS <= growth <= 2.0**MOST_BITS and layer.has_branch:
         raise ValueError(
             f"network multiplies variances by {growth:.3g} at each layer, expected a number "
             f"between 2^-{MOST_BITS} and 2^{MOST_BITS}"
@@ -101,10 +101,11 @@ def _divided(network: Network, layer: Layer) -> LayerConstants:
     With biases, layers that fall are not divided: signals are beside the biases.
     """
     check_growth(layer)
-    growth = layer.skip + layer.exact_gain
+    gain = layer.exact_gain
+    growth = layer.skip + gain
     if network.has_bias or not growth:
         growth = max(growth, Fraction(1))
-    return _of_relu(layer, growth, layer.exact_gain / growth)
+    return _of_relu(layer, growth, gain / growth)
 
 
 def _normalized(layer: Layer, before: Fraction, after: Fraction) -> LayerConstants:

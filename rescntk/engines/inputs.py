@@ -119,8 +119,8 @@ def read_input(operations: Operations, request: Request, X: Array) -> Input:
 def _powers_that_keep_squares(operations: Operations, X: Array) -> Array:
     """Return powers of two, (n,), at most 2^1023: divided by them, squares stay within float64.
 
-    They are near the largest number of a signal, or of its biases and normalized features if those
-    are larger and layer 1 sees the size of the signal beside them.
+    They are near the largest number of a signal. Where layer 1 sees the signal's size beside biases
+    or normalized features, these count too.
     """
     xp, constants = array_module(X), operations.constants
     exponents = powers_of_two(X)

@@ -28,7 +28,7 @@ __all__ = ["EarlyClassifier", "ResidualKernelClassifier", "ResidualKernelRegress
 
 @dataclass(eq=False, repr=False)
 class _Wrapper(Settings):
-    """What the classifier and the regressor have in common."""
+    """The base of the classifier and the regressor."""
 
     _: KW_ONLY
     n_jobs: int | None = 1

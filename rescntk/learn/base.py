@@ -1,4 +1,4 @@
-"""What estimators of signals have in common: parameters, tags, pickles, a fit in one step."""
+"""The base of estimators of signals: parameters, tags, pickles, a fit in one step."""
 
 from __future__ import annotations
 

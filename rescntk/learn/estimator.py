@@ -196,7 +196,7 @@ class ResidualKernelEstimator(Settings, SignalEstimator):
         return decisions, novelties, weights
 
     def _novelty(self, novelties: np.ndarray, X: Signals) -> np.ndarray:
-        """Return the novelty of signals, from those of views (n_views, n_cases, n_chosen)."""
+        """Return the novelty of signals. `novelties` are (n_views, n_cases, n_chosen)."""
         logs = []
         for of_output, errors in zip(
             np.moveaxis(novelties, 2, 0),

@@ -20,7 +20,7 @@ COVERAGE = 0.9
 class LeftOut:
     """Results of cases, each left out of a fit with its group.
 
-    Those of views have the shapes that `_decide` returns, with residuals in the place of decisions.
+    Arrays of views have the shapes of what `_decide` returns, with residuals for decisions.
     """
 
     view_residuals: np.ndarray
@@ -38,7 +38,7 @@ class LeftOut:
 
 @dataclass(frozen=True, eq=False)
 class Nonconformity:
-    """How far cases left out are from their predictions; sets and intervals are made of it."""
+    """Scores of cases left out: how far each is from its prediction. Sets and intervals use it."""
 
     scores: np.ndarray
     """(n_cases, …)"""

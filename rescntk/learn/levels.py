@@ -19,7 +19,8 @@ class TrainingLevels:
 
     Each channel of a signal has a level, its mean, and a size, log2 of its mean magnitude. Their
     units are (2, n_channels). The unit of levels is a deviation, or more: at most one of twenty
-    training signals, left out, is farther than 1 from the mean. That of sizes is two deviations.
+    training signals, left out, is farther than 1 from the mean. The unit of sizes is two
+    deviations.
     """
 
     def __init__(self, X: Signals, weights: np.ndarray) -> None:

@@ -54,7 +54,7 @@ class Step(ABC):
         return reach + self.reach
 
     def measure(self, X: Signals, weights: np.ndarray) -> Self:
-        """Return the step with what it takes from training signals of weights (n_cases,)."""
+        """Return the step, fitted to training signals X with weights (n_cases,)."""
         return self
 
     @abstractmethod

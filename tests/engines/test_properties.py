@@ -152,8 +152,7 @@ def pairs_of_pixels(engine, network, X, Z, kind):
     P = rk.pixel_pairs(network, X, Z, kind=kind, engine=engine)
     assert P.shape == (len(X), len(Z), *X.shape[2:], *X.shape[2:])
     # Pixel pairs are exact relative to the signals' mean energy, so compare with trace.
-    trace = rk.Kernel(network, kind, "trace")
-    return P.reshape(len(X), len(Z), d, d), (trace.diag(X), trace.diag(Z))
+    return P.reshape(len(X), len(Z), d, d), sizes(rk.Kernel(network, kind, "trace"), X, Z)
 
 
 @engines
@@ -188,13 +187,13 @@ def test_heads_are_means_of_the_equivariant_kernel_over_shifts(engine, network, 
     for head, weights in weights_of_pixel_pairs(sides).items():
         K = kernel_of(engine, trace.replace(head=head), X, Z)
         mean = (P * weights).sum(axis=(2, 3))
-        assert relative(K, mean, trace.diag(X), trace.diag(Z)) <= tolerances.ROUTES
+        assert relative(K, mean, *sizes(trace, X, Z)) <= tolerances.ROUTES
 
 
 @engines
 @given(any_network, batches(("signals", "images")), kinds)
 def test_shares_are_sums_of_pixel_pairs(engine, network, batches, kind):
-    """Over right pixels; those of each right signal are its own."""
+    """Over right pixels. Shares with a right signal do not depend on the other right signals."""
     served(engine, network, batches[0], "gap")
     X, Z = batches
     P, own = pairs_of_pixels(engine, network, X, Z, kind)
@@ -214,7 +213,7 @@ def test_shares_add_up_to_kernels(engine, network, batches, kind):
     served(engine, network, batches[0], "gap")
     X, Z = batches
     axes, trace = tuple(range(2, X.ndim)), rk.Kernel(network, kind, "trace")
-    own = trace.diag(X), trace.diag(Z)
+    own = sizes(trace, X, Z)
     for head in weights_of_pixel_pairs(X.shape[2:]):
         kernel, options = trace.replace(head=head), {"kind": kind, "head": head, "engine": engine}
         S = rk.pixel_shares(network, X, Z, **options).sum(axis=axes)
@@ -231,7 +230,7 @@ def test_shares_move_with_the_signal(engine, network, batches, kind, shift):
     served(engine, network, batches[0], "gap")
     X, Z = batches
     axes, trace = tuple(range(2, X.ndim)), rk.Kernel(network, kind, "trace")
-    own = trace.diag(X), trace.diag(Z)
+    own = sizes(trace, X, Z)
     for head in weights_of_pixel_pairs(X.shape[2:]):
         shares = partial(rk.pixel_shares, network, kind=kind, head=head, engine=engine)
         moved = np.roll(X, shift, 2), Z if head == "gap" else np.roll(Z, shift, 2)

@@ -43,7 +43,7 @@ class DecayTable(ReportTable[DecayRow]):
     - ``exponent``: minus the slope of log λ over log(k + C0/2 − 1) for K/2 ≤ k ≤ K; NaN where too
       few λ exceed their errors.
     - ``uncertainty``: twice its difference from the exponent for K/4 ≤ k ≤ K/2, plus 1/K.
-    - ``law``: that of `decay_law`; infinite where eigenvalues are 0.
+    - ``law``: the exponent of `decay_law`; infinite where eigenvalues are 0.
     - ``exponent_lower``: from theorem 5.1's upper bound on λ, which counts the pixels of the
       receptive field as the paper does: the ``upper_exponent`` of `DecayConstants` is sharper.
     - ``exponent_upper``: from its lower bound on λ, which fails at depth 1, and where no window of

@@ -36,7 +36,7 @@ def test_the_asymptotic_law(alpha, skip, depth):
 
 @pytest.mark.parametrize(("skip", "rest"), [(False, 119), (True, 245)])
 def test_the_next_term_of_close_signals(skip, rest):
-    """It comes near to 3√2π/(p √δ_0), from below."""
+    """The difference comes near to 3√2π/(p √δ_0), from below."""
     network, start = rk.Network(8000, 1, skip=skip), 0.01
     complement = multisphere.normalized_gpk(network, [start], complement=True)[0]
     found = 8000 * (1 - complement / asymptotic_complement(network)) - 3 * np.log(8000)
