@@ -1,6 +1,6 @@
 """A ResNet's spectrum as a mixture of the spectra of CNNs: the idea behind theorem 5.2.
 
-Barzilai et al. 2022, section 5. ``docs/theory/spectrum.md`` says what it shows.
+Barzilai et al. 2022, section 5. ``docs/theory/decay.md`` says what it shows.
 """
 
 from __future__ import annotations

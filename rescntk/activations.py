@@ -226,7 +226,7 @@ class Gelu(Activation):
 
     and :math:`E[\sigma'\sigma'] = \frac12 - \frac\theta{2\pi} + \frac{S}{2\pi\sqrt D}
     \bigl(\frac{2+q_1+q_2}P + \frac1D\bigr)`. H(−S) = H(S) + S. For large q it falls like
-    :math:`q^{-1/2}` at ρ = 1: the rest is a ReLU's. docs/theory/network.md has the derivation.
+    :math:`q^{-1/2}` at ρ = 1: the rest is a ReLU's. docs/theory/activations.md has the derivation.
     """
 
     name = "gelu"
@@ -287,7 +287,7 @@ class Gelu(Activation):
 
         The first summand is the deficit at ρ = 1: half the squared distance of u Φ(u)/√q1 and
         v Φ(v)/√q2, less half the squared difference of their norms. The second is (K(ρ = 1) − K)/g.
-        docs/theory/network.md has both.
+        docs/theory/activations.md has both.
         """
         xp = array_module(w)
         root1, root2 = xp.sqrt(q1), xp.sqrt(q2)

@@ -1,7 +1,7 @@
 """Theorem 5.2 of Barzilai et al. 2022: a ResNet as a mixture of CNNs, and paths of their own.
 
 A path is a tuple of offsets, an offset for each convolution from the output to the input; it ends
-at the sum of its offsets. ``docs/theory/spectrum.md`` has the theorem, ``locality.md`` appendix D.
+at the sum of its offsets. ``docs/theory/decay.md`` has the theorem, ``locality.md`` appendix D.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ __all__ = ["PathCountFit", "fit_path_counts", "path_counts", "path_pixels", "str
 def path_counts(network: Network, n_timepoints: int) -> np.ndarray:
     """Return the number of paths from each pixel to the output, exact at any depth.
 
-    :math:`Q_i^{(L)}` of docs/theory/spectrum.md, p in theorem 5.2 of Barzilai et al. 2022. A path
+    :math:`Q_i^{(L)}` of docs/theory/decay.md, p in theorem 5.2 of Barzilai et al. 2022. A path
     takes a tap of each filter of all layers: it skips none. The counts are proportional to the
     CNN's effective receptive field. On images they are the outer product of the counts on the two
     axes (``docs/theory/locality.md``).

@@ -1,7 +1,7 @@
 r"""Kernels that do not see what a group of symmetries does to signals.
 
 The mean of a kernel over a group is the kernel of training on all transformed copies
-(``docs/theory/learning_curves.md``, section 9).
+(``docs/theory/changed_kernels.md``).
 """
 
 from __future__ import annotations

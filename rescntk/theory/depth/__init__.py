@@ -4,7 +4,8 @@ r"""Kernels of deep networks: limits at infinite depth, rates of convergence, an
 L^{-\gamma}`. ``half_power`` integrates the limit at :math:`\gamma = \frac12`. ``rates`` has closed
 forms. ``effective`` has the sum over layers that decides how far a network of any layers has gone.
 ``scales`` has the layers in which pixels even out, and ``votes`` the classifier of infinite
-depth. ``checker`` compares predictions with kernels (``docs/theory/depth_limits.md``).
+depth (``docs/theory/depth_limits.md``). ``checker`` compares predictions with kernels
+(``docs/theory/depth_checks.md``).
 """
 
 from .checker import ConvergenceReport, FittedExponent, check_convergence

@@ -1,7 +1,7 @@
 """The depth checker: do kernels converge over depth to a predicted limit, at the predicted rate?
 
 Barzilai et al. 2022, theorem 6.1 and appendix F; Huang et al. 2020, theorems 6 and 7. Predictions
-are in laws.py. The method, Richardson's extrapolation, is in docs/theory/depth_limits.md.
+are in laws.py. The method, Richardson's extrapolation, is in docs/theory/depth_checks.md.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 r"""Limits of kernels for :math:`\alpha = a L^{-1/2}`: a flow, integrated from time 0 to time 1.
 
 A layer is a step of length 1/L of Euler's method. The differential equations for the covariance F
-and the tangent kernel T of the features are in docs/theory/depth_limits.md, section 5.
+and the tangent kernel T of the features are in docs/theory/depth_limits.md.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def flow_limit(network: Network, X: np.ndarray, *, kind: str, head: str | int) -
 
     The boundary between theorem 6.1 of Barzilai et al. 2022 (:math:`\gamma > \frac12`) and fixed
     :math:`\alpha`; also the limit at :math:`\gamma = \frac12` of Huang et al. 2020.
-    docs/theory/depth_limits.md, section 5, derives it.
+    docs/theory/depth_limits.md, "The flow at one half", derives it.
 
     Parameters
     ----------
@@ -168,7 +168,7 @@ def _integrate(network: Network, kind: str, start: list[np.ndarray]) -> np.ndarr
         boxed = scale * circular_mean(np.stack(branches, axis=1), outer)
         return np.ravel(2.0 * root * (layer.alpha**2 * boxed - decay * state))
 
-    # Over the root of time, in which windows at a root are smooth (docs/theory/depth_limits.md, 6).
+    # Over the root of time, in which windows at a root are smooth (docs/theory/depth_rates.md).
     # The relative errors of some 100 steps are below `ERROR`; a part may be of the gain's order.
     size = float(np.abs(initial).max()) * min(network.branch_gain, 1.0)
     errors = {"rtol": 1e-13, "atol": 1e-13 * max(size, 1e-280)}

@@ -1,4 +1,4 @@
-"""Predicted limits of kernels at infinite depth, and rates (docs/theory/depth_limits.md)."""
+"""Predicted limits of kernels at infinite depth, and rates (docs/theory/depth_rates.md)."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Prediction:
     r"""A predicted limit of normalized kernels over depth, with the exponent of its rate.
 
     Distances from the limit, in root mean square over pairs of signals, are predicted to be
-    :math:`C L^{-e}`, or :math:`C L^{-e} \log L`, to leading order (docs/theory/depth_limits.md).
+    :math:`C L^{-e}`, or :math:`C L^{-e} \log L`, to leading order (docs/theory/depth_rates.md).
     With ``undefined`` all numbers are NaN, and ``source`` and ``rate`` are empty.
     """
 
@@ -296,7 +296,7 @@ def _smooth_gain(network: Network, kind: str, X: np.ndarray, head: str | int) ->
     """Return the branch gain below which layers move the kernel in proportion to it, at most 1.
 
     It is 0 at square roots: of K̇ where windows of two signals are opposite or parallel, of K where
-    one of them is 0 (depth_limits.md, section 6). There the kernel moves like the gain's root.
+    one of them is 0 (docs/theory/depth_rates.md). There the kernel moves like the gain's root.
     """
     gains = 16.0 ** -np.arange(11.0)
     alphas = network.alpha * np.sqrt(gains / network.branch_gain)

@@ -4,7 +4,7 @@ r"""Rates and limits of deep kernels in closed form.
 the fully connected networks of Huang, Wang, Tao, Zhao 2020, ``literature.huang_ffnet`` and
 ``literature.huang_resnet``, of which only the hidden layers are trained. Their kernels
 :math:`\bar\Omega_L` are normalized; ρ is the correlation of a pair of inputs, the argument `rho`.
-``docs/theory/depth_limits.md``, sections 3 and 4, derives all formulas.
+``docs/theory/depth_limits.md`` and ``docs/theory/depth_rates.md`` derive all formulas.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def asymptotic_complement(network: Network, *, pixels: float = 1.0) -> float:
     :math:`\delta_L/m` with :math:`\delta_L = \frac{9\pi^2}{2 p^2 L^2}` at depth L, for ReLU without
     biases. p is ``Network.branch_weight``, 1 without skip connections, and m are the `pixels`.
     Closer signals follow the law from greater depths on. Not in the papers;
-    docs/theory/depth_limits.md, section 4, derives it, with its conditions on signals.
+    docs/theory/depth_limits.md derives it, with its conditions on signals.
 
     Parameters
     ----------
@@ -133,7 +133,7 @@ def huang_resnet_limit(rho: ArrayLike) -> np.ndarray:
 
     It is :math:`\bar\Omega_1 = \frac12(\kappa_1(\rho) + \rho \kappa_0(\rho))`. Theorem 7 has
     :math:`\alpha = 1/L`; this is the limit for :math:`\alpha = L^{-\gamma}` with any
-    :math:`\gamma > \frac12` (depth_limits.md, section 2).
+    :math:`\gamma > \frac12` (docs/theory/depth_limits.md).
 
     Parameters
     ----------

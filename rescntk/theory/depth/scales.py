@@ -1,6 +1,6 @@
 r"""Depth scales of Fourier modes: the layers in which pixels become alike.
 
-``docs/theory/depth_limits.md``, section 8.
+``docs/theory/depth_scales.md``.
 """
 
 from __future__ import annotations

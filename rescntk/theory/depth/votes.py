@@ -1,4 +1,4 @@
-"""The classifier that infinite depth is: votes and weights (depth_limits.md, section 7)."""
+"""The classifier that infinite depth is: votes and weights (docs/theory/infinite_classifier.md)."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class LimitClassifier(NamedTuple):
     majority."""
 
     def ridge(self, y: ArrayLike, penalty: float = 0.0) -> float:
-        r"""Return the limit at a new signal, :math:`c \sum_i y_i / (1 - c + nc + \lambda)`.
+        r"""Return the limit at a new signal, :math:`c \sum_i y_i / (1 - c + nc + \delta)`.
 
         Parameters
         ----------
@@ -37,7 +37,7 @@ class LimitClassifier(NamedTuple):
             Values of different signals. Where they sum to 0, so does the limit, and networks of
             finite depth decide by what is left, of which no closed form is known here.
         penalty : float, default 0.0
-            λ, in units of K(x, x).
+            δ, in units of K(x, x).
 
         Returns
         -------
@@ -68,7 +68,7 @@ def limit_classifier(
 ) -> LimitClassifier:
     r"""Return which classifier kernel regression tends to with the depth of a network.
 
-    For a fixed α, no biases, and signals that differ (``docs/theory/depth_limits.md``, section 4).
+    For a fixed α, no biases, and signals that differ (``docs/theory/depth_limits.md``).
     Radhakrishnan et al. 2022 tell apart majority votes, singular kernels and nearest neighbours.
 
     - ReLU is a majority vote, but where the input alone is trained: then :math:`L^3 \bar\Theta` is
@@ -166,7 +166,7 @@ _SERIES = np.arange(1.0, 31.0)
 def _log_slopes(q: float) -> tuple[float, float]:
     """Return log φ'(0) = log(sin ω / ω) and log φ'(1) = log(tan ω / ω), to their last digits.
 
-    sin ω = 2q/(1 + 2q), q the variance of pre-activations (docs/theory/depth_limits.md, section 7).
+    sin ω = 2q/(1 + 2q), q the variance of pre-activations (docs/theory/infinite_classifier.md).
     """
     tangent = 2.0 * math.sqrt(q) * math.sqrt(q / (1.0 + 4.0 * q))
     at_0 = -float((zeta(2 * _SERIES) / _SERIES) @ (math.atan(tangent) / math.pi) ** (2 * _SERIES))

@@ -58,7 +58,7 @@ def sample_complexity(
     r"""Return at how many signals, drawn from the multi-sphere, each frequency is half learned.
 
     Frequencies above `max_frequency` act like a penalty. The largest eigenvalue of the last two
-    frequencies is taken to bound theirs: this bounds n (``docs/theory/learning_curves.md``).
+    frequencies is taken to bound theirs: this bounds n (``docs/theory/sample_complexity.md``).
 
     Parameters
     ----------

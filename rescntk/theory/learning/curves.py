@@ -125,7 +125,7 @@ def pool_curve(
     r"""Return the learning curve of training sets drawn from a pool, tested on its other signals.
 
     Of K + δI, with eigenvalues Λ + δ, τ solves κ's equation without a penalty. Then κ is (δ + τ)/N,
-    and τ/(Λ+δ+τ) is left of a direction (docs/theory/learning_curves.md, section 2).
+    and τ/(Λ+δ+τ) is left of a direction (docs/theory/learning_curves.md).
 
     Parameters
     ----------

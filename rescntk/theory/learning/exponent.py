@@ -1,4 +1,4 @@
-"""The exponent of learning curves, from the law of decay (docs/theory/learning_curves.md)."""
+"""The exponent of learning curves, from the law of decay (docs/theory/sample_complexity.md)."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 r"""Gradient flow over time: learned shares of eigenfunctions, and of the targets of a data set.
 
 Barzilai et al. 2022, section 5.1: it learns the share :math:`1 - e^{-\lambda t}` of an
-eigenfunction (``docs/theory/learning_curves.md``, section 6).
+eigenfunction (``docs/theory/sample_complexity.md``).
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 r"""Theorem 5.1 of Barzilai et al. 2022: bounds on the decay of eigenvalues, with their constants.
 
 :math:`c_1 \prod_i k_i^{-C_0-2} \le \lambda_k \le c_2 \prod_i k_i^{-(C_0-1)-2(\nu-1)/s}` for the s
-pixels that have a frequency. ``docs/theory/spectrum.md`` has all formulas.
+pixels that have a frequency. ``docs/theory/decay_constants.md`` has all formulas.
 """
 
 from __future__ import annotations
@@ -181,7 +181,7 @@ def _least(series: np.ndarray, ends: np.ndarray) -> float:
 
 
 def moments(n_channels: int, k: np.ndarray, n: np.ndarray) -> np.ndarray:
-    """Return Ψ(k, n) = ∫ t^n P_k(t) η(t) dt of spectrum.md at k and n ≥ k of equal parity."""
+    """Return Ψ(k, n) = ∫ t^n P_k(t) η(t) dt of decay_constants.md at k and n ≥ k of equal parity."""
     logs = gammaln(n + 1.0) - gammaln((n - k) / 2 + 1.0) - n * math.log(2.0)
     # Γ(C0/2)/Γ(C0/2 + m): two logarithms would cancel where channels are many.
     m = np.maximum((n + k) / 2, 1.0)

@@ -1,6 +1,6 @@
 """Exponents of the decay of eigenvalues with frequency: fitted, and of a law of singularities.
 
-Figure 1 of Barzilai et al. 2022. ``docs/theory/spectrum.md`` derives the law.
+Figure 1 of Barzilai et al. 2022. ``docs/theory/decay.md`` derives the law.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class DecayTable(ReportTable[DecayRow]):
     - ``exponent_lower``: from theorem 5.1's upper bound on λ, which counts the pixels of the
       receptive field as the paper does: the ``upper_exponent`` of `DecayConstants` is sharper.
     - ``exponent_upper``: from its lower bound on λ, which fails at depth 1, and where no window of
-      the last layer holds the pixels (docs/theory/spectrum.md).
+      the last layer holds the pixels (docs/theory/decay.md).
     """
 
     frequencies: np.ndarray

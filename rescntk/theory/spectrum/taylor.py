@@ -1,6 +1,6 @@
 """Power series of kernels on the multi-sphere in the pixels' dot products.
 
-Lemmas C.1, C.2, C.4 and C.7 of Barzilai et al. 2022; ``docs/theory/spectrum.md``.
+Lemmas C.1, C.2, C.4 and C.7 of Barzilai et al. 2022; ``docs/theory/decay_constants.md``.
 """
 
 from __future__ import annotations

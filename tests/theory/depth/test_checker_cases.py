@@ -111,6 +111,6 @@ def test_no_verdict_is_false():
         assert checker.AGREES not in verdicts, f"{name}: {verdicts} {report}"
         if report.verdict == checker.AGREES:
             assert abs(report.exponent.value - report.prediction.exponent) <= 0.05
-    # docs/theory/depth_limits.md has the counts.
+    # docs/theory/depth_checks.md has the counts.
     assert right == {checker.AGREES: 69, checker.OPEN: 40, checker.UNDEFINED: 11}
     assert wrong == {checker.CONTRADICTS: 539, checker.OPEN: 333}
