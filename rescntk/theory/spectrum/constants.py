@@ -181,7 +181,7 @@ def _least(series: np.ndarray, ends: np.ndarray) -> float:
 
 
 def moments(n_channels: int, k: np.ndarray, n: np.ndarray) -> np.ndarray:
-    """Return Ψ(k, n) = ∫ t^n P_k(t) η(t) dt of decay_constants.md at k and n ≥ k of equal parity."""
+    """Return Ψ(k, n) = ∫ t^n P_k(t) η(t) dt at k and n ≥ k of equal parity."""
     logs = gammaln(n + 1.0) - gammaln((n - k) / 2 + 1.0) - n * math.log(2.0)
     # Γ(C0/2)/Γ(C0/2 + m): two logarithms would cancel where channels are many.
     m = np.maximum((n + k) / 2, 1.0)
