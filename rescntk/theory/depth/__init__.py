@@ -4,8 +4,9 @@ r"""Kernels of deep networks: limits at infinite depth, rates of convergence, an
 L^{-\gamma}`. ``half_power`` integrates the limit at :math:`\gamma = \frac12`. ``rates`` has closed
 forms. ``effective`` has the sum over layers that decides how far a network of any layers has gone.
 ``scales`` has the layers in which pixels even out, and ``votes`` the classifier of infinite
-depth (``docs/theory/depth_limits.md``). ``checker`` compares predictions with kernels
-(``docs/theory/depth_checks.md``).
+depth. ``checker`` compares predictions with kernels. Pages: ``docs/theory/depth_limits.md``,
+``depth_rates.md``, ``depth_scales.md``, ``effective_depth.md``, ``infinite_classifier.md`` and
+``depth_checks.md``.
 """
 
 from .checker import ConvergenceReport, FittedExponent, check_convergence

@@ -131,7 +131,7 @@ def check_convergence(
 
     A fit over increasing depths gives the exponent of the distance from the predicted limit, with
     an error bar. The verdict *agrees*, *contradicts*, is *open* if the bar is too long to tell, or
-    *undefined* if no prediction holds for these signals (docs/theory/depth_limits.md).
+    *undefined* if no prediction holds for these signals (docs/theory/depth_checks.md).
 
     Parameters
     ----------

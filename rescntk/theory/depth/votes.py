@@ -68,7 +68,7 @@ def limit_classifier(
 ) -> LimitClassifier:
     r"""Return which classifier kernel regression tends to with the depth of a network.
 
-    For a fixed α, no biases, and signals that differ (``docs/theory/depth_limits.md``).
+    For a fixed α, no biases, and signals that differ (``docs/theory/infinite_classifier.md``).
     Radhakrishnan et al. 2022 tell apart majority votes, singular kernels and nearest neighbours.
 
     - ReLU is a majority vote, but where the input alone is trained: then :math:`L^3 \bar\Theta` is

@@ -44,8 +44,8 @@ class DecayTable(ReportTable[DecayRow]):
       few λ exceed their errors.
     - ``uncertainty``: twice its difference from the exponent for K/4 ≤ k ≤ K/2, plus 1/K.
     - ``law``: the exponent of `decay_law`; infinite where eigenvalues are 0.
-    - ``exponent_lower``: from theorem 5.1's upper bound on λ, which counts the pixels of the
-      receptive field as the paper does: the ``upper_exponent`` of `DecayConstants` is sharper.
+    - ``exponent_lower``: from theorem 5.1's upper bound on λ, counting the receptive
+      field's pixels for the signal's: the ``upper_exponent`` of `DecayConstants` is sharper still.
     - ``exponent_upper``: from its lower bound on λ, which fails at depth 1, and where no window of
       the last layer holds the pixels (docs/theory/decay.md).
     """
