@@ -70,6 +70,8 @@ class ResidualKernelClassifier(ClassifierMixin, ResidualKernelEstimator):
     left_out_proba_ : ndarray, (n_cases, n_classes)
         Probabilities of the signals given to `fit`, in their order, each left out (see Notes). NaN
         for signals of weight 0, and of classes of weight 0.
+    left_out_novelty_ : ndarray, (n_cases,)
+        `novelty` of the same signals, each left out: a limit for new ones is a quantile of it.
     left_out_score_, left_out_score_error_ : float
         Accuracy on training signals left out, one by one or by groups, and its standard error.
         `class_weight` does not weigh it.

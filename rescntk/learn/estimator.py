@@ -87,8 +87,9 @@ class ResidualKernelEstimator(Settings, SignalEstimator):
         Returns
         -------
         ndarray, (n_cases,)
-            About 1 for signals like the training signals, and larger for signals far from them or
-            of other sizes.
+            About 1 for new signals like the training signals, and larger for signals far from them
+            or of other sizes. The training signals themselves have less: `left_out_novelty_` has
+            theirs, each left out, for limits.
 
         Raises
         ------
@@ -258,6 +259,7 @@ class ResidualKernelEstimator(Settings, SignalEstimator):
         self._fitted, self._weights = [fitted[k] for k in used], weights[used]
         self._examples = take(cases.signals, np.sort(rng.permutation(n)[:_EXAMPLES]))
         novelties = novelties[used]
+        self.left_out_novelty_ = cases.as_given(self._novelty(novelties, cases.signals))
         return LeftOut(
             view_residuals=residuals[used],
             view_novelties=novelties,

@@ -63,6 +63,8 @@ class ResidualKernelRegressor(MultiOutputMixin, RegressorMixin, ResidualKernelEs
     left_out_prediction_ : ndarray, (n_cases,) or (n_cases, n_targets)
         Predictions of the signals given to `fit`, in their order, each left out (see Notes). NaN
         for signals of weight 0.
+    left_out_novelty_ : ndarray, (n_cases,)
+        `novelty` of the same signals, each left out: a limit for new ones is a quantile of it.
     left_out_score_, left_out_score_error_ : float
         R² over all targets on training signals left out, and its standard error; NaN where all
         targets are equal.

@@ -35,6 +35,14 @@ def noisy(request, rng):
     )
 
 
+def variances_of_refits(noisy):
+    """Return variances of observations over the prior's, each left out with its group."""
+    G, variances = np.linalg.inv(noisy.K + 0.1 * np.eye(30)), np.empty(30)
+    for part in (noisy.members == member for member in range(noisy.n_groups)):
+        variances[part] = np.linalg.inv(G[np.ix_(part, part)]).diagonal()
+    return variances
+
+
 def test_sets_have_labels_as_probable_as_those_of_refits(noisy):
     X, y, Z = noisy.X, noisy.y, noisy.Z
     model = ResidualKernelClassifier(penalty=0.1, **ONE).fit(X, y, groups=noisy.groups)
@@ -55,9 +63,7 @@ def test_intervals_reach_as_far_as_refits(noisy):
     model = ResidualKernelRegressor(penalty=0.1, **ONE).fit(X, targets, groups=noisy.groups)
     errors = refits(noisy.K, targets[:, None], np.full(30, 0.1), noisy.members)[:, 0]
     beta, b = bordered(noisy.K, targets[:, None], 0.1)
-    G, variances = np.linalg.inv(noisy.K + 0.1 * np.eye(30)), np.empty(30)
-    for part in (noisy.members == member for member in range(noisy.n_groups)):
-        variances[part] = np.linalg.inv(G[np.ix_(part, part)]).diagonal()
+    variances = variances_of_refits(noisy)
     ratios = np.abs(errors) / np.sqrt(variances * np.mean(beta[:, 0] * (targets - b)))
     deviation = model.predict(Z, return_std=True)[1]
     for coverage in (0.5, 0.8, 0.9):
@@ -66,6 +72,30 @@ def test_intervals_reach_as_far_as_refits(noisy):
         np.testing.assert_allclose((high - low) / 2 / deviation, expected)
     for default, end in zip(model.predict_interval(Z), (low, high), strict=True):
         assert (default == end).all()  # of the last coverage, 0.9
+
+
+def test_left_out_novelties_are_variances_of_refits_or_sizes(noisy):
+    variances, sizes = variances_of_refits(noisy), np.log2(np.abs(noisy.X).mean(axis=(1, 2)))
+    of_sizes = ((sizes - sizes.mean()) / (sizes.std() + 0.1)) ** 2 / 4
+    expected = np.maximum(variances / variances.mean(), of_sizes)
+    for model, targets in (
+        (ResidualKernelClassifier(penalty=0.1, **ONE), noisy.y),
+        (ResidualKernelRegressor(penalty=0.1, **ONE), noisy.targets),
+    ):
+        model.fit(noisy.X, targets, groups=noisy.groups)
+        np.testing.assert_allclose(model.left_out_novelty_, expected, rtol=1e-6)
+
+
+def test_new_signals_are_above_a_quantile_of_left_out_novelties_as_often(rng):
+    X, y = waves(rng, 600, 3)
+    X = X + rng.standard_normal(X.shape)
+    model = ResidualKernelClassifier(penalty=1e-3, **ONE).fit(X[:150], y[:150])
+    new = model.novelty(X[150:])
+    assert model.novelty(X[:150]).mean() < 0.8 * new.mean()  # the model has seen them
+    for share in (0.5, 0.8, 0.9):
+        above = np.mean(new > np.quantile(model.left_out_novelty_, share))
+        error = np.sqrt(share * (1 - share) * (1 / 150 + 1 / 450))
+        assert abs(above - (1 - share)) <= 3 * error
 
 
 def test_a_coverage_that_signals_cannot_tell_warns(noisy):
