@@ -51,10 +51,11 @@ class ResidualKernelRegressor(MultiOutputMixin, RegressorMixin, ResidualKernelEs
     engine : str, default "auto"
         As for calling a `rescntk.Kernel`.
     dtype : {"float32", "float64"}, default "float32"
-        Precision of kernels. Solutions are in float64.
+        Precision of kernels. Solutions are in float64. "float64" takes twice the time, and allows
+        penalties below 1e-5, for targets nearly without noise.
     n_jobs : int, optional
-        Number of threads that compute kernels, which does not change results; -1 is one for each
-        core. Matrices are decomposed by one thread.
+        Number of threads that compute kernels, which does not change results. None and -1 are one
+        for each core: set 1 where several processes fit. Matrices are decomposed by one thread.
     random_state : int, RandomState or None, default None
         Seed of the landmarks, and of the ten folds whose views are weighted by the other nine.
 

@@ -104,7 +104,6 @@ def tables(text):
         ("docs/guide/classification.md", "ucr"),
         ("docs/guide/early.md", "early"),
         ("docs/guide/choosing.md", "regression"),
-        ("docs/guide/choosing.md", "other_views"),
         ("docs/guide/regression.md", "regression"),
         ("docs/guide/accuracy.md", "accuracy"),
         ("docs/guide/large_data.md", "scale"),
