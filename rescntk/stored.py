@@ -14,11 +14,9 @@ import re
 import shutil
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
-from uuid import uuid4
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -42,10 +40,10 @@ from .messages import shown
 from .network import Network
 from .stored_description import (
     Description,
-    as_json,
     check_description,
-    describe_signals,
+    describe_call,
     differences,
+    write_description,
 )
 
 if TYPE_CHECKING:
@@ -53,7 +51,6 @@ if TYPE_CHECKING:
     from zarr.abc.buffer import Buffer
 
 __all__ = ["StoredGram", "gram", "open"]
-
 
 _BEGIN_ANEW = "give another folder, or delete this one, and call stored.gram again"
 """The remedy where a folder holds another computation, or none."""
@@ -136,29 +133,11 @@ def gram(
     block = validation.check_positive_integer(block, "block")
     if client is not None and (getattr(client, "status", 0) != "running" or client.asynchronous):
         raise ValueError(f"client is {shown(client)}, expected a running dask.distributed.Client")
-    # One pair, where blocks will be, checks network and engine before a file is written.
-    check = kernels.gram if client is None else partial(client.run, kernels.gram)
-    check(X=left[:1], Z=None if right is None else right[:1], **call)
-    description = call | {"version": __version__, "network": asdict(network), "block": block}
-    described = (None if batch is None else describe_signals(batch) for batch in (left, right))
-    description = as_json(description | dict(zip("XZ", described, strict=True)))
-    if not folder.is_file() and all(path.suffix == ".partial" for path in folder.glob("*")):
-        _begin(folder, description)
-    K = StoredGram(folder)
-    if different := differences(K.description, description):
-        raise ValueError(
-            f"{folder} holds another computation: {'; '.join(different)}: {_BEGIN_ANEW}"
-        )
-    if missing := K.missing:
-        fraction, free = len(missing) / len(K._blocks()), shutil.disk_usage(folder).free
-        needed = fraction * np.prod(K.shape) * len(call["kinds"]) * np.dtype(call["dtype"]).itemsize
-        if needed > free:
-            raise OSError(f"{folder} needs {needed:,.0f} bytes, and its disk has {free:,} free")
-    for kind in call["kinds"]:  # also where all values are there: they need their description
-        if not (folder / kind / "zarr.json").exists():
-            with suppress(zarr.errors.ContainsArrayError):  # another process was first
-                K._create(folder / kind)
-        K._array(kind)
+    _try_one_pair(left, right, call, client)
+    K = _begin_or_resume(folder, describe_call(call, left, right, block))
+    missing = K.missing
+    _check_free_disk(K, len(missing))
+    K._create_missing_arrays()
     if missing:
         with progress_bar(progress, len(missing), "block") as tick:
             _compute(folder, missing, left, left if right is None else right, call, client, tick)
@@ -284,7 +263,16 @@ class StoredGram:
         return np.asarray(self.matrix() @ v)
 
     def __repr__(self) -> str:
-        return f"StoredGram({str(self.path)!r}, {self.shape}, {len(self.missing)} blocks missing)"
+        kinds = self.description["kinds"]
+        return f"StoredGram({str(self.path)!r}, shape={self.shape}, kinds={kinds})"
+
+    def _create_missing_arrays(self) -> None:
+        """Make the arrays that are not there yet, and check all: values need their metadata."""
+        for kind in self.description["kinds"]:
+            if not (self.path / kind / "zarr.json").exists():
+                with suppress(zarr.errors.ContainsArrayError):  # another process was first
+                    self._create(self.path / kind)
+            self._array(kind)
 
     def _create(self, store: Path | dict[str, Buffer]) -> zarr.Array:
         """Make an array without values in a folder, or in memory."""
@@ -375,20 +363,31 @@ class _Files(zarr.storage.LocalStore):
         return content
 
 
-def _begin(folder: Path, description: Description) -> None:
-    """Write the description of a Gram into a folder, atomically, unless another process has."""
-    folder.mkdir(parents=True, exist_ok=True)
-    group = {"zarr_format": 3, "node_type": "group", "attributes": {"rescntk": description}}
-    file, beside = folder / "zarr.json", folder / f"zarr.{uuid4().hex}.partial"
-    try:
-        beside.write_text(json.dumps(group), "utf-8")
-        try:
-            os.link(beside, file)  # does not replace a file
-        except OSError:
-            if not file.exists():  # no links on this disk
-                beside.replace(file)
-    finally:
-        beside.unlink(missing_ok=True)
+def _try_one_pair(
+    left: Batch, right: Batch | None, call: Description, client: Client | None
+) -> None:
+    """Compute one pair where blocks will be: it checks network and engine before a file is made."""
+    compute = kernels.gram if client is None else partial(client.run, kernels.gram)
+    compute(X=left[:1], Z=None if right is None else right[:1], **call)
+
+
+def _begin_or_resume(folder: Path, description: Description) -> StoredGram:
+    """Return the Gram of a folder: a new one where it is empty; refuse another computation."""
+    if not folder.is_file() and all(path.suffix == ".partial" for path in folder.glob("*")):
+        write_description(folder, description)
+    K = StoredGram(folder)
+    if phrases := differences(K.description, description):
+        raise ValueError(f"{folder} holds another computation: {'; '.join(phrases)}: {_BEGIN_ANEW}")
+    return K
+
+
+def _check_free_disk(K: StoredGram, n_missing: int) -> None:
+    """Raise an OSError if a disk has no room for the missing blocks of a Gram."""
+    d = K.description
+    itemsize = len(d["kinds"]) * np.dtype(d["dtype"]).itemsize
+    needed = n_missing / len(K._blocks()) * np.prod(K.shape) * itemsize
+    if needed > (free := shutil.disk_usage(K.path).free):
+        raise OSError(f"{K.path} needs {needed:,.0f} bytes, and its disk has {free:,} free")
 
 
 def _folder(path: object) -> Path:

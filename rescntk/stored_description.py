@@ -1,12 +1,15 @@
-"""Descriptions of Gram matrices on disk, as JSON holds them: made, checked and compared."""
+"""Descriptions of Gram matrices on disk, as JSON holds them: made, written, checked, compared."""
 
 from __future__ import annotations
 
 import hashlib
 import json
+import os
 import reprlib
 from dataclasses import asdict
+from pathlib import Path
 from typing import Any, TypeAlias
+from uuid import uuid4
 
 import numpy as np
 
@@ -78,6 +81,15 @@ def _check_signals(signals: Description, name: str) -> None:
     _check_type(signals["checksum"], f"the checksum of {name}", str)
 
 
+def describe_call(call: Description, X: Batch, Z: Batch | None, block: int) -> Description:
+    """Return the description of a call's computation, as a file gives it back."""
+    return as_json(
+        call
+        | {"version": __version__, "network": asdict(call["network"]), "block": block}
+        | {"X": describe_signals(X), "Z": None if Z is None else describe_signals(Z)}
+    )
+
+
 def describe_signals(X: Batch) -> Description:
     """Return shape and checksum of signals; a list's shape ends with its lengths."""
     shape = (len(X), X.n_channels, X.lengths.tolist()) if isinstance(X, SignalList) else X.shape
@@ -85,6 +97,22 @@ def describe_signals(X: Batch) -> Description:
     for signal in X:
         sha256.update((np.ascontiguousarray(signal, "<f8") + 0.0).data)  # 0.0 for -0.0
     return {"shape": shape, "checksum": sha256.hexdigest()[:16]}
+
+
+def write_description(folder: Path, description: Description) -> None:
+    """Write the description of a Gram into a folder, atomically, unless another process has."""
+    folder.mkdir(parents=True, exist_ok=True)
+    group = {"zarr_format": 3, "node_type": "group", "attributes": {"rescntk": description}}
+    file, beside = folder / "zarr.json", folder / f"zarr.{uuid4().hex}.partial"
+    try:
+        beside.write_text(json.dumps(group), "utf-8")
+        try:
+            os.link(beside, file)  # does not replace a file
+        except OSError:
+            if not file.exists():  # no links on this disk
+                beside.replace(file)
+    finally:
+        beside.unlink(missing_ok=True)
 
 
 def as_json(description: Description) -> Description:

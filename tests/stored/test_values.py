@@ -1,5 +1,7 @@
 """Stored Grams have the values of one call in memory; what is read of them, and products."""
 
+import shutil
+
 import numpy as np
 import pytest
 
@@ -45,6 +47,13 @@ def test_rectangles_lists_and_images(path, X, Z, options):
 def test_a_rectangle_has_blocks_of_both_sides(path):
     K = compute(path, signals(BLOCK + 3), signals(3, seed=1), depths=(1, 2))
     assert K.ntk.chunks == (1, BLOCK, 3)
+
+
+def test_a_description_in_words_reads_no_block(path):
+    K = compute(path, signals(3))
+    for folder in ("gpk", "ntk"):
+        shutil.rmtree(path / folder)
+    assert repr(K) == f"StoredGram({str(path)!r}, shape=(3, 3), kinds=['gpk', 'ntk'])"
 
 
 def test_turned_images_are_other_signals(path):

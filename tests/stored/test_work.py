@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 import rescntk as rk
+from rescntk import stored_description
 from tests.stored.grams import (
     BLOCK,
     NET,
@@ -80,7 +81,8 @@ def test_another_computation_is_refused_and_changes_no_file(changes, message, pa
 def test_another_version_reads_values_and_computes_none(path, monkeypatch):
     compute(path, signals(5))
     before = contents(path)
-    monkeypatch.setattr(stored, "__version__", "99")
+    for module in (stored, stored_description):
+        monkeypatch.setattr(module, "__version__", "99")
     with pytest.raises(ValueError, match="version is '.*' there, '99' here"):
         compute(path, signals(5))
     assert stored.open(path).complete
@@ -169,7 +171,6 @@ def test_a_killed_process_is_resumed(path, computed, rng):
     K = stored.open(path)
     missing = K.missing
     assert 0 < len(missing) < blocks and not K.complete
-    assert f"{len(missing)} blocks missing" in repr(K)
     assert np.isnan(K.ntk[tuple(BLOCK * k for k in missing[-1])])
     with pytest.raises(ValueError, match=f"lacks {len(missing)} blocks, expected none: resume it"):
         K.matrix("ntk")
