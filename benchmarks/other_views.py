@@ -67,9 +67,9 @@ def measure(name: str, seed: int, views: str) -> list[Row]:
     X, y, Z, truth = ucr.signals(name, seed)
     drawn = np.random.default_rng(seed).permutation(len(Z))[:MOST]
     few = np.append(np.unique(y, return_index=True)[1], len(X) - 1)
-    ucr.use(VIEWS[views], X[few], y[few], Z[:2])  # compiles
-    model, chances, seconds = ucr.use(VIEWS[views], X, y, Z[drawn])
-    return [ucr.scores(model, chances, truth[drawn]) | {"seconds": sum(seconds)}]
+    ucr.fit_and_predict_proba(VIEWS[views], X[few], y[few], Z[:2])  # compiles
+    model, proba, seconds = ucr.fit_and_predict_proba(VIEWS[views], X, y, Z[drawn])
+    return [ucr.scores(model, proba, truth[drawn]) | {"seconds": sum(seconds)}]
 
 
 def section(rows: pd.DataFrame, names: dict[str, Any]) -> list[list[str]]:
@@ -136,7 +136,7 @@ def measure_all(asked: Namespace, path: Path) -> None:
         for name in (resampled if seed else sets["set"])
         if not seed or views not in WINDOWS
     ]
-    harness.gather(path, keys[: 1 if asked.quick else None], measure)
+    harness.measure_missing(path, keys[: 1 if asked.quick else None], measure)
 
 
 if __name__ == "__main__":

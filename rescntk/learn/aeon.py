@@ -134,26 +134,26 @@ class EarlyClassifier(BaseEarlyClassifier):
         return self
 
     def _predict(self, X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        return self._labels(self.model_._follow(self.model_._read_beginning(X)))
+        return self._labels(self.model_._follow(self.model_._read_prefix(X)))
 
     def _update_predict(self, X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        return self._labels(self._continued(X))
+        return self._labels(self._continue(X))
 
     def _predict_proba(self, X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        return self._chances(self.model_._follow(self.model_._read_beginning(X)))
+        return self._proba(self.model_._follow(self.model_._read_prefix(X)))
 
     def _update_predict_proba(self, X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        return self._chances(self._continued(X))
+        return self._proba(self._continue(X))
 
     def _score(self, X: np.ndarray, y: np.ndarray) -> tuple[float, float, float]:
-        end = self._stored(self.model_._follow(self.model_._read(X)))
+        end = self._store(self.model_._follow(self.model_._read(X)))
         accuracy = np.mean(self.model_.classes_[end.labels] == y)
         earliness = np.mean(self.model_.prefixes_[end.last]) / self.model_.n_timepoints_
         return harmonic_mean(accuracy, earliness), accuracy, earliness
 
-    def _continued(self, X: np.ndarray) -> Progress:
+    def _continue(self, X: np.ndarray) -> Progress:
         """Return the progress of signals without a decision, which have more time points now."""
-        signals = self.model_._read_beginning(X)
+        signals = self.model_._read_prefix(X)
         last, times, labels, streaks, _ = self.state_info[self.state_info[:, 4] == 0].T
         if len(signals) != len(last):
             raise ValueError(
@@ -170,7 +170,7 @@ class EarlyClassifier(BaseEarlyClassifier):
             signals, replace(blank, last=last, labels=labels, streaks=streaks)
         )
 
-    def _stored(self, progress: Progress) -> Progress:
+    def _store(self, progress: Progress) -> Progress:
         """Store the progress of signals in `state_info`, and return it."""
         times = self.model_.prefixes_[progress.last]
         columns = progress.last, times, progress.labels, progress.streaks, progress.final
@@ -179,12 +179,12 @@ class EarlyClassifier(BaseEarlyClassifier):
 
     def _labels(self, progress: Progress) -> tuple[np.ndarray, np.ndarray]:
         """Return labels, -1 where they are not final, and whether they are."""
-        progress = self._stored(progress)
+        progress = self._store(progress)
         labels = self.model_.classes_[progress.labels]
         none = "-1" if labels.dtype.kind == "U" else -1
         return np.where(progress.final, labels, none), progress.final
 
-    def _chances(self, progress: Progress) -> tuple[np.ndarray, np.ndarray]:
+    def _proba(self, progress: Progress) -> tuple[np.ndarray, np.ndarray]:
         """Return probabilities, -1 where labels are not final, and whether they are."""
-        progress = self._stored(progress)
+        progress = self._store(progress)
         return np.where(progress.final[:, None], progress.proba, -1.0), progress.final

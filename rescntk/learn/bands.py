@@ -47,9 +47,9 @@ class LocalScale(LengthKeepingStep):
     stage = "each signal's own scale"
     needs_several_points = True
     reach = math.inf
-    sees_levels = False
+    depends_on_levels = False
 
-    def see(self, X: np.ndarray) -> np.ndarray:
+    def transform(self, X: np.ndarray) -> np.ndarray:
         width = X.shape[2] / _LOCAL_WINDOWS
         centred = X - Smoothing(X).by(width)
         variance = np.maximum(Smoothing(centred**2).by(width), 0.0)
@@ -72,7 +72,7 @@ class Bands(BlockStep):
     blocks: Blocks
     reach = math.inf
     needs_several_points = True
-    sees_levels = False
+    depends_on_levels = False
 
     @staticmethod
     def octaves_of(length: int) -> int:
@@ -82,7 +82,7 @@ class Bands(BlockStep):
     def channel_scale(self, least: float = 0.0) -> ChannelScale:
         return self.blocks.channel_scale(max(least, _LEAST))
 
-    def see(self, X: np.ndarray) -> np.ndarray:
+    def transform(self, X: np.ndarray) -> np.ndarray:
         bands = self.split(X)
         if self.kind == "rectified":
             parts = [np.maximum(sign * bands, 0.0) for sign in (1, -1)]
@@ -91,7 +91,7 @@ class Bands(BlockStep):
         else:
             unit = bands.std(axis=2, keepdims=True)
             parts = [np.where(bands > level * unit, 1.0, 0.0) for level in _LEVELS_OF_SIGNS]
-        return self.blocks.see(np.concatenate(parts, axis=1))
+        return self.blocks.transform(np.concatenate(parts, axis=1))
 
     def split(self, X: np.ndarray) -> np.ndarray:
         """Return the bands of signals at their points, (n_cases, octaves · channels, n_points)."""

@@ -6,7 +6,7 @@ import numpy as np
 from scipy.optimize import minimize
 from scipy.special import log_softmax, softmax
 
-from .cases import relative
+from .cases import unit_sum
 
 
 def margins(decisions: np.ndarray) -> np.ndarray:
@@ -38,15 +38,15 @@ def calibrate(
         return 1.0, np.zeros(decisions.shape[1])
     targets = np.full(columns.shape, 1.0 / ((n + 2) * (n_classes - 1)))
     targets[np.arange(n), labels] = (n + 1) / (n + 2)
-    shares, scale = relative(weights)[:, None], np.abs(columns).max() or 1.0
+    shares, scale = unit_sum(weights)[:, None], np.abs(columns).max() or 1.0
     columns = columns / scale
 
     def loss(parameters: np.ndarray) -> tuple[float, np.ndarray]:
         """Return the cross-entropy and its gradient in s and the biases b."""
-        chances = log_softmax(parameters[0] * columns + parameters[1:], axis=1)
-        slopes = shares * (np.exp(chances) - targets)
+        log_proba = log_softmax(parameters[0] * columns + parameters[1:], axis=1)
+        slopes = shares * (np.exp(log_proba) - targets)
         gradient = np.append(np.sum(slopes * columns), shift * slopes.sum(axis=0))
-        return -np.sum(shares * targets * chances), gradient
+        return -np.sum(shares * targets * log_proba), gradient
 
     s, *biases = minimize(
         loss,
@@ -74,11 +74,9 @@ def probabilities_of_folds(
     `fold_decisions` become probabilities, with factors `certainty`, (n_cases, 1), and the numbers
     of folds `folds`, (n_cases,). `decisions` calibrate them, with other arguments of `calibrate`.
     """
-    chances = np.empty(margins(decisions).shape)
+    proba = np.empty(margins(decisions).shape)
     for fold in np.unique(folds):
         at = folds == fold
         inverse_temperature, offsets = calibrate(decisions[~at], labels[~at], weights[~at], shift)
-        chances[at] = probabilities(
-            fold_decisions[at] + offsets, inverse_temperature * certainty[at]
-        )
-    return chances
+        proba[at] = probabilities(fold_decisions[at] + offsets, inverse_temperature * certainty[at])
+    return proba

@@ -23,7 +23,7 @@ class Cases(NamedTuple):
     """Sums over copies, (n_cases,), of mean 1."""
     groups: np.ndarray
     """The number of each case's group, (n_cases,)."""
-    places: np.ndarray
+    case_indices: np.ndarray
     """The index of the case of each signal that was given; -1 of signals without a case."""
 
     @property
@@ -31,14 +31,14 @@ class Cases(NamedTuple):
         """Number of groups; of cases where no groups were given."""
         return int(self.groups.max()) + 1
 
-    def as_given(self, values: np.ndarray) -> np.ndarray:
+    def at_signals(self, values: np.ndarray) -> np.ndarray:
         """Return values of cases, (n_cases, …), for each signal given; NaN without a case."""
-        of_signals = values[self.places].astype(np.float64)
-        of_signals[self.places < 0] = np.nan
+        of_signals = values[self.case_indices].astype(np.float64)
+        of_signals[self.case_indices < 0] = np.nan
         return of_signals
 
 
-def relative(weights: np.ndarray) -> np.ndarray:
+def unit_sum(weights: np.ndarray) -> np.ndarray:
     """Return weights divided by their sum; weights of only zeros stay zeros."""
     return weights / (weights.sum() or 1.0)
 

@@ -154,10 +154,10 @@ class ResidualKernelClassifier(ClassifierMixin, ResidualKernelEstimator):
         self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None, groups: ArrayLike | None
     ) -> None:
         """Set the attributes of a fitted classifier."""
-        classes, places = read_labels(y)
+        classes, class_indices = read_labels(y)
         by_class = self._weights_of_classes(classes)
-        used = by_class[places] > 0
-        cases = read_cases(self, X, y, places[:, None], sample_weight, groups, used)
+        used = by_class[class_indices] > 0
+        cases = read_cases(self, X, y, class_indices[:, None], sample_weight, groups, used)
         present, labels = np.unique(cases.targets[:, 0], return_inverse=True)
         self.classes_, by_class = classes[present], by_class[present]
         if len(present) < 2:
@@ -176,8 +176,8 @@ class ResidualKernelClassifier(ClassifierMixin, ResidualKernelEstimator):
             by_class = len(labels) / np.bincount(labels, cases.weights) / len(present)
         error_weights = by_class[labels] * counted
         left_out = self._fit_views(cases, error_weights)
-        chances = self._calibrate(left_out, cases, labels, error_weights, by_class)
-        self._score(chances.argmax(axis=1) == labels, counted, cases, labels)
+        proba = self._calibrate(left_out, cases, labels, error_weights, by_class)
+        self._score(proba.argmax(axis=1) == labels, counted, cases, labels)
 
     def _calibrate(
         self,
@@ -201,10 +201,10 @@ class ResidualKernelClassifier(ClassifierMixin, ResidualKernelEstimator):
         self.intercept_ = self._centre + self.offsets_
         certainty = self._certainty(left_out.view_novelties, scaled(cases.signals, self._exponent))
         fold_decisions = cases.targets - left_out.residuals
-        chances = probabilities_of_folds(
+        proba = probabilities_of_folds(
             fold_decisions, certainty, left_out.folds, decisions, labels, error_weights, shift
         )
-        self.left_out_proba_ = cases.as_given(chances)
+        self.left_out_proba_ = cases.at_signals(proba)
         fold_probabilities = probabilities(
             fold_decisions + self.offsets_, self.inverse_temperature_ * certainty
         )
@@ -213,7 +213,7 @@ class ResidualKernelClassifier(ClassifierMixin, ResidualKernelEstimator):
             by_class[labels] * cases.weights,
             cases.n_groups,
         )
-        return chances
+        return proba
 
     def _score(
         self, right: np.ndarray, counted: np.ndarray, cases: Cases, labels: np.ndarray
@@ -367,9 +367,9 @@ class ResidualKernelClassifier(ClassifierMixin, ResidualKernelEstimator):
         is right more often. No share is guaranteed without such a condition (Barber et al. 2021).
         """
         check_is_fitted(self)
-        least = -self._nonconformity.within(coverage)
-        chances = self.predict_proba(X)
-        return chances >= np.minimum(least, chances.max(axis=1, keepdims=True))
+        least = -self._nonconformity.quantile(coverage)
+        proba = self.predict_proba(X)
+        return proba >= np.minimum(least, proba.max(axis=1, keepdims=True))
 
     def predict(self, X: ArrayLike) -> np.ndarray:
         """Return the class with the greatest decision.
@@ -391,8 +391,8 @@ class ResidualKernelClassifier(ClassifierMixin, ResidualKernelEstimator):
         NotFittedError
             Before `fit`.
         """
-        places = self._labels(self._decisions(X))
-        return self.classes_[places]
+        class_indices = self._labels(self._decisions(X))
+        return self.classes_[class_indices]
 
     def _certainty(self, novelties: np.ndarray, X: Signals) -> np.ndarray:
         """Return factors of decisions, (n_cases, 1), from novelties of views and scaled signals."""

@@ -19,7 +19,7 @@ from .base import SignalEstimator, fitting
 from .cases import Cases
 from .classifier import ResidualKernelClassifier
 from .inputs import read_cases, read_labels, read_signals
-from .stopping import SIGNIFICANCE, Progress, rule_of_bound, rule_of_harmonic_mean
+from .stopping import SIGNIFICANCE, Progress, rule_of_harmonic_mean, rule_with_error_bound
 
 _LEAST_POINTS = 4
 """Least number of time points of a prefix, if signals have as many."""
@@ -152,18 +152,18 @@ class EarlyClassifier(ClassifierMixin, SignalEstimator):
 
     def _fit(self, X: ArrayLike, y: ArrayLike, groups: ArrayLike | None) -> None:
         """Set the attributes of a fitted classifier."""
-        inner = self._inner(groups is not None)
+        inner = self._prefix_classifier(groups is not None)
         n_prefixes = check_positive_integer(self.n_prefixes, "n_prefixes")
         if self.error is not None and check_positive(self.error, "error") >= 1:
             raise ValueError(f"error is {shown(self.error)}, expected None or a number below 1")
-        classes, places = read_labels(y)
-        cases = read_cases(self, X, y, places[:, None], None, groups)
+        classes, class_indices = read_labels(y)
+        cases = read_cases(self, X, y, class_indices[:, None], None, groups)
         if isinstance(cases.signals, list):
             raise ValueError(
                 "X has signals of different lengths, expected one length, an array (n_cases, "
                 "n_channels, n_timepoints): prefixes are shares of a common time"
             )
-        signals, labels = cases.signals[cases.places], classes[places]
+        signals, labels = cases.signals[cases.case_indices], classes[class_indices]
         lengths = prefix_lengths(signals.shape[2], n_prefixes)
         same = np.logical_and.accumulate((signals == signals[0]).all(axis=(0, 1))).sum()
         self.prefixes_ = lengths[(lengths > same) | (lengths == signals.shape[2])]
@@ -177,9 +177,9 @@ class EarlyClassifier(ClassifierMixin, SignalEstimator):
             left_out.append(_left_out_proba(fitted, len(labels)))
             self.estimators_.append(fitted)
         self.classes_ = self.estimators_[-1].classes_
-        self._choose(np.array(left_out), np.searchsorted(self.classes_, labels), cases)
+        self._set_stopping_rule(np.array(left_out), np.searchsorted(self.classes_, labels), cases)
 
-    def _inner(self, with_groups: bool) -> Any:
+    def _prefix_classifier(self, with_groups: bool) -> Any:
         """Return the classifier whose clones are fitted, with its seed."""
         inner = ResidualKernelClassifier("fast") if self.estimator is None else self.estimator
         if not all(hasattr(inner, name) for name in ("fit", "predict_proba", "get_params")):
@@ -196,13 +196,15 @@ class EarlyClassifier(ClassifierMixin, SignalEstimator):
             inner = clone(inner).set_params(random_state=seed)
         return inner
 
-    def _choose(self, left_out: np.ndarray, places: np.ndarray, cases: Cases) -> None:
+    def _set_stopping_rule(
+        self, left_out: np.ndarray, class_indices: np.ndarray, cases: Cases
+    ) -> None:
         """Set the rule, from left-out probabilities (n_prefixes, n_cases, n_classes)."""
         if self.error is None:
-            self._rule = rule_of_harmonic_mean(left_out, places, self.prefixes_)
+            self._rule = rule_of_harmonic_mean(left_out, class_indices, self.prefixes_)
         else:
-            groups = cases.groups[cases.places]
-            self._rule = rule_of_bound(left_out, places, groups, self.error)
+            groups = cases.groups[cases.case_indices]
+            self._rule = rule_with_error_bound(left_out, class_indices, groups, self.error)
             n, needed = cases.n_groups, np.ceil(np.log(SIGNIFICANCE) / np.log1p(-self.error))
             if not np.isfinite(self._rule.threshold) and len(left_out) > 1:
                 warn(
@@ -305,7 +307,7 @@ class EarlyClassifier(ClassifierMixin, SignalEstimator):
         NotFittedError
             Before `fit`.
         """
-        progress = self._follow(self._read_beginning(X))
+        progress = self._follow(self._read_prefix(X))
         return self.classes_[progress.labels], progress.final
 
     def staged_predict_proba(self, X: ArrayLike) -> Iterator[np.ndarray]:
@@ -328,7 +330,7 @@ class EarlyClassifier(ClassifierMixin, SignalEstimator):
         NotFittedError
             Before `fit`.
         """
-        signals = self._read_beginning(X)
+        signals = self._read_prefix(X)
         stages = zip(self.estimators_, self.prefixes_, strict=True)
         return (
             fitted.predict_proba(signals[:, :, :length])
@@ -342,7 +344,7 @@ class EarlyClassifier(ClassifierMixin, SignalEstimator):
         assert isinstance(signals, np.ndarray)  # a list was refused: its shape is another
         return signals
 
-    def _read_beginning(self, X: ArrayLike) -> np.ndarray:
+    def _read_prefix(self, X: ArrayLike) -> np.ndarray:
         """Return checked signals of some or all time points."""
         check_is_fitted(self)
         # Beginnings have fewer time points than in `fit`: an estimator without a shape reads them.
@@ -360,13 +362,13 @@ class EarlyClassifier(ClassifierMixin, SignalEstimator):
     def _follow(self, signals: np.ndarray, progress: Progress | None = None) -> Progress:
         """Return the progress of checked signals, from a progress so far."""
 
-        def look(k: int, at: np.ndarray) -> np.ndarray:
+        def proba_at(k: int, at: np.ndarray) -> np.ndarray:
             return self.estimators_[k].predict_proba(signals[at, :, : self.prefixes_[k]])
 
         if progress is None:
             progress = Progress.begin(len(signals), len(self.classes_))
-        seen = int(np.searchsorted(self.prefixes_, signals.shape[2], side="right"))
-        return self._rule.follow(progress, look, len(self.prefixes_), seen)
+        n_seen = int(np.searchsorted(self.prefixes_, signals.shape[2], side="right"))
+        return self._rule.update(progress, proba_at, len(self.prefixes_), n_seen)
 
 
 def _left_out_proba(fitted: Any, n_cases: int) -> np.ndarray:

@@ -39,7 +39,7 @@ from .levels import TrainingLevels
 from .resolved_view import ResolvedView
 from .signals import Signals, longest, scaled, take, unit_exponent
 from .view_kernels import ViewKernel
-from .view_weights import average_of_folds, weigh_chosen, weights_at
+from .view_weights import average_of_folds, weigh_outputs, weights_at
 from .views import View
 
 _NUMBERS_AT_ONCE = 2**22
@@ -126,7 +126,7 @@ class ResidualKernelEstimator(Settings, SignalEstimator):
             Before `fit`.
         """
         signals = self._read(X)
-        shares = self._shares(signals)
+        shares = self._contributions(signals)
         return np.array(shares) if isinstance(signals, np.ndarray) else shares
 
     def usual_contributions(self) -> np.ndarray | None:
@@ -148,7 +148,7 @@ class ResidualKernelEstimator(Settings, SignalEstimator):
         check_is_fitted(self)
         if isinstance(self._examples, list):
             return None
-        shares = np.array(self._shares(self._examples))
+        shares = np.array(self._contributions(self._examples))
         classes = self._labels(shares.sum(axis=2) + self.intercept_)
         medians = [np.median(shares[classes == k], axis=0) for k in np.unique(classes)]
         return np.asarray(np.mean(medians, axis=0))
@@ -182,7 +182,10 @@ class ResidualKernelEstimator(Settings, SignalEstimator):
         Novelties and weights are (n_views, n_cases, n_chosen), as for `FittedView`. Sums of weights
         over views are 1.
         """
-        options, seeing = self._options(), [fitted.view.sees_levels for fitted in self._fitted]
+        options, seeing = (
+            self._options(),
+            [fitted.view.depends_on_levels for fitted in self._fitted],
+        )
         parts = []
         for batch in self._batches(X):
             with one_blas_thread():
@@ -209,7 +212,7 @@ class ResidualKernelEstimator(Settings, SignalEstimator):
         of_views = np.exp(np.mean(logs, axis=0))
         return np.maximum(of_views, self._levels.distances(X)[1] ** 2)
 
-    def _shares(self, X: Signals) -> list[np.ndarray]:
+    def _contributions(self, X: Signals) -> list[np.ndarray]:
         """Return the contributions of time points, (n_outputs, d_i) each."""
         totals = [np.zeros((len(self._centre), x.shape[1])) for x in X]
         left = iter(totals)
@@ -248,11 +251,11 @@ class ResidualKernelEstimator(Settings, SignalEstimator):
                 )
             fitted, *left_out = zip(*fits, strict=True)
             residuals, novelties = map(np.array, left_out)
-            weights = weigh_chosen(residuals, error_weights, n_chosen)
+            weights = weigh_outputs(residuals, error_weights, n_chosen)
             self._levels = TrainingLevels(cases.signals, cases.weights)
             distances = self._levels.distances(cases.signals)[0]
-            sees_levels = np.array([view.sees_levels for view in resolved])
-            at_signals = novelties, distances, sees_levels
+            depends_on_levels = np.array([view.depends_on_levels for view in resolved])
+            at_signals = novelties, distances, depends_on_levels
             averaged = average_of_folds(residuals, error_weights, folds, *at_signals)
         self.views_ = _table(views, [*resolved.values()], fitted, weights, notes)
         used = np.flatnonzero(weights.any(axis=1))
@@ -263,7 +266,7 @@ class ResidualKernelEstimator(Settings, SignalEstimator):
         return LeftOut(
             view_residuals=residuals[used],
             view_novelties=novelties,
-            view_weights=weights_at(self._weights, novelties, distances, sees_levels[used]),
+            view_weights=weights_at(self._weights, novelties, distances, depends_on_levels[used]),
             residuals=averaged,
             folds=folds,
         )
@@ -335,15 +338,15 @@ def _warn_of_work(views: Iterable[ResolvedView], n: int, n_landmarks: int) -> No
 
 def _table(
     views: Sequence[View],
-    places: Sequence[int],
+    view_indices: Sequence[int],
     fitted: Sequence[FittedView],
     weights: np.ndarray,
     notes: np.ndarray,
 ) -> dict[str, np.ndarray]:
-    """Return the attribute `views_`: views at `places` are fitted, with these weights."""
+    """Return the attribute `views_`: views at `view_indices` are fitted, with these weights."""
     errors, means = np.full(len(views), np.nan), np.zeros(len(views))
-    errors[places] = [view.error.mean() for view in fitted]
-    means[places] = weights.mean(axis=1)
+    errors[view_indices] = [view.error.mean() for view in fitted]
+    means[view_indices] = weights.mean(axis=1)
     # Clones, so that nobody changes the default views through this attribute.
     columns = np.array([clone(view) for view in views], dtype=object), errors, means, notes
     return dict(zip(("view", "error", "weight", "note"), columns, strict=True))

@@ -16,7 +16,7 @@ import scipy.linalg
 
 from ..decomposition import Decomposition, decompose
 from .base import Options
-from .cases import Cases, relative
+from .cases import Cases, unit_sum
 from .resolved_view import ResolvedView
 from .signals import Signals, take
 
@@ -69,7 +69,7 @@ class FittedView:
 
         The novelty is the variance of an observation, divided by the usual variance.
         """
-        seen = self.view.see(X)
+        seen = self.view.transform(X)
         K, diagonal = self.matrix(seen, options), self.view.kernel.diag(seen)[:, None]
         squares = (K @ self.root) ** 2
         several = len(self.penalty) > 1
@@ -79,7 +79,7 @@ class FittedView:
 
     def contributions(self, X: Signals, options: Options) -> list[np.ndarray]:
         """Return the shares of time points in decisions less intercepts, (n_outputs, d_i) each."""
-        seen = self.view.see(X)
+        seen = self.view.transform(X)
         parts = self.view.kernel.shares(seen, self.signals, self.coefficients, options)
         # Rounding errors, which large coefficients magnify, are divided evenly.
         sums = self.matrix(seen, options) @ self.coefficients
@@ -98,16 +98,16 @@ class _KernelOfCases(NamedTuple):
     """R √(μ + λ), (n_landmarks, rank), which no penalty changes."""
     unexplained: np.ndarray
     """The diagonal of what landmarks do not explain, (n_cases,)."""
-    half: np.ndarray | None = None
+    inverse_root: np.ndarray | None = None
     """K(S, S)^(-1/2) of landmarks S, but for a rotation, (n_landmarks, rank); None if S are all."""
     features: np.ndarray | None = None
-    """K(X, S) times `half`, (n_cases, rank); None if landmarks are all."""
+    """K(X, S) times `inverse_root`, (n_cases, rank); None if landmarks are all."""
 
     def at_landmarks(self, beta: np.ndarray) -> np.ndarray:
         """Return coefficients of landmarks, of the same function as coefficients of cases."""
-        if self.half is None or self.features is None:
+        if self.inverse_root is None or self.features is None:
             return beta
-        return self.half @ (self.features.T @ beta)
+        return self.inverse_root @ (self.features.T @ beta)
 
 
 def fit_view(
@@ -125,7 +125,7 @@ def fit_view(
     each. The prior's variance :math:`\sigma^2 = y^\top (K + \lambda I)^{-1} (y - b) / n` maximizes
     the marginal likelihood.
     """
-    view, seen = view.measure(cases.signals, cases.weights)
+    view, seen = view.fit_and_transform(cases.signals, cases.weights)
     Y, weights = cases.targets, cases.weights
     kernel = (
         _kernel_of_all(view, seen, weights, options)
@@ -188,16 +188,22 @@ def _kernel_of_landmarks(
     K[remaining] = view.kernel.matrix(take(seen, remaining), S, options)
     values, V = scipy.linalg.eigh(K[landmarks], driver="evd")
     resolved = values > view.kernel.least_penalty(np.ones(len(S)), options["dtype"])
-    half = V[:, resolved] / np.sqrt(values[resolved])
-    features, roots = K @ half, np.sqrt(weights)[:, None]
+    inverse_root = V[:, resolved] / np.sqrt(values[resolved])
+    features, roots = K @ inverse_root, np.sqrt(weights)[:, None]
     unexplained = np.maximum(view.kernel.diag(seen) - (features**2).sum(axis=1), 0.0)
     # The eigenvectors of products take less time than singular vectors. They have fewer digits
     # where eigenvalues are far below the penalty, and there digits do not matter.
     values, V = scipy.linalg.eigh((roots * features).T @ (roots * features), driver="evd")
     eps = float(np.finfo(np.float64).eps)
-    values, half, features = np.maximum(values, eps * values[-1]), half @ V, features @ V
+    values, inverse_root, features = (
+        np.maximum(values, eps * values[-1]),
+        inverse_root @ V,
+        features @ V,
+    )
     spectrum = Decomposition(values, roots * features / np.sqrt(values), eps, roots[:, 0])
-    return _KernelOfCases(spectrum, S, half * np.sqrt(values), unexplained, half, features)
+    return _KernelOfCases(
+        spectrum, S, inverse_root * np.sqrt(values), unexplained, inverse_root, features
+    )
 
 
 def _least_errors(
@@ -207,6 +213,6 @@ def _least_errors(
 
     `residuals` are (n_penalties, n_cases, n_outputs).
     """
-    parts, shares = np.split(residuals, n_chosen, axis=2), relative(error_weights)
+    parts, shares = np.split(residuals, n_chosen, axis=2), unit_sum(error_weights)
     errors = np.array([(part**2).mean(axis=2) @ shares for part in parts])
     return errors.argmin(axis=1), errors.min(axis=1)

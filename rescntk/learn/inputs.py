@@ -29,9 +29,9 @@ from .tables import (
     check_cells,
     check_columns,
     check_container,
-    check_left_in,
+    check_index_order,
+    check_no_label_column,
     check_numbers,
-    check_order,
     check_rows,
     is_table,
     looks_transposed,
@@ -104,7 +104,7 @@ def _as_signals(X: object, images: bool) -> Signals:
                 "X is a list of tables, expected arrays (n_channels, n_timepoints): with a row for "
                 "each time point, [x.to_numpy().T for x in X]"
             )
-        check_order(_parts(X, "X"))
+        check_index_order(_parts(X, "X"))
         X = [check_rectangular(x, f"X[{k}]", "numbers") for k, x in enumerate(X)]
         if len({x.shape for x in X}) > 1:
             return list(check_batch([np.atleast_2d(x) for x in X], "X"))
@@ -187,11 +187,11 @@ def read_cases(
     `targets` are of y, (n_cases, n_outputs); `used` says which cases to take, all by default. Cases
     are sorted by their numbers, so that the order of the signals plays no part.
     """
-    beside = {"y": y, "sample_weight": sample_weight, "groups": groups}
-    for name, values in {"X": X, **beside}.items():
+    arguments = {"y": y, "sample_weight": sample_weight, "groups": groups}
+    for name, values in {"X": X, **arguments}.items():
         check_container(values, name)
-    check_order({"X": X, **beside}.items())
-    check_left_in(X, **beside)
+    check_index_order({"X": X, **arguments}.items())
+    check_no_label_column(X, **arguments)
     check_rows(X, len(targets))
     signals, n = read_signals(estimator, X, reset=True), len(targets)
     check_consistent_length(signals, targets)
@@ -210,14 +210,16 @@ def read_cases(
     # + 0.0 makes 0.0 of -0.0: both are one signal.
     contents = (((signals[k] + 0.0).tobytes(), *targets[k], group_numbers[k]) for k in counted)
     rows = np.fromiter(contents, dtype=object, count=len(counted))
-    different, first, places = np.unique(rows, return_index=True, return_inverse=True)
-    sums, first = np.bincount(places, weights[counted]), counted[first]
+    different, first, case_of = np.unique(rows, return_index=True, return_inverse=True)
+    sums, first = np.bincount(case_of, weights[counted]), counted[first]
     if groups is None:  # copies of a signal are left out together
         group_numbers = np.cumsum([False, *(a[0] != b[0] for a, b in pairwise(different))])
         if not group_numbers.any():
             raise ValueError("X has n_samples=1 up to copies, expected two signals that differ")
     else:
         group_numbers = group_numbers[first]
-    of_given = np.full(n, -1)
-    of_given[counted] = places
-    return Cases(take(signals, first), targets[first], sums / sums.mean(), group_numbers, of_given)
+    case_indices = np.full(n, -1)
+    case_indices[counted] = case_of
+    return Cases(
+        take(signals, first), targets[first], sums / sums.mean(), group_numbers, case_indices
+    )

@@ -47,7 +47,7 @@ class Nonconformity:
     n_groups: int
     """Number of groups that were left out, or of cases without groups."""
 
-    def within(self, coverage: float) -> np.ndarray:
+    def quantile(self, coverage: float) -> np.ndarray:
         """Return the quantile of scores that the share `coverage` of new cases does not exceed.
 
         Its rank counts n + 1 cases, or groups: those left out, and the new one.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from .cases import relative
+from .cases import unit_sum
 from .signals import Signals, arrays
 
 _LEAST_LEVEL_UNIT = 0.1
@@ -31,7 +31,7 @@ class TrainingLevels:
         inside = np.average(deviations, axis=0, weights=weights)
         level = np.maximum(level, _LEAST_LEVEL_UNIT * inside)
         self.unit = np.stack([np.where(level > 0, level, np.inf), 2 * (size + _ADDED_TO_SIZES)])
-        left_out = self.distances(X)[0] / (1.0 - relative(weights))
+        left_out = self.distances(X)[0] / (1.0 - unit_sum(weights))
         most = np.quantile(left_out, 0.95, weights=weights, method="inverted_cdf")
         self.unit[0] *= max(1.0, most)
 

@@ -164,7 +164,7 @@ class ResidualKernelRegressor(MultiOutputMixin, RegressorMixin, ResidualKernelEs
         left_out = self._fit_views(cases, weights, _PENALTIES)
         residuals = left_out.residuals
         predicted = self._in_units(cases.targets - residuals)
-        self.left_out_prediction_ = cases.as_given(predicted)
+        self.left_out_prediction_ = cases.at_signals(predicted)
         of_views = left_out.view_residuals, left_out.view_novelties, left_out.view_weights
         deviations = self._mixture(*of_views)[1]
         ratios = np.abs(residuals) / np.where(deviations > 0, deviations, 1.0)
@@ -261,10 +261,10 @@ class ResidualKernelRegressor(MultiOutputMixin, RegressorMixin, ResidualKernelEs
         guaranteed without such a condition (Barber et al. 2021).
         """
         check_is_fitted(self)
-        factors = self._nonconformity.within(coverage)
+        factors = self._nonconformity.quantile(coverage)
         mean, deviation = self.predict(X, return_std=True)
-        half = deviation * factors.reshape(self._shape)
-        return mean - half, mean + half
+        half_width = deviation * factors.reshape(self._shape)
+        return mean - half_width, mean + half_width
 
     def _in_units(self, mean: np.ndarray) -> np.ndarray:
         """Return means (n_cases, n_outputs) in the units and the shape of the targets."""

@@ -26,23 +26,23 @@ class ResolvedView:
         return self.kernel.work(self.n_points)
 
     @property
-    def sees_levels(self) -> bool:
+    def depends_on_levels(self) -> bool:
         """True if a constant, added to a channel of a signal, changes what the network sees."""
-        return all(step.sees_levels for step in self.steps)
+        return all(step.depends_on_levels for step in self.steps)
 
-    def measure(self, X: Signals, weights: np.ndarray) -> tuple[ResolvedView, Signals]:
+    def fit_and_transform(self, X: Signals, weights: np.ndarray) -> tuple[ResolvedView, Signals]:
         """Return the view as measured on signals X with weights, (n_cases,); and what it sees."""
         steps = []
         for step in self.steps:
-            steps.append(step.measure(X, weights))
-            X = map_signals(steps[-1].see, X)
+            steps.append(step.fit(X, weights))
+            X = map_signals(steps[-1].transform, X)
         return replace(self, steps=tuple(steps)), X
 
-    def see(self, X: Signals) -> Signals:
+    def transform(self, X: Signals) -> Signals:
         """Return signals as the network sees them, by a view that was measured."""
         with np.errstate(over="ignore", invalid="ignore"):
             for step in self.steps:
-                X = map_signals(step.see, X)
+                X = map_signals(step.transform, X)
         if not all(np.isfinite(x).all() for x in arrays(X)):
             raise ValueError("X has values above float64 in units of fit, expected smaller ones")
         return X
@@ -51,7 +51,7 @@ class ResolvedView:
         """Return shares of time points, (…, n_timepoints), from shares of the points seen of x."""
         before = [x[None]]
         for step in self.steps[:-1]:
-            before.append(step.see(before[-1]))
+            before.append(step.transform(before[-1]))
         reach = self.kernel.reach
         for step, seen in zip(reversed(self.steps), reversed(before), strict=True):
             shares = step.to_time(shares, seen[0], reach)

@@ -21,9 +21,8 @@ ROUNDING = 10 * float(np.finfo(np.float64).eps)
 class Step(ABC):
     """A step of a view, which changes signals.
 
-    `measure` and `see` are what scikit-learn calls fit and transform, but `measure` returns another
-    step: subclasses are frozen dataclasses. Steps of the same settings are equal, whatever they
-    measured.
+    `fit` and `transform` are as in scikit-learn, but `fit` returns another step: subclasses are
+    frozen dataclasses. Steps of the same settings are equal, whatever they were fitted to.
     """
 
     needs_several_points: bool = False
@@ -38,7 +37,7 @@ class Step(ABC):
 
     @property
     @abstractmethod
-    def sees_levels(self) -> bool:
+    def depends_on_levels(self) -> bool:
         """True if a constant, added to a channel of a signal, changes the step's result."""
 
     @property
@@ -53,12 +52,12 @@ class Step(ABC):
         """Return how many points before the step are seen around one, from those after it."""
         return reach + self.reach
 
-    def measure(self, X: Signals, weights: np.ndarray) -> Self:
+    def fit(self, X: Signals, weights: np.ndarray) -> Self:
         """Return the step, fitted to training signals X with weights (n_cases,)."""
         return self
 
     @abstractmethod
-    def see(self, X: np.ndarray) -> np.ndarray:
+    def transform(self, X: np.ndarray) -> np.ndarray:
         """Return signals after the step from signals before it, (n_cases, n_channels, n_points)."""
 
     @abstractmethod
@@ -85,12 +84,12 @@ class Unit(LengthKeepingStep):
 
     exponent: int = field(default=0, compare=False)
     stage = "the unit of all signals"
-    sees_levels = True
+    depends_on_levels = True
 
-    def measure(self, X: Signals, weights: np.ndarray) -> Self:
+    def fit(self, X: Signals, weights: np.ndarray) -> Self:
         return replace(self, exponent=unit_exponent(X))
 
-    def see(self, X: np.ndarray) -> np.ndarray:
+    def transform(self, X: np.ndarray) -> np.ndarray:
         return np.asarray(scaled(X, self.exponent))
 
 
@@ -100,9 +99,9 @@ class SignalScale(LengthKeepingStep):
 
     stage = "each signal's own scale"
     needs_several_points = True
-    sees_levels = False
+    depends_on_levels = False
 
-    def see(self, X: np.ndarray) -> np.ndarray:
+    def transform(self, X: np.ndarray) -> np.ndarray:
         mean, deviation = X.mean(axis=2, keepdims=True), X.std(axis=2, keepdims=True)
         constant = deviation <= ROUNDING * np.abs(X).max(axis=2, keepdims=True)
         return (X - mean) / np.where(constant, np.inf, deviation)
@@ -129,12 +128,12 @@ class Blocks(BlockStep):
 
     block: int
     reach = 0
-    sees_levels = True
+    depends_on_levels = True
 
     def channel_scale(self, least: float = 0.0) -> ChannelScale:
         return ChannelScale(least)
 
-    def see(self, X: np.ndarray) -> np.ndarray:
+    def transform(self, X: np.ndarray) -> np.ndarray:
         return self.means(X)
 
     def means(self, X: np.ndarray) -> np.ndarray:
@@ -162,7 +161,7 @@ class Statistics(Blocks):
     def channel_scale(self, least: float = 0.0) -> ChannelScale:
         return StatisticsScale(least)
 
-    def see(self, X: np.ndarray) -> np.ndarray:
+    def transform(self, X: np.ndarray) -> np.ndarray:
         means, sizes = self.means(X), self.sizes(X.shape[2])
         squares = (X - np.repeat(means, sizes, axis=2)) ** 2
         deviations = np.sqrt(self.over_blocks(np.add, squares) / sizes)
@@ -180,13 +179,13 @@ class ShortTimeSpectra(BlockStep):
 
     block: int
     reach = 1
-    sees_levels = True
+    depends_on_levels = True
 
     def channel_scale(self, least: float = 0.0) -> ChannelScale:
         """Return one scale of all channels, which magnifies none."""
         return CommonScale(least)
 
-    def see(self, X: np.ndarray) -> np.ndarray:
+    def transform(self, X: np.ndarray) -> np.ndarray:
         n, channels, length = X.shape
         block = self.block
         padded = np.zeros((n, channels, (-(-length // block) + 1) * block))
@@ -212,7 +211,7 @@ class WholeSpectrum(BlockStep):
     blocks: Blocks
     reach = math.inf
     needs_several_points = True
-    sees_levels = False
+    depends_on_levels = False
 
     @staticmethod
     def frequencies_of(length: int) -> int:
@@ -222,11 +221,11 @@ class WholeSpectrum(BlockStep):
     def channel_scale(self, least: float = 0.0) -> ChannelScale:
         return self.blocks.channel_scale(least)
 
-    def see(self, X: np.ndarray) -> np.ndarray:
+    def transform(self, X: np.ndarray) -> np.ndarray:
         roots = np.sqrt(np.abs(np.fft.rfft(X, axis=2, norm="ortho")[:, :, 1:]))
         if not roots.shape[2]:  # a single time point has no frequencies, as if constant
             roots = np.zeros((*X.shape[:2], 1))
-        return self.blocks.see(roots)
+        return self.blocks.transform(roots)
 
     def to_time(self, shares: np.ndarray, x: np.ndarray, reach: float) -> np.ndarray:
         """Divide the share of each block of frequencies by its energy over time.
@@ -236,7 +235,7 @@ class WholeSpectrum(BlockStep):
         has equal shares.
         """
         length = x.shape[1]
-        spectrum = np.fft.rfft(SignalScale().see(x[None])[0], axis=1)
+        spectrum = np.fft.rfft(SignalScale().transform(x[None])[0], axis=1)
         blocks = (np.arange(spectrum.shape[1]) - 1) // self.blocks.block  # frequency 0 has -1
         far = np.abs(blocks - np.arange(shares.shape[-1])[:, None])
         inside = (far <= reach) & (blocks >= 0)
@@ -262,17 +261,17 @@ class ChannelScale(LengthKeepingStep):
     mean: float | np.ndarray = field(default=0.0, compare=False, kw_only=True)
     divisor: float | np.ndarray = field(default=1.0, compare=False, kw_only=True)
     stage = "the scale of channels"
-    sees_levels = True
+    depends_on_levels = True
 
-    def measure(self, X: Signals, weights: np.ndarray) -> Self:
+    def fit(self, X: Signals, weights: np.ndarray) -> Self:
         mean, divisor = self.mean_and_divisor(X, weights)
         return replace(self, mean=mean, divisor=np.where(divisor > 0, divisor, 1.0))
 
-    def see(self, X: np.ndarray) -> np.ndarray:
+    def transform(self, X: np.ndarray) -> np.ndarray:
         return np.asarray((X - self.mean) / self.divisor)
 
     def mean_and_divisor(self, X: Signals, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return what `see` subtracts, and by what it divides: 0 becomes 1."""
+        """Return what `transform` subtracts, and by what it divides: 0 becomes 1."""
         mean, deviation, _ = _moments(X, weights)
         return mean[:, None], np.maximum(deviation, self.least * deviation.max())[:, None]
 
@@ -331,20 +330,22 @@ class Differences(LengthKeepingStep):
     unit: float | np.ndarray = field(default=1.0, compare=False)
 
     @property
-    def sees_levels(self) -> bool:
+    def depends_on_levels(self) -> bool:
         """False if differences take the place of the channels."""
         return self.kind != "only"
 
-    def measure(self, X: Signals, weights: np.ndarray) -> Self:
-        rises, deviations = (_moments(A, weights)[1] for A in (map_signals(self.rises, X), X))
-        unit = deviations / np.where(rises > 0, rises, 1.0)
-        return replace(self, unit=np.where(rises > 0, unit, 0.0)[:, None])
+    def fit(self, X: Signals, weights: np.ndarray) -> Self:
+        slopes, deviations = (
+            _moments(A, weights)[1] for A in (map_signals(self.central_differences, X), X)
+        )
+        unit = deviations / np.where(slopes > 0, slopes, 1.0)
+        return replace(self, unit=np.where(slopes > 0, unit, 0.0)[:, None])
 
-    def see(self, X: np.ndarray) -> np.ndarray:
-        rises = self.rises(X) * self.unit
-        return rises if self.kind == "only" else np.concatenate([X, rises], axis=1)
+    def transform(self, X: np.ndarray) -> np.ndarray:
+        slopes = self.central_differences(X) * self.unit
+        return slopes if self.kind == "only" else np.concatenate([X, slopes], axis=1)
 
-    def rises(self, X: np.ndarray) -> np.ndarray:
+    def central_differences(self, X: np.ndarray) -> np.ndarray:
         """Return central differences along time, one-sided at the ends; of one point 0."""
         return np.gradient(X, axis=2) if X.shape[2] > 1 else np.zeros(X.shape)
 
@@ -355,13 +356,13 @@ class ConstantChannel(LengthKeepingStep):
 
     value: float = field(default=1.0, compare=False)
     stage = "a constant channel"
-    sees_levels = True
+    depends_on_levels = True
 
-    def measure(self, X: Signals, weights: np.ndarray) -> Self:
+    def fit(self, X: Signals, weights: np.ndarray) -> Self:
         value = float(np.sqrt(np.mean(_moments(X, weights)[2] ** 2)))
         return replace(self, value=value or 1.0)
 
-    def see(self, X: np.ndarray) -> np.ndarray:
+    def transform(self, X: np.ndarray) -> np.ndarray:
         n, _, length = X.shape
         return np.concatenate([X, np.full((n, 1, length), self.value)], axis=1)
 
@@ -376,13 +377,13 @@ class Time(LengthKeepingStep):
     radius_factor: float
     radius: float = field(default=1.0, compare=False)
     stage = "time"
-    sees_levels = True
+    depends_on_levels = True
 
-    def measure(self, X: Signals, weights: np.ndarray) -> Self:
+    def fit(self, X: Signals, weights: np.ndarray) -> Self:
         n_channels, root_mean_square = len(X[0]) - 1, float(X[0][-1, 0])
         return replace(self, radius=self.radius_factor * root_mean_square * np.sqrt(n_channels))
 
-    def see(self, X: np.ndarray) -> np.ndarray:
+    def transform(self, X: np.ndarray) -> np.ndarray:
         n, _, length = X.shape
         angle = np.pi * np.arange(length) / length
         circle = self.radius * np.stack([np.cos(angle), np.sin(angle)])

@@ -18,7 +18,7 @@ _TESTED_THRESHOLDS = 20
 SIGNIFICANCE = 0.1
 """Level of these tests: how often a bound may fail, over draws of the training signals."""
 
-Look = Callable[[int, np.ndarray], np.ndarray]
+PrefixProba = Callable[[int, np.ndarray], np.ndarray]
 """Probabilities (n, n_classes) at a prefix, by its index, of some cases, by their indices (n,)."""
 
 
@@ -52,16 +52,18 @@ class StoppingRule:
     threshold: float
     agreement: int = 1
 
-    def follow(self, progress: Progress, look: Look, n_prefixes: int, seen: int) -> Progress:
-        """Update the progress by the prefixes with an index below `seen`, and return it.
+    def update(
+        self, progress: Progress, proba_at: PrefixProba, n_prefixes: int, n_seen: int
+    ) -> Progress:
+        """Update the progress by the prefixes with an index below `n_seen`, and return it.
 
         At the last of all `n_prefixes` prefixes each label is final.
         """
-        for k in range(progress.last.max(initial=-1) + 1, seen):
+        for k in range(progress.last.max(initial=-1) + 1, n_seen):
             at = np.flatnonzero(~progress.final)
             if not len(at):
                 break
-            proba = look(k, at)
+            proba = proba_at(k, at)
             labels = proba.argmax(axis=1)
             streaks = np.where(labels == progress.labels[at], progress.streaks[at] + 1, 1)
             sure = (proba.max(axis=1) >= self.threshold) & (streaks >= self.agreement)
@@ -73,7 +75,7 @@ class StoppingRule:
         """Return the progress at the end, from probabilities (n_prefixes, n_cases, n_classes)."""
         n_prefixes, *sizes = proba.shape
         progress = Progress.begin(*sizes)
-        return self.follow(progress, lambda k, at: proba[k, at], n_prefixes, n_prefixes)
+        return self.update(progress, lambda k, at: proba[k, at], n_prefixes, n_prefixes)
 
 
 def harmonic_mean(accuracy: float, earliness: float) -> float:
@@ -83,13 +85,14 @@ def harmonic_mean(accuracy: float, earliness: float) -> float:
 
 
 def rule_of_harmonic_mean(
-    proba: np.ndarray, places: np.ndarray, lengths: np.ndarray
+    proba: np.ndarray, class_indices: np.ndarray, lengths: np.ndarray
 ) -> StoppingRule:
     """Return the rule of the best harmonic mean of accuracy and 1 − earliness.
 
     Earliness is the mean share of time points that is seen (Schäfer and Leser 2020). `proba` are
-    left-out probabilities (n_prefixes, n_cases, n_classes), `places` the classes (n_cases,) and
-    `lengths` the prefixes (n_prefixes,). Of equal means the strictest rule counts.
+    left-out probabilities (n_prefixes, n_cases, n_classes), `class_indices` are of the right
+    classes, (n_cases,), and `lengths` of the prefixes, (n_prefixes,). Of equal means the strictest
+    rule counts.
     """
     best, chosen = 0.0, StoppingRule(np.inf)
     thresholds = np.unique(proba[:-1].max(axis=2))[::-1]
@@ -99,14 +102,14 @@ def rule_of_harmonic_mean(
     for rule in (StoppingRule(t, agreement) for agreement in (2, 1) for t in thresholds):
         end = rule.simulate(proba)
         earliness = np.mean(lengths[end.last]) / lengths[-1]
-        mean = harmonic_mean(np.mean(end.labels == places), earliness)
+        mean = harmonic_mean(np.mean(end.labels == class_indices), earliness)
         if mean > best:
             best, chosen = mean, rule
     return chosen
 
 
-def rule_of_bound(
-    proba: np.ndarray, places: np.ndarray, groups: np.ndarray, error: float
+def rule_with_error_bound(
+    proba: np.ndarray, class_indices: np.ndarray, groups: np.ndarray, error: float
 ) -> StoppingRule:
     """Return the least strict rule whose errors among early labels are at most `error`, by tests.
 
@@ -127,7 +130,7 @@ def rule_of_bound(
         end = rule.simulate(proba)
         early = end.last < last
         counts = np.bincount(groups[early])
-        wrong = np.bincount(groups[early], (end.labels != places)[early])
+        wrong = np.bincount(groups[early], (end.labels != class_indices)[early])
         n, n_wrong = np.count_nonzero(counts), float(np.sum(wrong[counts > 0] / counts[counts > 0]))
         if (1.0 - error) ** n > SIGNIFICANCE:
             continue

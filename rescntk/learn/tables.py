@@ -18,7 +18,7 @@ from scipy.sparse import issparse
 from ..messages import shown
 from ..validation import check_rectangular
 
-_LATER = {"collect": "collect()", "compute": "compute()", "column_names": "to_pandas()"}
+_CALLS_TO_MEMORY = {"collect": "collect()", "compute": "compute()", "column_names": "to_pandas()"}
 """Attributes of tables that are not in memory, and the call that returns one in memory."""
 
 _MISSING = "missing values"
@@ -35,7 +35,7 @@ def check_container(values: object, name: str) -> None:
     """Raise a ValueError if `values` is sparse, or a table that is not in memory."""
     if issparse(values):
         raise ValueError(f"{name} is sparse, expected a dense array: give {name}.toarray()")
-    calls = [call for has, call in _LATER.items() if hasattr(type(values), has)]
+    calls = [call for has, call in _CALLS_TO_MEMORY.items() if hasattr(type(values), has)]
     if is_table(values) and calls:
         kind = f"{type(values).__module__.partition('.')[0]}.{type(values).__name__}"
         raise ValueError(
@@ -69,7 +69,7 @@ def check_columns(X: Any) -> list[Hashable]:
     for name in X.columns:
         column = X[name]
         values = np.asarray(column)
-        what, remedy = _no_numbers(values, f"X[{shown(name)}]")
+        what, remedy = _non_numeric_content(values, f"X[{shown(name)}]")
         if what == _MISSING:
             raise _cell_refused(X, list(map(_is_missing, values)).index(True), name, "NaN")
         if str(getattr(column, "dtype", "")) == "category":
@@ -90,7 +90,7 @@ def check_numbers(values: object, name: str) -> None:
     """
     check_container(values, name)
     array = np.asarray(check_rectangular(values, name, "numbers"))
-    what, remedy = _no_numbers(array, name)
+    what, remedy = _non_numeric_content(array, name)
     if what == "signals":
         as_list = f"{name}.to_pylist()" if hasattr(values, "to_pylist") else f"list({name})"
         raise ValueError(
@@ -101,7 +101,7 @@ def check_numbers(values: object, name: str) -> None:
         raise ValueError(f"{name} has {what}, expected numbers: {remedy}")
 
 
-def _no_numbers(values: np.ndarray, name: str) -> tuple[str, str]:
+def _non_numeric_content(values: np.ndarray, name: str) -> tuple[str, str]:
     """Return what an array has in the place of numbers, and the remedy; two empty texts if none."""
     kind = values.dtype.kind
     if kind in "biuf" or not values.size:
@@ -194,11 +194,11 @@ def numbering_column(flat: np.ndarray) -> int | None:
     n_cases, n_columns = flat.shape
     if n_cases < 10 or n_columns < 3:
         return None
-    places = np.flatnonzero((flat == np.round(flat)).all(axis=0))  # of whole numbers
-    for column in places[:10]:
+    candidates = np.flatnonzero((flat == np.round(flat)).all(axis=0))  # of whole numbers
+    for column in candidates[:10]:
         steps = np.sign(np.diff(flat[:, column]))
         in_order = steps.all() and abs(steps.sum()) == n_cases - 1
-        alone = len(places) == 1 and len(np.unique(flat[:, column])) == n_cases
+        alone = len(candidates) == 1 and len(np.unique(flat[:, column])) == n_cases
         if in_order or alone:
             return int(column)
     return None
@@ -228,7 +228,7 @@ def looks_transposed(X: np.ndarray) -> bool:
     return bool(squares[0] < 0.6 * squares[1])
 
 
-def check_order(named_values: Iterable[tuple[str, object]]) -> None:
+def check_index_order(named_values: Iterable[tuple[str, object]]) -> None:
     """Raise a ValueError if pandas' objects, given by name, have one index in several orders."""
     firsts = dict[frozenset[tuple[Any, int]], tuple[str, Any]]()
     last: Any = None
@@ -245,7 +245,7 @@ def check_order(named_values: Iterable[tuple[str, object]]) -> None:
             )
 
 
-def check_left_in(X: Any, **arguments: Any) -> None:
+def check_no_label_column(X: Any, **arguments: Any) -> None:
     """Raise a ValueError if a table of signals has a column of labels, weights or groups too.
 
     Names that are texts tell so. Other names, such as numbers, may be alike by chance: there the
@@ -259,8 +259,10 @@ def check_left_in(X: Any, **arguments: Any) -> None:
         for name in values.columns if several else [getattr(values, "name", None)]:
             if name is None or name not in names:
                 continue
-            beside = values[name] if several else values
-            if isinstance(name, str) or np.array_equal(np.asarray(X[name]), np.asarray(beside)):
+            values_of_argument = values[name] if several else values
+            if isinstance(name, str) or np.array_equal(
+                np.asarray(X[name]), np.asarray(values_of_argument)
+            ):
                 column = names[names.index(name)]  # no scalar of NumPy, as a series may have it
                 raise ValueError(
                     f"X has the column {shown(column)}, which is {argument}, expected time points "

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 from scipy.optimize import nnls
 
-from .cases import relative
+from .cases import unit_sum
 
 _NEGLIGIBLE = 0.02
 """Largest sum of the least weights that become 0, so that their views need not be computed."""
@@ -33,7 +33,7 @@ def weigh(residuals: np.ndarray, error_weights: np.ndarray) -> np.ndarray:
     weights, at least 0 and of sum 1, minimize the squared error of the average near w₀ ∝ e⁻⁴,
     :math:`w^\top G w + \min e\, \|w - w_0\|^2`. The least weights become 0, up to a sum of .02.
     """
-    shares = relative(error_weights) / residuals.shape[2]
+    shares = unit_sum(error_weights) / residuals.shape[2]
     rows = (residuals * np.sqrt(shares)[:, None]).reshape(len(residuals), -1)
     errors = (rows**2).sum(axis=1)
     unit = max(errors.min(), np.finfo(np.float64).eps * errors.max()) or 1.0
@@ -50,7 +50,7 @@ def weigh(residuals: np.ndarray, error_weights: np.ndarray) -> np.ndarray:
     return weights / weights.sum()
 
 
-def weigh_chosen(residuals: np.ndarray, error_weights: np.ndarray, n_chosen: int) -> np.ndarray:
+def weigh_outputs(residuals: np.ndarray, error_weights: np.ndarray, n_chosen: int) -> np.ndarray:
     """Return the weights of views, (n_views, n_chosen), one for all outputs or one for each."""
     parts = np.split(residuals, n_chosen, axis=2)
     return np.stack([weigh(part, error_weights) for part in parts], axis=1)
@@ -60,7 +60,7 @@ def weights_at(
     weights: np.ndarray,
     novelties: np.ndarray,
     distances: np.ndarray,
-    sees_levels: Sequence[bool] | np.ndarray,
+    depends_on_levels: Sequence[bool] | np.ndarray,
 ) -> np.ndarray:
     """Return the views' weights at signals, (n_views, n_cases, n_chosen); sums over views are 1.
 
@@ -70,7 +70,7 @@ def weights_at(
     """
     products = weights[:, None] * np.maximum(1.0, novelties) ** -_NOVELTY_POWER
     farther = np.clip(distances, 1.0, 1e9) ** -_LEVEL_POWER
-    products *= np.where(np.reshape(sees_levels, (-1, 1)), farther, 1.0)[:, :, None]
+    products *= np.where(np.reshape(depends_on_levels, (-1, 1)), farther, 1.0)[:, :, None]
     return products / products.sum(axis=0)
 
 
@@ -88,18 +88,18 @@ def average_of_folds(
     folds: np.ndarray,
     novelties: np.ndarray,
     distances: np.ndarray,
-    sees_levels: np.ndarray,
+    depends_on_levels: np.ndarray,
 ) -> np.ndarray:
     """Return the average's residuals, (n_cases, n_outputs).
 
     The weights of views at a fold come from the errors of the other folds. Other arguments are as
-    for `weigh_chosen` and `weights_at`.
+    for `weigh_outputs` and `weights_at`.
     """
     averaged = np.zeros(residuals.shape[1:])
     for fold in np.unique(folds):
         at = folds == fold
         outside = np.where(at, 0.0, error_weights)
-        weights = weigh_chosen(residuals, outside, novelties.shape[2])
-        weights = weights_at(weights, novelties[:, at], distances[at], sees_levels)
+        weights = weigh_outputs(residuals, outside, novelties.shape[2])
+        weights = weights_at(weights, novelties[:, at], distances[at], depends_on_levels)
         averaged[at] = average(weights, residuals[:, at])
     return averaged

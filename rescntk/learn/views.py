@@ -48,15 +48,19 @@ _FINE_POINTS = (64, 512)
 _FINE_PRODUCT = 25_600
 """Most points times signals of views with ``length="fine"``, above the least points."""
 
-_EXCLUDED_BY_BANDS = {"differences", "spectra"}
-_ALLOWED_BY_LINEAR = {"linear", "differences", "standardize", "length"}
-
 T = TypeVar("T")
 
 
-def _parameter(default: T, check: Callable[[Any, str], Any]) -> T:
-    """Declare a parameter of `View`, with the check of its value and name."""
-    return field(default=default, metadata={"check": check})
+def _parameter(
+    default: T, check: Callable[[Any, str], Any], *, with_linear: bool, with_bands: bool
+) -> T:
+    """Declare a parameter of `View`, with the check of its value and name.
+
+    `with_linear` and `with_bands` say whether views with `linear` or `bands` have the parameter;
+    if not, it keeps its default there.
+    """
+    combines = {"linear": with_linear, "bands": with_bands}
+    return field(default=default, metadata={"check": check, "combines_with": combines})
 
 
 def _flag_or(word: str) -> Callable[[object, str], bool | str]:
@@ -167,18 +171,26 @@ class View(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):  # type
     (20, 7, 50)
     """
 
-    differences: bool | str = _parameter(False, _flag_or("only"))
-    spectra: bool | str = _parameter(False, _flag_or("whole"))
-    bands: str | None = _parameter(None, _none_or(_one_of(*Bands.KINDS)))
-    statistics: bool = _parameter(False, check_flag)
-    standardize: str = _parameter("signal", _one_of("signal", "local", "channel", "point"))
-    time: float = _parameter(0.0, check_nonnegative)
-    length: int | str = _parameter(64, _check_length)
-    linear: bool = _parameter(False, check_flag)
-    filter_size: int = _parameter(9, check_filter_size)
-    input_filter_size: int = _parameter(1, check_filter_size)
-    head: str | int = _parameter("gap", lambda value, _: check_head(value))
-    depth: int = _parameter(2, check_positive_integer)
+    differences: bool | str = _parameter(
+        False, _flag_or("only"), with_linear=True, with_bands=False
+    )
+    spectra: bool | str = _parameter(False, _flag_or("whole"), with_linear=False, with_bands=False)
+    bands: str | None = _parameter(
+        None, _none_or(_one_of(*Bands.KINDS)), with_linear=False, with_bands=True
+    )
+    statistics: bool = _parameter(False, check_flag, with_linear=False, with_bands=True)
+    standardize: str = _parameter(
+        "signal", _one_of("signal", "local", "channel", "point"), with_linear=True, with_bands=True
+    )
+    time: float = _parameter(0.0, check_nonnegative, with_linear=False, with_bands=True)
+    length: int | str = _parameter(64, _check_length, with_linear=True, with_bands=True)
+    linear: bool = _parameter(False, check_flag, with_linear=True, with_bands=False)
+    filter_size: int = _parameter(9, check_filter_size, with_linear=False, with_bands=True)
+    input_filter_size: int = _parameter(1, check_filter_size, with_linear=False, with_bands=True)
+    head: str | int = _parameter(
+        "gap", lambda value, _: check_head(value), with_linear=False, with_bands=True
+    )
+    depth: int = _parameter(2, check_positive_integer, with_linear=False, with_bands=True)
 
     def __setattr__(self, name: str, value: object) -> None:
         if name in self.__dict__ and name in self.__dataclass_fields__:
@@ -256,7 +268,9 @@ class View(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):  # type
         """
         with fitting(self) as fresh:
             signals = read_signals(fresh, X, reset=True)
-            fresh._fitted, _ = self._resolve(signals).measure(signals, np.ones(len(signals)))
+            fresh._fitted, _ = self._resolve(signals).fit_and_transform(
+                signals, np.ones(len(signals))
+            )
         return self
 
     def transform(self, X: ArrayLike) -> Signals:
@@ -280,7 +294,7 @@ class View(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):  # type
             Before `fit`.
         """
         signals = read_signals(self, X)
-        return self._fitted.see(signals)
+        return self._fitted.transform(signals)
 
     def _refusal(self, X: Signals) -> str:
         """Return why checked signals cannot have the view, or an empty text if they can.
@@ -311,10 +325,9 @@ class View(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):  # type
         """Return the view with its parameters as their checks return them; refuse wrong ones."""
         checked = {f.name: f.metadata["check"](getattr(self, f.name), f.name) for f in fields(self)}
         view = replace(self, **checked)
-        if view.linear:
-            view._check_defaults(checked.keys() - _ALLOWED_BY_LINEAR, "linear")
-        if view.bands:
-            view._check_defaults(_EXCLUDED_BY_BANDS, "bands")
+        for name in ("linear", "bands"):
+            if getattr(view, name):
+                view._check_combinations(name)
         return view
 
     def _resolved(self, X: Signals) -> ResolvedView:
@@ -335,13 +348,15 @@ class View(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):  # type
         kernel = NetworkKernel(network, pooled_head(self.head, (n_points,)))
         return ResolvedView(kernel, n_points, steps)
 
-    def _check_defaults(self, names: set[str], excluding: str) -> None:
-        """Raise a ValueError if parameters differ from the defaults that `excluding` asks for."""
-        for name in sorted(names):
-            value, expected = getattr(self, name), getattr(View(), name)
-            if value != expected:
-                kind = f"{excluding}={getattr(self, excluding)!r}"
-                raise ValueError(f"{name} is {shown(value)}, expected {expected!r} with {kind}")
+    def _check_combinations(self, name: str) -> None:
+        """Raise a ValueError if a parameter that is not for views with `name` has a value."""
+        for f in fields(self):
+            value = getattr(self, f.name)
+            if value != f.default and not f.metadata["combines_with"][name]:
+                setting = f"{name}={getattr(self, name)!r}"
+                raise ValueError(
+                    f"{f.name} is {shown(value)}, expected {f.default!r} with {setting}"
+                )
 
     def _most_points(self, n: int, length: int) -> int:
         """Return the maximum number of points that the network sees of n signals."""

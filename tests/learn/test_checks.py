@@ -119,8 +119,8 @@ def test_aeon_early(rng):
     assert 1 / harmonic == pytest.approx((1 / accuracy + 1 / (1 - earliness)) / 2, rel=1e-12)
     model.reset_state_info()
     n = sorted(set(times))[1]
-    chances, final = model.update_predict_proba(Z[:, :, :n])
-    assert (chances[~final] == -1).all() and 0 < final.sum() < 40
+    proba, final = model.update_predict_proba(Z[:, :, :n])
+    assert (proba[~final] == -1).all() and 0 < final.sum() < 40
     later, _ = model.update_predict_proba(Z[~final])
     assert (model.classes_[later.argmax(axis=1)] == final_labels[~final]).all()
     model.predict(Z[:, :, :n])

@@ -97,7 +97,7 @@ def test_one_view_has_the_shares_of_its_kernel(rng, fitted_views):
     (fitted,) = fitted_views
     shares = [
         rk.pixel_shares(
-            rk.Network(2), fitted.view.see(X[:3]), fitted.signals, kind=kind, normalized=True
+            rk.Network(2), fitted.view.transform(X[:3]), fitted.signals, kind=kind, normalized=True
         )
         for kind in ("gpk", "ntk")
     ]
@@ -155,7 +155,7 @@ def test_energy_of_bands_is_where_the_band_is(unit, rng):
         bell = np.exp(-(((time - place) / 6) ** 2))
         X[0, channel] += bell * np.sin(2 * np.pi * frequency * time / 128)
     X[:, 1] *= unit
-    view, seen = View(spectra="whole", filter_size=3)._resolve(X).measure(X, np.ones(1))
+    view, seen = View(spectra="whole", filter_size=3)._resolve(X).fit_and_transform(X, np.ones(1))
     parts = view.to_time(np.eye(seen.shape[2]), X[0])
     assert (parts >= 0).all()
     for place, frequency in ((30, 20), (90, 45)):

@@ -10,7 +10,12 @@ from sklearn.linear_model import RidgeClassifier
 
 from rescntk.learn import EarlyClassifier, ResidualKernelClassifier
 from rescntk.learn.early import prefix_lengths
-from rescntk.learn.stopping import SIGNIFICANCE, StoppingRule, rule_of_bound, rule_of_harmonic_mean
+from rescntk.learn.stopping import (
+    SIGNIFICANCE,
+    StoppingRule,
+    rule_of_harmonic_mean,
+    rule_with_error_bound,
+)
 from tests import tolerances
 from tests.learn.cases import ONE, beginnings
 
@@ -24,11 +29,11 @@ def drawn(rng, n, n_prefixes=6, n_classes=3, drift=0.4):
     Each time point adds a normal number of mean `drift` to the class's log-odds, and of mean 0 to
     the others'.
     """
-    places = rng.integers(0, n_classes, n)
+    class_indices = rng.integers(0, n_classes, n)
     steps = rng.standard_normal((n_prefixes, n, n_classes))
-    steps[:, np.arange(n), places] += drift
+    steps[:, np.arange(n), class_indices] += drift
     odds = np.exp(drift * np.cumsum(steps, axis=0))
-    return odds / odds.sum(axis=2, keepdims=True), places
+    return odds / odds.sum(axis=2, keepdims=True), class_indices
 
 
 def by_loops(proba, threshold, agreement):
@@ -62,39 +67,39 @@ def test_a_rule_is_what_loops_do(threshold, agreement, rng):
 
 
 def test_the_harmonic_mean_is_the_best_of_all_thresholds(rng):
-    proba, places = drawn(rng, 40, drift=1.0)
+    proba, class_indices = drawn(rng, 40, drift=1.0)
     lengths = np.array([4, 8, 12, 16, 20, 24])
 
     def mean(threshold, agreement):
         last, labels = by_loops(proba, threshold, agreement)
-        accuracy, saved = np.mean(labels == places), 1 - np.mean(lengths[last]) / 24
+        accuracy, saved = np.mean(labels == class_indices), 1 - np.mean(lengths[last]) / 24
         return 2 * accuracy * saved / (accuracy + saved) if saved else 0.0
 
-    rule = rule_of_harmonic_mean(proba, places, lengths)
+    rule = rule_of_harmonic_mean(proba, class_indices, lengths)
     every = [mean(t, agreement) for t in np.unique(proba.max(axis=2)) for agreement in (1, 2)]
     assert mean(rule.threshold, rule.agreement) == pytest.approx(max(every), rel=1e-12)
     assert max(every) > mean(0.0, 1) + 0.05
 
 
 def test_one_prefix_has_no_early_labels(rng):
-    proba, places = drawn(rng, 40, n_prefixes=1)
+    proba, class_indices = drawn(rng, 40, n_prefixes=1)
     rules = [
-        rule_of_harmonic_mean(proba, places, np.array([24])),
-        rule_of_bound(proba, places, np.arange(40), 0.1),
+        rule_of_harmonic_mean(proba, class_indices, np.array([24])),
+        rule_with_error_bound(proba, class_indices, np.arange(40), 0.1),
     ]
     assert rules == [StoppingRule(np.inf)] * 2
 
 
 def test_a_bound_passes_the_exact_test_and_the_next_threshold_does_not(rng):
     """The steps by loops, with scipy's binomial test."""
-    proba, places = drawn(rng, 300, drift=0.9)
-    rule = rule_of_bound(proba, places, np.arange(300), 0.05)
+    proba, class_indices = drawn(rng, 300, drift=0.9)
+    rule = rule_with_error_bound(proba, class_indices, np.arange(300), 0.05)
     peaks = np.sort(proba[:-1].max(axis=(0, 2)))[::-1]
     passed = []
     for k in range(1, 21):  # the 15 k-th greatest peaks
         last, labels = by_loops(proba, peaks[min(15 * k, 299)], 1)
         early = last < 5
-        wrong = int(np.sum((labels != places) & early))
+        wrong = int(np.sum((labels != class_indices) & early))
         if 0.95 ** early.sum() <= SIGNIFICANCE:
             passed.append(binomtest(wrong, int(early.sum()), 0.05, "less").pvalue <= SIGNIFICANCE)
     n_passed = passed.index(False)
@@ -107,10 +112,10 @@ def test_a_bound_passes_the_exact_test_and_the_next_threshold_does_not(rng):
 @pytest.fixture(scope="module")
 def errors():
     """Return thresholds, and the error among early labels of 10⁵ signals at each."""
-    proba, places = drawn(np.random.default_rng(7), 100_000, drift=1.0)
+    proba, class_indices = drawn(np.random.default_rng(7), 100_000, drift=1.0)
     thresholds = np.quantile(proba[:-1].max(axis=(0, 2)), np.linspace(0, 0.999, 100))
     ends = [StoppingRule(threshold).simulate(proba) for threshold in thresholds]
-    return thresholds, [np.mean((end.labels != places)[end.last < 5]) for end in ends]
+    return thresholds, [np.mean((end.labels != class_indices)[end.last < 5]) for end in ends]
 
 
 @pytest.mark.slow
@@ -123,8 +128,8 @@ def test_a_bound_holds_as_often_as_it_says(error, n, errors, rng):
     """
     exceeded, early = [], []
     for _ in range(200):
-        proba, places = drawn(rng, n, drift=1.0)
-        rule = rule_of_bound(proba, places, np.arange(n), error)
+        proba, class_indices = drawn(rng, n, drift=1.0)
+        rule = rule_with_error_bound(proba, class_indices, np.arange(n), error)
         early.append(np.mean(rule.simulate(proba).last < 5))
         exceeded.append(early[-1] > 0 and np.interp(rule.threshold, *errors) > error)
     assert np.mean(exceeded) <= SIGNIFICANCE + 3 * np.sqrt(SIGNIFICANCE * (1 - SIGNIFICANCE) / 200)
@@ -133,13 +138,15 @@ def test_a_bound_holds_as_often_as_it_says(error, n, errors, rng):
 
 def test_a_group_counts_once(rng):
     """Twenty copies of each signal show no more than one."""
-    proba, places = drawn(rng, 60, drift=2.0)
-    alone = rule_of_bound(proba, places, np.arange(60), 0.1)
+    proba, class_indices = drawn(rng, 60, drift=2.0)
+    alone = rule_with_error_bound(proba, class_indices, np.arange(60), 0.1)
     copies = np.repeat(np.arange(60), 20)
-    assert rule_of_bound(proba[:, copies], places[copies], copies, 0.1) == alone
+    assert rule_with_error_bound(proba[:, copies], class_indices[copies], copies, 0.1) == alone
     assert np.isfinite(alone.threshold)
     few = np.arange(1200) // 60  # twenty groups
-    assert rule_of_bound(proba[:, copies], places[copies], few, 0.1) == StoppingRule(np.inf)
+    assert rule_with_error_bound(proba[:, copies], class_indices[copies], few, 0.1) == StoppingRule(
+        np.inf
+    )
 
 
 @pytest.mark.parametrize(

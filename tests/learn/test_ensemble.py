@@ -58,7 +58,7 @@ def test_levels_that_drift(rng, fitted_views):
     views = [View(standardize="channel"), View()]
     model = ResidualKernelClassifier(views, random_state=0).fit(X, y)
     Z = X + np.array([3.0, -3.0, 3.0])[:, None]
-    assert [fitted.view.sees_levels for fitted in fitted_views] == [True, False]
+    assert [fitted.view.depends_on_levels for fitted in fitted_views] == [True, False]
     assert np.mean(TrainingLevels(X, np.ones(40)).distances(X)[0] > 1) <= 0.1
     options, weights = OPTIONS | {"dtype": "float32"}, []
     for S in (waves(rng, 40, 2, channels=3)[0], Z):
@@ -84,7 +84,7 @@ def test_the_average_and_its_table(rng, fitted_views):
     views = [fitted_views[len(FOUR["views"]) :][k] for k in kept]  # of the models of one view
     novelties = np.array([v.decide(Z, OPTIONS)[1] for v in views])
     distances = TrainingLevels(X, np.ones(24)).distances(Z)[0]
-    of_views = [v.view.sees_levels for v in views]
+    of_views = [v.view.depends_on_levels for v in views]
     weights = weights_at(table["weight"][kept, None], novelties, distances, of_views)
     found = (weights[:, :, 0] * decisions).sum(axis=0)
     np.testing.assert_allclose(model.decision_function(Z), found, atol=1e-9)

@@ -70,7 +70,7 @@ def test_landmarks_are_features(rng, groups, fitted_views):
     def kernel(A, B):
         return np.mean(rk.gram(NET, A, B, **net), axis=0)
 
-    seen, S = fitted.view.see(X), fitted.signals
+    seen, S = fitted.view.transform(X), fitted.signals
     cross = kernel(seen, S)
     K = cross @ np.linalg.solve(kernel(S, S), cross.T)
     w = weights / weights.mean()
@@ -78,7 +78,7 @@ def test_landmarks_are_features(rng, groups, fitted_views):
     scale = np.sqrt(np.average((y - mean) ** 2, weights=w))
     Y = ((y - mean) / scale)[:, None]
     beta, b = bordered(K, Y, penalty / w)
-    k = kernel(fitted.view.see(Z), S) @ np.linalg.solve(kernel(S, S), cross.T)
+    k = kernel(fitted.view.transform(Z), S) @ np.linalg.solve(kernel(S, S), cross.T)
     np.testing.assert_allclose(model.predict(Z), (k @ beta + b)[:, 0] * scale + mean, atol=1e-6)
     errors = refits(K, Y, penalty / w, np.arange(20) if groups is None else groups)[:, 0]
     assert model.views_["error"][0] == pytest.approx(np.average(errors**2, weights=w), rel=1e-6)

@@ -49,12 +49,12 @@ def test_sets_have_labels_as_probable_as_those_of_refits(noisy):
     Y = 2.0 * np.eye(3)[y] - 1.0
     errors = refits(noisy.K, Y, np.full(30, 0.1), noisy.members)
     left_out = softmax(model.inverse_temperature_ * (Y - errors), axis=1)[np.arange(30), y]
-    chances = model.predict_proba(Z)
+    proba = model.predict_proba(Z)
     for coverage in (0.5, 0.8, 0.9):
         lowest = np.sort(left_out)[-rank(coverage, 30, noisy.n_groups)]
         found = model.predict_set(Z, coverage)
-        least = np.minimum(lowest, chances.max(axis=1, keepdims=True))
-        assert found.dtype == bool and (found == (chances >= least)).all()
+        least = np.minimum(lowest, proba.max(axis=1, keepdims=True))
+        assert found.dtype == bool and (found == (proba >= least)).all()
     assert (model.predict_set(Z) == model.predict_set(Z, 0.9)).all()
 
 

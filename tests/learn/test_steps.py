@@ -22,9 +22,15 @@ def leaves(kind):
 STEPS = set(leaves(Step))
 
 
-@pytest.mark.parametrize("missing", ["stage", "sees_levels", "reach", "see", "to_time"])
+@pytest.mark.parametrize("missing", ["stage", "depends_on_levels", "reach", "transform", "to_time"])
 def test_a_step_declares_what_it_does(missing):
-    names = {"stage": "time", "sees_levels": True, "reach": 0, "see": None, "to_time": None}
+    names = {
+        "stage": "time",
+        "depends_on_levels": True,
+        "reach": 0,
+        "transform": None,
+        "to_time": None,
+    }
     del names[missing]
     with pytest.raises(TypeError, match=f"abstract.*{missing}"):
         type("Doubled", (Step,), names)()
@@ -48,22 +54,22 @@ def test_the_docstring_has_the_order_of_steps(view, rng):
 def measured(view, X):
     """Yield the steps of a view, measured, with the signals before each."""
     for step in view._resolve(X).steps:
-        step = step.measure(X, np.ones(len(X)))
+        step = step.fit(X, np.ones(len(X)))
         yield step, X
-        X = step.see(X)
+        X = step.transform(X)
 
 
 @pytest.mark.parametrize("view", EVERY_STEP)
 def test_a_point_changes_points_within_reach(view, rng):
     """Neighbours change places: mean and deviation of the signal stay."""
     for step, X in measured(view, rng.standard_normal((3, 2, 150)).cumsum(axis=2)):
-        length, after = X.shape[2], step.see(X)
+        length, after = X.shape[2], step.transform(X)
         size = -(-length // after.shape[2])
         farthest = 0
         for j in range(0, length - 1, 7):
             changed = X.copy()
             changed[:, :, [j, j + 1]] = X[:, :, [j + 1, j]]
-            differs = np.abs(step.see(changed) - after).max(axis=(0, 1)) > 1e-9
+            differs = np.abs(step.transform(changed) - after).max(axis=(0, 1)) > 1e-9
             places = np.flatnonzero(differs)
             ends = j // size, (j + 1) // size
             farther = np.maximum(ends[0] - places, places - ends[1])
@@ -85,7 +91,7 @@ REACHING = [
 def test_the_reach_of_what_comes_behind_is_in_points_after_a_step(view, rng, monkeypatch):
     """Of time points that are seen together, by what a change of one changes behind."""
     X = rng.standard_normal((3, 2, 120)).cumsum(axis=2)
-    fitted, seen = view._resolve(X).measure(X, np.ones(3))
+    fitted, seen = view._resolve(X).fit_and_transform(X, np.ones(3))
     reaches = []
     to_time = Unit.to_time
     monkeypatch.setattr(Unit, "to_time", lambda *args: reaches.append(args[-1]) or to_time(*args))
@@ -94,7 +100,7 @@ def test_the_reach_of_what_comes_behind_is_in_points_after_a_step(view, rng, mon
     for j in range(119):  # neighbours change places: mean and deviation of the signal stay
         changed = X.copy()
         changed[:, :, [j, j + 1]] = X[:, :, [j + 1, j]]
-        differs = np.abs(fitted.see(changed) - seen).max(axis=(0, 1)) > 1e-9
+        differs = np.abs(fitted.transform(changed) - seen).max(axis=(0, 1)) > 1e-9
         points = np.flatnonzero(differs)
         if not len(points):
             continue
@@ -110,8 +116,8 @@ def test_shares_go_back_to_where_a_burst_is(view, centre, rng):
     """What a burst changes beside silence, as shares."""
     time, X = np.arange(150), rng.standard_normal((20, 1, 150))
     burst = np.exp(-(((time - centre) / 3) ** 2)) * np.cos(2.0 * (time - centre))
-    fitted = view._resolve(X).measure(X, np.ones(20))[0]
-    seen, silence = fitted.see(np.array([[burst], [0 * burst]]))
+    fitted = view._resolve(X).fit_and_transform(X, np.ones(20))[0]
+    seen, silence = fitted.transform(np.array([[burst], [0 * burst]]))
     apart = seen - silence
     apart -= np.median(apart, axis=1, keepdims=True)
     energy = (apart**2).sum(axis=0)
@@ -128,10 +134,10 @@ def test_bands_of_a_spectrum_are_seen_with_all_that_comes_behind(rng):
     """Differences of bands reach one band farther than the network."""
     X = rng.standard_normal((3, 1, 80))
     view = View(spectra="whole", differences=True, filter_size=3)
-    fitted, seen = view._resolve(X).measure(X, np.ones(3))
+    fitted, seen = view._resolve(X).fit_and_transform(X, np.ones(3))
     unit, scale, spectrum, *_ = fitted.steps
     shares = np.eye(seen.shape[2])
-    before = scale.see(unit.see(X))[0]
+    before = scale.transform(unit.transform(X))[0]
     expected = spectrum.to_time(shares, before, fitted.kernel.reach + 1)
     assert np.array_equal(fitted.to_time(shares, X[0]), expected)
 
@@ -142,7 +148,7 @@ def test_energy_of_bands_divides_a_block(kind, rng):
     time, X = np.arange(160), 1e-6 * rng.standard_normal((1, 2, 160))
     X[0, 0] += np.exp(-(((time - 43) / 2) ** 2)) * np.cos(2.5 * time)
     view = View(bands=kind, length=8)._resolve(X)
-    fitted, seen = view.measure(X, np.ones(1))
+    fitted, seen = view.fit_and_transform(X, np.ones(1))
     parts = fitted.to_time(np.eye(seen.shape[2]), X[0])
     assert (parts >= 0).all() and abs(parts[2] @ time - 43) < 3  # the middle is 6.5 away
     np.testing.assert_allclose(parts.sum(axis=1), 1, atol=1e-12)
@@ -153,6 +159,6 @@ def test_energy_of_bands_divides_a_block(kind, rng):
 @pytest.mark.parametrize("view", EVERY_STEP)
 def test_views_see_levels_if_all_steps_do(view, rng):
     X = rng.standard_normal((6, 2, 200))
-    fitted, seen = view._resolve(X).measure(X, np.ones(6))
-    changed = np.abs(fitted.see(X + np.array([[3.0], [-2.0]])) - seen).max() > 1e-9
-    assert changed == fitted.sees_levels
+    fitted, seen = view._resolve(X).fit_and_transform(X, np.ones(6))
+    changed = np.abs(fitted.transform(X + np.array([[3.0], [-2.0]])) - seen).max() > 1e-9
+    assert changed == fitted.depends_on_levels

@@ -276,6 +276,38 @@ def test_each_setting_is_checked(name, X):
         View(**{name: object()}).fit(X)
 
 
+CHANGED = {
+    "differences": True,
+    "spectra": True,
+    "bands": "signs",
+    "statistics": True,
+    "standardize": "channel",
+    "time": 1.0,
+    "length": 5,
+    "linear": True,
+    "filter_size": 3,
+    "input_filter_size": 3,
+    "head": "trace",
+    "depth": 3,
+}
+"""A value of each setting that is not its default."""
+
+
+@pytest.mark.parametrize("name", View().get_params())
+def test_each_setting_combines_with_linear_and_bands_as_documented(name, X):
+    refused = {
+        ("linear", True): name not in {"linear", "differences", "standardize", "length"},
+        ("bands", "magnitudes"): name in {"differences", "spectra", "linear"},
+    }
+    for (setting, value), is_refused in refused.items():
+        view = View(**{setting: value} | {name: CHANGED[name]})
+        if is_refused:
+            with pytest.raises(ValueError, match="expected .* with (linear|bands)="):
+                view.fit(X)
+        else:
+            assert view.fit_transform(X).shape[0] == len(X)
+
+
 @pytest.mark.parametrize(
     ("view", "lengths", "says"),
     [
@@ -302,7 +334,9 @@ def test_signals_of_another_shape_are_refused(X):
 
 def shares_of_points(view, X):
     """Return a fitted view, and the share of each of its points at each time point."""
-    fitted, seen = clone(view).set_params(length=8)._resolve(X).measure(X, np.ones(len(X)))
+    fitted, seen = (
+        clone(view).set_params(length=8)._resolve(X).fit_and_transform(X, np.ones(len(X)))
+    )
     return fitted, fitted.to_time(np.eye(seen.shape[2]), X[0])
 
 
@@ -321,5 +355,5 @@ def test_shares_go_back_to_the_time_points_that_a_point_comes_from(view, length,
     for j in range(length):
         changed = X.copy()
         changed[..., j] += 1
-        differs = (fitted.see(changed) != fitted.see(X))[0].any(axis=0)
+        differs = (fitted.transform(changed) != fitted.transform(X))[0].any(axis=0)
         assert (differs == (parts[:, j] > 0)).all()
