@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from rescntk.plots.style import BLUE, GREEN, PURPLE, VERMILION, axes, finish
+from rescntk.plots.style import BLUE, GREEN, PURPLE, VERMILION, add_title_and_legend, axes
 
-LOOKS: dict[str, tuple[str, Any]] = {
+STYLES: dict[str, tuple[str, Any]] = {
     "MLP": (VERMILION, "--"),
     "ResNet, α = 1": (GREEN, "-."),
     "ResNet, α = 0.1": (BLUE, "-"),
@@ -28,20 +28,20 @@ def functions_on_circle(
     angles: np.ndarray | None = None,
     targets: np.ndarray | None = None,
     ax: Any = None,
-    looks: Mapping[str, tuple[str, Any]] = LOOKS,
+    styles: Mapping[str, tuple[str, Any]] = STYLES,
 ) -> Any:
     """Draw functions, samples on ``smoothness.grid``, once around the circle, and given points.
 
-    Labels begin with a name in `looks`, of colours and lines; a colon may follow.
+    Labels begin with a name in `styles`, of colours and lines; a colon may follow.
     """
     ax = axes(ax)
     for label, values in functions.items():
-        colour, line = looks[label.partition(":")[0]]
+        colour, line = styles[label.partition(":")[0]]
         turns = np.linspace(-1, 1, len(values) + 1)  # both ends
         ax.plot(turns, np.append(values, values[0]), color=colour, linestyle=line, label=label)
     if angles is not None and targets is not None:
         turns = (np.asarray(angles) / np.pi + 1) % 2 - 1
         ax.plot(turns, targets, "ko", markersize=5, label="given", zorder=5)
     ax.set(xlabel="angle / π", ylabel="value")
-    finish(ax, 2)
+    add_title_and_legend(ax, 2)
     return ax

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from functools import partial
 from itertools import product
 from typing import Any
 
 import circle
 import jax
-import jax.numpy as jnp
 import numpy as np
 import optax
 import responses
+from practical_networks import practical_layers, practical_network, train_on_single_points
 
 import rescntk as rk
 from rescntk import finite, literature, regression
@@ -28,8 +28,8 @@ SGD, ADAM, SLOW_ADAM = optax.sgd(0.01), optax.adam(1e-3), optax.adam(1e-4)
 def draws(key: int, network: Any, X: Any, width: int, number: int, head="gap") -> Iterator[Any]:
     """Yield the parameters of random networks of a width, in float32, for the signals X."""
     pixels = X.shape[2] if head == "trace" else None
-    for own in jax.random.split(jax.random.key(key), number):
-        yield finite.init(own, network, X.shape[1], width, n_timepoints=pixels, dtype="float32")
+    for one_key in jax.random.split(jax.random.key(key), number):
+        yield finite.init(one_key, network, X.shape[1], width, n_timepoints=pixels, dtype="float32")
 
 
 def half_the_bound(K: np.ndarray) -> float:
@@ -58,16 +58,16 @@ def trained_fields(width: int, n_networks: int, steps: int) -> Result:
     """
     n, channels, d, rng, rows = 12, 2, 15, np.random.default_rng(0), []
     for name, kind in product(SYSTEMS, ("gpk", "ntk")):
-        own = of_kind(SYSTEMS[name](3), kind)
-        kernel, measured, predicted = rk.Kernel(own, "ntk", "equivariant"), [], []
+        network = of_kind(SYSTEMS[name](3), kind)
+        kernel, measured, predicted = rk.Kernel(network, "ntk", "equivariant"), [], []
         for key in jax.random.split(jax.random.key(2), n_networks):
             X, Z = _near_signals(n, channels, d, rng)
             y = rng.choice([-1.0, 1.0], n)
-            params = finite.init(key, own, channels, width, dtype="float32")
-            trained = _train_from_start(own, params, X, y, kernel, steps, "equivariant")
-            measured.append(_gradient_energy(own, params, trained, Z))
+            params = finite.init(key, network, channels, width, dtype="float32")
+            trained = _train_from_start(network, params, X, y, kernel, steps, "equivariant")
+            measured.append(_gradient_energy(network, params, trained, Z))
             predicted.append(_interpolant_energy(kernel, X, y, Z))
-        field = _fold(locality.effective_receptive_field(own, d, kind=kind, normalized=True))
+        field = _fold(locality.effective_receptive_field(network, d, kind=kind, normalized=True))
         row = {"system": name, "kind": kind, "field": field}
         rows.append(row | _shares(measured, predicted))
     return {"rows": rows}
@@ -86,7 +86,7 @@ def trained_responses(width: int, n_networks: int, steps: int) -> Result:
             options = {"n_timepoints": pixels, "dtype": "float32"}
             params = finite.init(key, network, channels, width, **options)
             trained = _train_from_start(network, params, X, y, kernel, steps, head)
-            start, end = (partial(outputs, network, own, head=head) for own in (params, trained))
+            start, end = (partial(outputs, network, weights, head=head) for weights in (params, trained))
             beta = np.linalg.solve(kernel(X), y)
             measured.append(responses.responses(lambda S: end(S) - start(S), Z, W).pair)
             predicted.append(responses.responses(lambda S: kernel(S, X) @ beta, Z, W).pair)
@@ -138,22 +138,22 @@ def half_times(widths: Any, n_networks: int, steps: int, systems: Any = tuple(SY
         network, rng = SYSTEMS[name](2), np.random.default_rng(0)
         values = spectrum.eigenvalues(network, 2, d, 3, kind="ntk", head="equivariant").eigenvalues
         counts = [1, 1, 1, 1, 2, 2, 2, 3, 3, 4, 5, 6, 8, 9, *[12] * (steps // 12)]
-        ladder = [(0.1 / values.max(), 3)] * 10 + [(1.4 / values.max(), each) for each in counts]
+        ladder = [(0.1 / values.max(), 3)] * 10 + [(1.4 / values.max(), count) for count in counts]
         every = []
         for params in draws(6, network, np.zeros((1, 2, d)), width, n_networks):
             start, shares = params, []
-            for rate, some in ladder:
+            for rate, steps_at_rate in ladder:
                 angles = 2 * np.pi * (lattice + rng.random(d))
                 X = np.sqrt(2) * np.stack([np.cos(angles), np.sin(angles)], axis=1)
                 y = np.sqrt(2) * np.cos([k * angles[:, distance] for distance, k in waves])
                 f_0 = outputs(network, start, X, "equivariant")
-                options = {"head": "equivariant", "every": some}
+                options = {"head": "equivariant", "every": steps_at_rate}
                 goal = 0.1 * y.sum(axis=0) + f_0
-                run = finite.train(network, params, X, goal, rate / n, some, **options)
+                run = finite.train(network, params, X, goal, rate / n, steps_at_rate, **options)
                 shares.append(10 * y @ (run.outputs[0] - f_0) / n)
                 params = run.params
             every.append(np.transpose(shares))
-        at = np.cumsum([(0.0, 0), *[(rate * some, some) for rate, some in ladder[:-1]]], axis=0)
+        at = np.cumsum([(0.0, 0), *[(rate * count, count) for rate, count in ladder[:-1]]], axis=0)
         index = np.array([np.eye(d, dtype=int)[distance] * k for distance, k in waves])
         row = {"system": name, "width": width, "times": at[:, 0], "steps": at[:, 1].astype(int)}
         row |= {"shares": every, "waves": waves}
@@ -177,7 +177,7 @@ def _gradient_energy(network: rk.Network, start: Any, end: Any, Z: np.ndarray) -
     """Return the energy (d,) of the gradient of f − f_0, summed over channels, mean over Z."""
 
     def total(x: jax.Array) -> jax.Array:
-        after, before = (finite.apply(network, own, x, "equivariant") for own in (end, start))
+        after, before = (finite.apply(network, params, x, "equivariant") for params in (end, start))
         return (after - before).sum()
 
     gradient = np.asarray(jax.grad(total)(Z.astype(np.float32)), float)
@@ -195,11 +195,11 @@ def _interpolant_energy(kernel: Any, X: np.ndarray, y: np.ndarray, Z: np.ndarray
 
 def _shares(measured: Any, predicted: Any) -> Result:
     """Return shares of the total by distance from pixel 0 (of pairs from 1), means over networks."""
-    found, exact = (_fold(np.asarray(values)) for values in (measured, predicted))
-    first = int(np.isnan(found).any())
-    found, exact = (v[:, first:] / v[:, first:].sum(axis=1, keepdims=True) for v in (found, exact))
-    error = found.std(axis=0, ddof=1) / np.sqrt(len(found))
-    return {"measured": found.mean(axis=0), "error": error, "predicted": exact.mean(axis=0)}
+    drawn, exact = (_fold(np.asarray(values)) for values in (measured, predicted))
+    first = int(np.isnan(drawn).any())
+    drawn, exact = (v[:, first:] / v[:, first:].sum(axis=1, keepdims=True) for v in (drawn, exact))
+    error = drawn.std(axis=0, ddof=1) / np.sqrt(len(drawn))
+    return {"measured": drawn.mean(axis=0), "error": error, "predicted": exact.mean(axis=0)}
 
 
 def _fold(values: np.ndarray) -> np.ndarray:
@@ -295,9 +295,9 @@ def kernel_regime(n_points: int, rate: float, width: int, n_networks: int, steps
         curves.append(run.test_outputs[-1])
         distances.append(np.abs(curves[-1] - run.test_outputs[0] - cross @ moved).max())
         losses.append(run.loss)
-    found = {"angles": angles, "targets": y, "fine": fine, "kernel": cross @ np.linalg.solve(K, y)}
-    found |= {"stable_rate": 2 / np.linalg.eigvalsh(K)[-1], "curves": curves}
-    return found | {"distance_to_flow": distances, "losses": losses}
+    result = {"angles": angles, "targets": y, "fine": fine, "kernel": cross @ np.linalg.solve(K, y)}
+    result |= {"stable_rate": 2 / np.linalg.eigvalsh(K)[-1], "curves": curves}
+    return result | {"distance_to_flow": distances, "losses": losses}
 
 
 def theorem_5(widths: list[int], n_networks: int, steps: int) -> Result:
@@ -349,76 +349,10 @@ def practical(
             curvature, mu = np.sqrt((second**2).mean(axis=1) / (curve**2).mean(axis=1)), None
         else:
             curvature = smoothness.curvature(curve)
-            mu = [float(smoothness.gaussian_rkhs_ratio(own, angles, y)) for own in curve]
+            mu = [float(smoothness.gaussian_rkhs_ratio(values, angles, y)) for values in curve]
         row = {"model": name, "loss": losses, "curvature": curvature, "mu": mu}
         rows.append(row | {"curves": curve[:, ::4]})
     return {"angles": angles, "targets": y, "fine": fine[::4], "rows": rows}
-
-
-def practical_network(alpha: float | None) -> Callable[[Any, Any], jax.Array]:
-    """Return the fully connected ReLU network of practitioners, a ResNet, or an MLP without α.
-
-    A function of layers and inputs (n, n_inputs). A layer is an array (inputs, outputs), without
-    a factor; its biases are one row more.
-    """
-
-    def dense(W: jax.Array, f: jax.Array) -> jax.Array:
-        n = f.shape[1]
-        return f @ W[:n] + W[n:].sum(axis=0)
-
-    def network(layers: Any, x: Any) -> jax.Array:
-        first, *rest, last = layers
-        f = dense(first, x)
-        if alpha is None:
-            for W in (*rest, last):
-                f = dense(W, jax.nn.relu(f))
-            return f[:, 0]
-        for W, V in zip(rest[::2], rest[1::2], strict=True):
-            f = f + alpha * dense(V, jax.nn.relu(dense(W, f)))
-        return dense(last, f)[:, 0]
-
-    return network
-
-
-def practical_layers(key: Any, n_layers: int, n_inputs: int, width: int, biases: bool) -> Any:
-    """Return Xavier's layers, N(0, 2/(inputs + outputs)), or PyTorch's, uniform on ±1/√inputs."""
-
-    def layer(own: Any, n: int, m: int) -> jax.Array:
-        if biases:
-            return jax.random.uniform(own, (n + 1, m), "float32", -1, 1) / n**0.5
-        return jax.random.normal(own, (n, m), "float32") * (2 / (n + m)) ** 0.5
-
-    sizes = [n_inputs, *[width] * (n_layers - 1), 1]
-    return list(map(layer, jax.random.split(key, n_layers), sizes[:-1], sizes[1:]))
-
-
-def train_on_single_points(
-    model: Any, params: Any, X: np.ndarray, y: np.ndarray, rule: Any, steps: int, seed: int
-) -> tuple[Any, float]:
-    """Return the parameters and the loss of the record with the least loss, every 20 steps.
-
-    Each step sees one point; all points take turns in random order.
-    """
-    rng, state, best = np.random.default_rng(seed), (params, rule.init(params)), (params, np.inf)
-    order = np.concatenate([rng.permutation(len(X)) for _ in range(-(-steps // len(X)))])[:steps]
-    X, y = X.astype("float32"), y.astype("float32")
-    for start in range(0, steps + 20, 20):
-        loss = 0.5 * float(((model(state[0], X) - y) ** 2).sum())
-        best = (state[0], loss) if loss < best[1] else best
-        state = _advance(model, rule.update, state, X, y, order[start : start + 20, None])
-    return best
-
-
-@partial(jax.jit, static_argnums=(0, 1))
-def _advance(model: Any, update: Any, state: Any, X: Any, y: Any, order: Any) -> Any:
-    def step(state: Any, chosen: jax.Array) -> Any:
-        def loss(own: Any) -> jax.Array:
-            return 0.5 * jnp.sum((model(own, X[chosen]) - y[chosen]) ** 2)
-
-        updates, memory = update(jax.grad(loss)(state[0]), state[1], state[0])
-        return (optax.apply_updates(state[0], updates), memory), None
-
-    return jax.lax.scan(step, state, order)[0]
 
 
 def trained_ensemble(width: int, n_networks: int, steps: list[int]) -> Result:
@@ -433,12 +367,12 @@ def trained_ensemble(width: int, n_networks: int, steps: list[int]) -> Result:
     for kind in ("ntk", "gpk"):
         network = of_kind(literature.tirer_resnet(depth=2, alpha=0.5), kind)
         theta, gpk = rk.Kernel(network, "ntk"), rk.Kernel(network, "gpk")
-        rate, every, found = half_the_bound(theta(X)), int(np.gcd.reduce(steps)), []
+        rate, every, trained = half_the_bound(theta(X)), int(np.gcd.reduce(steps)), []
         for params in draws(5, network, X, width, n_networks):
             run = finite.train(network, params, X, y, rate, max(steps), Z=Z, every=every)
-            found.append(run.test_outputs)
+            trained.append(run.test_outputs)
         for step in steps:
-            here = np.array(found)[:, step // every]
+            here = np.array(trained)[:, step // every]
             gpks = gpk(X), gpk(Z, X), gpk.diag(Z)
             limit = regression.ensemble((theta(X), theta(Z, X)), gpks, y, rate * step)
             row = {"kind": kind, "steps": step, "mean": here.mean(axis=0)}

@@ -47,9 +47,9 @@ def main() -> None:
 def _rounded(value: Any) -> Any:
     """Return a result as JSON has it: numbers with four digits, null for NaN."""
     if isinstance(value, dict):
-        return {key: _rounded(own) for key, own in value.items()}
+        return {key: _rounded(entry) for key, entry in value.items()}
     if isinstance(value, list | tuple | np.ndarray):
-        return [_rounded(own) for own in value]
+        return [_rounded(entry) for entry in value]
     if isinstance(value, float | np.floating):
         return float(f"{value:.4g}") if np.isfinite(value) else None
     return int(value) if isinstance(value, np.integer) else value

@@ -165,8 +165,8 @@ def _same(one: str, other: str) -> bool:
         10.0 ** (int(power or 0) - len(digits.partition(".")[2]))
         for digits, _, power in (number.partition("e") for number in (one, other))
     ]
-    whole = not re.search("[.e]", one + other)
-    near = abs(left - right) <= (0 if whole else 1.001 * max(units))
+    are_integers = not re.search("[.e]", one + other)
+    near = abs(left - right) <= (0 if are_integers else 1.001 * max(units))
     return near or max(abs(left), abs(right)) < LEAST
 
 

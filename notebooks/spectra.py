@@ -38,8 +38,8 @@ def mixture(network: Network, n_channels: int, d: int, max_frequency: int, kind:
     Weights are at least 0 and minimize relative errors.
     """
     options = {"kind": kind, "head": "equivariant", "normalized": True}
-    found = eigenvalues(network, n_channels, d, max_frequency, errors=True, **options)
-    target, resolved = found.eigenvalues, found.resolved
+    of_resnet = eigenvalues(network, n_channels, d, max_frequency, errors=True, **options)
+    target, resolved = of_resnet.eigenvalues, of_resnet.resolved
     dot, pixels = np.zeros_like(target), np.eye(d, dtype=int)
     for tap in network.input_filter.offsets:
         dot[tuple(pixels[tap % d])] += 1 / (network.input_filter_size * n_channels)

@@ -21,7 +21,7 @@ from .arrays import images_as_signals
 from .engines import available
 from .kernels.progress import is_open
 from .network import Network
-from .plots.style import shown_name
+from .plots.style import display_name
 from .theory import conditioning, multisphere
 from .validation import HEADS, check_signals
 
@@ -78,7 +78,7 @@ def compare(options: Namespace) -> None:
         raise ValueError(f"out is {out}, and {there} is not writable, expected a writable folder")
     if (csv.exists() or png.exists()) and not options.overwrite:
         raise ValueError(f"out is {out}, which has {csv.name}: --overwrite replaces its files")
-    picture = plots.figure(plots.SIZE)
+    picture = plots.figure(plots.FIGURE_SIZE)
     X, name = _signals(options)
     signals, points = ("images", "pixels") if X.ndim == 4 else ("signals", "time points")
     n, channels, *size = map(str, X.shape)
@@ -92,7 +92,7 @@ def compare(options: Namespace) -> None:
         progress=is_open(sys.stderr) and sys.stderr.isatty() and find_spec("tqdm") is not None,
     )
     ax = plots.condition_numbers(table, picture.subplots())
-    ax.set_title(f"{shown_name(name)}: {ax.get_title()}", fontsize="small")
+    ax.set_title(f"{display_name(name)}: {ax.get_title()}", fontsize="small")
     out.mkdir(parents=True, exist_ok=True)
     table.write_csv(csv)
     picture.savefig(png)

@@ -20,7 +20,7 @@ from sklearn.datasets import load_digits
 
 import rescntk as rk
 from rescntk import datasets, plots, regression
-from rescntk.plots.style import COLOURS, MARKERS, finish
+from rescntk.plots.style import COLOURS, MARKERS, add_title_and_legend
 from rescntk.theory import conditioning, depth, locality, multisphere
 from rescntk.validation import HEADS, KINDS
 
@@ -98,7 +98,7 @@ def heads() -> Any:
         bump = X[list(shifts).index(shift), 0]
         signals.plot(shifts, bump[shifts], line, color=colour, label=f"shifted by {shift}")
     signals.set(xlabel="distance from pixel 1 (time points)", ylabel="signal")
-    finish(signals, 2, "A bump, and the bump shifted by 12")
+    add_title_and_legend(signals, 2, "A bump, and the bump shifted by 12")
     for head, colour, marker in zip(HEADS, COLOURS, MARKERS, strict=False):
         kernel = rk.ResCNTK(5, input_filter_size=9, head=head, normalized=True)
         values = kernel(X[list(shifts).index(0)][None], X)[0]
@@ -106,7 +106,7 @@ def heads() -> Any:
         kernels.plot(shifts, values, color=colour, label=f'"{head}"', **style)
     kernels.set(xlabel="shift (time points)", ylabel="kernel of signal and shifted signal")
     kernels.set_ylim(-0.02, 1.05)
-    finish(kernels, 3, 'The head "gap" sees no shift, "trace" does')
+    add_title_and_legend(kernels, 3, 'The head "gap" sees no shift, "trace" does')
     return figure
 
 
@@ -151,7 +151,7 @@ def pooling() -> Any:
         column[1].set_xticks(widths, [f"{width}" for width in widths])
         column[1].minorticks_off()
         for ax, text in zip(column, (title, None), strict=True):
-            finish(ax, 2, text)
+            add_title_and_legend(ax, 2, text)
             ax.get_legend().remove()
     lines, names = column[0].get_legend_handles_labels()
     figure.legend(lines, names, loc="outside lower center", ncols=2, frameon=False)
@@ -184,7 +184,7 @@ def fields() -> Any:
             ax.plot(np.arange(61) - 30, field, linestyle=line, color=colour, label=name)
         ax.set_title(title, fontsize="medium")
         ax.set(xlim=(-25, 25), ylim=(0, 0.46), xlabel="distance (pixels)")
-        finish(ax, 1)
+        add_title_and_legend(ax, 1)
         ax.legend(fontsize="small", frameon=False, loc="upper right")
     for ax in axes[:, 0]:
         ax.set_ylabel("weight of a pixel's energy")
@@ -217,7 +217,7 @@ def settings() -> Any:
         ax.set(xlabel=unit, yscale="log")
         ax.set_yticks((0.5, 1, 2, 4, 8, 16), ("½", "1", "2", "4", "8", "16"))
         ax.axhline(1.0, color="0.3", linewidth=0.8)
-        finish(ax, 5)
+        add_title_and_legend(ax, 5)
         ax.get_legend().remove()
         if setting == "kind, head":
             ax.set_xticks(values, ["gpk\ngap", "ntk\ngap", "gpk\ntrace", "ntk\ntrace"])
@@ -292,7 +292,7 @@ def biases() -> Any:
         layers.plot(beyond, constant * np.pi**2 / beyond**2, ":", color="0.3", linewidth=1)
         layers.annotate(label, place)
     layers.set(xlabel="layers L", ylabel="1 − normalized GPK", xscale="log", yscale="log")
-    finish(layers, 2, "Solid: no skips; dashed: skips, α = L$^{-1/2}$")
+    add_title_and_legend(layers, 2, "Solid: no skips; dashed: skips, α = L$^{-1/2}$")
     steps = (0.0, 0.1, 0.2, 0.3, 0.5, 0.7, 1.0, 1.5, 2.0, 3.0)
     for kind, colour, marker in zip(KINDS, COLOURS, MARKERS, strict=False):
         values = []
@@ -308,7 +308,7 @@ def biases() -> Any:
     limits.axhline(1.0, color=COLOURS[0], linestyle=":", label="without skips, GPK")
     limits.axhline(4 / 7, color=COLOURS[1], linestyle=":", label="without skips, NTK ($σ_b$ > 0)")
     limits.set(xlabel="$σ_b$", ylabel="limit of the normalized kernel", ylim=(0.0, 1.05))
-    finish(limits, 2, "Limits at infinite depth")
+    add_title_and_legend(limits, 2, "Limits at infinite depth")
     return figure
 
 

@@ -3,10 +3,10 @@
 from .curves import learning_curve
 from .depth import condition_numbers, limit_distances
 from .estimators import contributions, view_weights
-from .style import SIZE, figure
+from .style import FIGURE_SIZE, figure
 
 __all__ = [
-    "SIZE",
+    "FIGURE_SIZE",
     "condition_numbers",
     "contributions",
     "figure",

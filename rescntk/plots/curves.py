@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ..messages import shown
-from .style import axes, check_drawn, finish, looks, shown_name
+from .style import add_title_and_legend, axes, check_attributes, display_name, style_cycle
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -56,15 +56,15 @@ def learning_curve(
             f"predicted is {shown(lines)}, expected {expected}, or a mapping of names to them"
         )
     for curve in lines.values():
-        check_drawn(getattr(curve, "rows", (curve,))[0], "predicted", expected, "test_error")
+        check_attributes(getattr(curve, "rows", (curve,))[0], "predicted", expected, "test_error")
     ax = axes(ax)
-    for (key, curve), colour, _, line in looks(lines.items()):
+    for (key, curve), colour, _, line in style_cycle(lines.items()):
         errors = curve.column("test_error")  # a logarithmic axis has no place for 0
         errors = np.where((errors > 0) & np.isfinite(errors), errors, np.nan)
-        name = shown_name(key)
+        name = display_name(key)
         ax.plot(curve.column("n"), errors, color=colour, linestyle=line, label=name)
     if not np.isfinite(ax.dataLim.intervaly).all():
         ax.set(xlim=(1, 10), ylim=(0.1, 1))  # nothing is drawn, and axes need some numbers
     ax.set(xscale="log", yscale="log", xlabel="signals in training", ylabel="mean squared error")
-    finish(ax, 2, title)
+    add_title_and_legend(ax, 2, title)
     return ax

@@ -9,7 +9,16 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ..engines.heads import in_words
-from .style import BLUE, VERMILION, axes, check_drawn, finish, label_ends, looks, tidy
+from .style import (
+    BLUE,
+    VERMILION,
+    add_title_and_legend,
+    axes,
+    check_attributes,
+    label_curves,
+    style_axes,
+    style_cycle,
+)
 
 if TYPE_CHECKING:
     from matplotlib.artist import Artist
@@ -53,7 +62,9 @@ def condition_numbers(
     >>> table = conditioning.compare(Network(1), X, (1, 3, 10, 30), **options)
     >>> ax = plots.condition_numbers(table)
     """
-    check_drawn(comparison, "comparison", "a result of conditioning.compare", "column", "n_cases")
+    check_attributes(
+        comparison, "comparison", "a result of conditioning.compare", "column", "n_cases"
+    )
     ax = axes(ax)
     depth, before = comparison.column("depth"), len(ax.get_lines())
     plain, skips = comparison.names
@@ -102,7 +113,7 @@ def condition_numbers(
             f"{c.n_cases} signals, {c.n_channels} channels × {c.n_timepoints} pixels; "
             f"{in_words(c.head)}, filter size {c.network.filter_size}, α = {c.network.alpha:g}"
         )
-    finish(ax, 2, title, _entries(ax.get_lines()[before:], bool(ax.collections)))
+    add_title_and_legend(ax, 2, title, _entries(ax.get_lines()[before:], bool(ax.collections)))
     return ax
 
 
@@ -157,13 +168,13 @@ def limit_distances(*reports: ConvergenceReport, ax: Axes | None = None) -> Axes
     if not reports:
         raise ValueError("reports is empty, expected at least one")
     for report in reports:
-        check_drawn(
+        check_attributes(
             report, "a report", "a result of depth.check_convergence", "prediction", "reason"
         )
     height = max(5.0, 0.8 * len(reports))
     ax = axes(ax, (8.4, height))
     quantities, names = set(), []
-    for report, colour, marker, line in looks(reports):
+    for report, colour, marker, line in style_cycle(reports):
         prediction, depth = report.prediction, report.column("depth")
         values, quantity = report.column("distance"), "distance from the predicted limit (rms)"
         if prediction.undefined:
@@ -184,8 +195,8 @@ def limit_distances(*reports: ConvergenceReport, ax: Axes | None = None) -> Axes
         names.append((depth[last], shown[last], name, colour))
     logarithmic = {"xscale": "log", "yscale": "log"}
     ax.set(**logarithmic, xlabel="depth $L$ (layers)", ylabel=" or\n".join(sorted(quantities)))
-    tidy(ax)
-    label_ends(ax, names, 0.75 / height)
+    style_axes(ax)
+    label_curves(ax, names, 0.75 / height)
     return ax
 
 

@@ -16,11 +16,11 @@ from .style import (
     TITLE_WIDTH,
     VERMILION,
     axes,
-    check_drawn,
+    check_attributes,
+    display_name,
     figure,
-    shown_name,
-    tidy,
-    wrapped,
+    style_axes,
+    wrap_words,
 )
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 Estimator: TypeAlias = Any
 """A fitted classifier or regressor of `rescntk.learn`, or another with the same attributes."""
 
-_TICKS = 80
+_TICK_CHARACTERS = 80
 """Characters of a time axis of 7 inches that names of time points may take."""
 
 _FITTED = "a fitted ResidualKernelClassifier or ResidualKernelRegressor"
@@ -65,7 +65,7 @@ def view_weights(model: Estimator, ax: Axes | None = None) -> Axes:
     >>> [label.get_text() for label in plots.view_weights(model).get_yticklabels()]
     ['View(time=1.0)']
     """
-    table = check_drawn(model, "model", _FITTED, "views_").views_
+    table = check_attributes(model, "model", _FITTED, "views_").views_
     order = np.argsort(-table["weight"], kind="stable")[: np.count_nonzero(table["weight"])]
     places, weights = np.arange(len(order)), table["weight"][order]
     ax = axes(ax, (6.4, 0.8 + 0.5 * len(order)))
@@ -83,7 +83,7 @@ def contributions(
     X: ArrayLike,
     output: Hashable = None,
     y: ArrayLike | None = None,
-    less_usual: bool = True,
+    subtract_usual: bool = True,
 ) -> np.ndarray:
     """Draw signals, coloured by the contribution of each time point to a decision.
 
@@ -107,7 +107,7 @@ def contributions(
         greatest decision, of two classes the second one, or the first target.
     y : array-like, (n_cases,) or (n_cases, n_targets), optional
         True classes or targets, which the titles have too.
-    less_usual : bool, default True
+    subtract_usual : bool, default True
         Whether ``usual_contributions`` are subtracted.
 
     Returns
@@ -135,21 +135,21 @@ def contributions(
     >>> plots.contributions(model, X[:3]).shape
     (3,)
     """
-    check_drawn(model, "model", _FITTED, "contributions")
-    check_flag(less_usual, "less_usual")
-    data, channels, times = _with_names(X)
+    check_attributes(model, "model", _FITTED, "contributions")
+    check_flag(subtract_usual, "subtract_usual")
+    data, channels, times = _signals_and_names(X)
     intercepts = np.asarray(model.intercept_)
     outputs = len(intercepts)
     classes = getattr(model, "classes_", None)
-    names = None if classes is None else [shown_name(label) for label in classes]
+    names = None if classes is None else [display_name(label) for label in classes]
     column, sign = _column_of(output, classes, outputs)
-    truths = None if y is None else _truths(y, len(data), names, outputs)
+    truths = None if y is None else _check_truths(y, len(data), names, outputs)
     all_shares = [sign * shares for shares in model.contributions(data)]
     intercepts = sign * intercepts
     if names is not None and sign < 0:
         names = names[::-1]
     decisions = [shares.sum(axis=1) + intercepts for shares in all_shares]
-    centre = getattr(model, "usual_contributions", lambda: None)() if less_usual else None
+    centre = getattr(model, "usual_contributions", lambda: None)() if subtract_usual else None
     if centre is not None:
         all_shares = [shares - sign * centre for shares in all_shares]
         intercepts = intercepts + sign * centre.sum(axis=1)
@@ -167,16 +167,22 @@ def contributions(
     width = TITLE_WIDTH if n_channels == 1 else TITLE_WIDTH - 16  # names of channels take room
     begin = "intercept" if centre is None else "usual"
     for case, (row, x, shares, k, decision) in enumerate(drawn):
-        coloured = [_coloured(*pair, shares[k], most) for pair in zip(row, x, strict=True)]
+        coloured = [
+            _draw_coloured_line(*pair, shares[k], most) for pair in zip(row, x, strict=True)
+        ]
         start = intercepts[k] if abs(intercepts[k]) > 5e-4 * abs(decision[k]) else 0.0
-        terms = f"{_number(decision[k])} = contributions {_number(shares[k].sum())}"
-        words = f"{_outcome(names, decision, k)} {terms} + {begin} {_number(start)}"
+        terms = f"{_three_digits(decision[k])} = contributions {_three_digits(shares[k].sum())}"
+        words = f"{_title_start(names, decision, k)} {terms} + {begin} {_three_digits(start)}"
         if truths is not None:
-            truth = shown_name(truths[case, 0]) if names is not None else _number(truths[case, k])
+            truth = (
+                display_name(truths[case, 0])
+                if names is not None
+                else _three_digits(truths[case, k])
+            )
             words = f"true {truth}, {words}"
-        row[0].set_title(wrapped(words, width), fontsize="small")
+        row[0].set_title(wrap_words(words, width), fontsize="small")
     _name_time_points(panels, times)
-    label = _bar_label(names, single, centre is not None, 13 + int(17 * height / 1.5))
+    label = _colour_bar_label(names, single, centre is not None, 13 + int(17 * height / 1.5))
     everywhere = list(panels.ravel())
     drawing.colorbar(coloured[-1], ax=everywhere, label=label, fraction=0.04, aspect=10 * height)
     drawing.align_ylabels(panels.ravel())
@@ -204,7 +210,7 @@ def _column_of(
     return (places[0], 1) if outputs > 1 else (0, 2 * places[0] - 1)
 
 
-def _truths(y: ArrayLike, n: int, names: list[str] | None, outputs: int) -> np.ndarray:
+def _check_truths(y: ArrayLike, n: int, names: list[str] | None, outputs: int) -> np.ndarray:
     """Return true labels, (n, 1), or targets, (n, outputs)."""
     targets = outputs if names is None else 1
     shape = f"({n}, {targets})" if targets > 1 else f"({n},)"
@@ -222,12 +228,14 @@ def _name_channels(panels: np.ndarray, channels: list[Hashable] | None) -> None:
     style = {"rotation": 0, "ha": "right", "va": "center", "fontsize": "small"}
     for row in panels:
         for ax, name in zip(row, channels or (), strict=channels is not None):
-            ax.set_ylabel(wrapped(shown_name(name), 12), **style)
+            ax.set_ylabel(wrap_words(display_name(name), 12), **style)
         for ax in row[:-1]:
             ax.tick_params(labelbottom=False)
 
 
-def _coloured(ax: Axes, channel: np.ndarray, shares: np.ndarray, most: float) -> LineCollection:
+def _draw_coloured_line(
+    ax: Axes, channel: np.ndarray, shares: np.ndarray, most: float
+) -> LineCollection:
     """Draw a channel, (n_timepoints,), and return the line with its colours, from -most to most.
 
     The colour of a time point reaches half of the way to its neighbours.
@@ -245,11 +253,11 @@ def _coloured(ax: Axes, channel: np.ndarray, shares: np.ndarray, most: float) ->
     line.set_clim(-most, most)
     ax.add_collection(line)
     ax.autoscale_view()
-    tidy(ax)
+    style_axes(ax)
     return line
 
 
-def _outcome(names: list[str] | None, decision: np.ndarray, k: int) -> str:
+def _title_start(names: list[str] | None, decision: np.ndarray, k: int) -> str:
     """Return the start of a title: the predicted class, and which decision follows."""
     if names is None:
         return "prediction"
@@ -258,21 +266,23 @@ def _outcome(names: list[str] | None, decision: np.ndarray, k: int) -> str:
     return f"predicted {names[best]}: decision for class {names[-1 if single else k]}:"
 
 
-def _number(number: float) -> str:
+def _three_digits(number: float) -> str:
     """Return a number as titles have it."""
     return f"{number:.3g}".replace("-", "−")
 
 
-def _bar_label(names: list[str] | None, single: bool, less_usual: bool, width: int) -> str:
+def _colour_bar_label(
+    names: list[str] | None, single: bool, subtract_usual: bool, width: int
+) -> str:
     """Return the text beside the colours, in lines of a width."""
     absolute = f"contribution to the {'prediction' if names is None else 'decision'}"
-    label = wrapped("contribution minus a usual signal's" if less_usual else absolute, width)
+    label = wrap_words("contribution minus a usual signal's" if subtract_usual else absolute, width)
     if names is not None and single:
-        label += "\n" + wrapped(f"blue: class {names[0]}, orange: class {names[1]}", width)
+        label += "\n" + wrap_words(f"blue: class {names[0]}, orange: class {names[1]}", width)
     return label
 
 
-def _with_names(X: Any) -> tuple[Any, list[Hashable] | None, list[Any] | None]:
+def _signals_and_names(X: Any) -> tuple[Any, list[Hashable] | None, list[Any] | None]:
     """Return signals, and the names of their channels and time points where tables have some.
 
     Names of time points are a list or an index of pandas for each signal.
@@ -308,16 +318,16 @@ def _name_time_points(panels: np.ndarray, times: list[Any] | None) -> None:
     from matplotlib.ticker import MaxNLocator
 
     for row, names in zip(panels, times or (), strict=times is not None):
-        texts = [shown_name(f"{t:.12g}" if isinstance(t, float) else t) for t in names]
-        at_most = max(2, min(9, _TICKS // (2 + max(map(len, texts)))))
+        texts = [display_name(f"{t:.12g}" if isinstance(t, float) else t) for t in names]
+        at_most = max(2, min(9, _TICK_CHARACTERS // (2 + max(map(len, texts)))))
         for ax in row:
             ax.xaxis.set_major_locator(MaxNLocator(at_most, integer=True))
-            ax.xaxis.set_major_formatter(partial(_nearest, texts))
+            ax.xaxis.set_major_formatter(partial(_tick_label, texts))
     label = getattr(times[-1], "name", None) if times else None
-    panels[-1, -1].set_xlabel("time point" if label is None else shown_name(label))
+    panels[-1, -1].set_xlabel("time point" if label is None else display_name(label))
 
 
-def _nearest(texts: list[str], place: float, _: int) -> str:
+def _tick_label(texts: list[str], place: float, _: int) -> str:
     """Return the name of a time point, and nothing beyond the ends."""
     k = round(place)
     return texts[k] if 0 <= k < len(texts) and abs(k - place) < 1e-9 else ""

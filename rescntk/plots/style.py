@@ -24,25 +24,25 @@ __all__ = [
     "LINES",
     "MARKERS",
     "PURPLE",
-    "SIZE",
+    "FIGURE_SIZE",
     "TITLE_WIDTH",
     "VERMILION",
     "axes",
-    "check_drawn",
+    "check_attributes",
     "figure",
-    "finish",
-    "looks",
-    "label_ends",
-    "shown_name",
-    "tidy",
-    "wrapped",
+    "add_title_and_legend",
+    "style_cycle",
+    "label_curves",
+    "display_name",
+    "style_axes",
+    "wrap_words",
 ]
 
 T = TypeVar("T")
 
 LineStyle: TypeAlias = str | tuple[int, tuple[int, ...]]
 
-SIZE = (6.4, 5.0)
+FIGURE_SIZE = (6.4, 5.0)
 """Width and height of a picture, in inches."""
 
 _NAME_ENDS = 18, 9
@@ -53,12 +53,12 @@ MARKERS = "osD^vP"  # in grey, markers and lines differ
 LINES: tuple[LineStyle, ...] = ("-", "--", "-.", (0, (3, 1, 1, 1, 1, 1)), (0, (5, 3)), (0, (1, 1)))
 
 
-def looks(items: Iterable[T]) -> Iterator[tuple[T, str, str, LineStyle]]:
+def style_cycle(items: Iterable[T]) -> Iterator[tuple[T, str, str, LineStyle]]:
     """Yield each item with a colour, a marker and a line style."""
     yield from zip(items, cycle(COLOURS), cycle(MARKERS), cycle(LINES))
 
 
-def finish(
+def add_title_and_legend(
     ax: Axes, columns: int, title: str | None = None, entries: Sequence[Artist] | None = None
 ) -> None:
     """Draw a title, a light grid, no frame, and the legend in `columns` columns below the axes.
@@ -68,18 +68,18 @@ def finish(
     if title is not None:
         ax.set_title(title, fontsize="medium")
     ax.xaxis.set_major_formatter("{x:g}")
-    tidy(ax)
+    style_axes(ax)
     place = {"loc": "upper center", "bbox_to_anchor": (0.5, -0.13)}
     ax.legend(handles=entries, fontsize="small", frameon=False, ncols=columns, **place)
 
 
-def tidy(ax: Axes) -> None:
+def style_axes(ax: Axes) -> None:
     """Draw a light grid, and no frame above and to the right."""
     ax.grid(True, linewidth=0.4, alpha=0.6)
     ax.spines[["top", "right"]].set_visible(False)
 
 
-def label_ends(
+def label_curves(
     ax: Axes, names: Iterable[tuple[np.ndarray, np.ndarray, str, str]], gap: float
 ) -> None:
     """Write names at the right of the axes, each with a line to the end (x, y) of its curve.
@@ -118,7 +118,7 @@ TITLE_WIDTH = 92
 edges."""
 
 
-def shown_name(name: object) -> str:
+def display_name(name: object) -> str:
     r"""Return the name of a class or a file for a picture: one short line, and no formula.
 
     Names may have any characters. `$` becomes `\$`, which matplotlib draws as `$`.
@@ -130,19 +130,19 @@ def shown_name(name: object) -> str:
     return text.replace("$", r"\$")
 
 
-def wrapped(words: str, width: int) -> str:
+def wrap_words(words: str, width: int) -> str:
     """Return words in lines of at most `width` characters, where words are no longer."""
     return textwrap.fill(words, width, break_on_hyphens=False)
 
 
-def axes(ax: Axes | None = None, size: tuple[float, float] = SIZE) -> Axes:
+def axes(ax: Axes | None = None, size: tuple[float, float] = FIGURE_SIZE) -> Axes:
     """Return the axes `ax`, or the axes of a new figure of a size in inches."""
     if ax is None:
         return figure(size).subplots()
-    return check_drawn(ax, "ax", "matplotlib Axes, or None for a new figure", "transAxes")
+    return check_attributes(ax, "ax", "matplotlib Axes, or None for a new figure", "transAxes")
 
 
-def check_drawn(value: T, name: str, expected: str, *attributes: str) -> T:
+def check_attributes(value: T, name: str, expected: str, *attributes: str) -> T:
     """Return an argument that has the expected `attributes`."""
     if not all(hasattr(value, attribute) for attribute in attributes):
         raise ValueError(f"{name} is {shown(value)}, expected {expected}")

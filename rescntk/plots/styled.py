@@ -11,7 +11,7 @@ from matplotlib.rcsetup import cycler
 
 from .colours import COLOURS
 
-LOOK = {
+AXES_STYLE = {
     "axes.prop_cycle": cycler(color=COLOURS),
     "axes.spines.top": False,
     "axes.spines.right": False,
@@ -24,6 +24,6 @@ class StyledFigure(Figure):
     """A figure whose axes have the colours of `rescntk.plots`, whatever matplotlib is set to."""
 
     def add_subplot(self, *args: Any, **options: Any) -> Axes:
-        """Add axes as matplotlib does, with `LOOK`."""
-        with rc_context(LOOK):
+        """Add axes as matplotlib does, with `AXES_STYLE`."""
+        with rc_context(AXES_STYLE):
             return super().add_subplot(*args, **options)
