@@ -91,9 +91,19 @@ CALLS = {
 """Public functions of a network, with arguments that a network of depth 2 is fine for."""
 
 MODULES = (
-    rk, rj, stored, finite, conditioning, depth, learning, locality, multisphere, paths, smoothness,
+    rk,
+    rj,
+    stored,
+    finite,
+    conditioning,
+    depth,
+    learning,
+    locality,
+    multisphere,
+    paths,
+    smoothness,
     spectrum,
-)  # fmt: skip
+)
 
 
 def public():
@@ -152,10 +162,23 @@ def made_up(monkeypatch):
 
 
 ASKING = (
-    rk.gram, rk.Kernel, rk.pixel_pairs, rk.pixel_shares, finite.init, finite.apply, finite.ntk,
-    finite.mean_gpk, finite.train, spectrum.eigenvalues, spectrum.cost, learning.sample_complexity,
-    learning.learned_by_frequency, paths.path_counts, paths.path_pixels, depth.flow_limit,
-)  # fmt: skip
+    rk.gram,
+    rk.Kernel,
+    rk.pixel_pairs,
+    rk.pixel_shares,
+    finite.init,
+    finite.apply,
+    finite.ntk,
+    finite.mean_gpk,
+    finite.train,
+    spectrum.eigenvalues,
+    spectrum.cost,
+    learning.sample_complexity,
+    learning.learned_by_frequency,
+    paths.path_counts,
+    paths.path_pixels,
+    depth.flow_limit,
+)
 """Functions that ask the activation's object for all formulas."""
 
 

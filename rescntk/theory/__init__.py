@@ -18,9 +18,16 @@ from importlib import import_module
 from types import ModuleType
 
 __all__ = [
-    "conditioning", "depth", "learning", "locality", "multisphere", "paths", "smoothness",
-    "spectrum", "symmetry",
-]  # fmt: skip
+    "conditioning",
+    "depth",
+    "learning",
+    "locality",
+    "multisphere",
+    "paths",
+    "smoothness",
+    "spectrum",
+    "symmetry",
+]
 
 
 def __getattr__(name: str) -> ModuleType:

@@ -27,13 +27,13 @@ Map = Callable[..., np.ndarray]
 """A function of arrays, such as a kernel."""
 
 
-def check_layers(depth: int, says: str) -> None:
+def check_layers(depth: int, subject: str) -> None:
     """Refuse a depth whose layers, passed one by one, take hours: 50 µs a layer and more.
 
-    `says` is the beginning of the message, "depth is".
+    `subject` begins the message, such as "depth is".
     """
     if depth > 10**8:
-        raise ValueError(f"{says} {depth}, expected at most 100000000 layers, hours of work")
+        raise ValueError(f"{subject} {depth}, expected at most 100000000 layers, hours of work")
 
 
 def check_branch(network: Network) -> None:

@@ -57,9 +57,14 @@ def input_state(delta: np.ndarray, parts: TrainedParts, kind: str) -> Arrays:
 
 
 def activate(
-    parts: TrainedParts, tau: float | np.ndarray, w: np.ndarray, inside: np.ndarray | None = None,
-    *, dual: Dual = relu_dual, own_slope: float = 1.0,
-) -> Arrays:  # fmt: skip
+    parts: TrainedParts,
+    tau: float | np.ndarray,
+    w: np.ndarray,
+    inside: np.ndarray | None = None,
+    *,
+    dual: Dual = relu_dual,
+    own_slope: float = 1.0,
+) -> Arrays:
     """Return what a layer's branch has for δ and ε before the outer filter, as new arrays.
 
     `tau` is τ before the layer, `w` is H_i δ, `inside` is H_i ε, and `own_slope` is μ0.
@@ -74,9 +79,11 @@ def activate(
 
 
 def add_branch(
-    state: Arrays, branches: Arrays, branch_weight: float | np.ndarray,
+    state: Arrays,
+    branches: Arrays,
+    branch_weight: float | np.ndarray,
     left_over: list[np.ndarray] | None = None,
-) -> Arrays:  # fmt: skip
+) -> Arrays:
     """Return δ and ε after a layer, from its branches H_o(…), whose memory they take.
 
     A deep network adds the same little again and again. `left_over`, one entry for each array,

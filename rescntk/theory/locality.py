@@ -150,15 +150,15 @@ def _counted_ends(network: Network, d: int, base: float, per_branch: float) -> n
     if isinstance(network.dilation, int):  # all later layers are alike: by repeated squaring
         later, walks = step(2, walks), step(1, walks)
         for bit in bin(network.depth - 1)[:1:-1]:
-            walks = _joined(walks, later) if bit == "1" else walks
-            later = _joined(later, later)
+            walks = _joined_walks(walks, later) if bit == "1" else walks
+            later = _joined_walks(later, later)
     else:
         for layer in range(1, network.depth + 1):
             walks = step(layer, walks)
     return base * walks[:, 0] + per_branch * walks[:, 1]
 
 
-def _joined(first: np.ndarray, second: np.ndarray) -> np.ndarray:
+def _joined_walks(first: np.ndarray, second: np.ndarray) -> np.ndarray:
     """Return walks of two parts. Numbers of branches add up: the rule of the product's derivative.
 
     Divided by their total, 1, sums keep their digits.

@@ -118,10 +118,16 @@ class PathCountFit(NamedTuple):
 
 
 def fit_path_counts(
-    network: Network, n_channels: int, n_timepoints: int, max_frequency: int | Iterable[int], *,
-    kind: str, depths: Iterable[int] | None = None, exponent: float | None = None,
+    network: Network,
+    n_channels: int,
+    n_timepoints: int,
+    max_frequency: int | Iterable[int],
+    *,
+    kind: str,
+    depths: Iterable[int] | None = None,
+    exponent: float | None = None,
     **options: Unpack[Quadrature],
-) -> PathCountFit:  # fmt: skip
+) -> PathCountFit:
     r"""Fit the constants of theorem 5.2 to the spectrum of an equivariant kernel.
 
     :math:`\sum_l c_l A^{\sum_i \min(Q_i^{(l)}, k_i)} \prod_{k_i > 0} k_i^{-e}`, where

@@ -87,12 +87,13 @@ class ReportTable(Generic[RowT]):
         """Return the table as text, without columns in which nothing is known."""
         known = [any(value == value for value in column) for column in zip(*self.rows, strict=True)]
         head, *body = (
-            "  ".join(compress(cells, known)) for cells in texts(self.rows[0]._fields, self.rows)
+            "  ".join(compress(cells, known))
+            for cells in aligned_cells(self.rows[0]._fields, self.rows)
         )
         return "\n".join([head, "-" * len(head), *body])
 
 
-def texts(header: Iterable[str], rows: Iterable[tuple[object, ...]]) -> list[list[str]]:
+def aligned_cells(header: Iterable[str], rows: Iterable[tuple[object, ...]]) -> list[list[str]]:
     """Return header and rows as text; the cells of a column are equally wide."""
     lines = [list(header), *([_text(value) for value in row] for row in rows)]
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)]

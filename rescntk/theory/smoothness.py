@@ -31,9 +31,16 @@ from .argument_checks import check_points
 from .circle import circle, gaussian_kernel, grid, interpolation
 
 __all__ = [
-    "alpha_threshold", "circle", "curvature", "gaussian_kernel", "gaussian_rkhs_norm",
-    "gaussian_rkhs_ratio", "grid", "interpolation", "jacobian_bound",
-]  # fmt: skip
+    "alpha_threshold",
+    "circle",
+    "curvature",
+    "gaussian_kernel",
+    "gaussian_rkhs_norm",
+    "gaussian_rkhs_ratio",
+    "grid",
+    "interpolation",
+    "jacobian_bound",
+]
 
 CUTOFF = 14
 """Default cut-off: the last frequency at which the Gaussian's coefficient is above eps times the

@@ -235,9 +235,8 @@ def test_eigenfunctions_are_learned_as_their_times_say(network):
     rows = learned_by_frequency(network, 2, 2, 2, times, kind="ntk", head="trace")
     (row,) = (r for r in rows if r.frequencies == (1, 2))
     # `learned_by_frequency` has the mean over signals, a data set's flow the sum.
-    assert (
-        np.abs(np.array(row.shares) - learned_fractions(K, y, times / len(K)).total).max() <= 5e-3
-    )
+    learned = learned_fractions(K, y, times / len(K)).learned
+    assert np.abs(np.array(row.learned) - learned).max() <= 5e-3
 
 
 def test_tables_of_clocks_name_times_and_pixels(tmp_path):
@@ -246,7 +245,7 @@ def test_tables_of_clocks_name_times_and_pixels(tmp_path):
     table = learned_by_frequency(rk.Network(1), 2, 2, iter((1, 2)), [0.5, 2.0], **options)
     table.write_csv(tmp_path / "times.csv")
     header, *lines = (tmp_path / "times.csv").read_text().splitlines()
-    names = "frequencies_0,frequencies_1,eigenvalue,multiplicity,share_at_0.5,share_at_2.0"
+    names = "frequencies_0,frequencies_1,eigenvalue,multiplicity,learned_at_0.5,learned_at_2.0"
     assert header == names and len(lines) == len(table) == 6
     same = learned_by_frequency(rk.Network(1), 2, 2, (1, 2), [0.5, 2.0], **options)
     for line, row in zip(lines, same, strict=True):
@@ -264,8 +263,8 @@ def test_flows_of_data(rng):
     K, times = features @ features.T, [0.0, 0.3, 2.0, np.inf]
     found = learned_fractions(K, y, times)
     assert (np.diff(found.eigenvalues) <= 0).all() and (found.eigenvalues[5:] == 0).all()
-    assert abs(found.shares.sum() - 1) <= tolerances.ROUTES
-    for t, total, error in zip(times, found.total, found.error, strict=True):
+    assert abs(found.power.sum() - 1) <= tolerances.ROUTES
+    for t, total, error in zip(times, found.learned, found.error, strict=True):
         f = y - expm(-K * min(t, 1e3)) @ y
         if t < np.inf:  # the same unit of time
             assert np.abs(K @ flow(K, y, t) - f).max() <= 1e-11
@@ -273,7 +272,7 @@ def test_flows_of_data(rng):
         assert abs(error - ((f - y) ** 2).sum() / (y**2).sum()) <= 1e-12
     table = learned_by_frequency(rk.Network(1, 1), 3, 2, 1, np.inf, kind="ntk", head="equivariant")
     rows = {row.frequencies: row for row in table}
-    assert rows[0, 1].shares == (0.0,) and rows[1, 0].shares == (1.0,)  # of single pixels
+    assert rows[0, 1].learned == (0.0,) and rows[1, 0].learned == (1.0,)  # of single pixels
 
 
 @pytest.mark.parametrize("top", [3, 4, 5, 6])
@@ -284,7 +283,7 @@ def test_an_eigenvalue_of_0_is_never_learned(top):
     )
     assert row == ((3, 0, 0), 0.0, np.inf, np.inf, np.inf)
     table = learned_by_frequency(rk.Network(1), 2, 1, top, np.inf, kind="ntk", head="equivariant")
-    shares = {row.frequencies: row.shares for row in table}
+    shares = {row.frequencies: row.learned for row in table}
     assert shares[2,] == (1.0,) and shares[3,] == (0.0,)
 
 

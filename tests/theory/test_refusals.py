@@ -281,8 +281,15 @@ SPECTRUM = [
     (lambda: eigenvalues(n_timepoints=20, max_frequency=8), "expected max_memory, 4.0 GB, at most"),
 ]
 REFUSALS = [
-    *MULTISPHERE, *CONDITIONING, *DEPTH, *LEARNING, *LOCALITY, *PATHS, *SMOOTHNESS, *SPECTRUM,
-]  # fmt: skip
+    *MULTISPHERE,
+    *CONDITIONING,
+    *DEPTH,
+    *LEARNING,
+    *LOCALITY,
+    *PATHS,
+    *SMOOTHNESS,
+    *SPECTRUM,
+]
 
 
 @pytest.mark.filterwarnings("ignore:the matrix subclass")

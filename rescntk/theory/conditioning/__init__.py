@@ -12,6 +12,13 @@ from .mean_entries import MeanEntries, mean_entries
 from .separation import separation_bound
 
 __all__ = [
-    "Bounds", "Comparison", "MeanEntries", "asymptotic_condition_number", "bounds", "compare",
-    "condition_number", "mean_entries", "separation_bound",
-]  # fmt: skip
+    "Bounds",
+    "Comparison",
+    "MeanEntries",
+    "asymptotic_condition_number",
+    "bounds",
+    "compare",
+    "condition_number",
+    "mean_entries",
+    "separation_bound",
+]

@@ -17,7 +17,7 @@ from ...network import Network, check_like_layers
 from ...network_parameters import FIELDS_WITHOUT_NORM, RELU_FIELDS, unknown_field
 from ...validation import check_batches, check_depths
 from ..argument_checks import check_branch, check_cases, check_energies, check_kind, check_resnet
-from ..report_table import ReportTable, texts
+from ..report_table import ReportTable, aligned_cells
 from .condition import asymptotic_condition_number, bounds, condition_number
 
 
@@ -89,7 +89,7 @@ class Comparison(ReportTable[ComparisonRow]):
         columns = []
         for headers in groups.values():
             values = zip(*(self.column(name).tolist() for name in headers), strict=True)
-            columns.append(["  ".join(cells) for cells in texts(headers.values(), values)])
+            columns.append(["  ".join(cells) for cells in aligned_cells(headers.values(), values)])
         head, *body = map(" | ".join, zip(*columns, strict=True))
         top = " | ".join(map(str.center, groups, (len(column[0]) for column in columns)))
         if silent:
@@ -110,9 +110,15 @@ class Comparison(ReportTable[ComparisonRow]):
 
 
 def compare(
-    network: Network, X: np.ndarray | list[np.ndarray], depths: Iterable[int], *, kind: str,
-    head: str | int, engine: str = "auto", progress: bool = False,
-) -> Comparison:  # fmt: skip
+    network: Network,
+    X: np.ndarray | list[np.ndarray],
+    depths: Iterable[int],
+    *,
+    kind: str,
+    head: str | int,
+    engine: str = "auto",
+    progress: bool = False,
+) -> Comparison:
     """Compare the condition numbers of the kernels of a ResNet and of its CNN, over depth.
 
     The CNN is the network without its skip connections. Theorem 6.2 and figure 3 of Barzilai et al.
@@ -174,9 +180,15 @@ def compare(
     for skip in (False, True):
         side = network.replace(skip=skip)
         matrices = gram(
-            side, signals, head=head, kinds=(kind,), depths=depths, normalized=True, engine=engine,
+            side,
+            signals,
+            head=head,
+            kinds=(kind,),
+            depths=depths,
+            normalized=True,
+            engine=engine,
             progress=progress,
-        )[0]  # fmt: skip
+        )[0]
         check_energies(matrices)
         hold = hold and (skip or _laws_hold(network, signals, kind, head))  # asked once
         conditions = []

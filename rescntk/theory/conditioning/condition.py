@@ -118,18 +118,22 @@ def bounds(A: np.ndarray) -> Bounds:
     # The same with the constant vector apart from all others (docs/theory/conditioning.md).
     spread = float(np.std(complements.sum(axis=1)))
     top, bottom = mean_complement + epsilon, mean_complement - epsilon
-    most_apart = min(most, max(constant, top) + _outside(constant, top, spread))
-    least_apart = max(least, min(constant, bottom) - _outside(constant, bottom, spread))
+    most_apart = min(most, max(constant, top) + _outside_of_diagonal(constant, top, spread))
+    least_apart = max(least, min(constant, bottom) - _outside_of_diagonal(constant, bottom, spread))
     upper = most / least if least > 0 else math.inf
     equal_rows = most_apart / least_apart if least_apart > 0 else math.inf
     lower = largest / smallest if smallest > 0 else math.inf
     return Bounds(b, epsilon, lower, upper, min(equal_rows, upper))
 
 
-def _outside(first: float, second: float, beside: float) -> float:
+def _outside_of_diagonal(first: float, second: float, off_diagonal: float) -> float:
     """Return how far outside of its diagonal, two numbers, a symmetric matrix has eigenvalues."""
     half = 0.5 * abs(first - second)
-    return beside * (beside / (half + math.hypot(half, beside))) if beside else 0.0
+    return (
+        off_diagonal * (off_diagonal / (half + math.hypot(half, off_diagonal)))
+        if off_diagonal
+        else 0.0
+    )
 
 
 def asymptotic_condition_number(

@@ -102,7 +102,7 @@ def separation_bound(
     rounding, of_length, every = (pooling * error for error in _errors(network, X, kind, head))
     # Entries err by some roundings a layer, and parts of degree N by N times the error of t.
     bounds -= n * (8.0 * rounding + 2.0 * np.arange(2, degree + 3) * of_length + every)
-    undivided = _undivided(complements, rounding + 2.0 * of_length, every)
+    undivided = _gershgorin_with_digits(complements, rounding + 2.0 * of_length, every)
     return max(undivided, float(bounds.max()), 0.0)
 
 
@@ -125,7 +125,7 @@ def _errors(network: Network, X: np.ndarray, kind: str, head: str) -> tuple[floa
     return rounding, of_length, pooled + (20 + network.depth) * of_length / root
 
 
-def _undivided(complements: np.ndarray, error: float, every: float) -> float:
+def _gershgorin_with_digits(complements: np.ndarray, error: float, every: float) -> float:
     """Return Gershgorin's bound for the whole matrix, less its rounding errors.
 
     Of a complement `error` is relative to it, and `every` comes on top. Complements of two signals

@@ -24,9 +24,24 @@ from .scales import DepthScales, scales
 from .votes import LimitClassifier, limit_classifier
 
 __all__ = [
-    "ComplementBounds", "ConvergenceReport", "DepthScales", "Family", "FittedExponent",
-    "LimitClassifier", "Prediction", "asymptotic_complement", "check_convergence",
-    "complement_bounds", "effective_depth", "flow_limit", "huang_ffnet_distance",
-    "huang_ffnet_limit", "huang_resnet_constant", "huang_resnet_limit", "limit_classifier",
-    "one_layer_kernel", "scales", "without_normalization",
-]  # fmt: skip
+    "ComplementBounds",
+    "ConvergenceReport",
+    "DepthScales",
+    "Family",
+    "FittedExponent",
+    "LimitClassifier",
+    "Prediction",
+    "asymptotic_complement",
+    "check_convergence",
+    "complement_bounds",
+    "effective_depth",
+    "flow_limit",
+    "huang_ffnet_distance",
+    "huang_ffnet_limit",
+    "huang_resnet_constant",
+    "huang_resnet_limit",
+    "limit_classifier",
+    "one_layer_kernel",
+    "scales",
+    "without_normalization",
+]

@@ -123,10 +123,17 @@ class ConvergenceReport(ReportTable[DepthRow]):
 
 
 def check_convergence(
-    family: Callable[[int], Network], X: np.ndarray | None = None, *, kind: str, head: str | int,
-    depths: Iterable[int] = DEFAULT_DEPTHS, prediction: Prediction | None = None,
-    rng: np.random.Generator | int = 0, engine: str = "auto", progress: bool = False,
-) -> ConvergenceReport:  # fmt: skip
+    family: Callable[[int], Network],
+    X: np.ndarray | None = None,
+    *,
+    kind: str,
+    head: str | int,
+    depths: Iterable[int] = DEFAULT_DEPTHS,
+    prediction: Prediction | None = None,
+    rng: np.random.Generator | int = 0,
+    engine: str = "auto",
+    progress: bool = False,
+) -> ConvergenceReport:
     """Check whether kernels converge over depth to the predicted limit, at the predicted rate.
 
     A fit over increasing depths gives the exponent of the distance from the predicted limit, with
@@ -201,11 +208,17 @@ def check_convergence(
         passes = [(networks[-1], depths)] if alike else [(n, (n.depth,)) for n in networks]
         kernels = [
             gram(
-                n, X, head=head, kinds=(kind,), depths=of_pass, normalized=True, engine=engine,
+                n,
+                X,
+                head=head,
+                kinds=(kind,),
+                depths=of_pass,
+                normalized=True,
+                engine=engine,
                 progress=progress,
             )[0]
             for n, of_pass in passes
-        ]  # fmt: skip
+        ]
         K = np.concatenate(kernels)
         check_energies(K)
         K, absolute = 1.0 - K, 8 * _EPS
@@ -218,9 +231,13 @@ def check_convergence(
 
 
 def judge(
-    depths: tuple[int, ...], values: np.ndarray, noise: np.ndarray, used: Prediction,
-    limit: np.ndarray | None, subject: Subject,
-) -> ConvergenceReport:  # fmt: skip
+    depths: tuple[int, ...],
+    values: np.ndarray,
+    noise: np.ndarray,
+    used: Prediction,
+    limit: np.ndarray | None,
+    subject: Subject,
+) -> ConvergenceReport:
     """Judge whether kernels over increasing depths converge as predicted.
 
     `values` are complements, (n_depths, n_pairs), with errors `noise`; `limit` is the predicted.

@@ -82,9 +82,12 @@ def effective_depth(
 
 
 def complement_bounds(
-    network: Network, complements: ArrayLike, depths: Iterable[int] | None = None, *,
+    network: Network,
+    complements: ArrayLike,
+    depths: Iterable[int] | None = None,
+    *,
     energy: float = 1.0,
-) -> ComplementBounds:  # fmt: skip
+) -> ComplementBounds:
     r"""Return bounds on 1 − (normalized GPK) behind each layer of a ResNet.
 
     .. math::

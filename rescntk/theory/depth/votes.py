@@ -148,13 +148,13 @@ def _erf_exponent(network: Network, is_gpk: bool) -> float:
         )
     start = -math.log(math.pi / 4 / gain)  # the log of a layer's factor on small variances
 
-    def grown(log_q: float) -> float:
+    def log_growth(log_q: float) -> float:
         """Return the log of a layer's factor on the variance q, 2 c_v c_w ω / (π q)."""
         q = math.exp(log_q)
         return start - _log_slopes(q)[0] - math.log1p(2.0 * q)
 
     # The factor is at least exp(start − 2q) and at most c_v c_w / q.
-    q = math.exp(brentq(grown, math.log(start / 4.0), math.log(gain) + 1.0, xtol=1e-15))
+    q = math.exp(brentq(log_growth, math.log(start / 4.0), math.log(gain) + 1.0, xtol=1e-15))
     at_0, at_1 = _log_slopes(q)
     return -at_0 / at_1
 

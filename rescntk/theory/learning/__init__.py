@@ -13,7 +13,14 @@ from .exponent import error_exponent
 from .flows import LearnedByFrequency, LearnedFractions, learned_by_frequency, learned_fractions
 
 __all__ = [
-    "LearnedByFrequency", "LearnedFractions", "LearningCurve", "SampleComplexity", "curve",
-    "error_exponent", "learned_by_frequency", "learned_fractions", "pool_curve",
+    "LearnedByFrequency",
+    "LearnedFractions",
+    "LearningCurve",
+    "SampleComplexity",
+    "curve",
+    "error_exponent",
+    "learned_by_frequency",
+    "learned_fractions",
+    "pool_curve",
     "sample_complexity",
-]  # fmt: skip
+]

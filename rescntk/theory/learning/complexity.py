@@ -51,10 +51,18 @@ class SampleComplexity(ReportTable[ComplexityRow]):
 
 
 def sample_complexity(
-    network: Network, n_channels: int, n_timepoints: int, max_frequency: int, *, kind: str,
-    head: str, frequencies: Iterable[Iterable[int]] | None = None, learnability: float = 0.5,
-    penalty: float = 0.0, **options: Unpack[Quadrature],
-) -> SampleComplexity:  # fmt: skip
+    network: Network,
+    n_channels: int,
+    n_timepoints: int,
+    max_frequency: int,
+    *,
+    kind: str,
+    head: str,
+    frequencies: Iterable[Iterable[int]] | None = None,
+    learnability: float = 0.5,
+    penalty: float = 0.0,
+    **options: Unpack[Quadrature],
+) -> SampleComplexity:
     r"""Return at how many signals, drawn from the multi-sphere, each frequency is half learned.
 
     Frequencies above `max_frequency` act like a penalty. The largest eigenvalue of the last two

@@ -45,9 +45,14 @@ class LearningCurve(ReportTable[CurveRow]):
 
 
 def curve(
-    eigenvalues: np.ndarray, coefficients: np.ndarray, sizes: Iterable[int], penalty: float = 0.0,
-    *, noise: float = 0.0, multiplicities: np.ndarray | None = None,
-) -> LearningCurve:  # fmt: skip
+    eigenvalues: np.ndarray,
+    coefficients: np.ndarray,
+    sizes: Iterable[int],
+    penalty: float = 0.0,
+    *,
+    noise: float = 0.0,
+    multiplicities: np.ndarray | None = None,
+) -> LearningCurve:
     r"""Return the learning curve of a kernel with given eigenvalues and of a given target.
 
     The test error is :math:`E_0 \bigl(\sum_i (1 - \ell_i)^2 v_i^2 + \sigma^2\bigr)`, the train

@@ -1,6 +1,6 @@
-r"""Gradient flow over time: learned shares of eigenfunctions, and of the targets of a data set.
+r"""Gradient flow over time: learned fractions of eigenfunctions, and of the targets of a data set.
 
-Barzilai et al. 2022, section 5.1: it learns the share :math:`1 - e^{-\lambda t}` of an
+Barzilai et al. 2022, section 5.1: it learns the fraction :math:`1 - e^{-\lambda t}` of an
 eigenfunction (``docs/theory/sample_complexity.md``).
 """
 
@@ -18,7 +18,7 @@ from ...decomposition import decompose
 from ...network import Network
 from ...validation import check_nonnegative_vector, check_targets
 from .. import spectrum
-from ..report_table import ReportTable, texts
+from ..report_table import ReportTable, aligned_cells
 from ..spectrum.funk_hecke import Quadrature, check_quadrature
 
 
@@ -28,7 +28,7 @@ class FrequencyRow(NamedTuple):
     frequencies: tuple[int, ...]
     eigenvalue: float
     multiplicity: float
-    shares: tuple[float, ...]
+    learned: tuple[float, ...]
 
 
 @dataclass(frozen=True)
@@ -38,28 +38,37 @@ class LearnedByFrequency(ReportTable[FrequencyRow]):
     - ``frequencies``: one a pixel.
     - ``eigenvalue``: λ.
     - ``multiplicity``: number of eigenfunctions.
-    - ``shares``: 1 − exp(−λt), the fraction learned at each of the ``times``.
+    - ``learned``: 1 − exp(−λt), the fraction learned at each of the ``times``.
     """
 
     times: tuple[float, ...]
 
     def _names(self, field: str, count: int) -> list[str]:
-        if field == "shares":
-            return [f"share_at_{time!r}" for time in self.times]
+        if field == "learned":
+            return [f"learned_at_{time!r}" for time in self.times]
         return super()._names(field, count)
 
     def __str__(self) -> str:
         """Return the table as text, a column for each time."""
         header = (*FrequencyRow._fields[:3], *(f"t = {t:.4g}" for t in self.times))
-        head, *body = map("  ".join, texts(header, ((*row[:3], *row.shares) for row in self)))
+        head, *body = map(
+            "  ".join, aligned_cells(header, ((*row[:3], *row.learned) for row in self))
+        )
         return "\n".join([head, "-" * len(head), *body])
 
 
 def learned_by_frequency(
-    network: Network, n_channels: int, n_timepoints: int, max_frequency: int | Iterable[int],
-    times: ArrayLike, *, kind: str, head: str, normalized: bool = False,
+    network: Network,
+    n_channels: int,
+    n_timepoints: int,
+    max_frequency: int | Iterable[int],
+    times: ArrayLike,
+    *,
+    kind: str,
+    head: str,
+    normalized: bool = False,
     **options: Unpack[Quadrature],
-) -> LearnedByFrequency:  # fmt: skip
+) -> LearnedByFrequency:
     r"""Return the fractions of eigenfunctions on the multi-sphere that gradient flow has learned.
 
     The flow is :math:`f'(x) = -E_z[K(x, z) (f(z) - y(z))]`, z uniform on the multi-sphere: times
@@ -114,28 +123,35 @@ def learned_by_frequency(
     moments = check_nonnegative_vector(times, "times", finite=False)
     check_quadrature(options)
     computed = spectrum.eigenvalues(
-        network, n_channels, n_timepoints, max_frequency, kind=kind, head=head,
-        normalized=normalized, errors=True, **options,
-    )  # fmt: skip
+        network,
+        n_channels,
+        n_timepoints,
+        max_frequency,
+        kind=kind,
+        head=head,
+        normalized=normalized,
+        errors=True,
+        **options,
+    )
     values = computed.significant
     order = np.argsort(-values, axis=None, kind="stable")
     frequencies, falling = np.argwhere(values >= 0)[order], values.flat[order]
-    columns = frequencies, falling, computed.counts.flat[order], _grown(falling, moments).T
+    columns = frequencies, falling, computed.counts.flat[order], _learned(falling, moments).T
     rows = zip(*(column.tolist() for column in columns), strict=True)
-    table = (FrequencyRow(tuple(k), value, n, tuple(shares)) for k, value, n, shares in rows)
+    table = (FrequencyRow(tuple(k), value, n, tuple(learned)) for k, value, n, learned in rows)
     return LearnedByFrequency(tuple(table), tuple(moments.tolist()))
 
 
 class LearnedFractions(NamedTuple):
-    """Falling ``eigenvalues`` λ of K and ``shares`` of ‖y‖² along their eigenvectors, (n,).
+    """Falling ``eigenvalues`` λ of K, and ``power`` p, fractions of ‖y‖² along eigenvectors, (n,).
 
-    At each time, (n_times,): ``total`` Σ share · (1 − exp(−λt)), which is ⟨f, y⟩/‖y‖², and
-    ``error`` Σ share · exp(−2λt), which is ‖f − y‖²/‖y‖².
+    At each time, (n_times,): ``learned`` Σ p · (1 − exp(−λt)), which is ⟨f, y⟩/‖y‖², and ``error``
+    Σ p · exp(−2λt), which is ‖f − y‖²/‖y‖².
     """
 
     eigenvalues: np.ndarray
-    shares: np.ndarray
-    total: np.ndarray
+    power: np.ndarray
+    learned: np.ndarray
     error: np.ndarray
 
 
@@ -150,7 +166,7 @@ def learned_fractions(K: np.ndarray, y: np.ndarray, times: ArrayLike) -> Learned
     K : ndarray, (n, n)
         Kernel matrix. Eigenvalues below n·eps·λ_max, eps of its dtype, count as 0.
     y : ndarray, (n,) or (n, n_targets)
-        Not 0. Several targets have one share, of all their squares.
+        Not 0. The power of several targets is that of all their squares.
     times : array_like, (n_times,)
         At least 0; infinity is the end of the flow.
 
@@ -166,8 +182,8 @@ def learned_fractions(K: np.ndarray, y: np.ndarray, times: ArrayLike) -> Learned
     Examples
     --------
     >>> from rescntk.theory import learning
-    >>> learned = learning.learned_fractions([[3.0, 0.0], [0.0, 1.0]], [3.0, 4.0], times=(0.0, 2.0))
-    >>> learned.total.round(3)
+    >>> flow = learning.learned_fractions([[3.0, 0.0], [0.0, 1.0]], [3.0, 4.0], times=(0.0, 2.0))
+    >>> flow.learned.round(3)
     array([0.   , 0.912])
     """
     decomposition, n = decompose(K), len(K)
@@ -178,11 +194,11 @@ def learned_fractions(K: np.ndarray, y: np.ndarray, times: ArrayLike) -> Learned
     if not (largest := np.abs(y).max()):
         raise ValueError("y is 0 for all signals, expected targets that have a direction")
     squares = np.square(decomposition.eigenvectors.T @ (y / largest)).sum(axis=1)[::-1]
-    shares, fractions = squares / squares.sum(), _grown(values, moments)
-    return LearnedFractions(values, shares, fractions @ shares, (1.0 - fractions) ** 2 @ shares)
+    power, learned = squares / squares.sum(), _learned(values, moments)
+    return LearnedFractions(values, power, learned @ power, (1.0 - learned) ** 2 @ power)
 
 
-def _grown(values: np.ndarray, times: np.ndarray) -> np.ndarray:
+def _learned(values: np.ndarray, times: np.ndarray) -> np.ndarray:
     """Return 1 − exp(−λt), (n_times, n_values); 0 where λ is 0, at all times."""
     with np.errstate(invalid="ignore", over="ignore"):
         return np.where(values > 0, -np.expm1(-np.multiply.outer(times, values)), 0.0)

@@ -14,6 +14,14 @@ from .result import Spectrum
 from .taylor import taylor_coefficients
 
 __all__ = [
-    "DecayConstants", "DecayTable", "Spectrum", "cost", "decay_constants", "decay_exponents",
-    "decay_law", "eigenvalues", "harmonics", "taylor_coefficients",
-]  # fmt: skip
+    "DecayConstants",
+    "DecayTable",
+    "Spectrum",
+    "cost",
+    "decay_constants",
+    "decay_exponents",
+    "decay_law",
+    "eigenvalues",
+    "harmonics",
+    "taylor_coefficients",
+]

@@ -20,7 +20,7 @@ from ...validation import check_integer, is_sequence
 from ..argument_checks import check_grid, check_kind
 from ..complements import check_nonzero
 from .grid import shifts, taps
-from .taylor import DEGREE, compose, multiply, one_variable
+from .taylor import DEGREE, compose, multiply, series_in_one_variable
 
 NU = {"gpk": 2.5, "ntk": 1.5}
 """ν: coefficients of the kernel of equal dot products fall like n^−ν (lemma C.6)."""
@@ -29,8 +29,8 @@ NU = {"gpk": 2.5, "ntk": 1.5}
 class DecayConstants(NamedTuple):
     """Theorem 5.1 for a normalized kernel and one set of s pixels: constants and exponents.
 
-    With the product of the frequencies eigenvalues are at least ``lower / product**lower_exponent``
-    and at most ``upper / product**upper_exponent``.
+    With the product p of the frequencies eigenvalues are at least
+    ``lower * p**-exponent_of_lower_bound`` and at most ``upper * p**-exponent_of_upper_bound``.
     """
 
     lower: float
@@ -38,9 +38,9 @@ class DecayConstants(NamedTuple):
     pixels, and of tangent kernels whose outer and readout weights are both frozen."""
     upper: float
     """c_2."""
-    lower_exponent: float
+    exponent_of_lower_bound: float
     """C0 + 2."""
-    upper_exponent: float
+    exponent_of_upper_bound: float
     """C0 − 1 + 2(ν − 1)/s, ν = 5/2 (GPK) or 3/2 (NTK). The paper has the number of pixels of the
     receptive field for s: this bound is sharper."""
 
@@ -57,14 +57,19 @@ class DecayConstants(NamedTuple):
         lower, upper : ndarray, (...)
         """
         product = np.asarray(frequencies, dtype=np.float64).prod(axis=-1)
-        lower = self.lower * product**-self.lower_exponent
-        return lower, self.upper * product**-self.upper_exponent
+        lower = self.lower * product**-self.exponent_of_lower_bound
+        return lower, self.upper * product**-self.exponent_of_upper_bound
 
 
 def decay_constants(
-    network: Network, n_channels: int, n_timepoints: int, pixels: Iterable[int], *, kind: str,
+    network: Network,
+    n_channels: int,
+    n_timepoints: int,
+    pixels: Iterable[int],
+    *,
+    kind: str,
     head: str,
-) -> DecayConstants:  # fmt: skip
+) -> DecayConstants:
     """Return theorem 5.1's constants for a normalized kernel, computed and not fitted.
 
     They bound the eigenvalues of the normalized kernel at positive frequencies on a set of pixels,
@@ -112,13 +117,16 @@ def decay_constants(
         raise OverflowError(
             f"constants of {s} pixels of {C} channels exceed float64, expected at most 160 in all"
         )
-    at_0, degrees = one_variable(network, np.zeros(d), np.eye(d)[0], "gpk"), np.arange(DEGREE + 1)
+    at_0, degrees = (
+        series_in_one_variable(network, np.zeros(d), np.eye(d)[0], "gpk"),
+        np.arange(DEGREE + 1),
+    )
     for shift in shifts(head, d):
         moved = {(p + shift) % d for p in chosen}
         # The largest J^ν b_J over J ≥ s (lemmas C.3-C.6). Here b_J is the coefficient of t^J of
         # the kernel whose dot products are t at the s pixels, else 1.
         inside = np.isin(np.arange(d), list(moved)).astype(float)
-        _, kernel, _, _, limits = one_variable(network, 1.0 - inside, inside, kind)
+        _, kernel, _, _, limits = series_in_one_variable(network, 1.0 - inside, inside, kind)
         largest = max((degrees**nu * kernel[0])[s:].max(), limits[0, 0] + abs(limits[0, 1]))
         coefficients.append((_lower_coefficient(at_0, network, moved, kind), largest))
     # The least k^(C0+2) Σ_n n^(−5/2) Ψ(k, n) over k ≥ 1; Ψ n^χ exp(k²/2n) tends to M, with
@@ -168,13 +176,16 @@ def _lower_coefficient(
         for unit in ((tap - pixel) % d for pixel in pixels):
             g = before[unit : unit + 1] - u_0 * np.eye(1, DEGREE + 1)
             cube = cube_before[unit] * (1.0 + zeta * (value_before[unit] - u_0))
-            bound *= _least((g + zeta / 2 * multiply(g, g))[0], cube / gamma(-1.5))
+            bound *= _min_scaled_coefficient((g + zeta / 2 * multiply(g, g))[0], cube / gamma(-1.5))
         several += of_branch * network.branch_weight * bound
     unit = -min(pixels) % d  # the output at which `pixels`, if 1, is the variable's pixel
-    return max(several, of_features * _least(kernel[unit], limits[unit]) if s == 1 else 0.0)
+    return max(
+        several,
+        of_features * _min_scaled_coefficient(kernel[unit], limits[unit]) if s == 1 else 0.0,
+    )
 
 
-def _least(series: np.ndarray, ends: np.ndarray) -> float:
+def _min_scaled_coefficient(series: np.ndarray, ends: np.ndarray) -> float:
     """Return the least n^(5/2) a_n over n ≥ 1; even and odd n tend to the ends' sum, difference."""
     scaled = np.arange(1, len(series)) ** 2.5 * series[1:]
     return float(max(0.0, min(scaled.min(), ends[0] - abs(ends[1]))))

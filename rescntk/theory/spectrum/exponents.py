@@ -29,8 +29,8 @@ class DecayRow(NamedTuple):
     exponent: float
     uncertainty: float
     law: float
-    exponent_lower: float
-    exponent_upper: float
+    exponent_of_upper_bound: float
+    exponent_of_lower_bound: float
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,10 +44,12 @@ class DecayTable(ReportTable[DecayRow]):
       few λ exceed their errors.
     - ``uncertainty``: twice its difference from the exponent for K/4 ≤ k ≤ K/2, plus 1/K.
     - ``law``: the exponent of `decay_law`; infinite where eigenvalues are 0.
-    - ``exponent_lower``: from theorem 5.1's upper bound on λ, counting the receptive
-      field's pixels for the signal's: the ``upper_exponent`` of `DecayConstants` is sharper still.
-    - ``exponent_upper``: from its lower bound on λ, which fails at depth 1, and where no window of
-      the last layer holds the pixels (docs/theory/decay.md).
+    - ``exponent_of_upper_bound``: of theorem 5.1's upper bound on λ, the least that ``exponent``
+      can be. It counts the receptive field's pixels for the signal's: that of `DecayConstants`
+      is sharper still.
+    - ``exponent_of_lower_bound``: of its lower bound on λ, the greatest that ``exponent`` can be.
+      It fails at depth 1, and where no window of the last layer holds the pixels
+      (docs/theory/decay.md).
     """
 
     frequencies: np.ndarray
@@ -59,9 +61,15 @@ class DecayTable(ReportTable[DecayRow]):
 
 
 def decay_exponents(
-    network: Network, n_channels: int, n_timepoints: int, max_frequency: int, *, kind: str,
-    pixels: Iterable[Iterable[int]] | None = None, **options: Unpack[Quadrature],
-) -> DecayTable:  # fmt: skip
+    network: Network,
+    n_channels: int,
+    n_timepoints: int,
+    max_frequency: int,
+    *,
+    kind: str,
+    pixels: Iterable[Iterable[int]] | None = None,
+    **options: Unpack[Quadrature],
+) -> DecayTable:
     """Return exponents of eigenvalues over a frequency that is spread over one, two, three pixels.
 
     Figure 1 of Barzilai et al. 2022 (equivariant kernel), with theorem 5.1's bounds, sharper: only
@@ -98,11 +106,11 @@ def decay_exponents(
     >>> from rescntk import literature, theory
     >>> network = literature.geifman_cnn(2)
     >>> print(theory.spectrum.decay_exponents(network, 2, 3, max_frequency=24, kind="gpk"))
-    pixels  exponent  uncertainty  law  exponent_lower  exponent_upper
-    ------------------------------------------------------------------
-         0     4.063       0.3507    4               2               4
-       0 1     5.988        0.201    6               4               8
-    -1 0 1     5.931       0.2018    6               6              12
+    pixels  exponent  uncertainty  law  exponent_of_upper_bound  exponent_of_lower_bound
+    ------------------------------------------------------------------------------------
+         0     4.063       0.3507    4                        2                        4
+       0 1     5.988        0.201    6                        4                        8
+    -1 0 1     5.931       0.2018    6                        6                       12
     """
     check_quadrature(options)
     C, d = check_ring(network, n_channels, n_timepoints, kind, "equivariant", {"input_filter_size"})
@@ -133,9 +141,14 @@ def decay_exponents(
 
 
 def decay_law(
-    network: Network, n_channels: int, n_timepoints: int, pixels: Iterable[int], *, kind: str,
+    network: Network,
+    n_channels: int,
+    n_timepoints: int,
+    pixels: Iterable[int],
+    *,
+    kind: str,
     head: str,
-) -> float:  # fmt: skip
+) -> float:
     """Return e of the law k^−e by which eigenvalues fall, from the kernel's singularities.
 
     A conjecture about large frequencies k.

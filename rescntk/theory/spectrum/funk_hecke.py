@@ -30,7 +30,7 @@ from ...validation import (
 )
 from ..argument_checks import check_grid, check_kind, read_once
 from .grid import Block, KernelOnGrid, Tick, grid_shape, leading, rotate, shifts, taps, windows
-from .quadrature import METHODS, default_nodes, harmonics, integrate, rule
+from .quadrature import METHODS, default_nodes, harmonics, integrate, nodes_and_matrix
 from .result import Spectrum
 
 
@@ -53,10 +53,21 @@ def check_quadrature(options: Mapping[str, object]) -> None:
 
 
 def eigenvalues(
-    network: Network, n_channels: int, n_timepoints: int, max_frequency: int | Iterable[int], *,
-    kind: str, head: str, normalized: bool = False, method: str = "auto", nodes: int | None = None,
-    errors: bool = False, max_memory: float = 4e9, max_points: float = 1e11, progress: bool = False,
-) -> Spectrum:  # fmt: skip
+    network: Network,
+    n_channels: int,
+    n_timepoints: int,
+    max_frequency: int | Iterable[int],
+    *,
+    kind: str,
+    head: str,
+    normalized: bool = False,
+    method: str = "auto",
+    nodes: int | None = None,
+    errors: bool = False,
+    max_memory: float = 4e9,
+    max_points: float = 1e11,
+    progress: bool = False,
+) -> Spectrum:
     """Return a kernel's eigenvalues on the multi-sphere, an axis for each pixel's frequency.
 
     Entry k has frequency k_i at pixel i. It is exactly 0 where k is not 0 outside the receptive
@@ -151,9 +162,15 @@ def eigenvalues(
 
 
 def cost(
-    network: Network, n_channels: int, n_timepoints: int, max_frequency: int | Iterable[int], *,
-    kind: str, method: str = "auto", nodes: int | None = None,
-) -> tuple[int, int]:  # fmt: skip
+    network: Network,
+    n_channels: int,
+    n_timepoints: int,
+    max_frequency: int | Iterable[int],
+    *,
+    kind: str,
+    method: str = "auto",
+    nodes: int | None = None,
+) -> tuple[int, int]:
     """Return what a call of `eigenvalues` takes, without computing anything.
 
     Parameters
@@ -190,9 +207,14 @@ class _Request:
     """Checked arguments, and the way from a grid to eigenvalues."""
 
     def __init__(
-        self, network: Network, space: tuple[int, int, int | Iterable[int], str], kind: str,
-        method: str, nodes: int | None, errors: bool = False,
-    ) -> None:  # fmt: skip
+        self,
+        network: Network,
+        space: tuple[int, int, int | Iterable[int], str],
+        kind: str,
+        method: str,
+        nodes: int | None,
+        errors: bool = False,
+    ) -> None:
         check_network(network, BASIC_FIELDS, activations=None)
         self.n_channels, self.d, self.max_frequency, self.head = check_grid(*space)
         self.network, self.kind = network, check_kind(kind)
@@ -249,7 +271,7 @@ class _Request:
 
     def compute(self, nodes: int, normalized: bool, tick: Tick) -> tuple[np.ndarray, float]:
         """Return the eigenvalues, and K(x, x) of the equivariant kernel."""
-        complements, matrix = rule(self.method, self.n_channels, self.highest, nodes)
+        complements, matrix = nodes_and_matrix(self.method, self.n_channels, self.highest, nodes)
         last = KernelOnGrid(self.network, self.kind, complements, self.d, self.n_channels, tick)
         lead, shape = self._partial(last.shape)
         reached, partial = list(enumerate(self._reached)), np.empty(shape)
@@ -257,7 +279,7 @@ class _Request:
         def integrate_block(block: Block, branch: np.ndarray) -> None:
             partial[block[:lead]] = integrate(matrix, branch, dict(reached[lead:]))
 
-        last.each_block(integrate_block)
+        last.for_each_block(integrate_block)
         result = np.zeros([k + 1 for k in self.max_frequency])
         self._add_rotated(result, integrate(matrix, partial, dict(reached[:lead])), self._outer)
         if self.network.skip:

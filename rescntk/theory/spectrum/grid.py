@@ -113,7 +113,7 @@ class KernelOnGrid:
                 for array, part in zip(into, values, strict=True):
                     array[block] = part
 
-            self._each_block(store)
+            self._for_each_block(store)
             boxed = tuple(self._mean(branches.pop(0), outer) for _ in self._state)
             self._state = add_branch(self._state, boxed, branch_weight)
             self._tau += branch_weight * (self._tangent - self._tau)
@@ -129,20 +129,20 @@ class KernelOnGrid:
         """The kernel of the features that the skip connection carries past the last layer."""
         return self._kernel(self._tau, *self._state)
 
-    def each_block(self, function: Callable[[Block, np.ndarray], None]) -> None:
+    def for_each_block(self, function: Callable[[Block, np.ndarray], None]) -> None:
         """Call a function with all blocks of the last layer's branch, before its outer filter."""
 
         def scaled(block: Block, *branch: np.ndarray) -> None:
             function(block, self._gain * self._kernel(self._tangent, *branch))
 
-        self._each_block(scaled)
+        self._for_each_block(scaled)
 
     def _kernel(self, diagonal: float, delta: np.ndarray, *epsilon: np.ndarray) -> np.ndarray:
         """Return the kernel of δ and ε, whose tangent kernel on the diagonal is `diagonal`."""
         features = 1.0 - delta
         return (diagonal - epsilon[0]) + self._parts.readout * features if epsilon else features
 
-    def _each_block(self, function: Callable[..., None]) -> None:
+    def _for_each_block(self, function: Callable[..., None]) -> None:
         """Call a function with the blocks of δ, ε of the layer's branch, several at a time."""
 
         def compute(block: Block) -> int:

@@ -36,7 +36,9 @@ def zonal(angles: np.ndarray, n_channels: int, highest: int) -> np.ndarray:
     return values
 
 
-def rule(method: str, n_channels: int, highest: int, nodes: int) -> tuple[np.ndarray, np.ndarray]:
+def nodes_and_matrix(
+    method: str, n_channels: int, highest: int, nodes: int
+) -> tuple[np.ndarray, np.ndarray]:
     """Return the complements 1 − t at the nodes of one pixel, and the matrix of `integrate`.
 
     "angles" is Gauss-Legendre in θ, "gegenbauer" Gauss-Gegenbauer in t.

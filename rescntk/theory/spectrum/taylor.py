@@ -131,7 +131,7 @@ def multiply(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     return result
 
 
-def one_variable(
+def series_in_one_variable(
     network: Network, constant: np.ndarray, slope: np.ndarray, kind: str
 ) -> tuple[np.ndarray, ...]:
     """Return series in one variable t, for dot products constant + slope · t of d pixels.

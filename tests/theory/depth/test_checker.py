@@ -58,9 +58,10 @@ def test_biases_and_signals_of_different_energy(c_v):
     network = rk.Network(1, skip=False, bias=0.3, c_v=c_v, c_w=2 / c_v)
     depths = np.array([4000, 16000])
     found = rk.gram(network, X, head="trace", depths=depths, normalized=True)
-    for kernel, limit in ((depths**2 * (1 - found.gpk[:, 0, 1]), Y), (
-        found.ntk[:, 0, 1], 2 / (2 + np.sqrt(2 * Y) / np.pi)
-    )):  # fmt: skip
+    for kernel, limit in (
+        (depths**2 * (1 - found.gpk[:, 0, 1]), Y),
+        (found.ntk[:, 0, 1], 2 / (2 + np.sqrt(2 * Y) / np.pi)),
+    ):
         near, far = np.abs(kernel / limit - 1)
         assert far < 0.6 * near and far <= 0.01  # corrections fall like L^-1/2 at least
     assert Y > 1.5 / k**2

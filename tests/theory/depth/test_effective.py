@@ -167,9 +167,12 @@ def test_checks_take_layers_and_normalized_features(rng):
     """Without a prediction there is no verdict; the rows have the kernels."""
     X = circle(0.7, 1.1)
     report = depth.check_convergence(
-        lambda layers: rk.Network(layers, 1, norm=True), X, kind="gpk", head="trace",
+        lambda layers: rk.Network(layers, 1, norm=True),
+        X,
+        kind="gpk",
+        head="trace",
         depths=[2**k for k in range(3, 10)],
-    )  # fmt: skip
+    )
     assert report.verdict == "undefined"
     exact = complements_of(rk.Network(1, 1, norm=True), X, (512,))[0]
     other = 1.0 - rk.gram(rk.Network(512, 1, norm=True), X, **ONE_PIXEL).gpk[1, 2]

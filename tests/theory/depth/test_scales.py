@@ -55,11 +55,13 @@ def test_the_slowest_mode_of_deep_kernels(skip):
 def test_mode_0_is_a_change_of_the_mean(skip):
     """The mean of δ falls like l^−2, and the distance of two means like l^−3."""
     several = multisphere.dot_products(multisphere.sample(3, 4, 8, rng=0), complement=True)[0, 1:]
-    means = np.array([
-        [multisphere.normalized_gpk(rk.Network(L, skip=skip), t, complement=True).mean()]
-        for L in (1000, 1100)
-        for t in several
-    ]).reshape(2, 2)  # fmt: skip
+    means = np.array(
+        [
+            [multisphere.normalized_gpk(rk.Network(L, skip=skip), t, complement=True).mean()]
+            for L in (1000, 1100)
+            for t in several
+        ]
+    ).reshape(2, 2)
     (low, high), rows = means.T, scales(rk.Network(1, skip=skip), 8, layer=1050).rows
     change = ((high - low)[1] / (high - low)[0]) ** (1 / 100)
     bar = tolerances.mode(1050, 2 if skip else 1, several.mean())

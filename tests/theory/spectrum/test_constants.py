@@ -18,7 +18,7 @@ from tests import tolerances
 
 @pytest.mark.parametrize("C", [2, 3, 7])
 def test_moments_are_integrals(C):
-    complements, matrix = quadrature.rule("gegenbauer", C, 5, 16)
+    complements, matrix = quadrature.nodes_and_matrix("gegenbauer", C, 5, 16)
     expected = quadrature.integrate(matrix, (1 - complements)[:, None] ** np.arange(12), {0: 5})
     for k, n in product(range(6), range(12)):
         own = n >= k and (n - k) % 2 == 0
@@ -63,7 +63,7 @@ def test_bounds_of_theorem_5_1(network, C, d, sets, kind):
             assert (values / low).min() < 50
         # Sharper than the theorem, which has all pixels of the receptive field for s.
         nu = {"gpk": 2.5, "ntk": 1.5}[kind]
-        assert found.upper_exponent >= C - 1 + 2 * (nu - 1) / d
+        assert found.exponent_of_upper_bound >= C - 1 + 2 * (nu - 1) / d
 
 
 @pytest.mark.parametrize(

@@ -34,9 +34,9 @@ def test_exponents(network, n_channels, d, top, expected, kind):
     assert found.column("law").tolist() == expected[kind]
     for row in found:
         p, nu_b = len(row.pixels), 1 + {"gpk": 3, "ntk": 1}[kind] / (2 * d)
-        assert abs(row.exponent_upper - p * (n_channels + 2)) <= 1e-12
-        assert abs(row.exponent_lower - p * (n_channels + 2 * nu_b - 3)) <= 1e-12
-        assert row.exponent_lower <= row.law <= row.exponent_upper
+        assert abs(row.exponent_of_lower_bound - p * (n_channels + 2)) <= 1e-12
+        assert abs(row.exponent_of_upper_bound - p * (n_channels + 2 * nu_b - 3)) <= 1e-12
+        assert row.exponent_of_upper_bound <= row.law <= row.exponent_of_lower_bound
         assert abs(row.exponent - row.law) <= min(row.uncertainty, tolerances.SLOPE)
     assert (found.errors <= 1e-2 * found.eigenvalues)[found.eigenvalues > 1e-9].all()
 

@@ -63,10 +63,16 @@ def test_errors_hold_and_methods_agree(network, n_channels, d, top, kind):
 @pytest.mark.slow
 @pytest.mark.parametrize("method", quadrature.METHODS)
 @pytest.mark.parametrize("n_channels", [2, 3, 7])
-@pytest.mark.parametrize("network", [
-    TWO(3), CNN(1, 1), TWO(2, alpha=1e-4), rk.Network(2, activation="erf", input_scale=100.0),
-    rk.Network(2, activation="gelu"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "network",
+    [
+        TWO(3),
+        CNN(1, 1),
+        TWO(2, alpha=1e-4),
+        rk.Network(2, activation="erf", input_scale=100.0),
+        rk.Network(2, activation="gelu"),
+    ],
+)
 def test_errors_hold_for_any_number_of_nodes(network, n_channels, method):
     """Against 400 nodes; too few are refused."""
     for top, kind in product((0, 1, 3, 9), ("gpk", "ntk")):

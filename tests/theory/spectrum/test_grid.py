@@ -21,7 +21,7 @@ def on_grid(network, kind, angles, d, n_channels):
     complements = 2 * np.sin(np.asarray(angles) / 2) ** 2
     last = grid.KernelOnGrid(network, kind, complements, d, n_channels, lambda points: None)
     branch = np.empty(last.shape)
-    last.each_block(branch.__setitem__)
+    last.for_each_block(branch.__setitem__)
     taps = grid.taps(network.outer_filter(network.depth), d)
     values = sum(times * grid.rotate(branch, pixel) for pixel, times in taps.items())
     values = values / network.outer_filter_size + (last.carried if network.skip else 0.0)

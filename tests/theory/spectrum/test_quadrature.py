@@ -21,7 +21,7 @@ def test_rules_are_orthogonal(method, n_channels):
     top = 8
     # A product of two zonal functions has twice the frequency.
     nodes = quadrature.default_nodes(method, n_channels, 2 * top)
-    complements, matrix = quadrature.rule(method, n_channels, top, nodes)
+    complements, matrix = quadrature.nodes_and_matrix(method, n_channels, top, nodes)
     assert (np.diff([0.0, *complements, 2.0]) > 0).all()
     angles = 2 * np.arcsin(np.sqrt(complements / 2))
     found = quadrature.integrate(matrix, quadrature.zonal(angles, n_channels, top), {1: top})
