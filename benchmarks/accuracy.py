@@ -108,7 +108,7 @@ def random_network(rng: np.random.Generator) -> rk.Network:
     """Return a network of the domain that docs/guide/accuracy.md writes down for ReLU."""
     skip = bool(rng.random() < 0.5)
     slope = float(rng.choice([0, 0, 0, 0.01, 0.3, 0.5]))
-    some = [part for part in PARTS if rng.random() < 0.5] or ["inner"]
+    trained = [part for part in PARTS if rng.random() < 0.5] or ["inner"]
     return rk.Network(
         depth=int(rng.choice([5, 20, 50, 50])),
         filter_size=int(rng.choice([1, 3, 3, 5, 7, 9, 11, 13, 15, 17, 23, 31])),
@@ -121,7 +121,7 @@ def random_network(rng: np.random.Generator) -> rk.Network:
         bias=10 ** rng.uniform(-9, 1) if rng.random() < 0.5 else 0.0,
         negative_slope=slope,
         dilation=int(rng.choice([1, 1, 2])),
-        trained=("input",) if rng.random() < 0.25 else tuple(some),
+        trained=("input",) if rng.random() < 0.25 else tuple(trained),
     )
 
 
@@ -137,8 +137,8 @@ def random_pair(dtype: str, rng: np.random.Generator) -> np.ndarray:
         x = x * 10 ** rng.uniform(-2, 2, shape[1])
     tiny = 10 ** rng.uniform(np.log10(np.finfo(dtype).eps), -2)
     near = 1 + tiny * rng.standard_normal((shape[0], int(rng.choice([1, shape[1]]))))
-    others = [x * near, x * near, 3.7 * x * near, -x * near, rng.standard_normal(shape)]
-    return np.array([x, others[rng.integers(len(others))]])
+    partners = [x * near, x * near, 3.7 * x * near, -x * near, rng.standard_normal(shape)]
+    return np.array([x, partners[rng.integers(len(partners))]])
 
 
 def error_in_128_bits(net: rk.Network, X: np.ndarray, dtype: str, engine: str) -> float:
@@ -176,7 +176,7 @@ def climb(engine: str, seed: int, minutes: float) -> Row:
                 X, worst = new, reached
         if worst > found[dtype]:
             found[dtype] = worst
-            harness.say(dtype, f"{worst:.2e}", net, X.tolist())
+            harness.log(dtype, f"{worst:.2e}", net, X.tolist())
     return {"starts": starts, **found}
 
 
@@ -239,8 +239,8 @@ def measure(asked: Namespace, path: Path) -> None:
         name = {"engine": asked.engine, "level": level, "seed": asked.seed}
         row = name | climb(asked.engine, asked.seed, 0.05 if asked.quick else CLIMB_MINUTES)
         report = harness.load(path, report)  # other searches may have ended
-        others = [c for c in report["climbs"] if any(c[key] != name[key] for key in name)]
-        report["climbs"] = [*others, row]
+        other_climbs = [c for c in report["climbs"] if any(c[key] != name[key] for key in name)]
+        report["climbs"] = [*other_climbs, row]
         harness.save(path, report)
         if not report["networks"]:
             sys.exit(f"{path} still lacks networks: no page is written")
@@ -250,7 +250,7 @@ def measure(asked: Namespace, path: Path) -> None:
     for name, networks in NETWORKS.items():
         row = {dtype: searched(networks, dtype, *sizes) for dtype in ("float64", "float32")}
         report["networks"][name] = row
-        harness.say(name, row)
+        harness.log(name, row)
     harness.save(path, report)
 
 

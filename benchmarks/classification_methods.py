@@ -5,7 +5,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from harness import make
+from harness import call_by_name
 
 SETS = (
     "GunPoint",
@@ -20,7 +20,7 @@ SETS = (
 JOBS = int(os.environ.get("OMP_NUM_THREADS", os.cpu_count() or 1))
 
 
-def on_flat(model: Any, standardize: bool = True) -> Any:
+def on_all_points(model: Any, standardize: bool = True) -> Any:
     """Return a model of all time points, or pixels, standardized each by itself or unchanged."""
     from sklearn.pipeline import make_pipeline
     from sklearn.preprocessing import FunctionTransformer, StandardScaler
@@ -39,7 +39,7 @@ class RadialSVM:
         from sklearn.model_selection import GridSearchCV, StratifiedKFold
         from sklearn.svm import SVC
 
-        self.model = on_flat(SVC(C=10.0), self.standardize)
+        self.model = on_all_points(SVC(C=10.0), self.standardize)
         folds = min(5, np.unique(y, return_counts=True)[1].min())
         if folds > 1:
             gamma = np.logspace(-2, 2, 5) / X[0].size
@@ -59,14 +59,16 @@ ROCKET = "aeon.classification.convolution_based.{}Classifier"
 
 # Of a seed, which those use that draw random numbers. Methods fit (X, y) and predict Z.
 METHODS: dict[str, Callable[[int], Any]] = {
-    OURS: lambda seed: make(OUR_CLASSIFIER),
-    FAST: lambda seed: make(OUR_CLASSIFIER, views="fast"),
-    "ridge, flat": lambda seed: on_flat(
-        make("sklearn.linear_model.RidgeClassifierCV", alphas=np.logspace(-3, 3, 10))
+    OURS: lambda seed: call_by_name(OUR_CLASSIFIER),
+    FAST: lambda seed: call_by_name(OUR_CLASSIFIER, views="fast"),
+    "ridge, flat": lambda seed: on_all_points(
+        call_by_name("sklearn.linear_model.RidgeClassifierCV", alphas=np.logspace(-3, 3, 10))
     ),
     "SVM-RBF, flat": lambda seed: RadialSVM(),
     **{
-        name: lambda seed, name=name: make(ROCKET.format(name), random_state=seed, n_jobs=JOBS)
+        name: lambda seed, name=name: call_by_name(
+            ROCKET.format(name), random_state=seed, n_jobs=JOBS
+        )
         for name in ("MiniRocket", "MultiRocketHydra")
     },
 }

@@ -39,6 +39,7 @@ LONGEST_CALL = 4.0
 
 PEER_SECONDS = 3600.0  # of a call, compilation included, before it counts as failed
 Contestant = Callable[[Row], Row]  # answers a request as peers.py does
+Case = tuple[str, int, int]  # head, time points, filter size
 
 
 def peers() -> dict[str, Worker]:
@@ -46,7 +47,7 @@ def peers() -> dict[str, Worker]:
     scripts = Path(__file__).parent
     folder, python = scripts / ".peer", scripts / ".peer/bin/python"
     if not (folder / "installed").exists():
-        harness.say("making the peer's environment …")
+        harness.log("making the peer's environment …")
         subprocess.run([sys.executable, "-m", "venv", folder], check=True)
         subprocess.run([python, "-m", "pip", "install", "--quiet", *PEER], check=True)
         (folder / "installed").touch()
@@ -59,10 +60,10 @@ def contestants(workers: dict[str, Worker], engines: Sequence[str]) -> dict[str,
     wait = {"timeout": PEER_SECONDS}
     of_peers = {f"peer {dtype}": partial(who.ask, **wait) for dtype, who in workers.items()}
     pairs = product(engines, DTYPES)
-    return of_peers | {f"{e} {dtype}": partial(ours, e, trained=PARTS) for e, dtype in pairs}
+    return of_peers | {f"{e} {dtype}": partial(our_answer, e, trained=PARTS) for e, dtype in pairs}
 
 
-def ours(engine: str, r: Row, **trained: Any) -> Row:
+def our_answer(engine: str, r: Row, **trained: Any) -> Row:
     X, Z = signals(r["n"], r["channels"], r["d"], r["seed"])
     network = rk.Network(r["depth"], r["q"], **trained)
     options = {"head": r["head"], "engine": engine, "dtype": r["dtype"]}
@@ -73,7 +74,7 @@ def ours(engine: str, r: Row, **trained: Any) -> Row:
     return {"seconds": times[1:], "gpk": gpk[:2, :2], "ntk": ntk[:2, :2]}
 
 
-def ask(who: Contestant, dtype: str, case: tuple, n: int, calls: int = 1, seed: int = 0) -> Row:
+def ask(who: Contestant, dtype: str, case: Case, n: int, calls: int = 1, seed: int = 0) -> Row:
     """Return a contestant's answer for n signals with n; its first call is not timed."""
     head, d, q = case
     sizes = {"depth": DEPTH, "q": q, "channels": CHANNELS, "d": d, "n": n}
@@ -81,7 +82,7 @@ def ask(who: Contestant, dtype: str, case: tuple, n: int, calls: int = 1, seed: 
     return who(request | sizes)
 
 
-def best_batch(who: Contestant, dtype: str, case: tuple, batches: tuple[int, ...]) -> int:
+def best_batch(who: Contestant, dtype: str, case: Case, batches: tuple[int, ...]) -> int:
     seconds: dict[int, float] = {}
     for n in batches:
         if seconds and min(seconds.values()) * n**2 > LONGEST_CALL:
@@ -93,7 +94,7 @@ def best_batch(who: Contestant, dtype: str, case: tuple, batches: tuple[int, ...
     return min(seconds, key=seconds.__getitem__)
 
 
-def race(contestants: dict[str, Contestant], case: tuple, rounds: int) -> Row:
+def race(contestants: dict[str, Contestant], case: Case, rounds: int) -> Row:
     """Return median nanoseconds a pair, batches and the largest disagreement in one case."""
     batches, turns, corners = {}, {}, {}
     for name, who in contestants.items():
@@ -160,11 +161,13 @@ def vectors(quick: bool) -> Iterator[Row]:
     """Yield costs with each instruction set that this processor has, as `sweeps`."""
     levels = [level for level in VECTORS if level <= library.level()]
     for level, filter_size in product(levels, (3,) if quick else (3, 9)):
-        costs = harness.apart(of_level, level, filter_size, 4 if quick else BASE["n"])
+        costs = harness.in_own_process(
+            costs_at_level, level, filter_size, 4 if quick else BASE["n"]
+        )
         yield {"vectors": VECTORS[level], "filters": filter_size, **costs}
 
 
-def of_level(level: int, filter_size: int, n: int) -> Row:
+def costs_at_level(level: int, filter_size: int, n: int) -> Row:
     """Return the costs with one instruction set: in a process of its own, which has one alone."""
     os.environ["RESCNTK_ISA"] = str(level)
     sizes = BASE | {"filter_size": filter_size, "n": n}
@@ -196,7 +199,7 @@ def draw(report: Row) -> Any:
     axes = figure.subplots(2, 2, sharey=True)
     names = {"d": "length d", "n": "signals n", "depth": "depth", "filter_size": "filter size q"}
     for ax, (sweep, label) in zip(axes.flat, names.items(), strict=True):
-        colours = list(style.looks(DTYPES))
+        colours = list(style.style_cycle(DTYPES))
         for (dtype, colour, marker, _), (head, line) in product(colours, HEADS.items()):
             points = [
                 (p[sweep], p["ns"])
@@ -215,7 +218,7 @@ def draw(report: Row) -> Any:
         ax.set(xscale="log", yscale="log", xlabel=label)
         ax.xaxis.set(major_formatter="{x:g}", minor_formatter="")
         ax.yaxis.set_major_formatter("{x:g}")
-        style.tidy(ax)
+        style.style_axes(ax)
     for ax in axes[:, 0]:
         ax.set_ylabel("ns per pixel pair and layer")
     handles = axes[0, 0].get_legend_handles_labels()
@@ -268,7 +271,7 @@ def table(report: Row) -> str:
     return harness.page(
         f"# Speed on the CPU against neural-tangents: {m['processor'].replace('(R)', '')}",
         f"GPK and NTK of a ResNet, depth {DEPTH}, {CHANNELS} channels, per pair of `gram(X, Z)`. "
-        f"{harness.described(m)}; "
+        f"{harness.machine_in_words(m)}; "
         f"neural-tangents 0.6.5 on JAX 0.4.35. Medians of {ROUNDS} interleaved rounds, each at "
         "its best batch.",
         "Columns: microseconds; gain: how many times faster than the baseline's better time.",
@@ -300,7 +303,7 @@ def races_of(engines: Sequence[str], quick: bool) -> Iterator[Row]:
 
 def avx2(quick: bool) -> list[Row]:
     """Return races where both sides have AVX2 alone; none on a processor without it."""
-    return harness.apart(with_avx2, quick) if library.level() >= 3 else []
+    return harness.in_own_process(with_avx2, quick) if library.level() >= 3 else []
 
 
 def with_avx2(quick: bool) -> list[Row]:

@@ -19,7 +19,7 @@ import harness
 import numpy as np
 import pandas as pd
 import ucr
-from harness import Row, make
+from harness import Row, call_by_name
 from simulated import Problem
 
 BUNDLED = ("GunPoint", "ItalyPowerDemand", "OSULeaf")
@@ -69,28 +69,28 @@ def scores(right: np.ndarray, times: np.ndarray, n_timepoints: int) -> Row:
 
 def ours(X: np.ndarray, y: np.ndarray, Z: np.ndarray, truth: np.ndarray) -> list[Row]:
     """Return a row for the harmonic mean's rule, and one for each bound, of the same fits."""
-    model = make("rescntk.learn.EarlyClassifier", random_state=0)
+    model = call_by_name("rescntk.learn.EarlyClassifier", random_state=0)
     _, fit = harness.timed(lambda: model.fit(X, y))
     times, predict = harness.timed(lambda: model.predict_times(Z))
     new = np.array([*model.staged_predict_proba(Z)])
     left_out = np.array([fitted.left_out_proba_ for fitted in model.estimators_])
     places = np.searchsorted(model.classes_, y)
-    whole = {"whole": np.mean(model.classes_[new[-1].argmax(axis=1)] == truth)}
+    of_whole = {"whole": np.mean(model.classes_[new[-1].argmax(axis=1)] == truth)}
     right = model.predict(Z) == truth
-    rows = [whole | scores(right, times, X.shape[2]) | {"seconds": fit + predict}]
+    rows = [of_whole | scores(right, times, X.shape[2]) | {"seconds": fit + predict}]
     for error in ERRORS:
         options = (left_out, places, np.arange(len(y)), error)
-        end = make("rescntk.learn.stopping.rule_of_bound", *options).simulate(new)
+        end = call_by_name("rescntk.learn.stopping.rule_with_error_bound", *options).simulate(new)
         right, times = model.classes_[end.labels] == truth, model.prefixes_[end.last]
-        rows.append({"error": error} | whole | scores(right, times, X.shape[2]))
+        rows.append({"error": error} | of_whole | scores(right, times, X.shape[2]))
     return rows
 
 
 def teaser(X: np.ndarray, y: np.ndarray, Z: np.ndarray, truth: np.ndarray) -> list[Row]:
     """Return TEASER's row; where it raises an error, a row without scores."""
-    points = make("rescntk.learn.early.prefix_lengths", X.shape[2], 10).tolist()
+    points = call_by_name("rescntk.learn.early.prefix_lengths", X.shape[2], 10).tolist()
     path = "aeon.classification.early_classification.TEASER"
-    model = make(path, classification_points=points, random_state=0)
+    model = call_by_name(path, classification_points=points, random_state=0)
 
     def run() -> np.ndarray:
         model.fit(X, y).score(Z, truth)
@@ -112,7 +112,9 @@ def measure(method: str, name: str, seed: int) -> list[Row]:
     X, y, Z, truth = signals(name, seed)
     few = np.append(np.unique(y, return_index=True)[1], len(X) - 1)
     if method == OURS:  # imports, and compiles
-        make("rescntk.learn.EarlyClassifier", n_prefixes=2).fit(X[few], y[few]).predict(Z[:2])
+        call_by_name("rescntk.learn.EarlyClassifier", n_prefixes=2).fit(X[few], y[few]).predict(
+            Z[:2]
+        )
     rows = METHODS[method](X, y, Z, truth)
     return [{"n_train": len(X), "n_test": len(Z), "length": X.shape[2]} | row for row in rows]
 
@@ -122,7 +124,7 @@ def number_of_splits(name: str) -> int:
     return next(count for most, count in SPLITS.items() if n <= most)
 
 
-def beside(rows: pd.DataFrame) -> list[str | list[str]]:
+def beside_teaser(rows: pd.DataFrame) -> list[str | list[str]]:
     """Return the section of the harmonic mean's rule beside TEASER, on official splits."""
     official = rows[(rows["seed"] == 0) & rows["error"].isna()].set_index(["set", "method"])
     columns = ["accuracy", "earliness", "harmonic_mean", "seconds"]
@@ -158,7 +160,7 @@ def beside(rows: pd.DataFrame) -> list[str | list[str]]:
     ]
 
 
-def bounds(rows: pd.DataFrame) -> list[str | list[str]]:
+def error_bounds(rows: pd.DataFrame) -> list[str | list[str]]:
     """Return the section of bounds: errors among early labels, and how many labels are early."""
     ours = rows[rows["error"].notna()].copy()
     ours["early_labels"] = ours["early"] * ours["n_test"]
@@ -193,8 +195,8 @@ def text(rows: pd.DataFrame) -> str:
         "with the same prefixes, of at least eight time points. The archive's signals are "
         "standardized over all their time points, so that each prefix knows something of the "
         "rest; both methods see the same.",
-        *beside(rows),
-        *bounds(rows),
+        *beside_teaser(rows),
+        *error_bounds(rows),
     )
 
 
@@ -207,7 +209,7 @@ def measure_all(asked: Namespace, path: Path) -> None:
         for name in sets
         for seed in range(1 if asked.quick or method == TEASER else number_of_splits(name))
     ]
-    harness.gather(path, keys, measure)
+    harness.measure_missing(path, keys, measure)
 
 
 if __name__ == "__main__":

@@ -126,8 +126,8 @@ def errors(n: int, d: int, dtype: str) -> Values:
     for (name, X), q in product(kinds_of_signals(n, d).items(), FILTERS):
         exact = np.array(gram(X, q=q, engine=engine))
         root = np.sqrt(exact.diagonal(axis1=1, axis2=2))
-        found = np.abs(gram(X, q=q, dtype=dtype) - exact) / (root[:, None] * root[:, :, None])
-        worst[name] = float(np.maximum(worst[name], found.max()))  # NaN stays
+        relative = np.abs(gram(X, q=q, dtype=dtype) - exact) / (root[:, None] * root[:, :, None])
+        worst[name] = float(np.maximum(worst[name], relative.max()))  # NaN stays
     return worst
 
 
@@ -165,7 +165,9 @@ def available() -> float:
 def first_use() -> Values:
     """Seconds of a process for which nothing was compiled, and of the next process."""
     with tempfile.TemporaryDirectory() as path, mock.patch.dict(os.environ, CUPY_CACHE_DIR=path):
-        return {name: harness.apart(available) for name in ("first process", "next process")}
+        return {
+            name: harness.in_own_process(available) for name in ("first process", "next process")
+        }
 
 
 def classifier(n: int, d: int, dtype: str) -> Values:
@@ -173,7 +175,7 @@ def classifier(n: int, d: int, dtype: str) -> Values:
     X = kinds_of_signals(n, d)["random walks"]
     y, taken = X[:, 0, -1] > 0, {}
     for engine in ("cuda", "cpu"):
-        model = harness.make(OUR_CLASSIFIER, engine=engine, dtype=dtype, random_state=0)
+        model = harness.call_by_name(OUR_CLASSIFIER, engine=engine, dtype=dtype, random_state=0)
         model.fit(X[:40], y[:40])  # compiled before the clock runs
         taken[engine] = clock(partial(model.fit, X, y))
     return taken
@@ -238,11 +240,11 @@ def measured(spec: Row) -> Row:
     import_module("cupy").get_default_memory_pool().free_all_blocks()  # for other processes
     start, (_, *sizes) = monotonic(), spec
     try:
-        found = {"values": PARTS[spec["part"]](**{name: spec[name] for name in sizes})}
+        outcome = {"values": PARTS[spec["part"]](**{name: spec[name] for name in sizes})}
     except Exception as error:
         words = f"{type(error).__name__}: {' '.join(str(error).split())}"[:600]
-        found = {"error": words, "lost": selfcheck.loses_device(error)}
-    return found | {"wall": monotonic() - start}
+        outcome = {"error": words, "lost": selfcheck.loses_device(error)}
+    return outcome | {"wall": monotonic() - start}
 
 
 def measure(asked: argparse.Namespace, path: Path) -> None:
@@ -250,15 +252,15 @@ def measure(asked: argparse.Namespace, path: Path) -> None:
     end = monotonic() + asked.limit
     available()
     about = machine(import_module("cupy"), asked.quick)
-    report = harness.begun(path, about, ("hardware", "engines_sha256", "sizes"))
+    report = harness.load_or_begin(path, about, ("hardware", "engines_sha256", "sizes"))
     failed = [row for row in report["rows"] if "error" in row]
     rows = report["rows"] = [row for row in report["rows"] if "error" not in row]
     specs = sorted(plan(asked.quick), key=lambda spec: bool(harness.row_of(failed, spec)))
     todo = takewhile(lambda _: monotonic() < end and not (rows and rows[-1].get("lost")), specs)
-    harness.resume(path, report, rows, todo, measured)
+    harness.measure_specs(path, report, rows, todo, measured)
 
 
-def goals(report: Row) -> Iterator[tuple]:
+def goals(report: Row) -> Iterator[tuple[Any, ...]]:
     """Yield each goal with the worst value of each row that it is about."""
     specs = plan(report["machine"]["sizes"] == "toy")
     for (name, (like, *bars)), spec in product(GOALS.items(), specs):

@@ -1,6 +1,7 @@
 """Tools of the benchmarks: options, clocks, rounds in turn, processes, files, tables.
 
-As a program, with a function's dotted name and its arguments, it is the other process of `apart`.
+As a program, with a function's dotted name and its arguments, it is the process that
+`in_own_process` starts.
 """
 
 import argparse
@@ -17,13 +18,15 @@ import warnings
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import pandas as pd
 
 RESULTS = Path(__file__).parent / "results"
 Row = dict[str, Any]
+T = TypeVar("T")
+Clock = Callable[[], float]
 
 
 def options(
@@ -66,7 +69,7 @@ def script(
     publish(path, page(results), picture and picture(results))
 
 
-def make(path: str, /, *arguments: Any, **options: Any) -> Any:
+def call_by_name(path: str, /, *arguments: Any, **options: Any) -> Any:
     """Call a function or a class by its dotted name, which is imported now."""
     module, name = path.rsplit(".", 1)
     return getattr(importlib.import_module(module), name)(*arguments, **options)
@@ -88,7 +91,7 @@ def machine() -> Row:
     }
 
 
-def described(machine: Row) -> str:
+def machine_in_words(machine: Row) -> str:
     """Return the processor and the versions of a machine for a page."""
     return "{processor}, {cores} cores; Python {python}, NumPy {numpy}".format(**machine)
 
@@ -96,7 +99,7 @@ def described(machine: Row) -> str:
 # -- measuring
 
 
-def timed(call: Callable[[], Any], clock: Callable = time.process_time) -> tuple[Any, float]:
+def timed(call: Callable[[], T], clock: Clock = time.process_time) -> tuple[T, float]:
     """Return a call's result and its seconds, of the processor or of another clock."""
     start = clock()
     result = call()
@@ -104,7 +107,7 @@ def timed(call: Callable[[], Any], clock: Callable = time.process_time) -> tuple
 
 
 def fit_and_predict(
-    make_one: Callable[[], Any], X: Any, y: Any, Z: Any, clock: Callable = time.process_time
+    make_one: Callable[[], Any], X: Any, y: Any, Z: Any, clock: Clock = time.process_time
 ) -> tuple[Any, np.ndarray, float]:
     """Return a new model, fitted, what it predicts, and the seconds of all three."""
 
@@ -129,7 +132,9 @@ def interleaved(calls: dict[Any, Callable[[], float]], rounds: int) -> dict[Any,
     return measured
 
 
-def entry_costs(gram: Callable, batches: Sequence, rounds: int, head: str = "gap") -> np.ndarray:
+def entry_costs(
+    gram: Callable[..., Any], batches: Sequence[Any], rounds: int, head: str = "gap"
+) -> np.ndarray:
     """Return nanoseconds of an entry, a pixel pair, in Grams of batches, (n_batches, rounds)."""
     sizes = [np.array([x[0].size for x in X]) for X in batches]
     pairs = [s.sum() ** 2 if head == "gap" else len(s) * s.sum() for s in sizes]
@@ -150,7 +155,7 @@ def peak_megabytes() -> float:
     return next(int(x.split()[1]) / 1024 for x in lines if x.startswith("VmHWM"))
 
 
-def apart(function: Callable[..., Any], *arguments: Any) -> Any:
+def in_own_process(function: Callable[..., Any], *arguments: Any) -> Any:
     """Call a benchmark's function in a process of its own; its result is what JSON can hold."""
     name = f"{Path(function.__code__.co_filename).stem}.{function.__name__}"
     command = [sys.executable, __file__, name, json.dumps(arguments)]
@@ -207,7 +212,7 @@ class Worker:
             file.close()
 
 
-def say(*words: Any) -> None:
+def log(*words: Any) -> None:
     print(*words, file=sys.stderr, flush=True)
 
 
@@ -217,7 +222,7 @@ def say(*words: Any) -> None:
 def load(path: Path, empty: Any = None) -> Any:
     """Return what a file of results has: a table of a CSV file. `empty` stands for no file."""
     if path.suffix == ".csv":
-        return read(path)
+        return read_rows(path)
     return json.loads(path.read_text()) if path.exists() or empty is None else empty
 
 
@@ -227,7 +232,7 @@ def save(path: Path, report: Any) -> None:
     new.replace(path)  # never half a file
 
 
-def measure_parts(parts: Sequence[Callable[[bool], Iterable]]) -> tuple[Measure, Row]:
+def measure_parts(parts: Sequence[Callable[[bool], Iterable[Row]]]) -> tuple[Measure, Row]:
     """Return what measures the rows of all parts, or of parts named by --part, and the option."""
     functions = {part.__name__: part for part in parts}
 
@@ -237,7 +242,7 @@ def measure_parts(parts: Sequence[Callable[[bool], Iterable]]) -> tuple[Measure,
             rows = []
             for row in functions[part](asked.quick):
                 rows.append(row)
-                say(row)
+                log(row)
             report[part], report["machines"][part] = rows, machine()
             save(path, report)  # never half of a part
         if lacking := set(functions) - set(report):
@@ -247,7 +252,7 @@ def measure_parts(parts: Sequence[Callable[[bool], Iterable]]) -> tuple[Measure,
     return measure, {"part": only}
 
 
-def begun(path: Path, machine: Row, same: Sequence[str]) -> Row:
+def load_or_begin(path: Path, machine: Row, same: Sequence[str]) -> Row:
     """Return a file's report, or a new one; one of another machine ends the script."""
     report = load(path, {"machine": machine, "rows": []})
     differ = [name for name in same if report["machine"].get(name) != machine[name]]
@@ -261,33 +266,33 @@ def row_of(rows: Iterable[Row], spec: Row) -> Row:
     return next((row for row in rows if spec.items() <= row.items()), {})
 
 
-def resume(
+def measure_specs(
     path: Path, report: Any, rows: list[Row], specs: Iterable[Row], measure: Callable[[Row], Row]
 ) -> None:
     """Measure what the rows lack; save the report after each."""
     for spec in specs:
         if not row_of(rows, spec):
-            say(spec)
+            log(spec)
             rows.append(spec | measure(spec))
             save(path, report)
 
 
-def read(path: Path) -> pd.DataFrame:
+def read_rows(path: Path) -> pd.DataFrame:
     """Return the rows of a CSV file, none if there is no such file."""
     return pd.read_csv(path) if path.exists() else pd.DataFrame()
 
 
-def gather(path: Path, keys: Iterable[Row], measure: Callable[..., list[Row]]) -> None:
+def measure_missing(path: Path, keys: Iterable[Row], measure: Callable[..., list[Row]]) -> None:
     """Measure the rows of keys that a CSV file lacks; write all after each key, with six digits.
 
     `measure` takes the values of a key and returns rows without it.
     """
-    rows = read(path)
+    rows = read_rows(path)
     for key in keys:
         if row_of(rows.to_dict("records"), key):
             continue
         new = [key | row for row in measure(*key.values())]
-        say(*new)
+        log(*new)
         rows = pd.concat([rows, pd.DataFrame(new)], ignore_index=True)
         new_file = path.with_suffix(".new")
         rows.to_csv(new_file, index=False, float_format="%.6g", lineterminator="\n")
@@ -305,15 +310,17 @@ def publish(path: Path, text: str, picture: Any = None) -> None:
 # -- tables
 
 
-def table(header: Iterable[Any], rows: Iterable[Iterable[Any]], left: Sequence[int] = (0,)) -> list:
+def table(
+    header: Iterable[Any], rows: Iterable[Iterable[Any]], left: Sequence[int] = (0,)
+) -> list[str]:
     """Return the lines of a Markdown table; numbers are to the right, columns `left` are not."""
     names = list(header)
-    first, *others = (f"| {' | '.join(map(str, cells))} |" for cells in (names, *rows))
+    head, *lines = (f"| {' | '.join(map(str, cells))} |" for cells in (names, *rows))
     rule = "".join("---|" if k in left else "--:|" for k in range(len(names)))
-    return [first, f"|{rule}", *others]
+    return [head, f"|{rule}", *lines]
 
 
-def rows_table(rows: Sequence[Row], left: Sequence[int]) -> list:
+def rows_table(rows: Sequence[Row], left: Sequence[int]) -> list[str]:
     """Return the table of rows that have the same names."""
     return table(tuple(rows[0]), map(dict.values, rows), left)
 
@@ -344,4 +351,4 @@ def bold(values: Iterable[float], texts: Iterable[str] | None = None, digits: in
 
 if __name__ == "__main__":
     warnings.filterwarnings("ignore")
-    print(json.dumps(make(sys.argv[1], *json.loads(sys.argv[2]))))
+    print(json.dumps(call_by_name(sys.argv[1], *json.loads(sys.argv[2]))))

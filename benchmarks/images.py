@@ -12,8 +12,8 @@ from typing import Any
 import harness
 import numpy as np
 import pandas as pd
-from classification_methods import RadialSVM, draw_signals, on_flat
-from harness import Row, make
+from classification_methods import RadialSVM, draw_signals, on_all_points
+from harness import Row, call_by_name
 from scale import ridge
 
 import rescntk as rk
@@ -33,22 +33,22 @@ NETWORK = rk.Network(5, 3)
 # Of a draw, which those use that draw random numbers. They fit (X, y) and predict Z.
 METHODS: dict[str, Callable[[int], Any]] = {
     "SVM-RBF": lambda draw: RadialSVM(standardize=False),
-    "nearest neighbour": lambda draw: on_flat(
-        make("sklearn.neighbors.KNeighborsClassifier", n_neighbors=1), standardize=False
+    "nearest neighbour": lambda draw: on_all_points(
+        call_by_name("sklearn.neighbors.KNeighborsClassifier", n_neighbors=1), standardize=False
     ),
-    "random forest": lambda draw: on_flat(
-        make("sklearn.ensemble.RandomForestClassifier", n_estimators=500, random_state=draw)
+    "random forest": lambda draw: on_all_points(
+        call_by_name("sklearn.ensemble.RandomForestClassifier", n_estimators=500, random_state=draw)
     ),
 }
 
 
 def digits() -> tuple[np.ndarray, np.ndarray]:
     """Return all images, (1797, 1, 8, 8), and their digits. Their mean square is 1."""
-    digits = make("sklearn.datasets.load_digits")
+    digits = call_by_name("sklearn.datasets.load_digits")
     return digits.images[:, None] / np.sqrt(np.mean(digits.images**2)), digits.target
 
 
-def by_kernel(K: np.ndarray, y: np.ndarray, train: np.ndarray) -> np.ndarray:
+def predict_by_kernel(K: np.ndarray, y: np.ndarray, train: np.ndarray) -> np.ndarray:
     """Return the digits that ridge regression predicts for the test images."""
     coefficients, intercepts = ridge(rk.regression.decompose(K[np.ix_(train, train)]), y[train])
     return (K[-TEST:, train] @ coefficients + intercepts).argmax(axis=1)
@@ -65,7 +65,7 @@ def curves(quick: bool) -> Iterator[Row]:
         if quick and size > 10:
             break
         train, _ = draw_signals(y[:-TEST], size, draw)
-        answers = {name: by_kernel(K, y, train) for name, K in matrices.items()}
+        answers = {name: predict_by_kernel(K, y, train) for name, K in matrices.items()}
         for name, model in METHODS.items():
             answers[name] = model(draw).fit(X[train], y[train]).predict(X[-TEST:])
         for name, predicted in answers.items():

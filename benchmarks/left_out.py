@@ -18,7 +18,7 @@ import numpy as np
 import pandas as pd
 import ucr
 from classification_methods import OUR_CLASSIFIER
-from harness import Row, make
+from harness import Row, call_by_name
 
 FOLDS = 10
 
@@ -38,14 +38,14 @@ def measure(name: str, seed: int, most: int | None = None) -> list[Row]:
     if most is not None and of_set > most:
         X, _, y, _ = train_test_split(X, y, train_size=most, stratify=y, random_state=seed)
     folds = StratifiedKFold(number_of_folds(y), shuffle=True, random_state=seed)
-    make_one = partial(make, OUR_CLASSIFIER, n_jobs=1, random_state=0)
+    make_one = partial(call_by_name, OUR_CLASSIFIER, n_jobs=1, random_state=0)
     options = {"cv": folds, "method": "predict_proba"}
     model, fit = harness.timed(lambda: make_one().fit(X, y))
-    chances, seconds = harness.timed(lambda: cross_val_predict(make_one(), X, y, **options))
+    proba, seconds = harness.timed(lambda: cross_val_predict(make_one(), X, y, **options))
     classes, places, counts = np.unique(y, return_inverse=True, return_counts=True)
     counted = counts[places] > 1
     row = {"n_train": of_set, "n": len(X), "folds": folds.get_n_splits()}
-    for of, given in (("left_out", model.left_out_proba_), ("folds", chances)):
+    for of, given in (("left_out", model.left_out_proba_), ("folds", proba)):
         row[f"log_loss_{of}"] = float(log_loss(y[counted], given[counted], labels=classes))
     return [row | {"seconds_left_out": fit, "seconds_folds": seconds}]
 
@@ -83,7 +83,7 @@ def measure_all(asked: Namespace, path: Path) -> None:
         for seed in range(ucr.SPLITS if p["n_train"] <= ucr.FEW else 1)
     ]
     of_most = partial(measure, most=asked.most)
-    harness.gather(path, keys[: 1 if asked.quick else None], of_most)
+    harness.measure_missing(path, keys[: 1 if asked.quick else None], of_most)
 
 
 if __name__ == "__main__":

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from functools import partial
+from typing import Any
 
 import harness
 import numpy as np
@@ -20,7 +21,9 @@ def cases() -> dict[str, Callable[[], object]]:
     walk = rng.standard_normal((N + M, 1, LENGTH)).cumsum(axis=2)
     smooth = (walk - walk.mean(axis=2, keepdims=True)) / walk.std(axis=2, keepdims=True)
 
-    def gram(signals: object = X, options: dict | None = None, **changes: object) -> Callable:
+    def gram(
+        signals: Any = X, options: dict[str, Any] | None = None, **changes: Any
+    ) -> Callable[[], object]:
         network = rk.Network(5).replace(**changes)
         call = partial(rk.gram, network, signals[:N], signals[N:])
         return partial(call, **{"threads": 1} | (options or {}))

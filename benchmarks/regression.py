@@ -17,8 +17,8 @@ from typing import Any
 import harness
 import numpy as np
 import pandas as pd
-from classification_methods import on_flat, pooled, signals
-from harness import Row, make
+from classification_methods import on_all_points, pooled, signals
+from harness import Row, call_by_name
 
 SETS = ("Covid3Month", "CardanoSentiment", "Tecator")
 DRAWS = 29
@@ -34,7 +34,7 @@ def splits(n: int, n_train: int, draws: int) -> list[tuple[np.ndarray, np.ndarra
     """Return indices of training and test signals: the official split, then random ones."""
     path = "aeon.benchmarking.resampling.resample_data_indices"
     parts = np.split(np.arange(n), [n_train])
-    return [tuple(parts)] + [make(path, *parts, random_state=k + 1) for k in range(draws)]
+    return [tuple(parts)] + [call_by_name(path, *parts, random_state=k + 1) for k in range(draws)]
 
 
 def peers() -> pd.DataFrame:
@@ -49,19 +49,19 @@ def radial_process() -> Any:
     signal = ConstantKernel(1.0, (1e-3, 1e5)) * RBF(10.0, (1e-1, 1e4))
     kernel = signal + WhiteKernel(0.1, (1e-8, 1e2))
     options = {"normalize_y": True, "n_restarts_optimizer": 2, "random_state": 0}
-    return on_flat(GaussianProcessRegressor(kernel, **options))
+    return on_all_points(GaussianProcessRegressor(kernel, **options))
 
 
 # They fit (X, y) and predict Z.
 METHODS: dict[str, Callable[[], Any]] = {
-    OURS[0]: lambda: make("rescntk.learn.ResidualKernelRegressor"),
-    OURS[1]: lambda: make("rescntk.learn.ResidualKernelRegressor", views="fast"),
-    "mean of the targets": lambda: make("sklearn.dummy.DummyRegressor"),
-    "ridge, flat": lambda: on_flat(
-        make("sklearn.linear_model.RidgeCV", alphas=np.logspace(-4, 4, 17))
+    OURS[0]: lambda: call_by_name("rescntk.learn.ResidualKernelRegressor"),
+    OURS[1]: lambda: call_by_name("rescntk.learn.ResidualKernelRegressor", views="fast"),
+    "mean of the targets": lambda: call_by_name("sklearn.dummy.DummyRegressor"),
+    "ridge, flat": lambda: on_all_points(
+        call_by_name("sklearn.linear_model.RidgeCV", alphas=np.logspace(-4, 4, 17))
     ),
     "GP-RBF, flat": radial_process,
-    "MiniRocket": lambda: make(
+    "MiniRocket": lambda: call_by_name(
         "aeon.regression.convolution_based.MiniRocketRegressor", random_state=0
     ),
 }
@@ -120,16 +120,16 @@ def beside_peers(rows: pd.DataFrame) -> list[Any]:
     """Return the section of root mean squared errors, ours beside published ones."""
     lines, none = [], "mean of the targets"
     for (splits, name), published in peers().iterrows():
-        some = rows[(rows["set"] == name) & ((rows["split"] == 0) | (splits != "official"))]
-        if some.empty:
+        of_set = rows[(rows["set"] == name) & ((rows["split"] == 0) | (splits != "official"))]
+        if of_set.empty:
             continue
-        ours = some.groupby("method")["rmse"].median()
-        others = published.dropna()
-        ranks = [1 + int((others < ours[method]).sum()) for method in OURS]
+        ours = of_set.groupby("method")["rmse"].median()
+        errors = published.dropna()
+        ranks = [1 + int((errors < ours[method]).sum()) for method in OURS]
         values = harness.decimals([*ours[[*OURS, none]], *published[[*SHOWN]]], 4)
-        best = f"{others.idxmin()} {others.min():.4f}"
+        best = f"{errors.idxmin()} {errors.min():.4f}"
         few = [text if text != "nan" else "–" for text in values]
-        lines.append((f"{name}, {splits}", *few, best, *ranks, len(others) + 1))
+        lines.append((f"{name}, {splits}", *few, best, *ranks, len(errors) + 1))
     header = "RMSE", *OURS, none, *SHOWN, "best of the peers", "our rank", "our rank, fast", "of"
     return [
         "## Beside published errors",
@@ -146,7 +146,7 @@ def beside_peers(rows: pd.DataFrame) -> list[Any]:
 def measure_all(asked: Namespace, path: Path) -> None:
     sets = SETS[: 1 if asked.quick else None]
     keys = [{"method": method, "set": name} for name in sets for method in METHODS]
-    harness.gather(path, keys, partial(harness.apart, measure))
+    harness.measure_missing(path, keys, partial(harness.in_own_process, measure))
 
 
 if __name__ == "__main__":

@@ -30,20 +30,21 @@ LEVELS, DRAWS = (0.02, 0.05, 0.1), 3
 
 PLANTS = {f"plant {k}": plant for k, plant in enumerate(simulated.PLANTS, 1)}
 
-
-OF_PROBABILITY = ("clean", "noise 0.1")
+CONDITIONS_OF_NOVELTY = ("clean", "noise 0.1")
 """Conditions whose log losses are measured with novelty and without."""
 
 NOVELTY = ("novelty used", "novelty unused")
-"""Probabilities of our classifier, and without the novelty that makes them less certain."""
+"""Methods: our classifier, and the same without the novelty that makes classes less certain."""
 
-OF_NOVELTY = [name for name in SETS if name not in ("JapaneseVowels", "PickupGestureWiimoteZ")]
+SETS_OF_NOVELTY = [name for name in SETS if name not in ("JapaneseVowels", "PickupGestureWiimoteZ")]
 
 
 def problem(name: str) -> simulated.Problem:
     """Return training signals and labels, test signals and labels."""
     if name in PLANTS:
-        return simulated.drawn(partial(simulated.steps, plant=PLANTS[name]), 0, 100, 200)
+        return simulated.draw_problem(
+            partial(simulated.step_responses, plant=PLANTS[name]), 0, 100, 200
+        )
     return signals(name)
 
 
@@ -55,7 +56,13 @@ def conditions(X: np.ndarray, y: np.ndarray, Z: np.ndarray) -> Iterator[tuple[st
         noise = deviations * np.random.default_rng(seed).standard_normal(Z.shape)
         for level in LEVELS:
             yield f"noise {level:g}", Z + level * noise
-        yield "drift", simulated.drifted((X, y, Z, y), seed)[2]
+        yield "drift", simulated.with_drift((X, y, Z, y), seed)[2]
+
+
+def log_loss(proba: np.ndarray, classes: np.ndarray, truth: np.ndarray) -> float:
+    """Return the mean natural log loss of probabilities, which count as 1e-15 at least."""
+    of_truth = proba[np.arange(len(truth)), np.searchsorted(classes, truth)]
+    return float(-np.log(np.maximum(of_truth, 1e-15)).mean())
 
 
 def measure(method: str, name: str) -> list[Row]:
@@ -64,45 +71,44 @@ def measure(method: str, name: str) -> list[Row]:
     METHODS[method](0).fit(X, y).predict(Z)  # imported and compiled
     model, _, seconds = harness.fit_and_predict(partial(METHODS[method], 0), X, y, Z)
     rows = []
-    for condition, seen in conditions(X, y, Z):
-        row = {"condition": condition, "accuracy": float(np.mean(model.predict(seen) == truth))}
+    for condition, of_condition in conditions(X, y, Z):
+        predicted = model.predict(of_condition)
+        row = {"condition": condition, "accuracy": float(np.mean(predicted == truth))}
         if method.startswith("rescntk"):
-            chances = model.predict_proba(seen)[
-                np.arange(len(Z)), np.searchsorted(model.classes_, truth)
-            ]
-            row["log_loss"] = float(-np.log(np.maximum(chances, 1e-15)).mean())
+            row["log_loss"] = log_loss(model.predict_proba(of_condition), model.classes_, truth)
         rows.append(row)
     means = pd.DataFrame(rows).groupby("condition", sort=False).mean().reset_index()
     return [row | {"seconds": seconds} for row in means.to_dict("records")]
 
 
 def measure_novelty(method: str, name: str) -> list[Row]:
-    """Return a row for each condition, with the novelty of signals and without."""
+    """Return a row for each condition: certainty and log loss with novelty or without, by `method`.
+
+    Conditions are white noise, and the first draw of `CONDITIONS_OF_NOVELTY`.
+    """
     X, y, Z, truth = problem(name)
     model = METHODS[OURS](0).fit(X, y)
     means, deviations = X.mean(axis=(0, 2), keepdims=True), X.std(axis=(0, 2), keepdims=True)
     noise = np.random.default_rng(DRAWS).standard_normal(Z.shape)
-    seen = {"white noise": means + deviations * noise}  # and the first draw of the others
-    for condition, of_condition in conditions(X, y, Z):
-        if condition in OF_PROBABILITY:
-            seen.setdefault(condition, of_condition)
+    signals_of = {"white noise": means + deviations * noise}
+    for condition, of_draw in conditions(X, y, Z):
+        if condition in CONDITIONS_OF_NOVELTY:
+            signals_of.setdefault(condition, of_draw)
     rows = []
-    for condition, shown in seen.items():
-        decisions = model.decision_function(shown).reshape(len(shown), -1)
-        one = np.full((len(shown), 1), model.inverse_temperature_)
-        without = probabilities(decisions, one)
-        of_novelty = zip(NOVELTY, (model.predict_proba(shown), without), strict=True)
-        for kind, chances in of_novelty:
-            row = {"method": kind, "condition": condition}
-            row["certainty"] = float(chances.max(axis=1).mean())
-            if condition != "white noise":
-                of_truth = chances[np.arange(len(Z)), np.searchsorted(model.classes_, truth)]
-                row["log_loss"] = float(-np.log(np.maximum(of_truth, 1e-15)).mean())
-            rows.append(row)
+    for condition, of_condition in signals_of.items():
+        if method == NOVELTY[0]:
+            proba = model.predict_proba(of_condition)
+        else:
+            decisions = model.decision_function(of_condition).reshape(len(Z), -1)
+            proba = probabilities(decisions, np.full((len(Z), 1), model.inverse_temperature_))
+        row = {"condition": condition, "certainty": float(proba.max(axis=1).mean())}
+        if condition != "white noise":
+            row["log_loss"] = log_loss(proba, model.classes_, truth)
+        rows.append(row)
     return rows
 
 
-def of_novelty(rows: pd.DataFrame) -> list:
+def novelty_section(rows: pd.DataFrame) -> list[str | list[str]]:
     """Return the section of probabilities with the novelty of signals, and without."""
     rows = rows[rows["method"].isin(NOVELTY)]
     if rows.empty:
@@ -124,14 +130,14 @@ def of_novelty(rows: pd.DataFrame) -> list:
 
 def table(rows: pd.DataFrame) -> str:
     """Return the page of the results."""
-    novelty = of_novelty(rows)
+    novelty = novelty_section(rows)
     rows = rows[~rows["method"].isin(NOVELTY)]
     names = dict.fromkeys(rows["set"])
     methods = [m for m in METHODS if set(rows["set"][rows["method"] == m]) == {*names}]
     values = rows.pivot(index="set", columns=["condition", "method"], values="accuracy")
     means = {
-        part: values.loc[[name for name in names if (name in PLANTS) == simulated]].mean()
-        for part, simulated in (("eight sets", False), ("plants", True))
+        part: values.loc[[name for name in names if (name in PLANTS) == are_plants]].mean()
+        for part, are_plants in (("eight sets", False), ("plants", True))
     }
     of_means = [
         (f"{part}, {condition}", *harness.bold(mean[condition][methods]))
@@ -141,7 +147,7 @@ def table(rows: pd.DataFrame) -> str:
     losses = rows[rows["set"].isin(SETS)].groupby("condition", sort=False)
     clean = rows[rows["condition"] == "clean"].groupby("method")["seconds"].sum()
     seconds = ("processor seconds, all sets", *(f"{clean[m]:.3g}" for m in methods))
-    each = [(name, *harness.bold(values["clean"].loc[name][methods])) for name in names]
+    of_sets = [(name, *harness.bold(values["clean"].loc[name][methods])) for name in names]
     ours = [m for m in methods if m.startswith("rescntk")]
     log_losses = [
         (condition, *harness.decimals(part.groupby("method")["log_loss"].mean()[ours]))
@@ -153,19 +159,20 @@ def table(rows: pd.DataFrame) -> str:
         f"Means of {DRAWS} draws of noise and of the directions of drift.",
         harness.table(("log loss, eight sets", *ours), log_losses),
         *novelty,
-        harness.table(("set, clean", *methods), each),
+        harness.table(("set, clean", *methods), of_sets),
     )
 
 
 def measure_all(asked: Namespace, path: Path) -> None:
     able = [m for m in METHODS if m != "MultiRocketHydra" or find_spec("torch")]
     if len(able) < len(METHODS):
-        harness.say("MultiRocketHydra left out: needs torch: pip install 'rescntk[benchmark]'")
+        harness.log("MultiRocketHydra left out: needs torch: pip install 'rescntk[benchmark]'")
     names = (SETS[0], "plant 1") if asked.quick else (*SETS, *PLANTS)
     keys = [{"method": method, "set": name} for name in names for method in able]
-    harness.gather(path, keys, partial(harness.apart, measure))
-    keys = [{"method": NOVELTY[0], "set": s} for s in OF_NOVELTY[: 1 if asked.quick else None]]
-    harness.gather(path, keys, partial(harness.apart, measure_novelty))
+    harness.measure_missing(path, keys, partial(harness.in_own_process, measure))
+    names = SETS_OF_NOVELTY[: 1 if asked.quick else None]
+    keys = [{"method": method, "set": name} for name in names for method in NOVELTY]
+    harness.measure_missing(path, keys, partial(harness.in_own_process, measure_novelty))
 
 
 if __name__ == "__main__":

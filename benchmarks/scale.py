@@ -110,7 +110,7 @@ def ridge(fitted: regression.Decomposition, labels: np.ndarray) -> tuple[np.ndar
     return fitted.ridge(Y, penalty, intercept=True)
 
 
-def outcome(predicted: np.ndarray, truth: np.ndarray) -> Row:
+def memory_and_accuracy(predicted: np.ndarray, truth: np.ndarray) -> Row:
     return {"megabytes": peak_megabytes(), "accuracy": float((predicted == truth).mean())}
 
 
@@ -127,7 +127,7 @@ def landmarks(kernel: list[Any], n: int, rank: int, n_test: int) -> Row:
 
     (places, weights, b), seconds = timed(fit)
     decisions = k(Z, X[places], **DTYPE) @ weights + b
-    return {"seconds": seconds} | outcome(decisions.argmax(axis=1), truth)
+    return {"seconds": seconds} | memory_and_accuracy(decisions.argmax(axis=1), truth)
 
 
 def full(kernel: list[Any], n: int, n_test: int) -> Row:
@@ -137,17 +137,17 @@ def full(kernel: list[Any], n: int, n_test: int) -> Row:
     k(X[:2], X[:2])
     (beta, b), seconds = timed(lambda: ridge(regression.decompose(k(X)), y))
     decisions = k(Z, X, **DTYPE) @ beta + b
-    return {"seconds": seconds} | outcome(decisions.argmax(axis=1), truth)
+    return {"seconds": seconds} | memory_and_accuracy(decisions.argmax(axis=1), truth)
 
 
 def minirocket(n: int, n_test: int) -> Row:
     X, y, Z, truth = problem(n, n_test)
     METHODS["MiniRocket"](0).fit(X[:50], y[:50])  # compiled before the clock runs
     fitted, seconds = timed(lambda: METHODS["MiniRocket"](0).fit(X, y))
-    return {"seconds": seconds} | outcome(fitted.predict(Z), truth)
+    return {"seconds": seconds} | memory_and_accuracy(fitted.predict(Z), truth)
 
 
-class Counted:
+class CountingMatrix:
     """A matrix that counts its products."""
 
     def __init__(self, K: Any) -> None:
@@ -173,7 +173,7 @@ def conjugate_gradients(
     with tempfile.TemporaryDirectory() as folder:
         K, of_gram = timed(lambda: stored.gram(f"{folder}/K.zarr", k.network, X, **described))
         low, of_landmarks = timed(lambda: regression.pivoted_cholesky(k, X, rank, **DTYPE))
-        fast, slow, Y = Counted(K), Counted(K), targets(y)
+        fast, slow, Y = CountingMatrix(K), CountingMatrix(K), targets(y)
         solve = partial(regression.solve, fast, Y, preconditioner=low, **options)
         A, of_products = timed(solve)
         regression.solve(slow, Y, **options)
@@ -236,9 +236,9 @@ def measured(spec: Row) -> Row:
 def measure(asked: Namespace, path: Path) -> None:
     """Measure what the file lacks, each row in a process of its own but for toy sizes."""
     machine = harness.machine()
-    report = harness.begun(path, machine, tuple(machine))
-    apart = measured if asked.quick else partial(harness.apart, measured)
-    harness.resume(path, report, report["rows"], plan(asked.quick), apart)
+    report = harness.load_or_begin(path, machine, tuple(machine))
+    measure_row = measured if asked.quick else partial(harness.in_own_process, measured)
+    harness.measure_specs(path, report, report["rows"], plan(asked.quick), measure_row)
 
 
 # -- the report
@@ -266,7 +266,7 @@ def text(report: Row) -> str:
     ]
     return harness.page(
         "# Large Grams",
-        f"{harness.described(report['machine'])}. "
+        f"{harness.machine_in_words(report['machine'])}. "
         "Seconds (s) are processor seconds of all threads.",
         harness.table(("method", "n", "landmarks", "seconds", "MB", "accuracy"), cells),
         list(sentences(report)),

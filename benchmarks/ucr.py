@@ -21,9 +21,9 @@ import harness
 import numpy as np
 import pandas as pd
 from classification_methods import FAST, OUR_CLASSIFIER, OURS
-from harness import Row, make
+from harness import Row, call_by_name
 from scipy.stats import wilcoxon
-from simulated import Problem, drifted
+from simulated import Problem, with_drift
 from sklearn.metrics import balanced_accuracy_score, log_loss, roc_auc_score
 
 PARTS = ("test", "choose", "used before")
@@ -81,24 +81,24 @@ def resampled(X: np.ndarray, y: np.ndarray, Z: np.ndarray, truth: np.ndarray, se
     """Return training and test signals drawn anew from all, with as many of each class."""
     path = "aeon.benchmarking.resampling.stratified_resample_data"
     options = {"X_train": X, "y_train": y, "X_test": Z, "y_test": truth, "random_state": seed}
-    return make(path, **options)
+    return call_by_name(path, **options)
 
 
-def use(
+def fit_and_predict_proba(
     views: str | list[Any], X: np.ndarray, y: np.ndarray, Z: np.ndarray
 ) -> tuple[Any, np.ndarray, tuple[float, float]]:
     """Return a fitted classifier, probabilities at Z, and seconds of fitting and predicting."""
     model, fit = harness.timed(
-        lambda: make(OUR_CLASSIFIER, views=views, n_jobs=1, random_state=0).fit(X, y)
+        lambda: call_by_name(OUR_CLASSIFIER, views=views, n_jobs=1, random_state=0).fit(X, y)
     )
-    chances, predict = harness.timed(lambda: model.predict_proba(Z))
-    return model, chances, (fit, predict)
+    proba, predict = harness.timed(lambda: model.predict_proba(Z))
+    return model, proba, (fit, predict)
 
 
-def scores(model: Any, chances: np.ndarray, truth: np.ndarray) -> Row:
+def scores(model: Any, proba: np.ndarray, truth: np.ndarray) -> Row:
     """Return the accuracy and the log loss of probabilities."""
-    predicted = model.classes_[chances.argmax(axis=1)]
-    loss = log_loss(truth, chances, labels=model.classes_)
+    predicted = model.classes_[proba.argmax(axis=1)]
+    loss = log_loss(truth, proba, labels=model.classes_)
     return {"accuracy": float(np.mean(predicted == truth)), "log_loss": float(loss)}
 
 
@@ -108,16 +108,16 @@ def measure(name: str, seed: int) -> list[Row]:
     few = np.append(np.unique(y, return_index=True)[1], len(X) - 1)
     rows = []
     for method, views in ((OURS, "default"), (FAST, "fast")):
-        use(views, X[few], y[few], Z[:2])  # compiles
-        model, chances, seconds = use(views, X, y, Z)
+        fit_and_predict_proba(views, X[few], y[few], Z[:2])  # compiles
+        model, proba, seconds = fit_and_predict_proba(views, X, y, Z)
         classes, places = model.classes_, np.searchsorted(model.classes_, truth)
-        predicted = classes[chances.argmax(axis=1)]
-        row = {"method": method} | scores(model, chances, truth)
-        decisive = chances[:, 1] if len(classes) == 2 else chances
+        predicted = classes[proba.argmax(axis=1)]
+        row = {"method": method} | scores(model, proba, truth)
+        decisive = proba[:, 1] if len(classes) == 2 else proba
         of_classes = {"average": "weighted", "multi_class": "ovr", "labels": classes}
         row |= {"AUROC": float(roc_auc_score(truth, decisive, **of_classes))}
         row |= {"balanced_accuracy": float(balanced_accuracy_score(truth, predicted))}
-        for drift, seen in (("", Z), ("_drift", drifted(problem, 0)[2])):
+        for drift, seen in (("", Z), ("_drift", with_drift(problem, 0)[2])):
             within = model.predict_set(seen, COVERAGE)
             row[f"covered{drift}"] = float(within[np.arange(len(Z)), places].mean())
             row[f"classes{drift}"] = float(within.sum(axis=1).mean())
@@ -126,7 +126,7 @@ def measure(name: str, seed: int) -> list[Row]:
     return rows
 
 
-def table(rows: list[Row]) -> str:
+def table(rows: pd.DataFrame) -> str:
     """Return the page of the results."""
     sections = [
         "# Accuracy on sets of the UCR archive, beside forty published methods",
@@ -143,8 +143,11 @@ def table(rows: list[Row]) -> str:
         official = beside_peers(rows, part)
         if len(official):
             ours = rows[(rows["seed"] == 0) & rows["set"].isin(official.index)]
-            sections += [f"## Part “{part}”", about[part], *_means(official, ours)]
-            sections += [_each(official, ours), *_resamples(beside_peers(rows, part, SPLITS))]
+            sections += [f"## Part “{part}”", about[part], *_table_of_means(official, ours)]
+            sections += [
+                _table_of_sets(official, ours),
+                *_resamples(beside_peers(rows, part, SPLITS)),
+            ]
     sections += [
         "## Ranks on sets for testing",
         "![Mean ranks of nine methods; a line joins methods that do not differ](ucr.png)",
@@ -173,7 +176,7 @@ def beside_peers(
     return published.join(measured.unstack(), how="inner")
 
 
-def _means(official: pd.DataFrame, ours: pd.DataFrame) -> tuple[list[str], str]:
+def _table_of_means(official: pd.DataFrame, ours: pd.DataFrame) -> tuple[list[str], str]:
     """Return means over sets by their number of training signals, with ranks and times."""
     every, lines = official.columns.drop([*ABOUT, OURS, FAST]), []
     groups = {f"n ≤ {FEW}": (0, FEW), f"{FEW} < n ≤ {MOST}": (FEW, MOST), "all": (0, MOST)}
@@ -194,7 +197,7 @@ def _means(official: pd.DataFrame, ours: pd.DataFrame) -> tuple[list[str], str]:
     )
 
 
-def _each(official: pd.DataFrame, ours: pd.DataFrame) -> list[str]:
+def _table_of_sets(official: pd.DataFrame, ours: pd.DataFrame) -> list[str]:
     scores = ours[ours["method"] == OURS].set_index("set")["left_out"]
     lines = [
         (
@@ -232,13 +235,13 @@ def probabilities(rows: pd.DataFrame) -> list[Any]:
             if scores.empty:
                 continue
             label = f"{measure.replace('_', ' ')}, {part}" + (", resamples" if splits > 1 else "")
-            mean, others = scores.mean(), scores.drop(columns=[OURS, FAST]).mean()
-            rank = 1 + sum(others > mean[OURS]) + sum(others == mean[OURS]) / 2
+            mean, peer_means = scores.mean(), scores.drop(columns=[OURS, FAST]).mean()
+            rank = 1 + sum(peer_means > mean[OURS]) + sum(peer_means == mean[OURS]) / 2
             texts = harness.bold(mean[[*NAMES]], harness.decimals(abs(mean[[*NAMES]])))
             means.append((f"{label} ({len(scores)} sets)", *texts, f"{rank:g}"))
             best, ranks = mean.drop(FAST), scores.drop(columns=FAST).rank(axis=1, ascending=False)
             least, ahead = ranks.mean(), scores[OURS] - scores["HC2"]
-            behind, before = differing(scores[[*NAMES]])
+            behind, before = significant_differences(scores[[*NAMES]])
             cells = f"{best.idxmax()} {abs(best.max()):.3f}", f"{least.idxmin()} {least.min():.1f}"
             cells += f"{least[OURS]:.1f}", f"{sum(ahead > 0)} to {sum(ahead < 0)}"
             firsts.append((label, *cells, "; ".join(behind) or "–", "; ".join(before) or "–"))
@@ -250,8 +253,8 @@ def probabilities(rows: pd.DataFrame) -> list[Any]:
         "have ridge classifiers, whose probabilities are 0 and 1. Resamples: means over "
         f"{SPLITS} splits, of the peers too; accuracies of the peers over 30.",
         harness.table(("mean", *NAMES, "our rank"), means),
-        f"The rank is by the mean, among {1 + len(others)} methods. The method of the best mean "
-        "need not have the best mean rank, nor differ significantly:",
+        f"The rank is by the mean, among {1 + len(peer_means)} methods. The method of the best "
+        "mean need not have the best mean rank, nor differ significantly:",
         harness.table(("measure", *header, "behind", "ahead"), firsts, (0, 1, 2, 4, 5, 6)),
         f"Behind or ahead of {OURS}: of the other eight methods above, by Wilcoxon's signed ranks "
         "over sets, with Holm's correction, 5 %. Between the others and ours no difference is "
@@ -259,15 +262,15 @@ def probabilities(rows: pd.DataFrame) -> list[Any]:
     ]
 
 
-def differing(scores: pd.DataFrame) -> tuple[list[str], list[str]]:
+def significant_differences(scores: pd.DataFrame) -> tuple[list[str], list[str]]:
     """Return the methods significantly behind ours, and ahead; greater scores are better."""
     others = scores.columns.drop(OURS)
     p_values = np.array([wilcoxon(scores[OURS], scores[name]).pvalue for name in others])
     order = np.argsort(p_values)
     fails = p_values[order] > 0.05 / np.arange(len(others), 0, -1)  # Holm's steps
-    kept = others[np.sort(order[: fails.argmax() if fails.any() else None])]
-    ahead = [(scores[OURS] - scores[name]).median() > 0 for name in kept]
-    return [*kept[ahead]], [*kept[np.logical_not(ahead)]]
+    significant = others[np.sort(order[: fails.argmax() if fails.any() else None])]
+    ahead = [(scores[OURS] - scores[name]).median() > 0 for name in significant]
+    return [*significant[ahead]], [*significant[np.logical_not(ahead)]]
 
 
 def sets_of_classes(rows: pd.DataFrame) -> list[Any]:
@@ -307,7 +310,7 @@ def draw(rows: pd.DataFrame) -> Any:
         return None
     path = "aeon.visualisation.plot_critical_difference"
     options = {"alpha": 0.05, "width": 8, "textspace": 2.3}
-    figure, _ = make(path, scores=scores.to_numpy(), labels=[*NAMES], **options)
+    figure, _ = call_by_name(path, scores=scores.to_numpy(), labels=[*NAMES], **options)
     return figure
 
 
@@ -321,7 +324,7 @@ def measure_all(asked: Namespace, path: Path) -> None:
         for _, p in sets.iterrows()
         for seed in range(SPLITS if p["n_train"] <= FEW else splits[p["part"]])
     ]
-    harness.gather(path, keys[: 1 if asked.quick else None], measure)
+    harness.measure_missing(path, keys[: 1 if asked.quick else None], measure)
 
 
 if __name__ == "__main__":

@@ -111,11 +111,11 @@ def look(page: Page, url: str) -> Iterator[str]:
         page.evaluate("() => window.MathJax?.startup?.promise?.then(() => markWide?.())")
     except TimeoutError:
         yield "MathJax does not start"
-    found = page.evaluate(FORMULAS)
-    if found["width"] > 0:
-        yield f"{found['width']} points wider than the window"
-    if found["set"] < found["written"] or found["wrong"]:
-        yield f"formulas: {found['set']} of {found['written']} set, {found['wrong']} wrong"
+    measured = page.evaluate(FORMULAS)
+    if measured["width"] > 0:
+        yield f"{measured['width']} points wider than the window"
+    if measured["set"] < measured["written"] or measured["wrong"]:
+        yield f"formulas: {measured['set']} of {measured['written']} set, {measured['wrong']} wrong"
 
 
 def search(page: Page, site: str) -> Iterator[str]:
@@ -124,9 +124,9 @@ def search(page: Page, site: str) -> Iterator[str]:
         page.goto(f"{site}/search.html?q={words.replace(' ', '+')}")
         page.wait_for_selector("#search-results .search-summary", state="attached")
         page.wait_for_timeout(1000)
-        found = page.locator("#search-results ul.search > li > a:first-child")
-        links = found.evaluate_all("links => links.slice(0, 3).map(link => link.href)")
-        print(f'search "{words}": {found.count()} results, first {found.all_inner_texts()[:3]}')
+        hits = page.locator("#search-results ul.search > li > a:first-child")
+        links = hits.evaluate_all("links => links.slice(0, 3).map(link => link.href)")
+        print(f'search "{words}": {hits.count()} results, first {hits.all_inner_texts()[:3]}')
         if not any(f"/{wanted}.html" in link for link in links):
             yield f'the search for "{words}" does not lead to {wanted}'
 
@@ -161,10 +161,10 @@ def main() -> None:
                 for name in names if scheme == "light" else LOOKED_AT:
                     if name not in names:
                         continue
-                    found = list(look(page, f"{site.as_uri()}/{name}.html"))
-                    found += [f"asks for {url}" for url in missing]
+                    problems = list(look(page, f"{site.as_uri()}/{name}.html"))
+                    problems += [f"asks for {url}" for url in missing]
                     missing.clear()
-                    wrong += [f"{name}, {window}, {scheme}: {what}" for what in found]
+                    wrong += [f"{name}, {window}, {scheme}: {what}" for what in problems]
                     if name in LOOKED_AT:
                         stem = name.replace("/", "-")
                         path = pictures / f"{stem}.{window}.{scheme}.png"

@@ -55,9 +55,9 @@ def interpolate(degree: int, of_p: int) -> list[list[mpmath.mpf]]:
             numerator = powers + zero if function is p else zero + powers
             rows.append(numerator + [-value * x for x in powers[1:]])
             values.append(value)
-    found = [*mp.lu_solve(mp.matrix(rows), mp.matrix(values))]
+    solution = [*mp.lu_solve(mp.matrix(rows), mp.matrix(values))]
     n = degree + 1
-    return [found[:n], found[n : 2 * n], [mp.mpf(1), *found[2 * n :]]]
+    return [solution[:n], solution[n : 2 * n], [mp.mpf(1), *solution[2 * n :]]]
 
 
 GRID = [mp.mpf(k) / 100 for k in range(101)]

@@ -28,7 +28,7 @@ def test_every_part_runs(device, tmp_path, monkeypatch):  # noqa: F811
     monkeypatch.setattr(runtime, "getDeviceProperties", lambda _: {"name": b"H100"}, raising=False)
     monkeypatch.setattr(pool, "free_all_blocks", lambda: None, raising=False)
     monkeypatch.setattr(device, "__version__", "emulated", raising=False)
-    monkeypatch.setattr(harness, "apart", lambda function: function())
+    monkeypatch.setattr(harness, "in_own_process", lambda function: function())
     monkeypatch.setattr(gpu, "ROUNDS", 1)
     monkeypatch.setenv("JAX_PLATFORMS", "cpu")
     monkeypatch.setattr(gpu, "PEER", [*gpu.PEER[:-1], "cpu"])

@@ -24,7 +24,7 @@ import regression
 import robustness
 import scale
 import ucr
-from classification_methods import draw_signals, on_flat, signals
+from classification_methods import draw_signals, on_all_points, signals
 from harness import RESULTS
 
 from tests.tolerances import ROUTES
@@ -142,10 +142,10 @@ def test_left_out_signals_and_folds(monkeypatch, rng):
     (row,) = left_out.measure("of four classes", 0)
     counts = {label: np.sum(y == label) for label in y}
     assert sorted(counts.values())[0] == 1 and max(counts.values()) == row["folds"] == 6
-    model = left_out.make(left_out.OUR_CLASSIFIER, random_state=0).fit(X, y)
+    model = harness.call_by_name(left_out.OUR_CLASSIFIER, random_state=0).fit(X, y)
     of_truth = [
-        chances[list(model.classes_).index(label)]
-        for chances, label in zip(model.left_out_proba_, y, strict=True)
+        proba[list(model.classes_).index(label)]
+        for proba, label in zip(model.left_out_proba_, y, strict=True)
         if counts[label] > 1
     ]
     assert len(of_truth) == 15
@@ -162,7 +162,7 @@ def test_normalized_views_have_kernels_of_normalized_networks(rng):
         views = other_views.VIEWS[name]
         assert [view.linear for view in views] == [view.linear for view in plain]
         of_networks = [view for view in views if not view.linear and view.head == "gap"]
-        view, seen = of_networks[-1]._resolve(X).measure(X, np.ones(len(X)))
+        view, seen = of_networks[-1]._resolve(X).fit_and_transform(X, np.ones(len(X)))
         network = view.kernel.network
         assert network.norm and network.depth == depth
         kernels = [rk.Kernel(network, kind, normalized=True)(seen) for kind in ("gpk", "ntk")]
@@ -205,8 +205,8 @@ def test_holms_steps():
     signs = [np.where(np.isin(sizes, few), -1, 1) for few in ([], [1], [1, 2, 3], [10, 9])]
     scores = pd.DataFrame({name: -sizes * s for name, s in zip("abcd", signs, strict=True)})
     scores = scores.assign(**{ucr.OURS: 0.0, "e": sizes, "f": sizes * signs[3]})
-    assert ucr.differing(scores) == (["a", "b"], ["e"])
-    assert ucr.differing(scores[[ucr.OURS, "d"]]) == ([], [])
+    assert ucr.significant_differences(scores) == (["a", "b"], ["e"])
+    assert ucr.significant_differences(scores[[ucr.OURS, "d"]]) == ([], [])
 
 
 @pytest.mark.parametrize("name", ["Covid3Month", "CardanoSentiment"])
@@ -241,11 +241,11 @@ def test_splits_and_draws():
 def test_rows_are_kept_and_become_a_page(tmp_path):
     keys = [{"method": "ridge, flat", "set": name} for name in ("plant 1", "plant 2")]
     path = tmp_path / "results.csv"
-    harness.gather(path, keys, robustness.measure)
-    rows = harness.read(path)
+    harness.measure_missing(path, keys, robustness.measure)
+    rows = harness.read_rows(path)
     assert len(rows) == 10 and (rows["seconds"] > 0).all() and (rows["accuracy"] > 0.3).all()
-    harness.gather(path, keys, None)  # what is in the file is kept
-    assert harness.read(path).equals(rows)
+    harness.measure_missing(path, keys, None)  # what is in the file is kept
+    assert harness.read_rows(path).equals(rows)
     of_set = rows.assign(set=rows["set"].replace("plant 2", "GunPoint"))
     ours = of_set.assign(method="rescntk", accuracy=0.5, log_loss=0.25)
     page = robustness.table(pd.concat([ours, of_set]))
@@ -284,7 +284,7 @@ def test_every_part_of_many_signals_runs_once(tmp_path, monkeypatch):
 
     # In place of MiniRocket, which takes 20 seconds to compile.
     flat = "aeon.classification.convolution_based.MiniRocketClassifier"
-    monkeypatch.setattr(flat, lambda random_state, n_jobs: on_flat(RidgeClassifier()))
+    monkeypatch.setattr(flat, lambda random_state, n_jobs: on_all_points(RidgeClassifier()))
     arguments, path = ["--quick", "--out", str(tmp_path)], tmp_path / "scale.json"
     scale.main(arguments)
     report = harness.load(path)
@@ -314,4 +314,4 @@ def test_problems_are_what_they_say():
         X, y, Z, _ = robustness.problem(name)
         assert X.shape == (100, 8, 60) and Z.shape == (200, 8, 60) and (np.bincount(y) == 20).all()
         rise = np.abs(X[:, :, 50:].mean(axis=2) - X[:, :, :9].mean(axis=2))
-        assert abs(rise[y == 3, 4:6].mean() / rise[y == 0, 4:6].mean() - plant.weak) < 0.2
+        assert abs(rise[y == 3, 4:6].mean() / rise[y == 0, 4:6].mean() - plant.attenuation) < 0.2
