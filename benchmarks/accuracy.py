@@ -208,7 +208,7 @@ def table(report: Row) -> str:
     )
 
 
-def climbs_text(climbs: list[Row]) -> list[str]:
+def climbs_text(climbs: list[Row]) -> list[str | list[str]]:
     """Return the table of the searches over random networks; levels are instruction sets."""
     rows = [
         (
@@ -236,10 +236,10 @@ def measure(asked: Namespace, path: Path) -> None:
     report: Row = harness.load(path, {"climbs": [], "networks": {}})
     if asked.part == "climbs":
         level = os.environ.get("RESCNTK_ISA", "") if asked.engine == "cpu" else ""
-        name = {"engine": asked.engine, "level": level, "seed": asked.seed}
-        row = name | climb(asked.engine, asked.seed, 0.05 if asked.quick else CLIMB_MINUTES)
+        key = {"engine": asked.engine, "level": level, "seed": asked.seed}
+        row = key | climb(asked.engine, asked.seed, 0.05 if asked.quick else CLIMB_MINUTES)
         report = harness.load(path, report)  # other searches may have ended
-        other_climbs = [c for c in report["climbs"] if any(c[key] != name[key] for key in name)]
+        other_climbs = [c for c in report["climbs"] if any(c[name] != key[name] for name in key)]
         report["climbs"] = [*other_climbs, row]
         harness.save(path, report)
         if not report["networks"]:
@@ -254,11 +254,13 @@ def measure(asked: Namespace, path: Path) -> None:
     harness.save(path, report)
 
 
-OPTIONS: dict[str, Row] = {
-    "part": {"choices": ("networks", "climbs"), "default": "networks"},
-    "engine": {"choices": ENGINES, "default": "cpu", "help": "of climbs"},
-    "seed": {"type": int, "default": 0, "help": "of climbs"},
-}
-
 if __name__ == "__main__":
-    harness.script(__doc__, "accuracy.json", measure, table, **OPTIONS)
+    harness.script(
+        __doc__,
+        "accuracy.json",
+        measure,
+        table,
+        part={"choices": ("networks", "climbs"), "default": "networks"},
+        engine={"choices": ENGINES, "default": "cpu", "help": "of climbs"},
+        seed={"type": int, "default": 0, "help": "of climbs"},
+    )

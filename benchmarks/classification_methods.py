@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -57,6 +58,11 @@ OURS, FAST = "rescntk", "rescntk, fast"
 OUR_CLASSIFIER = "rescntk.learn.ResidualKernelClassifier"
 ROCKET = "aeon.classification.convolution_based.{}Classifier"
 
+
+def rocket(name: str, seed: int) -> Any:
+    return call_by_name(ROCKET.format(name), random_state=seed, n_jobs=JOBS)
+
+
 # Of a seed, which those use that draw random numbers. Methods fit (X, y) and predict Z.
 METHODS: dict[str, Callable[[int], Any]] = {
     OURS: lambda seed: call_by_name(OUR_CLASSIFIER),
@@ -65,12 +71,8 @@ METHODS: dict[str, Callable[[int], Any]] = {
         call_by_name("sklearn.linear_model.RidgeClassifierCV", alphas=np.logspace(-3, 3, 10))
     ),
     "SVM-RBF, flat": lambda seed: RadialSVM(),
-    **{
-        name: lambda seed, name=name: call_by_name(
-            ROCKET.format(name), random_state=seed, n_jobs=JOBS
-        )
-        for name in ("MiniRocket", "MultiRocketHydra")
-    },
+    "MiniRocket": partial(rocket, "MiniRocket"),
+    "MultiRocketHydra": partial(rocket, "MultiRocketHydra"),
 }
 
 

@@ -57,10 +57,13 @@ def peers() -> dict[str, Worker]:
 
 
 def contestants(workers: dict[str, Worker], engines: Sequence[str]) -> dict[str, Contestant]:
-    wait = {"timeout": PEER_SECONDS}
-    of_peers = {f"peer {dtype}": partial(who.ask, **wait) for dtype, who in workers.items()}
-    pairs = product(engines, DTYPES)
-    return of_peers | {f"{e} {dtype}": partial(our_answer, e, trained=PARTS) for e, dtype in pairs}
+    answers: dict[str, Contestant] = {
+        f"peer {dtype}": partial(worker.ask, timeout=PEER_SECONDS)
+        for dtype, worker in workers.items()
+    }
+    for engine, dtype in product(engines, DTYPES):
+        answers[f"{engine} {dtype}"] = partial(our_answer, engine, trained=PARTS)
+    return answers
 
 
 def our_answer(engine: str, r: Row, **trained: Any) -> Row:
@@ -123,8 +126,8 @@ def race(contestants: dict[str, Contestant], case: Case, rounds: int) -> Row:
 # -- cost of a pixel pair and layer
 
 LENGTHS = (16, 32, 64, 128, 256)
-BASE = {"head": "gap", "d": 100, "n": 40, "depth": DEPTH, "filter_size": 3}
-SWEEPS = {
+BASE: Row = {"head": "gap", "d": 100, "n": 40, "depth": DEPTH, "filter_size": 3}
+SWEEPS: dict[str, list[Row]] = {
     "d": [
         *({"head": "gap", "d": d, "n": max(2, 4000 // d)} for d in (*LENGTHS, 1000, 2000, 5000)),
         *({"head": "trace", "d": d, "n": 160} for d in (*LENGTHS, 1024, 4096)),

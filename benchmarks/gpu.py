@@ -40,7 +40,7 @@ PEER = [sys.executable, "-P", str(HERE / "peers.py"), "jax", "gpu"]
 PEER_SECONDS = 150.0  # of a call, several times what JAX takes to compile
 AGREE = {"float32": 1e-4, "float64": 1e-10}  # largest relative difference of JAX's kernels
 
-GOALS = {
+GOALS: dict[str, tuple[Row, float, float]] = {
     "largest error in √(K_ii K_jj), at most": ({"part": "errors"}, 1e-6, 1e-14),
     "numbers that other batches change, at most": ({"part": "bits"}, 0, 0),
     "seconds of 10 signals, at most": ({"part": "times", "n": 10}, 0.003, 0.003),
@@ -133,7 +133,7 @@ def errors(n: int, d: int, dtype: str) -> Values:
 
 def bits(n: int, d: int, dtype: str) -> Values:
     """Numbers of K(X)[:3] that differ in K(X[:3], X), normalized and not."""
-    differ = dict.fromkeys(kinds_of_signals(1, 1), 0)
+    differ = dict.fromkeys(kinds_of_signals(1, 1), 0.0)
     for (name, X), normalized in product(kinds_of_signals(n, d).items(), (False, True)):
         call = partial(gram, normalized=normalized, dtype=dtype)
         differ[name] += int((np.array(call(X))[:, :3] != call(X[:3], X)).sum())
@@ -208,7 +208,8 @@ def peer(d: int, n: int, batch: int, dtype: str) -> Values:
     options = {"XLA_PYTHON_CLIENT_PREALLOCATE": "false"}
     with closing(harness.Worker(PEER, PEER_SECONDS, **options)) as worker:
         reply = worker.ask(request, PEER_SECONDS)
-    corner = gram(*(X[:2] for X in peers.signals(batch, CHANNELS, d)), dtype=dtype)
+    X, Z = peers.signals(batch, CHANNELS, d)
+    corner = gram(X[:2], Z[:2], dtype=dtype)
     if not np.allclose(corner, [reply["gpk"], reply["ntk"]], rtol=AGREE[dtype], atol=0):
         raise ArithmeticError(f"JAX has other kernels: {reply}, expected {corner}")
     X, Z = map(on_device, peers.signals(n, CHANNELS, d))
@@ -240,7 +241,7 @@ def measured(spec: Row) -> Row:
     import_module("cupy").get_default_memory_pool().free_all_blocks()  # for other processes
     start, (_, *sizes) = monotonic(), spec
     try:
-        outcome = {"values": PARTS[spec["part"]](**{name: spec[name] for name in sizes})}
+        outcome: Row = {"values": PARTS[spec["part"]](**{name: spec[name] for name in sizes})}
     except Exception as error:
         words = f"{type(error).__name__}: {' '.join(str(error).split())}"[:600]
         outcome = {"error": words, "lost": selfcheck.loses_device(error)}

@@ -15,7 +15,7 @@ import sys
 import tempfile
 import time
 import warnings
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
@@ -123,7 +123,7 @@ def processor_seconds(call: Callable[[], Any]) -> float:
     return timed(call)[1]
 
 
-def interleaved(calls: dict[Any, Callable[[], float]], rounds: int) -> dict[Any, list[float]]:
+def interleaved(calls: Mapping[Any, Callable[[], float]], rounds: int) -> dict[Any, list[float]]:
     """Return what each call measured, round by round; in a round the calls take turns."""
     measured: dict[Any, list[float]] = {name: [] for name in calls}
     for _ in range(rounds):
@@ -178,6 +178,8 @@ class Worker:
             bufsize=0,
             env=os.environ | environment,
         )
+        assert self.process.stdin and self.process.stdout  # as asked for
+        self.requests, self.answers = self.process.stdin, self.process.stdout
         try:
             self.version = self._answer(timeout)["ready"]
         except BaseException:
@@ -188,9 +190,9 @@ class Worker:
         line, end = b"", time.monotonic() + timeout
         while not line.endswith(b"\n"):
             left = end - time.monotonic()
-            if left <= 0 or not select.select([self.process.stdout], [], [], left)[0]:
+            if left <= 0 or not select.select([self.answers], [], [], left)[0]:
                 raise TimeoutError(f"no answer within {timeout:.0f} s")
-            part = self.process.stdout.read(2**16)
+            part = self.answers.read(2**16)
             if not part:
                 self.errors.seek(0)
                 words = self.errors.read().decode(errors="replace").strip()[-500:]
@@ -199,7 +201,7 @@ class Worker:
         return json.loads(line)
 
     def ask(self, request: Row, timeout: float) -> Row:
-        self.process.stdin.write(json.dumps(request).encode() + b"\n")
+        self.requests.write(json.dumps(request).encode() + b"\n")
         reply = self._answer(timeout)
         if "error" in reply:
             raise ChildProcessError(reply["error"])
@@ -208,7 +210,7 @@ class Worker:
     def close(self) -> None:
         self.process.kill()
         self.process.wait()
-        for file in (self.process.stdin, self.process.stdout, self.errors):
+        for file in (self.requests, self.answers, self.errors):
             file.close()
 
 

@@ -17,6 +17,7 @@ from harness import Row, call_by_name
 from scale import ridge
 
 import rescntk as rk
+from rescntk.validation import KINDS
 
 DRAWS = {10: 20, 30: 20, 100: 10, 300: 5, 1000: 2}
 """Training images, and how many times they are drawn."""
@@ -59,8 +60,9 @@ def curves(quick: bool) -> Iterator[Row]:
     X, y = (part[-600:] if quick else part for part in digits())
     matrices: dict[str, np.ndarray] = {}
     for head, skip in product(("trace", "gap"), (False, True)):
-        grams = rk.gram(NETWORK.replace(skip=skip), X, head=head, normalized=True)._asdict()
-        matrices |= {f"{'Res' * skip}C{kind.upper()}, {head}": K for kind, K in grams.items()}
+        grams = rk.gram(NETWORK.replace(skip=skip), X, head=head, normalized=True)
+        names = (f"{'Res' * skip}C{kind.upper()}, {head}" for kind in KINDS)
+        matrices |= dict(zip(names, grams, strict=True))
     for size, draw in [(size, k) for size, draws in DRAWS.items() for k in range(draws)]:
         if quick and size > 10:
             break

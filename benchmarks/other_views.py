@@ -24,6 +24,7 @@ from rescntk.learn import View
 from rescntk.learn.default_views import CLASSIFIER_VIEWS
 from rescntk.learn.resolved_view import ResolvedView
 from rescntk.learn.signals import Signals
+from rescntk.learn.view_kernels import NetworkKernel
 
 MOST = 300
 """Maximum number of test signals."""
@@ -35,6 +36,7 @@ class NormalizedView(View):
     def _resolve(self, X: Signals) -> ResolvedView:
         """Return the steps of the view, and the kernel of the normalized network."""
         view = super()._resolve(X)
+        assert isinstance(view.kernel, NetworkKernel)  # linear views are not normalized
         network = replace(view.kernel.network, norm=True)
         return replace(view, kernel=replace(view.kernel, network=network))
 

@@ -80,7 +80,8 @@ def plain_jax(head: str, depth: int, q: int) -> Kernels:
 
     def layer(carry: Any, variances: Any) -> Any:
         F, S = carry
-        K, source = activated(*variances, box(F), box(S))
+        of_x, of_z = variances
+        K, source = activated(of_x, of_z, box(F), box(S))
         return (F + K, S + source), None
 
     def pair(x: Any, z: Any) -> Any:

@@ -167,7 +167,7 @@ def measure_all(asked: Namespace, path: Path) -> None:
     able = [m for m in METHODS if m != "MultiRocketHydra" or find_spec("torch")]
     if len(able) < len(METHODS):
         harness.log("MultiRocketHydra left out: needs torch: pip install 'rescntk[benchmark]'")
-    names = (SETS[0], "plant 1") if asked.quick else (*SETS, *PLANTS)
+    names = [SETS[0], "plant 1"] if asked.quick else [*SETS, *PLANTS]
     keys = [{"method": method, "set": name} for name in names for method in able]
     harness.measure_missing(path, keys, partial(harness.in_own_process, measure))
     names = SETS_OF_NOVELTY[: 1 if asked.quick else None]

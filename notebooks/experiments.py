@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
 from itertools import product
 from typing import Any
@@ -25,7 +25,7 @@ WIDE = literature.tirer_resnet(5, 0.1)
 SGD, ADAM, SLOW_ADAM = optax.sgd(0.01), optax.adam(1e-3), optax.adam(1e-4)
 
 
-def draws(key: int, network: Any, X: Any, width: int, number: int, head="gap") -> Iterator[Any]:
+def draws(key: int, network: Any, X: Any, width: int, number: int, head: str = "gap") -> Iterator[Any]:
     """Yield the parameters of random networks of a width, in float32, for the signals X."""
     pixels = X.shape[2] if head == "trace" else None
     for one_key in jax.random.split(jax.random.key(key), number):
@@ -45,6 +45,12 @@ def of_kind(network: rk.Network, kind: str) -> rk.Network:
 def outputs(network: rk.Network, params: Any, X: np.ndarray, head: str = "gap") -> np.ndarray:
     """Return the outputs of a network as NumPy's."""
     return np.asarray(finite.apply(network, params, X, head))
+
+
+def recorded(values: np.ndarray | None) -> np.ndarray:
+    """Return records of a training that was asked for them."""
+    assert values is not None
+    return values
 
 
 # ---------------------------------------------------------------- Barzilai et al.
@@ -83,7 +89,7 @@ def trained_responses(width: int, n_networks: int, steps: int) -> Result:
             X, Z = _near_signals(n, channels, d, rng)
             W = multisphere.sample(n, channels, d, rng)
             y, pixels = rng.choice([-1.0, 1.0], n), d if head == "trace" else None
-            options = {"n_timepoints": pixels, "dtype": "float32"}
+            options: dict[str, Any] = {"n_timepoints": pixels, "dtype": "float32"}
             params = finite.init(key, network, channels, width, **options)
             trained = _train_from_start(network, params, X, y, kernel, steps, head)
             start, end = (partial(outputs, network, weights, head=head) for weights in (params, trained))
@@ -110,7 +116,7 @@ def training_speed(width: int, depths: list[int], n_networks: int) -> Result:
         values, counts = np.linalg.eigvalsh(K), []
         rate, condition = 1 / values[-1], float(values[-1] / values[0])
         horizon = int(6 * condition) + 50
-        options = {"head": "trace", "record": (), "every": 1}
+        options: dict[str, Any] = {"head": "trace", "record": (), "every": 1}
         for params in draws(depth, network, X, width, n_networks, "trace"):
             goal = y + outputs(network, params, X, "trace")
             loss = finite.train(network, params, X, goal, rate, horizon, **options).loss
@@ -147,10 +153,10 @@ def half_times(widths: Any, n_networks: int, steps: int, systems: Any = tuple(SY
                 X = np.sqrt(2) * np.stack([np.cos(angles), np.sin(angles)], axis=1)
                 y = np.sqrt(2) * np.cos([k * angles[:, distance] for distance, k in waves])
                 f_0 = outputs(network, start, X, "equivariant")
-                options = {"head": "equivariant", "every": steps_at_rate}
+                options: dict[str, Any] = {"head": "equivariant", "every": steps_at_rate}
                 goal = 0.1 * y.sum(axis=0) + f_0
                 run = finite.train(network, params, X, goal, rate / n, steps_at_rate, **options)
-                shares.append(10 * y @ (run.outputs[0] - f_0) / n)
+                shares.append(10 * y @ (recorded(run.outputs)[0] - f_0) / n)
                 params = run.params
             every.append(np.transpose(shares))
         at = np.cumsum([(0.0, 0), *[(rate * count, count) for rate, count in ladder[:-1]]], axis=0)
@@ -167,7 +173,15 @@ def _near_signals(n: int, channels: int, d: int, rng: Any) -> tuple[np.ndarray, 
     return X, multisphere.project(X + 0.3 * noise)
 
 
-def _train_from_start(network, params, X, y, kernel, steps: int, head: str) -> finite.Parameters:
+def _train_from_start(
+    network: rk.Network,
+    params: Any,
+    X: np.ndarray,
+    y: np.ndarray,
+    kernel: rk.Kernel,
+    steps: int,
+    head: str,
+) -> finite.Parameters:
     """Return the parameters after training to y + f_0."""
     rate, goal = half_the_bound(kernel(X)), y + outputs(network, params, X, head)
     return finite.train(network, params, X, goal, rate, steps, head=head, every=steps).params
@@ -218,14 +232,15 @@ def theorem_4(widths: list[int], depths: list[int], n_samples: int) -> Result:
     The root mean square over samples and over pairs of three points of the circle.
     """
     X, rows = smoothness.circle([0.0, 1.0, 2.5]), []
-    systems = {
+    systems: dict[str, Callable[[int], rk.Network]] = {
         "ResNet, γ = 1": partial(literature.huang_resnet, gamma=1.0),
         "ResNet, γ = ½": partial(literature.huang_resnet, gamma=0.5),
         "FFNet": literature.huang_ffnet,
     }
     for name, depth, width in product(systems, depths, widths):
         network = systems[name](depth)
-        unit = 2 * depth * network.alpha**2 if network.skip else depth
+        alpha = network.layer(1).alpha  # of all layers
+        unit = 2 * depth * alpha**2 if network.skip else depth
         networks = draws(width, network, X, width, n_samples)
         drawn = np.array([finite.ntk(network, params, X) for params in networks])
         squares = ((drawn - rk.Kernel(network, "ntk")(X)) ** 2).mean(axis=(1, 2)) / unit**2
@@ -250,7 +265,7 @@ def deep_regression(depth: int, width: int, n_networks: int, steps: int) -> Resu
         for params in draws(1, network, X, width, n_networks):
             start, before = (outputs(network, params, S) for S in (X, Z))
             run = finite.train(network, params, X, y + start, rate, steps, every=steps, Z=Z)
-            added.append(run.test_outputs[-1] - before)
+            added.append(recorded(run.test_outputs)[-1] - before)
             losses.append(run.loss[-1])
         exact = kernel(Z, X) @ np.linalg.solve(kernel(X), y)
         rows.append({"system": name, "added": added, "kernel": exact, "loss": losses})
@@ -291,11 +306,13 @@ def kernel_regime(n_points: int, rate: float, width: int, n_networks: int, steps
     curves, distances, losses = [], [], []
     for params in draws(1, WIDE, X, width, n_networks):
         run = finite.train(WIDE, params, X, y, rate, steps, Z=Z, every=every)
-        moved = regression.flow(K, y - run.outputs[0], rate * steps)
-        curves.append(run.test_outputs[-1])
-        distances.append(np.abs(curves[-1] - run.test_outputs[0] - cross @ moved).max())
+        moved = regression.flow(K, y - recorded(run.outputs)[0], rate * steps)
+        first, *_, last = recorded(run.test_outputs)
+        curves.append(last)
+        distances.append(np.abs(last - first - cross @ moved).max())
         losses.append(run.loss)
-    result = {"angles": angles, "targets": y, "fine": fine, "kernel": cross @ np.linalg.solve(K, y)}
+    interpolant = cross @ np.linalg.solve(K, y)
+    result: Result = {"angles": angles, "targets": y, "fine": fine, "kernel": interpolant}
     result |= {"stable_rate": 2 / np.linalg.eigvalsh(K)[-1], "curves": curves}
     return result | {"distance_to_flow": distances, "losses": losses}
 
@@ -312,11 +329,12 @@ def theorem_5(widths: list[int], n_networks: int, steps: int) -> Result:
     for activation, width in product(("relu", "erf"), widths):
         network = literature.tirer_resnet(3, 0.5).replace(activation=activation)
         K, changes = rk.Kernel(network, "ntk")(X), []
-        rate, options = half_the_bound(K), {"record": ("kernel",), "every": 10}
+        rate = half_the_bound(K)
+        options: dict[str, Any] = {"record": ("kernel",), "every": 10}
         for params in draws(width, network, X, width, n_networks):
             goal = y + outputs(network, params, X)
             run = finite.train(network, params, X, goal, rate, steps, **options)
-            changes.append(run.kernel_change.max())
+            changes.append(recorded(run.kernel_change).max())
         row = {"activation": activation, "width": width, "change": np.mean(changes)}
         row |= {"error": np.std(changes, ddof=1) / np.sqrt(n_networks), "steps": run.steps}
         bound = 1 - rate * np.linalg.eigvalsh(K)[0] / 3

@@ -5,7 +5,7 @@ Barzilai et al. 2022, section 5. ``docs/theory/decay.md`` says what it shows.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.optimize import nnls
@@ -37,7 +37,7 @@ def mixture(network: Network, n_channels: int, d: int, max_frequency: int, kind:
 
     Weights are at least 0 and minimize relative errors.
     """
-    options = {"kind": kind, "head": "equivariant", "normalized": True}
+    options: dict[str, Any] = {"kind": kind, "head": "equivariant", "normalized": True}
     of_resnet = eigenvalues(network, n_channels, d, max_frequency, errors=True, **options)
     target, resolved = of_resnet.eigenvalues, of_resnet.resolved
     dot, pixels = np.zeros_like(target), np.eye(d, dtype=int)

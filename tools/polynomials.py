@@ -20,7 +20,6 @@ one denominator, P(t)/D(t) and R(t)/D(t), are near them, where t = 1 − a.
 from __future__ import annotations
 
 import sys
-from functools import reduce
 from pathlib import Path
 
 import mpmath
@@ -43,6 +42,14 @@ def r(a: mpmath.mpf) -> mpmath.mpf:
     if not a:
         return 2 * mp.sqrt(2) / (3 * mp.pi)
     return (mp.sqrt(a * (2 - a)) - (1 - a) * mp.acos(1 - a)) / (mp.pi * a ** mp.mpf("1.5"))
+
+
+def horner(coefficients: list[mpmath.mpf], t: mpmath.mpf) -> mpmath.mpf:
+    """Return a polynomial at t, of its coefficients, constant first."""
+    value = mp.mpf(0)
+    for coefficient in reversed(coefficients):
+        value = value * t + coefficient
+    return value
 
 
 def interpolate(degree: int, of_p: int) -> list[list[mpmath.mpf]]:
@@ -68,7 +75,7 @@ def error(polynomials: list[list[mpmath.mpf]]) -> float:
     """Return the largest relative error of both quotients on a grid."""
     worst = 0.0
     for t, of_p, of_r in zip(GRID, *VALUES, strict=True):
-        P, R, D = (reduce(lambda s, x, t=t: s * t + x, c[::-1]) for c in polynomials)
+        P, R, D = (horner(c, t) for c in polynomials)
         worst = max(worst, abs(P / (D * of_p) - 1), abs(R / (D * of_r) - 1))
     return float(worst)
 
