@@ -79,7 +79,7 @@ def signals(name: str, seed: int) -> Problem:
 
 
 def resampled(X: np.ndarray, y: np.ndarray, Z: np.ndarray, truth: np.ndarray, seed: int) -> Problem:
-    """Return training and test signals drawn anew from all, with as many of each class."""
+    """Return training and test signals drawn anew from all; numbers of each class stay."""
     path = "aeon.benchmarking.resampling.stratified_resample_data"
     options = {"X_train": X, "y_train": y, "X_test": Z, "y_test": truth, "random_state": seed}
     return call_by_name(path, **options)

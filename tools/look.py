@@ -1,9 +1,9 @@
 """Look at the built site in a browser: `make docs-look`, or python tools/look.py [SITE [PICTURES]].
 
 Every page is opened at the widths of a desktop and of a phone, the pages of LOOKED_AT in light and
-in dark. The script fails where a page is wider than its window, where a formula is not set, where
-a page asks for a file that is not there or for anything in the network, and where the search does
-not find what it must. Screenshots of LOOKED_AT are for people.
+in dark. Screenshots of LOOKED_AT are for people. The script fails if a page is wider than its
+window, or a formula is not set. It fails if a page asks for a file that is missing, or for anything
+in the network, and if the search does not find a page of SEARCHES.
 
 Playwright drives the browser: its own Chromium, or the browser that CHROMIUM names.
 """

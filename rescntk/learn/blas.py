@@ -1,4 +1,4 @@
-"""One thread for BLAS while an estimator works, in a process that others use at the same time."""
+"""BLAS has one thread while an estimator works, also where other threads of the process compute."""
 
 from __future__ import annotations
 

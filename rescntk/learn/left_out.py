@@ -20,7 +20,7 @@ COVERAGE = 0.9
 class LeftOut:
     """Results of cases, each left out of a fit with its group.
 
-    Arrays of views have the shapes of what `_decide` returns, with residuals for decisions.
+    Arrays of views are shaped like the results of `_decide`, with residuals for decisions.
     """
 
     view_residuals: np.ndarray

@@ -175,12 +175,7 @@ def fit_path_counts(
     check_network(network, BASIC_FIELDS)
     check_quadrature(options)
     max_frequency = read_once(max_frequency)
-    every = range(1, network.depth + 1) if network.skip else (network.depth,)
-    depths = tuple(every) if depths is None else check_depths(depths)
-    if max(depths) > network.depth or len(set(depths)) < len(depths):
-        raise ValueError(
-            f"depths is {depths}, expected different ones of at most the network's, {network.depth}"
-        )
+    depths = _depths_of_the_sum(network, depths)
     e = check_channels(n_channels) + 2.0
     powers = 0.0, 4 * e
     if exponent is not None:
@@ -222,6 +217,18 @@ def fit_path_counts(
     return PathCountFit(
         depths, paths, *fitted, 1 - square / float(target.var()), math.exp(left.min())
     )
+
+
+def _depths_of_the_sum(network: Network, depths: Iterable[int] | None) -> tuple[int, ...]:
+    """Return the depths of `fit_path_counts`, checked, or those of the network by default."""
+    if depths is None:
+        return tuple(range(1, network.depth + 1)) if network.skip else (network.depth,)
+    depths = check_depths(depths)
+    if max(depths) > network.depth or len(set(depths)) < len(depths):
+        raise ValueError(
+            f"depths is {depths}, expected different ones of at most the network's, {network.depth}"
+        )
+    return depths
 
 
 def path_pixels(network: Network) -> np.ndarray:

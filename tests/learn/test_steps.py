@@ -113,7 +113,7 @@ def test_the_reach_of_what_comes_behind_is_in_points_after_a_step(view, rng, mon
 @pytest.mark.parametrize("centre", [31, 108])
 @pytest.mark.parametrize("view", EVERY_STEP)
 def test_shares_go_back_to_where_a_burst_is(view, centre, rng):
-    """What a burst changes beside silence, as shares."""
+    """Points that a burst changes, beside silence, are divided over its time points."""
     time, X = np.arange(150), rng.standard_normal((20, 1, 150))
     burst = np.exp(-(((time - centre) / 3) ** 2)) * np.cos(2.0 * (time - centre))
     fitted = view._resolve(X).fit_and_transform(X, np.ones(20))[0]

@@ -157,7 +157,7 @@ def test_files_that_polars_reads(file, options, says, signals, pl, tmp_path):
 
 
 def test_remedies_give_the_model_of_the_array(signals, pd, tmp_path):
-    """What the messages say, done to the files that they refuse."""
+    """Files that are refused are read as their messages say."""
     X, y = signals
     expected = CLASSIFIER.fit(X, y).decision_function(X)
     path = tmp_path / "signals.csv"

@@ -159,7 +159,7 @@ def test_contributions_have_the_names_of_channels_of_tables():
 
 
 def test_contributions_to_the_first_of_two_classes():
-    """Those to the second one, with the other sign; also less what is usual."""
+    """They have the other sign than those to the second class, also minus the usual ones."""
     shares, X = np.random.default_rng(0).standard_normal((2, 1, 4)), np.ones((2, 1, 4))
     model = SimpleNamespace(contributions=lambda X: shares, intercept_=np.array([0.25]))
     model.usual_contributions, model.classes_ = lambda: shares.mean(axis=0), [5, 7]

@@ -80,7 +80,7 @@ TRACE, SCALELESS = (rk.Kernel(rk.Network(2), "gpk", "trace", normalized=n) for n
 
 
 def test_biases_do_not_see_the_sign_of_both_signals():
-    """It leaves covariances of pre-activations as they are; the equivariant head, too."""
+    """Both signs together change no covariance of pre-activations, nor equivariant kernels."""
     K_G = symmetrized(rk.Kernel(rk.Network(2, bias=0.5), "ntk", "equivariant"), [np.negative])
     assert np.abs(K_G(X, -X) - K_G(X)).max() <= tolerances.ROUTES * K_G(X).max()
 
