@@ -54,7 +54,7 @@ SEARCHES = {
     "bias": "biases",
     "calibration": "classification",
     "learning curve": "learning_curves",
-    "ensemble": "network",
+    "ensemble": "gaussian_processes",
     "novelty": "classification",
     "anomaly detection": "classification",
     "imbalanced": "classification",

@@ -262,7 +262,7 @@ class ResidualKernelEstimator(Settings, SignalEstimator):
         self._fitted, self._weights = [fitted[k] for k in used], weights[used]
         self._examples = take(cases.signals, np.sort(rng.permutation(n)[:_EXAMPLES]))
         novelties = novelties[used]
-        self.left_out_novelty_ = cases.as_given(self._novelty(novelties, cases.signals))
+        self.left_out_novelty_ = cases.at_signals(self._novelty(novelties, cases.signals))
         return LeftOut(
             view_residuals=residuals[used],
             view_novelties=novelties,
