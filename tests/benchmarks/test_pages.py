@@ -97,7 +97,7 @@ def test_left_out_log_losses_are_near_those_of_folds():
     ratios = losses["log_loss_left_out"] / losses["log_loss_folds"]
     guide = (RESULTS.parents[1] / "docs/guide/classification.md").read_text(encoding="utf-8")
     assert f"is {pooled:.3f} of that of folds" in guide
-    assert f"on a set it is {ratios.min():.2f} to {ratios.max():.2f} of it" in guide
+    assert f"On a set it is {ratios.min():.2f} to {ratios.max():.2f} of it" in guide
 
 
 def test_left_out_scores_of_like_and_of_other_signals():
