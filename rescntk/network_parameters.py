@@ -115,7 +115,7 @@ BASIC_ACTIVATIONS = frozenset(("relu", "erf"))
 """The activations that every function with the field "activation" knows.
 
 A new activation stays out of this set. Functions that ask the activation's object for all formulas
-take any: ``check_network(network, known_fields, activations=None)``. All others refuse it by name.
+take any: ``check_network(network, BASIC_FIELDS, activations=None)``. All others refuse it by name.
 """
 
 
