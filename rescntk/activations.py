@@ -147,8 +147,8 @@ class Relu(Activation):
     def dual(self, pairs: Gaussians) -> Dual:
         w, v, g, _ = pairs
         xp, most = array_module(w), w.dtype.type(self.least_opposite)
-        near, (k0, less, more) = w < v, kappas(w, v, self.linear_share)
-        lost = xp.where(near, k0, most - k0)  # 1 − κ₀
+        k0, less, more = kappas(w, v, self.linear_share)
+        lost = xp.where(w < v, k0, most - k0)  # 1 − κ₀
         deficit = g * less
         return Dual(g - deficit, (deficit, g * more), lambda A: A - lost * A)
 
@@ -176,8 +176,8 @@ class Erf(Activation):
     def dual(self, pairs: Gaussians) -> Dual:
         w, v, g, (q1, q2) = pairs
         xp = array_module(w)
-        near = w < v  # else −v is the nearer one, and w and v change places
-        smaller = xp.where(near, w, v)
+        is_positive = w < v  # ρ > 0; else formulas are of (u, −v), where w and v change places
+        smaller = xp.where(is_positive, w, v)  # 1 − |ρ|
         two_g, two_gw = 2.0 * g, 2.0 * g * smaller
         two_S = two_g - two_gw  # |2 S|
         two_z = (xp.sqrt(q1) - xp.sqrt(q2)) ** 2
@@ -208,8 +208,8 @@ class Erf(Activation):
         less, more = xp.where(z > most, most - K, xp.maximum(distance - z, 0.0)), most + K
         slope = (4.0 / math.pi) / root
         return Dual(
-            xp.where(near, K, -K),
-            (xp.where(near, less, more), xp.where(near, more, less)),
+            xp.where(is_positive, K, -K),
+            (xp.where(is_positive, less, more), xp.where(is_positive, more, less)),
             lambda A: slope * A,
         )
 
@@ -244,21 +244,21 @@ class Gelu(Activation):
     def dual(self, pairs: Gaussians) -> Dual:
         w, v, g, (q1, q2) = pairs
         xp = array_module(w)
-        near = w < v  # else H and the slope are of |S|
-        smaller = xp.where(near, w, v)
-        rho = 1.0 - smaller
+        is_positive = w < v  # ρ > 0; else H and the slope are of |S|
+        smaller = xp.where(is_positive, w, v)
+        rho = 1.0 - smaller  # |ρ|
         h, slope, *sides = self._of_correlation(q1, q2, smaller)
         (h1, *_), (h2, *_) = (self._of_correlation(q, q, 0.0 * q) for q in (q1, q2))
         most = xp.sqrt((0.5 + 0.5 * h1) * (0.5 + 0.5 * h2))  # √(E[σ(u)²] E[σ(v)²]) / g
-        K = xp.where(near, 0.5 * rho, 0.0) + 0.5 * h
+        K = xp.where(is_positive, 0.5 * rho, 0.0) + 0.5 * h
         # The product of most + K and most − K, for S > 0, in which 1 − ρ² does not cancel.
         sine2 = smaller * (1.0 + rho)
         product = 0.25 * (sine2 + (h1 + h2 - 2.0 * rho * h) + (h1 * h2 - h * h))
-        less = xp.maximum(product, 0.0) / xp.where(near, most + K, 1.0)
-        close, nearly = self._of_close(q1, q2, h1, h2, smaller, *sides)
-        less = xp.where(nearly & (g * xp.sqrt(smaller) < 1.0), close, less)
-        less = xp.where(near, less, most - K)
-        slope = xp.where(near, slope, 0.5 - slope)
+        less = xp.maximum(product, 0.0) / xp.where(is_positive, most + K, 1.0)
+        integral, has_digits = self._deficit_of_similar_sizes(q1, q2, h1, h2, smaller, *sides)
+        less = xp.where(has_digits & (g * xp.sqrt(smaller) < 1.0), integral, less)
+        less = xp.where(is_positive, less, most - K)
+        slope = xp.where(is_positive, slope, 0.5 - slope)
         deficits = g * less, g * xp.maximum(most + K, 0.0)
         return Dual(g * K, deficits, lambda A: slope * A)
 
@@ -280,10 +280,10 @@ class Gelu(Activation):
         slope = slope + cosine / (2.0 * math.pi * sine) * (e1 + e2 + e12 / sine)
         return xp.where(gamma > 0.5, large, small), slope, gamma, sine
 
-    def _of_close(
+    def _deficit_of_similar_sizes(
         self, q1: Array, q2: Array, h1: Array, h2: Array, w: Array, gamma: Array, sine: Array
     ) -> tuple[Array, Array]:
-        """Return (√(K1 K2) − K)/g in its own digits, and where sizes are close enough for it.
+        """Return (√(K1 K2) − K)/g of similar variances, and where it has all its digits.
 
         The first summand is the deficit at ρ = 1: half the squared distance of u Φ(u)/√q1 and
         v Φ(v)/√q2, less half the squared difference of their norms. The second is (K(ρ = 1) − K)/g.
@@ -312,15 +312,15 @@ class Gelu(Activation):
         less = w * (0.5 - angle / (2.0 * math.pi)) + ((1.0 - w) * turned + remainder) / (
             2.0 * math.pi
         )
-        return at_one + less, difference**2 < _CLOSE**2 * (1.0 + q1)
+        return at_one + less, difference**2 < _SIMILAR**2 * (1.0 + q1)
 
 
 _POINTS, _SUMMANDS = np.polynomial.legendre.leggauss(6)
 _NODES, _WEIGHTS = (0.5 + 0.5 * _POINTS).tolist(), (0.5 * _SUMMANDS).tolist()
 """Gauss and Legendre's formula on [0, 1]."""
 
-_CLOSE = 0.15
-"""Difference of roots, over √(1 + q), up to which six nodes give all digits of a distance."""
+_SIMILAR = 0.15
+"""Largest difference of roots, over √(1 + q), at which six nodes give all digits of a distance."""
 
 
 ACTIVATIONS: dict[str, type[Activation]] = {kind.name: kind for kind in (Relu, Erf, Gelu)}

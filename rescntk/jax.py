@@ -29,7 +29,7 @@ from .kernels import Kernel
 from .kernels.gram import GRAMS
 from .messages import shown
 from .network import OF_LAYERS, Network, check_network
-from .network_parameters import ALL_FIELDS
+from .network_parameters import BASIC_FIELDS
 from .validation import check_flag, check_kinds, check_positive_integer
 
 if find_spec("jax") is None:
@@ -43,6 +43,9 @@ from .jax_numbers import safe_quotient, safe_root, scaled
 from .jax_recursion import Pair, Signal, read_signal
 
 __all__ = ["gram", "kernel"]
+
+FIELDS = BASIC_FIELDS - {"activation"} | {"bias", "norm"}
+"""The fields of a network that these functions know; the activation is ReLU."""
 
 
 def kernel(kernel: Kernel, *, block: int | None = None) -> Callable[..., jax.Array]:
@@ -72,7 +75,7 @@ def kernel(kernel: Kernel, *, block: int | None = None) -> Callable[..., jax.Arr
     if not isinstance(kernel, Kernel):
         raise ValueError(f"kernel is {shown(kernel)}, expected a rescntk.Kernel")
     net, head, kinds, normalized = kernel.network, kernel.head, (kernel.kind,), kernel.normalized
-    _factor(net, normalized)  # refuses networks
+    _check_network(net, normalized)
 
     def of_signals(X: jax.typing.ArrayLike, Z: jax.typing.ArrayLike | None = None) -> jax.Array:
         return gram(net, X, Z, head=head, kinds=kinds, normalized=normalized, block=block)[0]
@@ -131,7 +134,8 @@ def gram(
     >>> rk.jax.gram(rk.Network(depth=3), X, head="trace").ntk.shape
     (5, 5)
     """
-    kinds, factor = check_kinds(kinds), _factor(network, check_flag(normalized, "normalized"))
+    kinds = check_kinds(kinds)
+    _check_network(network, check_flag(normalized, "normalized"))
     X, Z = _signals(X, "X"), None if Z is None else _signals(Z, "Z")
     if Z is not None and (X.shape[1:], X.dtype) != (Z.shape[1:], Z.dtype):
         raise ValueError(
@@ -141,7 +145,8 @@ def gram(
     operations = Operations(network, network.depth, X.shape[1], X.ndim - 2)
     size = None if block is None else check_positive_integer(block, "block")
     head = pooled_head(check_head(head), X.shape[2:])
-    return GRAMS[kinds](*_gram(operations, head, kinds, None if normalized else factor, size, X, Z))
+    factor = None if normalized else _factor(network)
+    return GRAMS[kinds](*_gram(operations, head, kinds, factor, size, X, Z))
 
 
 @partial(jax.jit, static_argnums=(0, 1, 2, 3, 4))
@@ -191,18 +196,27 @@ def _by_blocks(function: Callable[..., Any], block: int | None, batch: Signal) -
     return [values.reshape(-1, *values.shape[2:])[:n] for values in results]
 
 
-def _factor(network: Network, normalized: bool) -> float:
-    """Return the growth of a known network, times its readout scale; 1 of normalized kernels."""
-    check_network(network, ALL_FIELDS - {"activation"}, of_layers=OF_LAYERS)
+def _check_network(network: Network, normalized: bool) -> None:
+    """Raise an error if a network has fields that JAX does not have, or kernels beyond float64."""
+    check_network(network, FIELDS, of_layers=OF_LAYERS)
     if normalized:
-        return 1.0
-    mantissa, exponent = Operations(network, network.depth, 1).constants.power(network.depth)
+        return
+    _, exponent = _growth(network)
     if not -1022 < exponent < 1023:
         raise OverflowError(
             f"the kernel leaves float64 at depth {network.depth}: its layers multiply it by "
             f"2^{exponent}, expected a smaller depth or normalized=True"
         )
-    return network.readout_scale * ldexp(mantissa, exponent)
+
+
+def _growth(network: Network) -> tuple[float, int]:
+    """Return the growth of all layers, m · 2^e."""
+    return Operations(network, network.depth, 1).constants.power(network.depth)
+
+
+def _factor(network: Network) -> float:
+    """Return the growth of all layers, times the readout scale."""
+    return network.readout_scale * ldexp(*_growth(network))
 
 
 def _signals(X: Any, name: str) -> jax.Array:

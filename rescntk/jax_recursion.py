@@ -7,16 +7,18 @@ from functools import partial, reduce
 from itertools import groupby
 from math import frexp
 from operator import add, mul
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 from jax import lax
+from numpy.typing import DTypeLike
 
+from .engines.constants import LayerConstants
 from .engines.heads import places_of, pool_weights, widths_of
 from .engines.means import compensated_sum, from_the_middle, past_skip, pooled, weighted_mean
 from .engines.operations import Operation, Operations
-from .engines.recursion import Recursion
+from .engines.recursion import Deficits, Kernels, Recursion, mapped
 from .engines.windows import Window
 from .jax_numbers import k0_of, k1_of, normal, read_scaled, safe_quotient, safe_root, scaled
 
@@ -57,19 +59,36 @@ def read_signal(operations: Operations, head: str | int, x: jax.Array) -> Signal
     return Signal(unit, root * x, means, factor * squares, exponent, bias, norm)
 
 
-State: TypeAlias = tuple[list[jax.Array], list[jax.Array]]
-"""Masses, which are differentiated too, and deficits."""
+class State(NamedTuple):
+    """What goes through merges beside the kernels."""
+
+    masses: tuple[jax.Array, jax.Array]
+    """Variances of both signals' pixels, (*pixels) each. They are differentiated too."""
+    deficits: Deficits
 
 
-def _scanned_constants(operations: Operations) -> list[list[float]]:
-    """Return the constants that a scan over layers takes, of each layer."""
-    rows, every = [], operations.constants
-    for layer in range(1, operations.depth + 1):
-        constants, roots = every.of_layer(layer), (False, True)
-        biases = [every.bias(layer, is_branch) for is_branch in roots]
-        weights = constants.feature_factor, constants.branch_factor
-        rows.append([every.input_factor(layer - 1), *biases, *weights])
-    return rows
+class LayerNumbers(NamedTuple):
+    """Numbers of a layer that a scan over layers reads. JAX compiles without knowing them."""
+
+    input_factor: jax.Array
+    """The multiple of F⁰ that the features hold before the layer."""
+    inner_bias: jax.Array
+    outer_bias: jax.Array
+    """Roots of the masses of biases before and behind the activation, at a signal of size 1."""
+    feature_weight: jax.Array
+    branch_weight: jax.Array
+    """Of the skip connection."""
+
+
+def _numbers_of_layers(operations: Operations, dtype: DTypeLike) -> LayerNumbers:
+    """Return the numbers of layers 1 … depth, (depth,) each."""
+    rows, constants = [], operations.constants
+    for number in range(1, operations.depth + 1):
+        layer = constants.of_layer(number)
+        biases = constants.bias(number), constants.bias(number, is_branch=True)
+        weights = layer.feature_factor, layer.branch_factor
+        rows.append((constants.input_factor(number - 1), *biases, *weights))
+    return LayerNumbers(*jnp.asarray(rows, dtype).T)
 
 
 def _what_is_compiled(operations: Operations, of_layer: tuple[Operation, ...]) -> list[Any]:
@@ -79,148 +98,82 @@ def _what_is_compiled(operations: Operations, of_layer: tuple[Operation, ...]) -
     return [order, *((operation.kind, operation.window) for operation in of_layer)]
 
 
-class Pair(Recursion[State]):
-    """The recursion of a pair of signals (rescntk/engines/recursion.py).
+class Pair:
+    """The pixel pairs of two signals of one network, with a head.
 
-    Masses are variances of both signals' pixels, two arrays (*pixels). Arrays of pixel pairs have
-    the axes (*pixels, *pixels') for the head "gap", (offsets, *pixels) for pooled heads, and
-    (*pixels) for others.
+    Arrays of pixel pairs have the axes (*pixels, *pixels') for the head "gap", (offsets, *pixels)
+    for pooled heads, and (*pixels) for others.
     """
 
     def __init__(self, operations: Operations, head: str | int, x: Signal, z: Signal) -> None:
         self.operations, self.head, self.x, self.z = operations, head, x, z
-        self.parts, self.n_axes = operations.network.carried_parts, operations.n_axes
+        self.n_axes = operations.n_axes
 
     def kernels(self, kinds: tuple[str, ...]) -> list[jax.Array]:
         """Return the kernels of each kind with their head, without scale and growth."""
         operations = self.operations
-        state, self.linear = self.enter()
-        carried = state, [jnp.zeros_like(self.linear)] * (1 + ("ntk" in kinds))
-        constants = jnp.asarray(_scanned_constants(operations), self.linear.dtype)
-        carried, _ = self.scanned(operations.layers[0], carried, constants[0])
+        state, linear = self.enter()
+        zeros, numbers = jnp.zeros_like(linear), _numbers_of_layers(operations, linear.dtype)
+
+        def passed(
+            of_layer: tuple[Operation, ...], carried: tuple[State, Kernels], numbers: LayerNumbers
+        ) -> tuple[tuple[State, Kernels], None]:
+            layer = PairLayer(self, operations.constants.of_layer(of_layer[0].layer), numbers)
+            return layer.layer(of_layer, *carried, numbers.input_factor, linear), None
+
+        carried = state, Kernels(zeros, zeros if "ntk" in kinds else None)
+        carried, _ = passed(operations.layers[0], carried, _part(numbers, 0))
         for _, of_layers in groupby(operations.layers[1:], partial(_what_is_compiled, operations)):
             alike = list(of_layers)
-            layer = jax.checkpoint(partial(self.scanned, alike[0]), prevent_cse=False)
             first = alike[0][0].layer - 1
-            carried, _ = lax.scan(layer, carried, constants[first : first + len(alike)])
+            layer = jax.checkpoint(partial(passed, alike[0]), prevent_cse=False)
+            carried, _ = lax.scan(layer, carried, _part(numbers, slice(first, first + len(alike))))
         input_factor = operations.constants.input_factor(operations.depth)
-        parts, (F, *tangent) = operations.network.parts, carried[1]
-        multiples = {"gpk": input_factor, "ntk": input_factor * parts.initial}
-        if parts.readout != self.parts.readout:  # A is T
-            tangent = [A + F for A in tangent]
-        of_kinds = dict(zip(multiples, [F, *tangent], strict=False))
-        return [self.with_head(of_kinds[kind], multiples[kind]) for kind in kinds]
+        parts, (F, A) = operations.network.parts, carried[1]
+        if A is not None and parts.readout != operations.network.carried_parts.readout:  # A is T
+            A = A + F
+        of_kinds = {"gpk": (F, input_factor), "ntk": (A, input_factor * parts.initial)}
+        return [self.with_head(*of_kinds[kind], linear) for kind in kinds]
 
     def enter(self) -> tuple[State, jax.Array]:
-        """Return the masses and the deficits, U and U⁺, of the input, and F⁰."""
+        """Return the state of the input, and F⁰."""
         x, z = self.x, self.z
-        masses, linear = [x.energy, z.energy], self.over_channels(mul, x.pixels, z.pixels)
+        masses, linear = (x.energy, z.energy), self.over_channels(mul, x.pixels, z.pixels)
         g, deficits = self.product(masses), []
         for sign in (-1.0, 1.0):
             half = self.over_channels(lambda u, v, s=sign: 0.5 * (u + s * v) ** 2, x.unit, z.unit)
             # Where g is 0, deficits are 0, and ± F⁰ has their derivatives.
             deficits.append(g * half + jnp.where(g > 0, 0.0, sign * linear))
+        state = State(masses, Deficits(*deficits))
         for operation in self.operations.input:
-            masses, deficits = self.window(operation, (masses, deficits))
-            linear = self.mean(linear, operation.window)
-        return (masses, deficits), linear
+            state = self.window(operation, state)
+            linear = self.mean(operation.window, linear)
+        return state, linear
 
-    def scanned(
-        self, of_layer: tuple[Operation, ...], carried: Any, constants: Any
-    ) -> tuple[Any, None]:
-        """Return masses and deficits, and F and A, behind a layer."""
-        state, kernels = carried
-        input_factor, *self.bias_roots, self.feature_weight, self.branch_weight = constants
-        self.constants = self.operations.constants.of_layer(of_layer[0].layer)
-        return self.layer(of_layer, state, kernels, input_factor), None
+    def window(self, operation: Operation, state: State) -> State:
+        (masses, deficits), window = state, operation.window
+        parts = [self.taps(m, window) for m in masses]
+        of_windows = State(
+            (self.mean(window, masses[0]), self.mean(window, masses[1])),
+            mapped(partial(self.mean, window), deficits),
+        )
+        return self.merged(of_windows, parts, window.weights)
 
-    def norm(self, operation: Operation, state: State) -> tuple[State, jax.Array]:
-        masses, deficits = state
-        norms = self.x.norm, self.z.norm
-        roots = [safe_quotient(n, safe_root(m)) for n, m in zip(norms, masses, strict=True)]
-        masses = [jnp.where(m > 0, n**2, 0.0) for n, m in zip(norms, masses, strict=True)]
-        factor = mul(*self.sides(*roots))
-        return (masses, [factor * u for u in deficits]), factor
+    def merged(self, state: State, parts: Any, weights: Sequence[Any]) -> State:
+        """Return a merged state: the masses of `state`, and its deficits with what a merge adds.
 
-    def activate(
-        self, operation: Operation, state: State, tangent: list[jax.Array]
-    ) -> tuple[State, list[jax.Array]]:
-        masses, deficits = state
-        linear_part, g = self.operations.constants.linear_share, self.product(masses)
-        w, *opposite = (jnp.where(g > 0, safe_quotient(u, g), 1.0) for u in deficits)
-        w = w - lax.stop_gradient(jnp.maximum(w - 2.0, 0.0))
-        v = opposite[0] if opposite else 2.0 - w
-        near, a = w < v, jnp.where(w < v, w, v)
-        k0, k1 = k0_of(a), k1_of(a)
-        less, lost = jnp.where(near, w, 1.0) - k1, jnp.where(near, k0, 1.0 - k0)
-        less, more = less + linear_part * (w - less), 2.0 - less + linear_part * (v - 2.0 + less)
-        sigma = jnp.where(g > 0, 0.0, -deficits[0])  # 0, with the derivatives of Σ
-        half = 0.5 * (1.0 + linear_part) * sigma  # the odd part of K; its even part has none
-        K, branch = g - g * less + half, [g * less - half, g * more + half]
-        if tangent:
-            tangent = tangent[0]
-            if c := self.parts.inner_minus_readout:
-                tangent += c * (g * jnp.where(near, 1.0 - w, v - 1.0) + sigma)
-            M = tangent - (1.0 - linear_part) * lost * tangent + self.parts.outer_plus_readout * K
-            tangent = [M]
-        return (masses, branch[: 1 + self.operations.constants.has_opposite]), [K, *tangent]
-
-    def merged(
-        self, masses: Any, weights: Sequence[float], wholes: list[Any], deficits: list[Any]
-    ) -> State:
-        """Return merged masses and deficits: `wholes`, and `deficits` with what a merge adds.
-
-        `masses` are the parts of both sides, which have the weights.
+        `parts` are the masses that both sides merge, and have the weights.
         """
         sums, coordinates = [], []
-        for parts, total in zip(masses, wholes, strict=True):
+        for of_side, total in zip(parts, state.masses, strict=True):
             # 1 where all are equal
-            ratios = (safe_root(safe_quotient(part, total)) for part in parts)
+            ratios = (safe_root(safe_quotient(part, total)) for part in of_side)
             first, *later = (w**0.5 * ratio for w, ratio in zip(weights, ratios, strict=True))
             sums.append(safe_root(total) * (1.0 + first))
             coordinates.append([other / (1.0 + first) for other in later])
         pairs = (self.sides(u, v) for u, v in zip(*coordinates, strict=True))
         N = 0.5 * mul(*self.sides(*sums)) * reduce(add, [(u - v) ** 2 for u, v in pairs])
-        return wholes, [deficit + N for deficit in deficits]
-
-    def window(self, operation: Operation, state: State) -> State:
-        (masses, deficits), window = state, operation.window
-        parts, wholes = ([of(m, window) for m in masses] for of in (self.taps, self.mean))
-        return self.merged(parts, window.weights, wholes, [self.mean(u, window) for u in deficits])
-
-    def bias(self, operation: Operation, state: State) -> tuple[State, jax.Array]:
-        masses, deficits = state
-        root = self.bias_roots[operation.is_branch]
-        a, b = root * self.x.bias, root * self.z.bias
-        both = [[m, a_or_b**2] for m, a_or_b in zip(masses, (a, b), strict=True)]
-        deficits = [u + c * a * b for u, c in zip(deficits, (0.0, 2.0), strict=False)]
-        return self.merged(both, [1.0, 1.0], [m + q for m, q in both], deficits), a * b
-
-    def skip(
-        self, operation: Operation, features: State, branch: State
-    ) -> tuple[State, tuple[float, float]]:
-        weights = self.constants.feature_factor, self.constants.branch_factor
-        if not self.operations.constants.has_like_layers:
-            weights = self.feature_weight, self.branch_weight
-        masses, deficits = (
-            [self.past_skip(*pair, weights) for pair in zip(*sides, strict=False)]
-            for sides in zip(features, branch, strict=True)
-        )
-        both = [[*pair] for pair in zip(features[0], branch[0], strict=True)]
-        return self.merged(both, weights, masses, deficits), weights
-
-    def past_skip(
-        self, features: jax.Array, branch: jax.Array, weights: tuple[float, float]
-    ) -> jax.Array:
-        feature_weight, branch_weight = weights
-        if not isinstance(feature_weight, jax.Array):
-            return past_skip(features, branch, feature_weight, branch_weight)
-        # JAX does not know the weights, but which of them is greater.
-        if not self.constants.feature_factor:
-            return branch_weight * branch
-        if self.constants.feature_factor < self.constants.branch_factor:
-            return branch + feature_weight * (features - branch)
-        return features + branch_weight * (branch - features)
+        return State(state.masses, mapped(lambda u: u + N, state.deficits))
 
     def taps(self, values: jax.Array, window: Window) -> list[jax.Array]:
         """Return the values at the taps of a window, the middle one first."""
@@ -228,8 +181,8 @@ class Pair(Recursion[State]):
         axes = [window.axis - self.n_axes * side for side in range(1, 1 + sides)]
         return from_the_middle([jnp.roll(values, [-k] * len(axes), axes) for k in window.offsets])
 
-    def mean(self, values: jax.Array, window: Window) -> jax.Array:
-        """Return the means over the taps of a merge."""
+    def mean(self, window: Window, values: jax.Array) -> jax.Array:
+        """Return the means over the taps of a window."""
         return weighted_mean(self.taps(values, window), window.weights)
 
     def sides(self, p: jax.Array, q: jax.Array) -> tuple[jax.Array, jax.Array]:
@@ -248,10 +201,10 @@ class Pair(Recursion[State]):
         """Return the sum over channels of a function of both sides' pixels."""
         return jax.vmap(lambda *channels: function(*self.sides(*channels)))(p, q).sum(axis=0)
 
-    def with_head(self, kernel: jax.Array, of_linear: float) -> jax.Array:
-        """Return a kernel with its head, to which `of_linear` times F⁰ is added."""
+    def with_head(self, kernel: jax.Array, factor: float, linear: jax.Array) -> jax.Array:
+        """Return a kernel with its head, to which `factor` times F⁰, `linear`, is added."""
         if self.head in ("trace", "equivariant"):
-            kernel = kernel + of_linear * self.linear
+            kernel = kernel + factor * linear
             return kernel.mean() if self.head == "trace" else kernel.ravel()[0]
         if not isinstance(self.head, str):
             weights = jnp.asarray(pool_weights(self.head, kernel.shape[1:]), kernel.dtype)
@@ -259,4 +212,89 @@ class Pair(Recursion[State]):
         elif self.head != "gap":
             raise NotImplementedError(f"JAX has no head {self.head!r}")
         means = self.x.means * self.z.means  # the mean of F⁰ may be 0
-        return kernel.mean() + of_linear * means.sum(axis=0).mean()
+        return kernel.mean() + factor * means.sum(axis=0).mean()
+
+
+class PairLayer(Pair, Recursion[State]):
+    """A layer of the recursion of a pair of signals (rescntk/engines/recursion.py).
+
+    JAX compiles it once for all layers of one scan. They share the order of feature_factor and
+    branch_factor in `constants`; `numbers` differ.
+    """
+
+    def __init__(self, pair: Pair, constants: LayerConstants, numbers: LayerNumbers) -> None:
+        super().__init__(pair.operations, pair.head, pair.x, pair.z)
+        self.parts = pair.operations.network.carried_parts
+        self.constants, self.numbers = constants, numbers
+
+    def norm(self, operation: Operation, state: State) -> tuple[State, jax.Array]:
+        norms = self.x.norm, self.z.norm
+        pairs = list(zip(norms, state.masses, strict=True))
+        factor = mul(*self.sides(*(safe_quotient(n, safe_root(m)) for n, m in pairs)))
+        left, right = (jnp.where(m > 0, n**2, 0.0) for n, m in pairs)
+        return State((left, right), mapped(partial(mul, factor), state.deficits)), factor
+
+    def activate(
+        self, operation: Operation, state: State, A: jax.Array | None
+    ) -> tuple[State, Kernels]:
+        masses, deficits = state
+        linear_share, g = self.operations.constants.linear_share, self.product(masses)
+        w, v = mapped(lambda u: jnp.where(g > 0, safe_quotient(u, g), 1.0), deficits)
+        w = w - lax.stop_gradient(jnp.maximum(w - 2.0, 0.0))
+        v = 2.0 - w if v is None else v
+        is_positive, a = w < v, jnp.where(w < v, w, v)
+        k0, k1 = k0_of(a), k1_of(a)
+        less, lost = jnp.where(is_positive, w, 1.0) - k1, jnp.where(is_positive, k0, 1.0 - k0)
+        less, more = less + linear_share * (w - less), 2.0 - less + linear_share * (v - 2.0 + less)
+        sigma = jnp.where(g > 0, 0.0, -deficits.U)  # 0, with the derivatives of Σ
+        half = 0.5 * (1.0 + linear_share) * sigma  # the odd part of K; its even part has none
+        K, U, opposite = g - g * less + half, g * less - half, g * more + half
+        branch = Deficits(U, opposite if self.operations.constants.has_opposite else None)
+        if A is None:
+            return State(masses, branch), Kernels(K, None)
+        if c := self.parts.inner_minus_readout:
+            A = A + c * (g * jnp.where(is_positive, 1.0 - w, v - 1.0) + sigma)
+        M = A - (1.0 - linear_share) * lost * A + self.parts.outer_plus_readout * K
+        return State(masses, branch), Kernels(K, M)
+
+    def bias(self, operation: Operation, state: State) -> tuple[State, jax.Array]:
+        masses, deficits = state
+        root = self.numbers.outer_bias if operation.is_branch else self.numbers.inner_bias
+        a, b = root * self.x.bias, root * self.z.bias
+        parts = [[masses[0], a**2], [masses[1], b**2]]
+        left, right = (m + variance for m, variance in parts)
+        deficits = mapped(add, deficits, Deficits(0.0 * a * b, 2.0 * a * b))
+        return self.merged(State((left, right), deficits), parts, [1.0, 1.0]), a * b
+
+    def skip(
+        self, operation: Operation, features: State, branch: State
+    ) -> tuple[State, tuple[Any, Any]]:
+        weights: tuple[Any, Any]
+        weights = self.constants.feature_factor, self.constants.branch_factor
+        if not self.operations.constants.has_like_layers:
+            weights = self.numbers.feature_weight, self.numbers.branch_weight
+        parts = list(zip(features.masses, branch.masses, strict=True))
+        left, right = (self.past_skip(*of_side, weights) for of_side in parts)
+        deficits = mapped(
+            lambda u, v: self.past_skip(u, v, weights), features.deficits, branch.deficits
+        )
+        return self.merged(State((left, right), deficits), parts, weights), weights
+
+    def past_skip(
+        self, features: jax.Array, branch: jax.Array, weights: tuple[Any, Any]
+    ) -> jax.Array:
+        feature_weight, branch_weight = weights
+        if not isinstance(feature_weight, jax.Array):
+            result: jax.Array = past_skip(features, branch, feature_weight, branch_weight)
+            return result
+        # JAX does not know the weights, but which of them is greater.
+        if not self.constants.feature_factor:
+            return branch_weight * branch
+        if self.constants.feature_factor < self.constants.branch_factor:
+            return branch + feature_weight * (features - branch)
+        return features + branch_weight * (branch - features)
+
+
+def _part(numbers: LayerNumbers, layers: int | slice) -> LayerNumbers:
+    """Return the numbers of one layer, or of several."""
+    return LayerNumbers(*(values[layers] for values in numbers))

@@ -11,7 +11,6 @@ from typing import Any
 from .activations import ACTIVATIONS, Relu, activation_of
 from .messages import shown
 from .network_parameters import (
-    ALL_FIELDS,
     BASIC_ACTIVATIONS,
     FIELDS_WITHOUT_NORM,
     FILTER_FIELDS,
@@ -408,11 +407,14 @@ width know all of them layer by layer."""
 
 
 def check_network(
-    network: object, known: frozenset[str], reason: str = ": other values are not supported here",
-    *, activations: frozenset[str] | None = BASIC_ACTIVATIONS,
+    network: object,
+    known_fields: frozenset[str],
+    reason: str = ": other values are not supported here",
+    *,
+    activations: frozenset[str] | None = BASIC_ACTIVATIONS,
     of_layers: frozenset[str] = frozenset(("dilation",)),
-) -> None:  # fmt: skip
-    """Raise a ValueError if `network` is not a `Network`, or has fields that are not `known`.
+) -> None:
+    """Raise a ValueError if `network` is not a `Network`, or has other fields than `known_fields`.
 
     Each function that takes a network declares the fields that it knows. Its result depends on
     these fields, or by its definition it does not. All other fields must have their defaults. The
@@ -421,23 +423,22 @@ def check_network(
     """
     if not isinstance(network, Network):
         raise ValueError(f"network is {shown(network)}, expected a rescntk.Network")
-    if unknown := unknown_field(network, known, of_layers):
+    if unknown := unknown_field(network, known_fields, of_layers):
         raise ValueError(unknown + reason)
-    if activations is not None and "activation" in known and network.activation not in activations:
+    if activations is None or "activation" not in known_fields:
+        return
+    if network.activation not in activations:
         expected = ", ".join(map(repr, sorted(activations)))
         raise ValueError(
             f"network has activation {network.activation!r}, expected one of {expected}{reason}"
         )
 
 
-def check_kernel_network(network: object) -> None:
-    """Raise a ValueError if `network` is not a `Network` that all kernels know."""
-    check_network(network, ALL_FIELDS, activations=None, of_layers=OF_LAYERS)
-
-
 def check_like_layers(
-    network: Network, known: frozenset[str], activations: frozenset[str] | None = BASIC_ACTIVATIONS
+    network: Network,
+    known_fields: frozenset[str],
+    activations: frozenset[str] | None = BASIC_ACTIVATIONS,
 ) -> None:
-    """Check the `known` fields of a network whose layers are alike, for statements about depth."""
+    """Check a network as `check_network` does; its layers are alike, and its depth is any."""
     reason = ": this is about networks of any depth"
-    check_network(network, known, reason, activations=activations, of_layers=frozenset())
+    check_network(network, known_fields, reason, activations=activations, of_layers=frozenset())

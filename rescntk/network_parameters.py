@@ -64,16 +64,18 @@ def check_input_scale(value: object, name: str) -> float | None:
 
 def check_layer(layer: Layer, input_scale: float | None) -> None:
     """Raise a ValueError if the constants of a layer exclude each other."""
-    alpha, c_v, c_w = layer.alpha, layer.c_v, layer.c_w
+    factors: dict[str, float | None] = {"alpha": layer.alpha, **layer.variances}
     if layer.exact_gain > sys.float_info.max:
         raise ValueError(
-            f"alpha, c_v, c_w are {alpha!r}, {c_v!r}, {c_w!r}: "
-            f"alpha**2 * c_v * c_w is expected to be finite"
+            f"{', '.join(factors)} are {', '.join(map(repr, factors.values()))}: "
+            f"alpha**2 * {' * '.join(layer.variances)} is expected to be finite"
         )
-    if layer.bias and not (c_v and c_w and input_scale != 0):
+    factors = {**layer.variances, "input_scale": input_scale}
+    if layer.bias and 0.0 in factors.values():
+        numbers = ", ".join(f"{name} {value!r}" for name, value in factors.items())
         raise ValueError(
-            f"bias is {layer.bias!r} with c_v {c_v!r}, c_w {c_w!r} and input_scale "
-            f"{input_scale!r}, expected bias 0, or positive c_v, c_w and input_scale"
+            f"bias is {layer.bias!r} with {numbers}, expected bias 0, or positive "
+            f"{', '.join(factors)}"
         )
 
 
@@ -96,19 +98,14 @@ BASIC_FIELDS = frozenset[str]().union(
 )
 """The fields that every function knows, by itself or through another, unless it says otherwise.
 
-A new field stays out of this set. Each function that learns it adds it to its own declaration,
-``check_network(network, BASIC_FIELDS | {"new"})``; all others refuse it by name. Kernels, engines,
-JAX and networks of finite width declare `ALL_FIELDS`.
+A new field stays out of this set. Each implementation that learns it adds it to its own
+declaration: `fields` of an engine, `FIELDS` of JAX and of networks of finite width, and
+``check_network(network, BASIC_FIELDS | {"new"})`` of a function of theory. All others refuse it by
+name.
 """
 
 FIELDS_WITHOUT_NORM = BASIC_FIELDS | {"bias"}
 """The fields of networks without normalization."""
-
-ALL_FIELDS = FIELDS_WITHOUT_NORM | {"norm"}
-"""The fields that all kernels and all engines know, and networks of finite width.
-
-A field that is not among them is refused by every kernel (`network.check_kernel_network`).
-"""
 
 RELU_FIELDS = BASIC_FIELDS - {"activation", "negative_slope"}
 """`BASIC_FIELDS` of functions about ReLU."""
@@ -118,19 +115,19 @@ BASIC_ACTIVATIONS = frozenset(("relu", "erf"))
 """The activations that every function with the field "activation" knows.
 
 A new activation stays out of this set. Functions that ask the activation's object for all formulas
-take any: ``check_network(network, known, activations=None)``. All others refuse it by name.
+take any: ``check_network(network, BASIC_FIELDS, activations=None)``. All others refuse it by name.
 """
 
 
 def unknown_field(
-    network: Any, known: frozenset[str], of_layers: frozenset[str] | None = None
+    network: Any, known_fields: frozenset[str], of_layers: frozenset[str] | None = None
 ) -> str | None:
-    """Return what is wrong with a `Network`'s fields that are not `known`, or None.
+    """Return what is wrong with a `Network`'s fields that are not `known_fields`, or None.
 
     They are to have their defaults. Where `of_layers` are given, all other fields are to have one
     value for all layers.
     """
-    unknown = [parameter.name for parameter in fields(network) if parameter.name not in known]
+    unknown = [field.name for field in fields(network) if field.name not in known_fields]
     default = type(network)(network.depth) if unknown else network
     for name in unknown:
         value, expected = getattr(network, name), getattr(default, name)

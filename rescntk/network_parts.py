@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from fractions import Fraction
 from typing import NamedTuple
 
@@ -33,9 +34,9 @@ class TrainedParts(NamedTuple):
         """[outer] + ι: the multiple of K that joins the tangent kernel after the activation."""
         return self.outer + self.readout
 
-    def of_bias(self, is_branch: bool) -> tuple[float, ...]:
-        """Multiples of a bias's product that join K and A, or before the activation A alone."""
-        return (1.0, self.outer_plus_readout) if is_branch else (self.readout,)
+    def of_bias(self, is_branch: bool) -> float:
+        """The multiple of a bias's product that joins the tangent kernel; once joins F or K."""
+        return self.outer_plus_readout if is_branch else self.readout
 
 
 class Filter(NamedTuple):
@@ -66,6 +67,16 @@ class Filter(NamedTuple):
         return self.dilation**2 * (self.size**2 - 1) / 12
 
 
+class Weights(NamedTuple):
+    """The constants of the weights of a convolution."""
+
+    filter: Filter
+    variance: float
+    """c_w or c_v, the variance of a weight times the number of inputs."""
+    bias: float
+    """The standard deviation of the biases."""
+
+
 class Layer(NamedTuple):
     """The constants of a layer."""
 
@@ -87,6 +98,21 @@ class Layer(NamedTuple):
     """E[σ(u)²]/q of a ReLU of slope s, (1 + s²)/2; ½ of activations that are not homogeneous."""
 
     @property
+    def inner_weights(self) -> Weights:
+        """The weights W before the activation."""
+        return Weights(self.inner, self.c_w, self.bias)
+
+    @property
+    def outer_weights(self) -> Weights:
+        """The weights V behind the activation."""
+        return Weights(self.outer, self.c_v, self.bias)
+
+    @property
+    def variances(self) -> dict[str, float]:
+        """The variances of all weights by their fields."""
+        return {"c_v": self.c_v, "c_w": self.c_w}
+
+    @property
     def has_branch(self) -> bool:
         """True if the branch depends on the input: α, c_v and c_w are not 0."""
         return self.exact_gain > 0
@@ -99,7 +125,8 @@ class Layer(NamedTuple):
     @property
     def exact_gain(self) -> Fraction:
         """β = α² c_v c_w (1 + s²)/2 without rounding."""
-        return self.exact_factor * Fraction(self.c_v) * Fraction(self.c_w) * self.activation_gain
+        gain = self.exact_factor * self.activation_gain
+        return math.prod(map(Fraction, self.variances.values()), start=gain)
 
     @property
     def branch_gain(self) -> float:

@@ -1,7 +1,7 @@
 """A new field of `Network`, or a new activation, reaches no function that does not name it."""
 
 import inspect
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 import pytest
@@ -13,6 +13,7 @@ import rescntk as rk
 from rescntk import activations, engines, finite, stored
 from rescntk import jax as rj
 from rescntk.engines.request import Request
+from rescntk.network_parameters import parameter
 from rescntk.theory import (
     conditioning,
     depth,
@@ -23,9 +24,9 @@ from rescntk.theory import (
     smoothness,
     spectrum,
 )
-from rescntk.validation import KINDS
+from rescntk.validation import KINDS, check_nonnegative
 from tests.helpers import CPU
-from tests.oracles import definition
+from tests.oracles import definition, finite_width, quadruple, strided
 
 SIGNALS = np.random.default_rng(0).standard_normal((3, 2, 3))
 GAP = {"kind": "gpk", "head": "gap"}
@@ -124,7 +125,7 @@ def public():
 
 @dataclass(frozen=True)
 class Wider(rk.Network):
-    made_up: float = field(default=0.0, kw_only=True)
+    made_up: float = parameter(check_nonnegative, 0.0)
 
 
 class MadeUp(activations.Erf):
@@ -147,9 +148,59 @@ def test_no_engine_takes_a_made_up_field(engine):
     assert "made_up 0.5, expected 0.0" in engines.ENGINES[engine].refuses(request, SIGNALS)
 
 
-def test_the_definition_does_not_know_a_made_up_field():
+ORACLES = {
+    "definition": lambda net: definition.pixel_pairs(SIGNALS, net),
+    "quadruple": lambda net: quadruple.Grams(net, SIGNALS),
+    "strided": lambda net: strided.strided(net, SIGNALS, 1, "ntk"),
+    "finite width": lambda net: finite_width.features(net, PARAMETERS, SIGNALS[0]),
+}
+
+
+@pytest.mark.parametrize("oracle", ORACLES)
+def test_oracles_do_not_know_a_made_up_field(oracle):
     with pytest.raises(KeyError, match="made_up"):
-        definition.pixel_pairs(SIGNALS, Wider(2, made_up=0.5))
+        ORACLES[oracle](Wider(2, 1, made_up=0.5))
+
+
+@pytest.mark.parametrize("field", ["dilation", "norm", "negative_slope", "input_scale"])
+def test_the_strided_definition_refuses_fields_that_it_lacks(field):
+    value = {"dilation": 2, "norm": True}.get(field, 0.5)
+    with pytest.raises(KeyError, match=f"does not know {field}"):
+        ORACLES["strided"](rk.Network(2, **{field: value}))
+
+
+def test_the_strided_definition_refuses_layers_of_their_own():
+    with pytest.raises(KeyError, match="does not know skip"):
+        ORACLES["strided"](rk.Network(2, skip=(False, True)))
+
+
+@pytest.fixture
+def wider(monkeypatch):
+    """Return a network with a made-up field, which the engine "reference" alone declares."""
+    fields = engines.ENGINES["reference"].fields | {"made_up"}
+    monkeypatch.setattr(type(engines.ENGINES["reference"]), "fields", fields)
+    return Wider(2, 1, made_up=0.5)
+
+
+def test_a_field_is_known_where_it_is_declared(wider):
+    expected = rk.gram(rk.Network(2, 1), SIGNALS, engine="reference")
+    for engine in ("auto", "reference"):
+        for K, same in zip(rk.gram(wider, SIGNALS, engine=engine), expected, strict=True):
+            assert np.array_equal(K, same)
+
+
+ELSEWHERE = {
+    "cpu": lambda net: rk.gram(net, SIGNALS, engine="cpu"),
+    "jax": CALLS[rj.gram],
+    "finite": CALLS[finite.init],
+    "theory": CALLS[paths.path_counts],
+}
+
+
+@pytest.mark.parametrize("implementation", ELSEWHERE)
+def test_a_field_is_refused_where_it_is_not_declared(implementation, wider):
+    with pytest.raises(ValueError, match=r"network has made_up 0\.5, expected 0\.0"):
+        ELSEWHERE[implementation](wider)
 
 
 @pytest.fixture

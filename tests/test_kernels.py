@@ -292,10 +292,11 @@ def test_other_calls_are_refused(kernel, X, options, message):
 def test_strided_networks_are_dilated_ones_read_at_some_pixels(depth, stride, d, skip, kind):
     trained = ("input", "inner", "outer", "readout")
     options = {"outer_filter_size": 5, "skip": skip, "bias": 0.3, "trained": trained}
-    network = rk.Network(depth, dilation=[stride**k for k in range(depth)], **options)
+    network = rk.Network(depth, **options)
+    dilated = network.replace(dilation=[stride**k for k in range(depth)])
     X = np.random.default_rng(0).standard_normal((3, 2, d))
     step = stride**depth
-    found = rk.pixel_pairs(network, X, kind=kind)[..., ::step, ::step]
+    found = rk.pixel_pairs(dilated, X, kind=kind)[..., ::step, ::step]
     expected = strided(network, X, stride, kind)
     assert found.shape == expected.shape == (3, 3, d // step, d // step)
     others = ~np.eye(3, dtype=bool)  # a signal with itself has ρ = 1, the root of κ0

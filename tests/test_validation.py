@@ -102,7 +102,7 @@ TOGETHER = [
     ({"dilation": 2**62 + 1}, r"dilation is 4611686018427387905, expected less than 2\^60 divided"),
     ({"negative_slope": 2}, "negative_slope is 2.0 with activation 'relu', expected a number"),
     ({"negative_slope": 0.1, "activation": "erf"}, "negative_slope is 0.1 with .* and 0 for"),
-    ({"bias": 0.1, "c_w": 0.0}, "bias is 0.1 with .*c_w 0.0.* or positive c_v, c_w and"),
+    ({"bias": 0.1, "c_w": 0.0}, "bias is 0.1 with .*c_w 0.0.* or positive c_v, c_w, inp"),
 ]
 
 

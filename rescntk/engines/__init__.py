@@ -7,9 +7,10 @@ The files, from the network to the kernels:
   are made; heads: which pixel pairs a head reads.
 - constants: weights of branch and features, growth and biases, with all their digits.
 - operations: the steps as operations, with the rows of tables that each reads.
-- inputs: signals divided by their sizes; masses: variances of single signals behind each operation;
-  tables: their rows; means: means and sums over pixels.
-- recursion: a layer on arrays. reference: NumPy and CuPy. compiled: what the engines cpu and cuda
+- recursion: a layer, with a method for each kind of operation; means: means and sums over pixels.
+- inputs: signals divided by their sizes; masses: the recursion of their variances; tables: their
+  rows.
+- reference: the recursion of pairs, for NumPy and CuPy. compiled: what the engines cpu and cuda
   share, in C++; each of these is a folder.
 - request: what is asked of an engine, and its answer; engine: `Engine` and `Plan`; work: blocks,
   threads, progress; once: a lazy property.

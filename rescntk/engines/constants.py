@@ -52,8 +52,8 @@ class LayerConstants(NamedTuple):
 
     layer: Layer
     exact_growth: Fraction
-    """G, by which the layer is divided: [skip] + β, or 1. It is 1 of activations that are not
-    homogeneous, and 1, which nothing reads, with normalization."""
+    """G, by which the layer is divided: [skip] + β. It is 1 where activations are not homogeneous.
+    With normalization it is 1 too, and nothing reads it."""
     feature_factor: float
     """f, the factor on the features that pass the layer."""
     branch_factor: float
@@ -61,7 +61,7 @@ class LayerConstants(NamedTuple):
     branch_scale: float
     """The factor on `Activation.dual`: α² c_v; 1 of ReLU, whose branch is multiplied by b."""
     branch_bias: float
-    """The ratio of biases' roots after and before the activation, in the units of a layer."""
+    """The root of the mass that biases add behind the activation, over the root before it."""
 
     @property
     def growth(self) -> float:

@@ -12,10 +12,10 @@ from .request import Request, ScaledKernel
 from .work import Tick, silent
 
 _BLOCK_SHARE = 1 / 8
-"""Most share of the free memory for the tables of one block of signals."""
+"""Largest share of the free memory that the tables of one block of signals may take."""
 
 TAP_BYTES = 1500
-"""Bytes for each tap of the largest window: lists of taps are objects of Python."""
+"""Bytes of a tap of the largest window, an object of Python in a list."""
 
 
 class Engine(ABC):

@@ -112,7 +112,7 @@ def all_shared(head: int, axes: tuple[int, ...]) -> int:
 def runs(head: int, axes: tuple[int, ...], half: bool = False) -> tuple[Run, ...]:
     """Return the offsets of pixels that share windows, line by line.
 
-    With `half`, one of δ and −δ, 0 first; n is halved where both are one offset.
+    With `half`, one of the offsets δ and −δ, from 0 on; n is halved where both are one offset.
     """
     *of_lines, (width, d) = zip(widths_of(head, axes), axes, strict=True)
     height, n_lines = of_lines[0] if of_lines else (1, 1)

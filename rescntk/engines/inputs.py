@@ -27,13 +27,13 @@ largest one: such calls are refused. Of 1e-28 numbers of float32 keep ten digits
 """
 
 _NONE = -(10**4)
-"""Power of two that stands for 0."""
+"""Exponent that stands for 0, below the exponents of all numbers."""
 
 _LEAST_BITS = -450
 """Power of two of the least pre-activations of layer 1, whose squares keep their digits."""
 
 _TINY = 1e-300
-"""Takes the place of 0 in shares, which are refused if they are too small."""
+"""Fraction of a pixel that is not 0, at least: it is refused as too small even if it fell to 0."""
 
 
 @dataclass(frozen=True)

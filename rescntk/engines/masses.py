@@ -1,20 +1,21 @@
-"""Masses: variances of each pixel of a signal, operation by operation.
+"""`Masses`: the recursion of signals alone, which gives the variances of their pixels.
 
-Masses are the recursion at x = z, j = j', which is linear if the activation is homogeneous.
+A mass is F at x = z and j = j'. The recursion of masses is linear if the activation is homogeneous.
 """
 
 from __future__ import annotations
 
 import operator
-from collections.abc import Iterator
+from collections.abc import Sequence
 from functools import lru_cache, reduce
 from itertools import chain
 from types import ModuleType
+from typing import NamedTuple
 
 import numpy as np
 
 from ..activations import activation_of
-from ..arrays import Array, array_module
+from ..arrays import Array
 from .means import (
     column,
     from_the_middle,
@@ -25,84 +26,139 @@ from .means import (
     window_mean,
 )
 from .operations import Operation, Operations
+from .recursion import NO_KERNELS, Kernels, Recursion
+from .windows import Window
 
 _LEAST_VARIANCE = 1e-153
 """Least variance of a last layer without skip connections, whose kernels are to keep digits."""
 
 
-def masses_of(
-    operations: Operations, xp: ModuleType, energy: Array, bias: Array, norm: Array
-) -> Iterator[tuple[Operation, list[Array], list[float], Array]]:
-    """Yield each operation with its parts, their weights, and the mass of the whole, (n, *pixels).
+class MassState(NamedTuple):
+    """The masses of signals behind an operation, (n, *pixels)."""
 
-    The first part has the most weight, so that coordinates of the others are small. `energy` is of
-    single pixels; `bias` and `norm`, (n,), are the variances of biases and normalized features.
+    mass: Array
+    lost: Array
+    """The rounding errors of masses with biases. The next bias adds them: their sign is the same in
+    all layers."""
+    root: Array
+    """The root of the mass."""
+
+
+class Masses(Recursion[MassState]):
+    """The recursion of signals alone, from the energy of their pixels, (n, *pixels).
+
+    `bias` and `norm`, (n,), are the variances of biases and of normalized features. Subclasses
+    learn of each operation by `report_norm`, `report_activation` and `report_merge`.
     """
-    features = mass = energy
-    # What rounding has lost of sums with biases, which all layers round alike.
-    lost_features = lost = 0.0 * energy
-    has_bias = operations.constants.has_bias
-    for number, of_layer in enumerate((operations.input, *operations.layers)):
-        constants = operations.constants.of_layer(max(number, 1))
-        for operation in of_layer:
-            if operation.kind == "norm":
-                parts, mass = [mass], xp.where(mass > 0, column(norm, mass), 0.0)
-                lost = 0.0 * mass
-                yield operation, parts, [1.0], mass
-                continue
-            if operation.kind == "activation":
-                parts = [mass]
-                if operation.has_root:
-                    mass = _branch_masses(operations, operation, mass, energy)
-                    lost = 0.0 * mass
-                yield operation, parts, [1.0], mass
-                continue
-            if operation.kind == "bias":
-                root = operations.constants.bias(operation.layer, operation.is_branch)
-                variance = column(root**2 * bias, mass)
-                parts, weights = [mass, variance + xp.zeros_like(mass)], [1.0, 1.0]
-                mass, lost = sum_and_rest(mass, parts[1] + lost)
-            elif operation.kind == "skip":
-                parts, weights = (
-                    [features, mass],
-                    [constants.feature_factor, constants.branch_factor],
-                )
-                mass = past_skip(features, mass, *weights)
-                if has_bias:
-                    lost = past_skip(lost_features, lost, *weights)
-                if constants.feature_factor < constants.branch_factor:
-                    parts, weights = parts[::-1], weights[::-1]
-            elif operation.kind == "joined":
-                weights = from_the_middle(operations.joined_weights(operation.layer))
-                parts = taps_of(mass, operation.window, 1)
-                mass = weighted_mean(parts, weights)
-            elif operation.kind == "window":
-                weights = list(operation.window.weights)
-                parts = taps_of(mass, operation.window, 1)
-                mass = weighted_mean(parts, weights)
-                if has_bias:
-                    lost = window_mean(lost, operation.window, 1)
-            else:
-                raise NotImplementedError(f"masses have no operation {operation.kind!r}")
-            yield operation, parts, weights, mass
-        features, lost_features = mass, lost
 
+    def __init__(
+        self, operations: Operations, xp: ModuleType, energy: Array, bias: Array, norm: Array
+    ) -> None:
+        self.operations, self.xp, self.energy = operations, xp, energy
+        self.bias_variance, self.norm_variance = bias, norm
+        self.parts = operations.network.carried_parts
 
-def _branch_masses(
-    operations: Operations, operation: Operation, mass: Array, energy: Array
-) -> Array:
-    """Return the masses behind an activation that is not homogeneous, of pre-activations."""
-    check_variances(operations, operation.layer, mass, energy)
-    constants = operations.constants.of_layer(operation.layer)
-    variance = activation_of(operations.network).variance(constants.layer.c_w * mass)
-    with np.errstate(over="ignore"):
-        mass = constants.branch_scale * variance
-    if not bool(array_module(mass).isfinite(mass).all()):
-        raise OverflowError(
-            f"variances of layer {operation.layer} exceed float64, expected smaller signals, "
-            f"alpha or c_v"
-        )
-    return mass
+    def report_norm(self, operation: Operation, before: Array, root: Array) -> None:
+        """Take the roots of masses before and after a normalization."""
+
+    def report_activation(self, operation: Operation, before: Array, root: Array) -> None:
+        """Take the roots of masses before and after an activation."""
+
+    def report_merge(
+        self,
+        operation: Operation,
+        parts: list[Array],
+        weights: Sequence[float],
+        mass: Array,
+        root: Array,
+    ) -> None:
+        """Take the parts of a merge, the one of most weight first, and the mass of the whole."""
+
+    def last(self) -> MassState:
+        """Return the masses behind the last layer."""
+        state = MassState(self.energy, 0.0 * self.energy, self.xp.sqrt(self.energy))
+        for operation in self.operations.input:
+            state = self.window(operation, state)
+        for of_layer in self.operations.layers:
+            state, _ = self.layer(of_layer, state, NO_KERNELS, 0.0, 0.0)
+        return state
+
+    def norm(self, operation: Operation, state: MassState) -> tuple[MassState, Array]:
+        mass = self.xp.where(state.mass > 0, column(self.norm_variance, state.mass), 0.0)
+        after = MassState(mass, 0.0 * mass, self.xp.sqrt(mass))
+        self.report_norm(operation, state.root, after.root)
+        return after, mass
+
+    def activate(
+        self, operation: Operation, state: MassState, A: Array | None
+    ) -> tuple[MassState, Kernels]:
+        after = state
+        if operation.has_root:
+            mass = self._behind_smooth_activation(operation, state.mass)
+            after = MassState(mass, 0.0 * mass, self.xp.sqrt(mass))
+        self.report_activation(operation, state.root, after.root)
+        return after, NO_KERNELS
+
+    def bias(self, operation: Operation, state: MassState) -> tuple[MassState, Array]:
+        root = self.operations.constants.bias(operation.layer, operation.is_branch)
+        variance = column(root**2 * self.bias_variance, state.mass)
+        parts = [state.mass, variance + self.xp.zeros_like(state.mass)]
+        mass, lost = sum_and_rest(state.mass, parts[1] + state.lost)
+        return self._merged(operation, parts, [1.0, 1.0], mass, lost), variance
+
+    def window(self, operation: Operation, state: MassState) -> MassState:
+        parts, weights = taps_of(state.mass, operation.window, 1), operation.window.weights
+        lost = state.lost
+        if self.operations.constants.has_bias:
+            lost = self.mean(operation.window, lost)
+        return self._merged(operation, parts, weights, weighted_mean(parts, weights), lost)
+
+    def joined(self, operation: Operation, state: MassState) -> MassState:
+        weights = from_the_middle(self.operations.joined_weights(operation.layer))
+        parts = taps_of(state.mass, operation.window, 1)
+        return self._merged(operation, parts, weights, weighted_mean(parts, weights), state.lost)
+
+    def skip(
+        self, operation: Operation, features: MassState, branch: MassState
+    ) -> tuple[MassState, tuple[float, float]]:
+        constants = self.operations.constants.of_layer(operation.layer)
+        both = constants.feature_factor, constants.branch_factor
+        parts, weights, lost = [features.mass, branch.mass], both, branch.lost
+        mass = past_skip(features.mass, branch.mass, *weights)
+        if self.operations.constants.has_bias:
+            lost = past_skip(features.lost, lost, *weights)
+        if constants.feature_factor < constants.branch_factor:
+            parts, weights = parts[::-1], weights[::-1]
+        return self._merged(operation, parts, weights, mass, lost), both
+
+    def mean(self, window: Window, values: Array) -> Array:
+        return window_mean(values, window, 1)
+
+    def _merged(
+        self,
+        operation: Operation,
+        parts: list[Array],
+        weights: Sequence[float],
+        mass: Array,
+        lost: Array,
+    ) -> MassState:
+        root = self.xp.sqrt(mass)
+        self.report_merge(operation, parts, weights, mass, root)
+        return MassState(mass, lost, root)
+
+    def _behind_smooth_activation(self, operation: Operation, mass: Array) -> Array:
+        """Return the masses behind an activation that is not homogeneous, of pre-activations."""
+        check_variances(self.operations, operation.layer, mass, self.energy)
+        constants = self.operations.constants.of_layer(operation.layer)
+        variance = activation_of(self.operations.network).variance(constants.layer.c_w * mass)
+        with np.errstate(over="ignore"):
+            mass = constants.branch_scale * variance
+        if not bool(self.xp.isfinite(mass).all()):
+            raise OverflowError(
+                f"variances of layer {operation.layer} exceed float64, expected smaller signals, "
+                f"alpha or c_v"
+            )
+        return mass
 
 
 def check_variances(operations: Operations, layer: int, mass: Array, energy: Array) -> None:
@@ -152,5 +208,6 @@ def weights_at_pixel_1(operations: Operations, pixels: tuple[int, ...]) -> tuple
     """
     energy = np.zeros((2, *pixels))
     energy[(0, *[0] * len(pixels))] = 1.0
-    *_, last = masses_of(operations, np, energy, np.array([0.0, 1.0]), np.zeros(2))
-    return last[-1][0], float(last[-1][1].flat[0])
+    bias, norm = np.array([0.0, 1.0]), np.zeros(2)
+    of_pixels, of_bias = Masses(operations, np, energy, bias, norm).last().mass
+    return of_pixels, float(of_bias.flat[0])

@@ -20,7 +20,10 @@ OfTap = TypeVar("OfTap")
 
 
 def taps_of(values: Array, window: Window, *first: int) -> list[Array]:
-    """Return the values at each tap, the middle one first; pixels' axes begin with each `first`."""
+    """Return the values at each tap, the middle one first.
+
+    Each of `first` is the first axis of the pixels of a side; the window moves both sides.
+    """
     reach, places = window.offsets[-1], [[slice(None)] * values.ndim for _ in window.offsets]
     for axis in (axis + window.axis for axis in first):
         size, before = values.shape[axis], (slice(None),) * axis
@@ -135,7 +138,7 @@ def pooled(values: AnyArray, widths: Sequence[int], xp: ModuleType, turn: int = 
 
 
 def _added(one: Sequence[AnyArray], other: Sequence[AnyArray]) -> tuple[AnyArray, AnyArray]:
-    """Return the sum of two sums with what rounding lost of each, and what it has lost."""
+    """Return a sum and its rounding error, of two summands that are given in the same form."""
     total, lost = sum_and_rest(one[0], other[0])
     return total, one[1] + other[1] + lost
 

@@ -170,29 +170,25 @@ class Operations:
 def rounded_weights(operations: Operations, dtype: str) -> dict[int, tuple[float, float]]:
     """Return the weights of features and branch in a precision, by the row of their merge.
 
-    A weight that were rounded alike in all layers would multiply kernels by (1 + eps)^L. It is
-    rounded up in some layers and down in others: products over layers keep their digits.
+    One rounded weight for all L layers would multiply kernels by up to (1 + eps)^L. So a weight is
+    rounded up in some layers and down in others: its product over layers keeps its digits.
     """
-    known: dict[Fraction, Iterator[float]] = {}
+    roundings: dict[Fraction, Iterator[float]] = {}
 
-    def rounded(*weights: Fraction) -> tuple[float, float]:
-        of_features, of_branch = (next(known.setdefault(w, _roundings(w, dtype))) for w in weights)
-        return of_features, of_branch
+    def rounded(weight: Fraction) -> float:
+        return next(roundings.setdefault(weight, _roundings(weight, dtype)))
 
     weights = {}
     for operation in chain(operations.input, *operations.layers):
         if operation.kind not in ("skip", "joined"):
             continue
         constants = operations.constants.of_layer(operation.layer)
-        of_branch, of_features = Fraction(constants.branch_factor), Fraction(constants.layer.skip)
+        branch, features = Fraction(constants.branch_factor), Fraction(constants.layer.skip)
         if operations.network.homogeneous:
-            of_features *= 1 - of_branch
-        if operation.kind == "skip":
-            weights[operation.row] = rounded(of_features, of_branch)
-        else:  # three taps of layer 1 have a third of the features each
-            weights[operation.row] = rounded(
-                of_features / 3 if operation.layer == 1 else of_features, of_branch / 9
-            )
+            features *= 1 - branch
+        if operation.kind == "joined":  # weights of one tap; in layer 1 three taps have features
+            branch, features = branch / 9, features / 3 if operation.layer == 1 else features
+        weights[operation.row] = rounded(features), rounded(branch)
     return weights
 
 

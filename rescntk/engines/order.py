@@ -72,8 +72,9 @@ def _steps(network: Network, constants: AllConstants, layer: int, n_axes: int) -
         yield Step("window", window, is_branch=True)
     if bias:
         yield Step("bias", is_branch=True)
-    # A layer without a skip connection has this step too, with features of weight 0, if another
-    # layer has one: results then lie in one place; or if its branch has a weight other than 1.
+    # A layer without a skip connection has this step too, with features of weight 0, in two cases.
+    # Another layer has a skip connection: results of all layers then lie in one place. Or the
+    # branch has a weight other than 1.
     if any(network.values_of("skip")) or _has_weight(network, constants, layer):
         yield Step("skip", is_branch=True)
 

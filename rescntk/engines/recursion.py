@@ -17,15 +17,20 @@ One layer, with w = 1 − ρ = U / g and v = 1 + ρ, is ::
     U, U⁺ ← merged with the features' deficits;                   "skip";
     F, A ← f F + b K, f A + b M.                                  "skip".  (constants.py)
 
-docs/theory/recursion.md derives it. Subclasses merge deficits: arrays of NumPy and CuPy from tables
-of single signals (reference/recursion.py), arrays of JAX from variances, which are differentiated
-too (rescntk/jax_recursion.py).
+docs/theory/recursion.md derives it. Three subclasses have a method for each kind of operation:
+
+- `reference.recursion.Pairs`: pairs of signals, arrays of NumPy and CuPy, from tables;
+- `jax_recursion.Pair`: a pair of signals, arrays of JAX, from variances, which are differentiated;
+- `masses.Masses`: signals alone, whose variances the tables hold. They have no kernels.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import Generic, TypeVar
+from collections.abc import Callable
+from functools import partial
+from operator import add, mul
+from typing import Generic, NamedTuple, TypeVar
 
 from ..arrays import AnyArray
 from ..network_parts import TrainedParts
@@ -37,52 +42,88 @@ State = TypeVar("State")
 """What goes through merges beside the kernels: deficits, and variances if there are no tables."""
 
 
+class Deficits(NamedTuple):
+    """The deficits of pixel pairs; U⁺ is None where 2 g − U has its digits."""
+
+    U: AnyArray
+    opposite: AnyArray | None
+
+
+class Kernels(NamedTuple):
+    """The kernels of pixel pairs. What is not computed is None: A if it is not asked for."""
+
+    F: AnyArray | None
+    """F of the features, K of a branch; None before the activation."""
+    A: AnyArray | None
+    """A of the features and of pre-activations, M of a branch."""
+
+
+NO_KERNELS = Kernels(None, None)
+
+Record = TypeVar("Record", Deficits, Kernels)
+
+
+def mapped(function: Callable[..., AnyArray], *records: Record) -> Record:
+    """Return a record with `function` of the records' fields, and None where one of them is None.
+
+    Examples
+    --------
+    >>> from rescntk.engines.recursion import Deficits, mapped
+    >>> mapped(max, Deficits(1, 4), Deficits(3, None))
+    Deficits(U=3, opposite=None)
+    """
+    results = (
+        None if any(value is None for value in values) else function(*values)
+        for values in zip(*records, strict=True)
+    )
+    return type(records[0])(*results)
+
+
 class Recursion(ABC, Generic[State]):
     """The recursion over the layers of a pair of signals, or of several pairs."""
 
     parts: TrainedParts
     """Those of the tangent kernel A that the layers carry."""
-    linear: AnyArray
-    """F⁰, (…, *pixels) or (…, *pixels, *pixels)."""
 
     def layer(
         self,
         of_layer: tuple[Operation, ...],
         state: State,
-        kernels: list[AnyArray],
+        kernels: Kernels,
         input_factor: AnyArray,
-    ) -> tuple[State, list[AnyArray]]:
-        """Return the state, and F and A, behind a layer; A is left out if it is not asked for.
+        linear: AnyArray,
+    ) -> tuple[State, Kernels]:
+        """Return the state and the kernels behind a layer.
 
-        F and A lack F⁰, of which the features hold the multiple `input_factor` before the layer.
+        F and A lack F⁰. The features hold `input_factor` times F⁰, which is `linear`.
         """
-        before, weights = state, (0.0, 1.0)
-        # A before the activation; K, and M if A is asked for, behind it.
-        branch = [A + self.parts.initial * input_factor * self.linear for A in kernels[1:]]
+        features, weights, A = state, (0.0, 1.0), kernels.A
+        if A is not None:
+            A = A + self.parts.initial * input_factor * linear
+        branch = Kernels(None, A)
         for operation in of_layer:
             if operation.kind == "norm":
                 state, factor = self.norm(operation, state)
-                branch = [factor * A for A in branch]
+                branch = mapped(partial(mul, factor), branch)
             elif operation.kind == "activation":
-                state, branch = self.activate(operation, state, branch)
+                state, branch = self.activate(operation, state, branch.A)
             elif operation.kind == "window":
                 state = self.window(operation, state)
-                branch = [self.mean(values, operation.window) for values in branch]
+                branch = mapped(partial(self.mean, operation.window), branch)
             elif operation.kind == "bias":
                 state, product = self.bias(operation, state)
-                multiples = self.parts.of_bias(operation.is_branch)
-                branch = [
-                    values + c * product for values, c in zip(branch, multiples, strict=False)
-                ]
+                of_tangent = self.parts.of_bias(operation.is_branch) * product
+                branch = mapped(add, branch, Kernels(product, of_tangent))
             elif operation.kind == "skip":
-                state, weights = self.skip(operation, before, state)
+                state, weights = self.skip(operation, features, state)
+            elif operation.kind == "joined":
+                state = self.joined(operation, state)
             else:
                 raise NotImplementedError(f"arrays have no operation {operation.kind!r}")
-        pairs = zip(kernels, branch, strict=True)
-        return state, [self.past_skip(*pair, weights) for pair in pairs]
+        return state, mapped(lambda F, K: self.past_skip(F, K, weights), kernels, branch)
 
     def past_skip(
-        self, features: AnyArray, branch: AnyArray, weights: tuple[float, float]
+        self, features: AnyArray, branch: AnyArray, weights: tuple[AnyArray, AnyArray]
     ) -> AnyArray:
         """Return kernels behind a skip connection."""
         return past_skip(features, branch, *weights)
@@ -93,16 +134,16 @@ class Recursion(ABC, Generic[State]):
 
     @abstractmethod
     def activate(
-        self, operation: Operation, state: State, tangent: list[AnyArray]
-    ) -> tuple[State, list[AnyArray]]:
-        """Return the branch's state, and K and M, of pre-activations with A in `tangent`."""
+        self, operation: Operation, state: State, A: AnyArray | None
+    ) -> tuple[State, Kernels]:
+        """Return the branch's state, and K and M, of pre-activations with the kernel A."""
 
     @abstractmethod
     def window(self, operation: Operation, state: State) -> State:
         """Return the state behind a window."""
 
     @abstractmethod
-    def mean(self, values: AnyArray, window: Window) -> AnyArray:
+    def mean(self, window: Window, values: AnyArray) -> AnyArray:
         """Return the means of kernels over the taps of a window, which moves both pixels."""
 
     @abstractmethod
@@ -112,5 +153,9 @@ class Recursion(ABC, Generic[State]):
     @abstractmethod
     def skip(
         self, operation: Operation, features: State, branch: State
-    ) -> tuple[State, tuple[float, float]]:
+    ) -> tuple[State, tuple[AnyArray, AnyArray]]:
         """Return the state behind a skip connection, and the weights of features and branch."""
+
+    def joined(self, operation: Operation, state: State) -> State:
+        """Return the state behind a joined merge, which compiled engines alone have for kernels."""
+        raise NotImplementedError("kernels of arrays have no joined layers")

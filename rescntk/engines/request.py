@@ -12,7 +12,7 @@ from .heads import n_offsets
 from .work import blocks
 
 _MIRRORED = 128
-"""Rows that are mirrored at a time: few launches on a device, few numbers besides the results."""
+"""Rows that are mirrored at a time. More rows need more memory, fewer cost a device launches."""
 
 
 @dataclass(frozen=True)

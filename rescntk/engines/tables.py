@@ -8,7 +8,7 @@ differences are exact where they matter.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from types import ModuleType
 
@@ -16,15 +16,15 @@ import numpy as np
 
 from ..arrays import Array, array_module
 from .inputs import Input, check_fraction, read_input, read_input_as_given
-from .masses import masses_of, seen_by_pixel_1
-from .operations import Operations
+from .masses import Masses, seen_by_pixel_1
+from .operations import Operation, Operations
 from .request import Request
 
 _TAIL = 16
 """Numbers behind tables: vectors of this many lanes may begin at the last number."""
 
 _TINY = 1e-300
-"""Divides the parts of merges without mass, which are 0."""
+"""Least mass that divides. Parts of a merge without mass are 0, and so are their coordinates."""
 
 
 @dataclass(frozen=True)
@@ -54,8 +54,11 @@ def signal_tables(operations: Operations, request: Request, X: Array, pad: int =
     rows = zeros((len(X), operations.n_rows, *pixels[:-1], pixels[-1] + pad), request.dtype, xp)
     inside = rows[..., : pixels[-1]]
     inside[:, : operations.n_channels] = inputs.unit
-    for number, row in enumerate(mass_rows(operations, request, xp, inputs), operations.n_channels):
-        inside[:, number] = row
+
+    def write(row: int, values: Array) -> None:
+        inside[:, row] = values
+
+    write_mass_rows(operations, request, xp, inputs, write)
     return Tables(rows, inputs)
 
 
@@ -66,41 +69,72 @@ def zeros(shape: tuple[int, ...], dtype: str, xp: ModuleType) -> Array:
     return table
 
 
-def mass_rows(
-    operations: Operations, request: Request, xp: ModuleType, inputs: Input
-) -> Iterator[Array]:
-    """Yield the rows of a table behind the unit vectors, (n, *pixels) in float64."""
-    # It keeps the product of both sides' 1/a finite.
-    least = float(np.finfo(request.dtype).tiny) ** 0.45
-    a = xp.sqrt(inputs.energy)
-    yield a
-    net, squares = operations.network, (inputs.bias**2, inputs.norm**2)
-    for operation, parts, weights, mass in masses_of(operations, xp, inputs.energy, *squares):
-        if operation.kind == "norm":
-            before, a = a, xp.sqrt(mass)
-            yield a
-            yield a / xp.where(before > 0, before, math.inf)
-            continue
-        if operation.kind == "activation":
-            yield 1.0 / xp.maximum(a, least)
-            if operation.has_root:
-                a = xp.sqrt(mass)
-                yield a
-            continue
-        # Of equal masses all ratios are 1, whatever the masses: coordinates are equal to the bit.
-        a, positive_mass = xp.sqrt(mass), xp.maximum(mass, _TINY)
-        first, *later = (xp.sqrt(part / positive_mass) for part in parts)  # a_p / (√weight a)
+class MassRows(Masses):
+    """The recursion of masses, which writes the rows that each operation has.
+
+    `write` takes a row's number and its values, (n, *pixels) in float64. `least` is the least root
+    that divides.
+    """
+
+    def __init__(
+        self,
+        operations: Operations,
+        xp: ModuleType,
+        inputs: Input,
+        least: float,
+        write: Callable[[int, Array], None],
+    ) -> None:
+        super().__init__(operations, xp, inputs.energy, inputs.bias**2, inputs.norm**2)
+        self.least, self.write = least, write
+
+    def report_norm(self, operation: Operation, before: Array, root: Array) -> None:
+        self.write(operation.row, root)
+        self.write(operation.factor, root / self.xp.where(before > 0, before, math.inf))
+
+    def report_activation(self, operation: Operation, before: Array, root: Array) -> None:
+        self.write(operation.row, 1.0 / self.xp.maximum(before, self.least))
+        if operation.has_root:
+            self.write(operation.row + 1, root)
+
+    def report_merge(
+        self,
+        operation: Operation,
+        parts: list[Array],
+        weights: Sequence[float],
+        mass: Array,
+        root: Array,
+    ) -> None:
+        # Ratios of equal masses are 1: their coordinates are equal to the bit, at any size.
+        positive_mass = self.xp.maximum(mass, _TINY)
+        first, *later = (self.xp.sqrt(part / positive_mass) for part in parts)  # a_p / (√weight a)
         both = math.sqrt(0.5) + math.sqrt(0.5 * weights[0]) * first  # (a + a_0) / (√2 a)
-        yield a
-        yield a * both
+        self.write(operation.row, root)
+        self.write(operation.factor, root * both)
         divisors = {weight: both * math.sqrt(2.0 / weight) for weight in {*weights[1:]} - {0.0}}
-        for other, weight in zip(later, weights[1:], strict=True):
-            yield other / divisors[weight] if weight else 0.0 * other
+        of_later = zip(operation.coordinates, later, weights[1:], strict=True)
+        for row, other, weight in of_later:
+            self.write(row, other / divisors[weight] if weight else 0.0 * other)
+
+
+def write_mass_rows(
+    operations: Operations,
+    request: Request,
+    xp: ModuleType,
+    inputs: Input,
+    write: Callable[[int, Array], None],
+) -> None:
+    """Write the rows of a table behind the unit vectors, or raise an OverflowError."""
+    # The product 1/a · 1/b of both sides stays finite if roots of at least this number divide.
+    least = float(np.finfo(request.dtype).tiny) ** 0.45
+    write(operations.n_channels, xp.sqrt(inputs.energy))
+    last = MassRows(operations, xp, inputs, least, write).last()
+    net = operations.network
     if request.head == "equivariant" and (net.norm or not net.homogeneous):
-        check_pixel_1(operations, xp.sqrt(mass), inputs, 4.0 * least)
+        check_pixel_1(operations, last.root, inputs, 4.0 * least)
     falls = not all(net.values_of("skip")) if net.norm else operations.constants.has_bias
     if falls and net.homogeneous:  # else signals keep their size
-        check_fraction(mass.reshape(len(mass), -1).mean(axis=1), request, "the last layer has")
+        mean = last.mass.reshape(len(last.mass), -1).mean(axis=1)
+        check_fraction(mean, request, "the last layer has")
 
 
 def check_pixel_1(operations: Operations, roots: Array, inputs: Input, least: float) -> None:

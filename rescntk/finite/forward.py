@@ -14,10 +14,17 @@ from numpy.typing import ArrayLike
 from ..activations import activation_of
 from ..engines.heads import check_head, widths_of
 from ..engines.means import pooled
-from ..network import Network, check_kernel_network
-from ..network_parts import Filter
+from ..network import Network
+from ..network_parts import Filter, Weights
 from ..validation import check_batch, check_unmasked
-from .parameters import Convolution, Parameters, precision, reads_signal, shapes
+from .parameters import (
+    Convolution,
+    Parameters,
+    check_finite_network,
+    precision,
+    reads_signal,
+    shapes,
+)
 
 Values = TypeVar("Values", np.ndarray, jax.Array)
 
@@ -100,37 +107,29 @@ def reads_pixels(head: str | int) -> bool:
 def _last_layer(network: Network, params: Parameters, x: jax.Array) -> jax.Array:
     """Return the features f^L, (n, d, width) or (n, h, w, width), of signals (…, n_channels)."""
     energy = 1.0 if network.input_scale is None else network.input_scale * x.shape[-1]
-    activation = activation_of(network)
-
-    def convolve(
-        layer: Convolution,
-        signal: jax.Array,
-        variance: float,
-        bias: float = 0.0,
-        dilation: int = 1,
-    ) -> jax.Array:
-        fan_in = math.prod(layer.weights.shape[:-1])
-        result = math.sqrt(variance / fan_in) * circular_convolution(
-            signal, layer.weights, dilation
-        )
-        return result if layer.biases is None else result + bias * layer.biases
-
-    f: Any = None if params.input is None else convolve(params.input, x, energy)
+    activation, of_signal = activation_of(network), Weights(network.input_filter, energy, 0.0)
+    f: Any = None if params.input is None else convolve(params.input, x, of_signal)
     for index, inner in enumerate(params.inner):
         layer = network.layer(index + 1)
+        weights, read = layer.inner_weights, normalized(f) if network.norm else f
         if index == 0 and reads_signal(network):
-            g = convolve(inner, x, layer.c_w * energy, layer.bias)
-        else:
-            read = normalized(f) if network.norm else f
-            g = convolve(inner, read, layer.c_w, layer.bias, layer.inner.dilation)
-        branch = activation.function(jnp, jax.scipy.special, g)
+            weights, read = weights._replace(variance=weights.variance * energy), x
+        branch = activation.function(jnp, jax.scipy.special, convolve(inner, read, weights))
         if params.outer:
-            outer = params.outer[index]
-            branch = convolve(outer, branch, layer.c_v, layer.bias, layer.outer.dilation)
+            branch = convolve(params.outer[index], branch, layer.outer_weights)
         else:
-            branch = math.sqrt(layer.c_v) * branch
+            branch = math.sqrt(layer.outer_weights.variance) * branch
         f = f + layer.alpha * branch if layer.skip else branch
     return f
+
+
+def convolve(params: Convolution, signal: jax.Array, of: Weights) -> jax.Array:
+    """Return a convolution of weights of the variance that `of` has, with its biases."""
+    fan_in = math.prod(params.weights.shape[:-1])
+    result = math.sqrt(of.variance / fan_in) * circular_convolution(
+        signal, params.weights, of.filter.dilation
+    )
+    return result if params.biases is None else result + of.bias * params.biases
 
 
 def normalized(f: jax.Array) -> jax.Array:
@@ -158,7 +157,7 @@ def check_signals(
 
     Values that JAX traces are not checked.
     """
-    check_kernel_network(network)
+    check_finite_network(network)
     check_head(head)
     if not isinstance(params, Parameters):
         raise ValueError(f"params is {type(params).__name__}, expected Parameters of finite.init")

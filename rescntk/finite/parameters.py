@@ -11,7 +11,8 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 from ..memory import check_free_memory
-from ..network import Network, check_kernel_network
+from ..network import OF_LAYERS, Network, check_network
+from ..network_parameters import BASIC_FIELDS
 from ..validation import (
     check_dtype,
     check_flag,
@@ -21,6 +22,9 @@ from ..validation import (
 
 Tensor: TypeAlias = jax.Array | jax.ShapeDtypeStruct
 """An array, or what JAX has in its place where only its shape counts."""
+
+FIELDS = BASIC_FIELDS | {"bias", "norm"}
+"""The fields of a network that have a meaning at a finite width; activations are of any name."""
 
 Key: TypeAlias = jax.Array | int
 """A key of ``jax.random``, or the integer seed of one."""
@@ -46,6 +50,11 @@ class Parameters(NamedTuple):
     """V¹ … V^L; () in a network whose layers end with the activation."""
     readout: Tensor
     """(width,), or (n_timepoints, width) for the head "trace" and pooled heads."""
+
+
+def check_finite_network(network: object) -> None:
+    """Raise a ValueError if `network` is not a `Network` that is known at a finite width."""
+    check_network(network, FIELDS, activations=None, of_layers=OF_LAYERS)
 
 
 def reads_signal(network: Network) -> bool:
@@ -134,7 +143,7 @@ def init(
     >>> params.input.weights.shape, params.inner[1].weights.shape, params.readout.shape
     ((1, 4, 64), (3, 64, 64), (64,))
     """
-    check_kernel_network(network)
+    check_finite_network(network)
     n_channels, width = (
         check_positive_integer(n_channels, "n_channels"),
         check_positive_integer(width, "width"),

@@ -11,11 +11,12 @@ from typing import Any, cast
 import numpy as np
 
 from ..arrays import Batch, images_as_signals, pixel_axes
+from ..engines import ENGINES
 from ..engines.constants import check_growth
 from ..engines.heads import check_head, pooled_head
 from ..engines.request import Request
 from ..messages import shown
-from ..network import OF_LAYERS, Network, check_kernel_network
+from ..network import OF_LAYERS, Network, check_network
 from ..validation import (
     HEADS,
     check_batches,
@@ -53,12 +54,23 @@ class Arguments:
 
 
 def check_arguments(
-    network: Network, X: Any, Z: Any = None, *, head: str | int = "gap",
-    kinds: Iterable[str] = ("gpk", "ntk"), depths: Iterable[int] | None = None,
-    normalized: bool = False, engine: str = "auto", dtype: str = "float64",
-    threads: int | None = None, progress: bool = False, heads: tuple[str, ...] = HEADS,
-    shares: bool = False, paired: bool = False, names: tuple[str, str] = ("X", "Z"),
-) -> Arguments:  # fmt: skip
+    network: Network,
+    X: Any,
+    Z: Any = None,
+    *,
+    head: str | int = "gap",
+    kinds: Iterable[str] = ("gpk", "ntk"),
+    depths: Iterable[int] | None = None,
+    normalized: bool = False,
+    engine: str = "auto",
+    dtype: str = "float64",
+    threads: int | None = None,
+    progress: bool = False,
+    heads: tuple[str, ...] = HEADS,
+    shares: bool = False,
+    paired: bool = False,
+    names: tuple[str, str] = ("X", "Z"),
+) -> Arguments:
     """Return the arguments of a call, or raise a ValueError that names one.
 
     X and Z are arrays or lists of arrays. Z may also be None, `PreparedSignals` or a
@@ -80,19 +92,40 @@ def check_arguments(
     axes = pixel_axes(batches[0])
     X, Z = map(images_as_signals, batches)
     request = Request(
-        network=network, head=pooled_head(head, axes), kinds=kinds, depths=rising,
+        network=network,
+        head=pooled_head(head, axes),
+        kinds=kinds,
+        depths=rising,
         # Activations that are not homogeneous have float64 always (docs/theory/recursion.md).
         dtype=of_results.name if network.homogeneous else "float64",
         threads=None if threads is None else check_positive_integer(threads, "threads"),
         # An image of one line, or of one column, is a signal.
-        shares=shares, width=axes[1] if len(axes) == 2 and min(axes) > 1 else 1,
-    )  # fmt: skip
+        shares=shares,
+        width=axes[1] if len(axes) == 2 and min(axes) > 1 else 1,
+    )
     if prepared is not None:
         prepared.check_call(request, of_results.name)
     return Arguments(
-        request, X, X if Z is None and shares else Z, axes, depths, of_results,
-        check_flag(normalized, "normalized"), engine, check_flag(progress, "progress"), prepared,
-    )  # fmt: skip
+        request,
+        X,
+        X if Z is None and shares else Z,
+        axes,
+        depths,
+        of_results,
+        check_flag(normalized, "normalized"),
+        engine,
+        check_flag(progress, "progress"),
+        prepared,
+    )
+
+
+def check_kernel_network(network: object) -> None:
+    """Raise a ValueError if `network` is not a `Network` that the engine "reference" knows.
+
+    It knows all fields and activations that a kernel may have; other engines may refuse some.
+    """
+    fields = ENGINES["reference"].fields
+    check_network(network, fields, activations=None, of_layers=OF_LAYERS)
 
 
 @lru_cache(maxsize=64)

@@ -15,12 +15,19 @@ from .prepared import PreparedKernel, PreparedSignals
 
 @default_errors()
 def gram(
-    network: Network, X: ArrayT | Sequence[ArrayT],
-    Z: ArrayT | Sequence[ArrayT] | PreparedKernel | PreparedSignals | None = None, *,
-    head: str | int = "gap", kinds: Iterable[str] = ("gpk", "ntk"),
-    depths: Iterable[int] | None = None, normalized: bool = False, engine: str = "auto",
-    dtype: str = "float64", threads: int | None = None, progress: bool = False,
-) -> tuple[ArrayT, ...]:  # fmt: skip
+    network: Network,
+    X: ArrayT | Sequence[ArrayT],
+    Z: ArrayT | Sequence[ArrayT] | PreparedKernel | PreparedSignals | None = None,
+    *,
+    head: str | int = "gap",
+    kinds: Iterable[str] = ("gpk", "ntk"),
+    depths: Iterable[int] | None = None,
+    normalized: bool = False,
+    engine: str = "auto",
+    dtype: str = "float64",
+    threads: int | None = None,
+    progress: bool = False,
+) -> tuple[ArrayT, ...]:
     """Return several kernels of one network from one pass of its recursion.
 
     Parameters
@@ -62,9 +69,18 @@ def gram(
     (3, 5, 5)
     """
     arguments = check_arguments(
-        network, X, Z, head=head, kinds=kinds, depths=depths, normalized=normalized,
-        engine=engine, dtype=dtype, threads=threads, progress=progress,
-    )  # fmt: skip
+        network,
+        X,
+        Z,
+        head=head,
+        kinds=kinds,
+        depths=depths,
+        normalized=normalized,
+        engine=engine,
+        dtype=dtype,
+        threads=threads,
+        progress=progress,
+    )
     results = KernelCall(arguments).kernels()
     if depths is None:
         results = {kind: result[0] for kind, result in results.items()}
@@ -73,15 +89,30 @@ def gram(
 
 @default_errors()
 def prepare(
-    network: Network, Z: Any, *, head: str | int, kinds: Iterable[str],
-    depths: Iterable[int] | None = None, normalized: bool = False, engine: str = "auto",
-    dtype: str = "float64", threads: int | None = None,
-) -> PreparedSignals:  # fmt: skip
+    network: Network,
+    Z: Any,
+    *,
+    head: str | int,
+    kinds: Iterable[str],
+    depths: Iterable[int] | None = None,
+    normalized: bool = False,
+    engine: str = "auto",
+    dtype: str = "float64",
+    threads: int | None = None,
+) -> PreparedSignals:
     """Return signals that `gram`, with the same arguments, takes as its Z at less cost."""
     arguments = check_arguments(
-        network, Z, head=head, kinds=kinds, depths=depths, normalized=normalized, engine=engine,
-        dtype=dtype, threads=threads, names=("Z", "Z"),
-    )  # fmt: skip
+        network,
+        Z,
+        head=head,
+        kinds=kinds,
+        depths=depths,
+        normalized=normalized,
+        engine=engine,
+        dtype=dtype,
+        threads=threads,
+        names=("Z", "Z"),
+    )
     return KernelCall(arguments).prepare(Z)
 
 

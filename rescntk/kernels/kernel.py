@@ -8,9 +8,9 @@ from typing import Any
 
 from ..arrays import ArrayT
 from ..engines.heads import check_head
-from ..network import Network, check_kernel_network
+from ..network import Network
 from ..validation import KINDS, check_choice, check_flag
-from .arguments import check_arguments
+from .arguments import check_arguments, check_kernel_network
 from .call import KernelCall, default_errors
 from .gram import gram, prepare
 from .prepared import PreparedKernel
@@ -63,10 +63,15 @@ class Kernel:
         check_flag(self.normalized, "normalized")
 
     def __call__(
-        self, X: ArrayT | Sequence[ArrayT],
-        Z: ArrayT | Sequence[ArrayT] | PreparedKernel | None = None, *, engine: str = "auto",
-        dtype: str = "float64", threads: int | None = None, progress: bool = False,
-    ) -> ArrayT:  # fmt: skip
+        self,
+        X: ArrayT | Sequence[ArrayT],
+        Z: ArrayT | Sequence[ArrayT] | PreparedKernel | None = None,
+        *,
+        engine: str = "auto",
+        dtype: str = "float64",
+        threads: int | None = None,
+        progress: bool = False,
+    ) -> ArrayT:
         """Return the kernel matrix of `X` with `Z`, (n_cases, m_cases), or of `X` with itself.
 
         Parameters
@@ -106,9 +111,13 @@ class Kernel:
         return gram(self.network, X, Z, **kernels, **call)[0]
 
     def prepare(
-        self, Z: ArrayT | Sequence[ArrayT], *, engine: str = "auto", dtype: str = "float64",
+        self,
+        Z: ArrayT | Sequence[ArrayT],
+        *,
+        engine: str = "auto",
+        dtype: str = "float64",
         threads: int | None = None,
-    ) -> PreparedKernel:  # fmt: skip
+    ) -> PreparedKernel:
         """Return the kernel with tables of Z: ``kernel.prepare(Z)(X)`` is ``kernel(X, Z)``.
 
         The bits are the same, and so are errors. The engine "cpu" holds tables of Z, up to
@@ -152,9 +161,14 @@ class Kernel:
         return PreparedKernel(self, signals, options)
 
     def diag(
-        self, X: ArrayT | Sequence[ArrayT], *, engine: str = "auto", dtype: str = "float64",
-        threads: int | None = None, progress: bool = False,
-    ) -> ArrayT:  # fmt: skip
+        self,
+        X: ArrayT | Sequence[ArrayT],
+        *,
+        engine: str = "auto",
+        dtype: str = "float64",
+        threads: int | None = None,
+        progress: bool = False,
+    ) -> ArrayT:
         """Return K(x, x) for each signal x of `X`, (n_cases,): bitwise the matrix's diagonal.
 
         Parameters
@@ -185,9 +199,15 @@ class Kernel:
 
     @default_errors()
     def paired(
-        self, X: ArrayT | Sequence[ArrayT], Z: ArrayT | Sequence[ArrayT], *, engine: str = "auto",
-        dtype: str = "float64", threads: int | None = None, progress: bool = False,
-    ) -> ArrayT:  # fmt: skip
+        self,
+        X: ArrayT | Sequence[ArrayT],
+        Z: ArrayT | Sequence[ArrayT],
+        *,
+        engine: str = "auto",
+        dtype: str = "float64",
+        threads: int | None = None,
+        progress: bool = False,
+    ) -> ArrayT:
         """Return K(x_i, z_i) for the signals of `X` and `Z`, pair by pair, (n_cases,).
 
         The result is the diagonal of ``kernel(X, Z)``, to the last bit, without the work for the
@@ -222,9 +242,18 @@ class Kernel:
         ((5,), True)
         """
         arguments = check_arguments(
-            self.network, X, Z, head=self.head, kinds=(self.kind,), normalized=self.normalized,
-            engine=engine, dtype=dtype, threads=threads, progress=progress, paired=True,
-        )  # fmt: skip
+            self.network,
+            X,
+            Z,
+            head=self.head,
+            kinds=(self.kind,),
+            normalized=self.normalized,
+            engine=engine,
+            dtype=dtype,
+            threads=threads,
+            progress=progress,
+            paired=True,
+        )
         return KernelCall(arguments).paired_kernels()[self.kind][0]
 
     def replace(self, **changes: Any) -> Kernel:
@@ -258,9 +287,13 @@ class Kernel:
 
 
 def ResCGPK(
-    depth: int, filter_size: int = 3, head: str | int = "gap", alpha: float = 1.0,
-    normalized: bool = False, **network: Any,
-) -> Kernel:  # fmt: skip
+    depth: int,
+    filter_size: int = 3,
+    head: str | int = "gap",
+    alpha: float = 1.0,
+    normalized: bool = False,
+    **network: Any,
+) -> Kernel:
     """Return the Gaussian process kernel of a convolutional ResNet (Barzilai et al. 2022).
 
     Parameters
@@ -282,9 +315,13 @@ def ResCGPK(
 
 
 def ResCNTK(
-    depth: int, filter_size: int = 3, head: str | int = "gap", alpha: float = 1.0,
-    normalized: bool = False, **network: Any,
-) -> Kernel:  # fmt: skip
+    depth: int,
+    filter_size: int = 3,
+    head: str | int = "gap",
+    alpha: float = 1.0,
+    normalized: bool = False,
+    **network: Any,
+) -> Kernel:
     """Return the neural tangent kernel of a convolutional ResNet (Barzilai et al. 2022).
 
     Parameters

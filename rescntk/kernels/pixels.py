@@ -17,10 +17,16 @@ from .call import KernelCall, default_errors
 
 @default_errors()
 def pixel_pairs(
-    network: Network, X: ArrayT | Sequence[ArrayT], Z: ArrayT | Sequence[ArrayT] | None = None, *,
-    kind: str = "ntk", engine: str = "auto", dtype: str = "float64", threads: int | None = None,
+    network: Network,
+    X: ArrayT | Sequence[ArrayT],
+    Z: ArrayT | Sequence[ArrayT] | None = None,
+    *,
+    kind: str = "ntk",
+    engine: str = "auto",
+    dtype: str = "float64",
+    threads: int | None = None,
     progress: bool = False,
-) -> ArrayT:  # fmt: skip
+) -> ArrayT:
     """Return the equivariant kernel at every pair of pixels, (n_cases, m_cases, d, d).
 
     ``[..., 0, 0]`` is the head "equivariant". The mean over the diagonal of the last two axes is
@@ -56,19 +62,35 @@ def pixel_pairs(
     """
     check_choice(kind, "kind", KINDS)
     arguments = check_arguments(
-        network, X, Z, head="pixels", heads=("pixels",), kinds=(kind,), engine=engine, dtype=dtype,
-        threads=threads, progress=progress,
-    )  # fmt: skip
+        network,
+        X,
+        Z,
+        head="pixels",
+        heads=("pixels",),
+        kinds=(kind,),
+        engine=engine,
+        dtype=dtype,
+        threads=threads,
+        progress=progress,
+    )
     kernel = KernelCall(arguments).kernels()[kind][0]
     return kernel.reshape(*kernel.shape[:2], *arguments.axes, *arguments.axes)
 
 
 @default_errors()
 def pixel_shares(
-    network: Network, X: ArrayT | Sequence[ArrayT], Z: ArrayT | Sequence[ArrayT] | None = None, *,
-    kind: str = "ntk", head: str | int = "gap", normalized: bool = False, engine: str = "auto",
-    dtype: str = "float64", threads: int | None = None, progress: bool = False,
-) -> Any:  # fmt: skip
+    network: Network,
+    X: ArrayT | Sequence[ArrayT],
+    Z: ArrayT | Sequence[ArrayT] | None = None,
+    *,
+    kind: str = "ntk",
+    head: str | int = "gap",
+    normalized: bool = False,
+    engine: str = "auto",
+    dtype: str = "float64",
+    threads: int | None = None,
+    progress: bool = False,
+) -> Any:
     """Return the share of each time point of `X` in the kernel, (n_cases, m_cases, d).
 
     The shares of a pair of signals add up to K(x, z), up to rounding errors. A share is the mean
@@ -135,16 +157,30 @@ def pixel_shares(
 
 
 def gram_shares(
-    network: Network, X: Any, Z: Any, head: str | int, kinds: Iterable[str],
-    depths: Iterable[int] | None, normalized: bool, **options: Any,
-) -> list[Any]:  # fmt: skip
+    network: Network,
+    X: Any,
+    Z: Any,
+    head: str | int,
+    kinds: Iterable[str],
+    depths: Iterable[int] | None,
+    normalized: bool,
+    **options: Any,
+) -> list[Any]:
     """Return shares of each kind, (n_depths, n_cases, m_cases, d), from one pass.
 
     `options` are as for `check_arguments`. The shares of a signal that is shorter than the longest
     one of X end with zeros.
     """
     arguments = check_arguments(
-        network, X, Z, head=head, heads=("gap", "trace"), kinds=kinds, depths=depths,
-        normalized=normalized, shares=True, **options,
-    )  # fmt: skip
+        network,
+        X,
+        Z,
+        head=head,
+        heads=("gap", "trace"),
+        kinds=kinds,
+        depths=depths,
+        normalized=normalized,
+        shares=True,
+        **options,
+    )
     return list(KernelCall(arguments).kernels().values())

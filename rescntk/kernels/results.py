@@ -132,10 +132,13 @@ class Results:
         return self._results(scaled, kind, correlate, finite=finite)
 
     def _results(
-        self, scaled: ScaledKernel, kind: str,
-        formula: Callable[[int, Array, tuple[slice, ...], Array], None], remedy: str = "",
+        self,
+        scaled: ScaledKernel,
+        kind: str,
+        formula: Callable[[int, Array, tuple[slice, ...], Array], None],
+        remedy: str = "",
         finite: bool | Array = True,
-    ) -> Array:  # fmt: skip
+    ) -> Array:
         """Return what a formula of depth, values and index writes; `remedy` ends the OverflowError.
 
         The values leave `scaled`, and are changed in place where possible.

@@ -12,8 +12,9 @@ from sklearn.gaussian_process.kernels import Kernel as SklearnKernel
 from ..arrays import Array
 from ..derivative import alpha_derivative, has_alpha_derivative
 from ..kernels import Kernel
+from ..kernels.arguments import check_kernel_network
 from ..messages import warn
-from ..network import Network, check_kernel_network
+from ..network import Network
 from ..validation import check_real
 from .base import Options
 from .inputs import split_channels

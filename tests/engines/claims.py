@@ -114,9 +114,15 @@ def kinds_of_grams(case):
 
 
 CLAIMS = (
-    turned, batches_around, diagonals_and_pairs, one_signal, prepared_signals,
-    orders_and_threads, images_of_one_line, kinds_of_grams,
-)  # fmt: skip
+    turned,
+    batches_around,
+    diagonals_and_pairs,
+    one_signal,
+    prepared_signals,
+    orders_and_threads,
+    images_of_one_line,
+    kinds_of_grams,
+)
 
 
 def assert_holds(claim, engine, kernel, dtype, X, Z):

@@ -120,5 +120,9 @@ def test_jobs_have_the_places_of_results():
     job = program(Network(1), "gap").job(values, 3, 4, 7, paired=False, symmetric=False)
     assert job["ntk"][0] == values["ntk"].__array_interface__["data"][0] and job["gpk"][0] == 0
     assert [job[name][0] for name in ("cases", "columns", "extent", "height", "width")] == [
-        3, 4, 7, 0, 7
-    ]  # fmt: skip
+        3,
+        4,
+        7,
+        0,
+        7,
+    ]

@@ -93,8 +93,11 @@ def test_rows_are_counted_as_they_are_stored(engine, network, batches, head, dty
 
     def made(operations, request, signals, *pad):
         tables_of = tables.signal_tables(operations, request, signals, *pad)
-        yielded = tables.mass_rows(operations, request, np, tables_of.input)
-        assert operations.n_channels + sum(1 for _ in yielded) == tables_of.rows.shape[1]
+        numbers = []
+        tables.write_mass_rows(
+            operations, request, np, tables_of.input, lambda number, row: numbers.append(number)
+        )
+        assert numbers == [*range(operations.n_channels, tables_of.rows.shape[1])]
         stored.append((operations, tables_of.rows.shape[1]))
         return tables_of
 

@@ -158,40 +158,48 @@ def of_pairs(X, network, left, right):
     """Return the same of pairs (X[left], X[right]), which have each signal with itself."""
     if unknown := vars(network).keys() - FIELDS:
         raise KeyError(f"the definition does not know {unknown}")
-    box = partial(_box, sides=X.shape[2:])
+    sides = X.shape[2:]
     X = X.reshape(*X.shape[:2], -1)
-    itself = np.flatnonzero(left == right)
-    itself = itself[np.argsort(left[itself])]
     dual = np.frompyfunc(_once(dual_of(network)), 3, 2)
     readout = mp.mpf(network.readout_scale)
     scale = mp.mpf(1) / X.shape[1] if network.input_scale is None else mp.mpf(network.input_scale)
     X = _mpf(X)
     F = np.array([np.dot(X[i].T, X[k]) * scale for i, k in zip(left, right, strict=True)])
-    F = box(F, q=network.input_filter_size)
+    F = _box(F, sides, network.input_filter_size)
     T = F * (1 if "input" in network.trained else 0)
     results = {}
     for layer in range(1, network.depth + 1):
-        of_layer = partial(of_layers, network, layer)
-        q, step = 1 if layer == 1 else of_layer("filter_size"), of_layer("dilation")
-        alpha, c_v, c_w, bias = map(mp.mpf, map(of_layer, ("alpha", "c_v", "c_w", "bias")))
-        skip, read, tangent_read = of_layer("skip"), F, T
-        branch_scale = alpha**2 if skip else 1
-        if network.norm:
-            roots = root(F[itself].diagonal(axis1=1, axis2=2))
-            sizes = roots[left, :, None] * roots[right, None, :]
-            read, tangent_read = quotient(F, sizes), quotient(T, sizes)
-        S = c_w * box(read, q=q, step=step) + bias**2
-        variance = S[itself].diagonal(axis1=1, axis2=2)
-        K, K_dot = dual(S, variance[left, :, None], variance[right, None, :])
-        T_g = c_w * box(tangent_read, q=q, step=step) + (S if "inner" in network.trained else 0)
-        outer = partial(box, q=of_layer("outer_filter_size"), step=step)
-        branch = c_v * outer(K) + bias**2
-        tangent = c_v * outer(K_dot * T_g) + (branch if "outer" in network.trained else 0)
-        T = (T if skip else 0) + branch_scale * tangent
-        F = (F if skip else 0) + branch_scale * branch
+        F, T = behind_layer(network, layer, F, T, (left, right), sides, dual)
         ntk = T + F if "readout" in network.trained else T
         results[layer] = F * readout, ntk * readout
     return results
+
+
+def behind_layer(network, layer, F, T, pairs, sides, dual):
+    """Return F and T, (n_pairs, d, d), behind a layer from those before it."""
+    left, right = pairs
+    itself = np.flatnonzero(left == right)
+    itself = itself[np.argsort(left[itself])]
+    of_layer = partial(of_layers, network, layer)
+    box = partial(_box, sides=sides, step=of_layer("dilation"))
+    inner = partial(box, q=1 if layer == 1 else of_layer("filter_size"))
+    outer = partial(box, q=of_layer("outer_filter_size"))
+    alpha, c_v, c_w, bias = map(mp.mpf, map(of_layer, ("alpha", "c_v", "c_w", "bias")))
+    skip, read, tangent_read = of_layer("skip"), F, T
+    branch_scale = alpha**2 if skip else 1
+    if network.norm:
+        roots = root(F[itself].diagonal(axis1=1, axis2=2))
+        sizes = roots[left, :, None] * roots[right, None, :]
+        read, tangent_read = quotient(F, sizes), quotient(T, sizes)
+    S = c_w * inner(read) + bias**2
+    variance = S[itself].diagonal(axis1=1, axis2=2)
+    K, K_dot = dual(S, variance[left, :, None], variance[right, None, :])
+    T_g = c_w * inner(tangent_read) + (S if "inner" in network.trained else 0)
+    branch = c_v * outer(K) + bias**2
+    tangent = c_v * outer(K_dot * T_g) + (branch if "outer" in network.trained else 0)
+    T = (T if skip else 0) + branch_scale * tangent
+    F = (F if skip else 0) + branch_scale * branch
+    return F, T
 
 
 def of_layers(network, layer, name):

@@ -95,8 +95,8 @@ FORMULA Quotients<R> quotients(R)
 {
     return Quotients<R>::numbers();
 }
-#if defined(__CUDACC_RTC__)  // instructions read constant memory at no cost, but have no room for
-                             // 64 bits
+#if defined(__CUDACC_RTC__)
+// CUDA's instructions read constant memory at no cost. A constant of 64 bits does not fit into one.
 __constant__ Quotients<double> OF_DOUBLE = Quotients<double>::numbers();
 FORMULA const Quotients<double> &quotients(double)
 {
@@ -144,9 +144,9 @@ FORMULA Dual<V> dual(const Angle<V> &at)
 {
     using R = typename RealOf<V>::type;
     const V one = every<V>(R(1)), a = smaller(at.w, at.v), t = one - a, square = t * t;
-    const auto &of = quotients(R());
-    return {polynomial(t, square, of.p) * at.s,
-            fused(-polynomial(t, square, of.r), at.s * a, smaller(at.w, one))};
+    const auto &q = quotients(R());
+    return {polynomial(t, square, q.p) * at.s,
+            fused(-polynomial(t, square, q.r), at.s * a, smaller(at.w, one))};
 }
 
 // kappa_0 A, without rounding kappa_0 itself: near 1 it would be rounded alike in all layers.
@@ -184,20 +184,20 @@ FORMULA V covariance(V g, V U, V O)
 template <bool OPPOSITE, bool NTK, class V>
 FORMULA Numbers<V> mean(const Numbers<V> &middle, const Numbers<V> &distance, V weight, V N)
 {
-    Numbers<V> whole{fused(weight, distance.U, middle.U + N), V{}, V{}};
-    if (OPPOSITE) whole.O = fused(weight, distance.O, middle.O + N);
-    if (NTK) whole.A = fused(weight, distance.A, middle.A);
-    return whole;
+    Numbers<V> result{fused(weight, distance.U, middle.U + N), V{}, V{}};
+    if (OPPOSITE) result.O = fused(weight, distance.O, middle.O + N);
+    if (NTK) result.A = fused(weight, distance.A, middle.A);
+    return result;
 }
 
 // A bias, a part with the deficit 0: `twice` its product of both sides, and what it adds to A.
 template <bool OPPOSITE, bool NTK, class V>
-FORMULA Numbers<V> with_bias(Numbers<V> of, V twice, V more, V N)
+FORMULA Numbers<V> with_bias(Numbers<V> sum, V twice, V more, V N)
 {
-    of.U = of.U + N;
-    if (OPPOSITE) of.O = of.O + (twice + N);
-    if (NTK) of.A = of.A + more;
-    return of;
+    sum.U = sum.U + N;
+    if (OPPOSITE) sum.O = sum.O + (twice + N);
+    if (NTK) sum.A = sum.A + more;
+    return sum;
 }
 
 // Of pre-activations; `inverse` is 1 / g.
@@ -224,24 +224,24 @@ struct Activated {
 // From pre-activations to the branch. Their A lacks (inner - iota) times the
 // covariance.
 template <bool OPPOSITE, bool NTK, class V>
-FORMULA Activated<V> activated(const Activation<V> &of, const Angle<V> &at, V g, V A)
+FORMULA Activated<V> activated(const Activation<V> &constants, const Angle<V> &at, V g, V A)
 {
     const V w = at.w, v = at.v;
     const Dual<V> relu = dual(at);
     V less = relu.less, more = number<V>(2.0) - less;
-    if (of.leaks) {
-        less = fused(of.lambda, w - less, less);
-        more = fused(of.lambda, v - more, more);
+    if (constants.leaks) {
+        less = fused(constants.lambda, w - less, less);
+        more = fused(constants.lambda, v - more, more);
     }
     const V U = g * less, K = g - U;
     Activated<V> result{{U, V{}, V{}}, K};
     if (OPPOSITE) result.branch.O = g * more;
     if (NTK) {
         const V rho = pick(w, v, number<V>(1.0) - w, v - number<V>(1.0));
-        if (of.gains) A = fused(of.inner_minus_iota, g * rho, A);
+        if (constants.gains) A = fused(constants.inner_minus_iota, g * rho, A);
         V M = times_slope(relu.k0, w, v, A);
-        if (of.leaks) M = fused(of.lambda, A - M, M);
-        result.branch.A = fused(of.outer_plus_iota, K, M);
+        if (constants.leaks) M = fused(constants.lambda, A - M, M);
+        result.branch.A = fused(constants.outer_plus_iota, K, M);
     }
     return result;
 }

@@ -7,7 +7,7 @@ typedef long long int64;  // NVRTC has no <stdint.h>
 struct Window {
     int64 n_taps, dilation, axis;  // axis 0 across lines, 1 along them
     int64 is_triangle;             // five taps of weights 1 2 3 2 1
-    double weight, rest;           // of a tap of weight 1, and what it lacks in float64
+    double weight, rest;           // of a tap of weight 1, rounded; and its rounding error
 };
 
 enum OperationKind { NORM, WINDOW, BIAS, ACTIVATION, SKIP, JOINED };
@@ -60,7 +60,7 @@ struct Job {
     int64 lanes;                    // right signals side by side, or 1
     int64 behind;                   // numbers behind the doubled lines of tables; 0: single lines
     int64 terms, places;            // of the means of F0
-    int64 n_runs, turns;  // of pooled heads; whether runs have one of the offsets o and -o
+    int64 n_runs, turns;  // of pooled heads; whether runs have o alone, of offsets o and -o
     const Run *runs;
     const double *shared;  // windows that share each offset, run by run
     double all_shared;     // the sum over all offsets; 1 of other heads

@@ -18,13 +18,13 @@ _STRUCT = re.compile(r"(?<!>\n)^struct (\w+) \{(.*?)\};", re.DOTALL | re.MULTILI
 _ENUM = re.compile(r"^enum (\w+) \{(.*?)\};", re.DOTALL | re.MULTILINE)
 
 
-def records(text: str, known: dict[str, np.dtype] | None = None) -> dict[str, np.dtype]:
+def records(text: str, included: dict[str, np.dtype] | None = None) -> dict[str, np.dtype]:
     """Return the structs of a C++ text by name; their fields are numbers, addresses and structs.
 
     A declaration is a type and the names of its fields: ``const Window *windows;``. Templates are
-    left out. `known` are the structs of other texts.
+    left out. `included` are the structs of texts that this one includes.
     """
-    types = {**_NUMBERS, **(known or {})}
+    types = {**_NUMBERS, **(included or {})}
     structs = {}
     for name, body in _STRUCT.findall(_without_comments(text)):
         fields = []
@@ -44,7 +44,7 @@ def names_of(text: str, enum: str) -> tuple[str, ...]:
 
 
 def constant(text: str, name: str) -> int:
-    """Return a whole number of a C++ text: ``constexpr int LANES = 16;``."""
+    """Return a whole number of a C++ text: ``constexpr int MOST_LANES = 16;``."""
     (value,) = re.findall(rf"^constexpr int {name} = (\d+);", text, re.MULTILINE)
     return int(value)
 

@@ -23,7 +23,7 @@ from .program import Program, n_terms, operations_of, program
 from .records import SIDE, filled, pointer
 
 _OF_SIGNAL = 5
-"""Numbers that tables have of a signal besides rows and terms (`BlockTables`)."""
+"""Numbers that `BlockTables` have of each signal, besides rows and terms."""
 
 
 def row_bytes(request: Request, lengths: Any, behind: int) -> Any:
@@ -47,9 +47,17 @@ class Signals:
     """
 
     def __init__(
-        self, request: Request, batch: Batch, *, lanes: int, behind: int, most_bytes: float,
-        held_bytes: int = 0, xp: ModuleType = np, maker: ModuleType = np,
-    ) -> None:  # fmt: skip
+        self,
+        request: Request,
+        batch: Batch,
+        *,
+        lanes: int,
+        behind: int,
+        most_bytes: float,
+        held_bytes: int = 0,
+        xp: ModuleType = np,
+        maker: ModuleType = np,
+    ) -> None:
         self.request, self.batch = request, batch
         self.lanes, self.behind, self.most_bytes = lanes, behind, most_bytes
         self.held_bytes, self.xp, self.maker = held_bytes, xp, maker
@@ -91,7 +99,7 @@ class Signals:
 
     def bytes_of(self, block: slice) -> int:
         """Return the bytes of the tables of a block."""
-        beside = -(block.stop - block.start) % self.lanes  # places without signals
+        beside = -(block.stop - block.start) % self.lanes  # empty places of the last block of lanes
         return int(self.bytes_of_each[block].sum() + beside * self.bytes_of_rows.max())
 
     @property
@@ -160,9 +168,12 @@ class Signals:
 
 
 def over_blocks(
-    left: Signals, right: Signals, paired: bool, symmetric: bool,
+    left: Signals,
+    right: Signals,
+    paired: bool,
+    symmetric: bool,
     compute: Callable[[BlockTables, slice, BlockTables, slice], None],
-) -> None:  # fmt: skip
+) -> None:
     """Call `compute` with each block of left signals and of right ones that it meets.
 
     If `paired`, a block meets the same cases of the other side; if `symmetric`, itself and those

@@ -8,7 +8,7 @@ namespace
 // of a row need not wait for them. A power of 2.
 constexpr int64 AHEAD = 8;
 
-// PLAIN: of ReLU, whose A lacks nothing.
+// PLAIN: ReLU that does not leak, and whose A lacks no covariance (inner = iota).
 template <class R, bool OPPOSITE, bool WITH_OPPOSITE, bool NTK, bool PLAIN>
 struct ActivatedLayer {
     using V = typename Lanes<R>::V;
@@ -53,8 +53,8 @@ private:
     {
         const V two = number<V>(2.0);
         // PLAIN is known to the compiler, the two flags of the job are not.
-        const Activation<V> of{relu.lambda, relu.inner_minus_iota, relu.outer_plus_iota,
-                               !PLAIN && relu.leaks, !PLAIN && relu.gains};
+        const Activation<V> constants{relu.lambda, relu.inner_minus_iota, relu.outer_plus_iota,
+                                      !PLAIN && relu.leaks, !PLAIN && relu.gains};
         V w[AHEAD], v[WITH_OPPOSITE ? AHEAD : 1], s[AHEAD];
         auto look = [&](int64 k) INLINED {
             const Angle<V> angle = ::angle<WITH_OPPOSITE>(in.U[k], WITH_OPPOSITE ? in.O[k] : V{},
@@ -67,11 +67,11 @@ private:
         auto finish = [&](int64 k) INLINED {
             const int64 q = k & (AHEAD - 1);
             const Angle<V> angle{w[q], WITH_OPPOSITE ? v[q] : two - w[q], s[q]};
-            const Activated<V> made =
-                activated<OPPOSITE, NTK>(of, angle, at.product(o.root, k), NTK ? in.A[k] : V{});
-            put<OPPOSITE, NTK>(branch, k, made.branch);
-            K = K + made.K;
-            M = M + made.branch.A;
+            const Activated<V> result = activated<OPPOSITE, NTK>(
+                constants, angle, at.product(o.root, k), NTK ? in.A[k] : V{});
+            put<OPPOSITE, NTK>(branch, k, result.branch);
+            K = K + result.K;
+            M = M + result.branch.A;
         };
         for (int64 k = j; k < j + AHEAD && k < stop; k++) look(k);
         while (j < stop) {
@@ -92,9 +92,9 @@ private:
     INLINE void add_each(const Rows<R> &at, int64 j, int64 stop)
     {
         for (; j < stop; j++)
-            strip.sums.template add<Lanes<R>::W>(number_of, j - strip.layout->first, strip.valid,
-                                                 at.product(o.root, j) - branch.U[j],
-                                                 NTK ? branch.A[j] : V{});
+            strip.sums.template add<Lanes<R>::LANES>(
+                number_of, j - strip.layout->first, strip.valid,
+                at.product(o.root, j) - branch.U[j], NTK ? branch.A[j] : V{});
     }
 };
 

@@ -15,7 +15,7 @@ import numpy as np
 
 from ...arrays import Batch
 from ...memory import free_bytes
-from ...network_parameters import ALL_FIELDS
+from ...network_parameters import BASIC_FIELDS
 from ..compiled.records import copied, pointer
 from ..compiled.signals import BlockTables, Signals, bytes_to_hold, over_blocks
 from ..engine import TAP_BYTES, Engine, Plan, room_for_tables
@@ -23,7 +23,7 @@ from ..heads import runs
 from ..request import Request, ScaledKernel
 from ..work import Tick, blocks, pool_of, processors, stop_flag
 from . import library
-from .library import LANES
+from .library import MOST_LANES
 
 _TABLE_BYTES = 96 << 20
 """Bytes of the tables of one block of signals. More take more memory; with fewer, tables of right
@@ -35,14 +35,16 @@ the free memory; one block of signals is held in any case. More take more memory
 call makes tables again."""
 
 _FREE_SHARE = 1 / 16
-"""Share of the free memory for the tables of 16 long signals of the head "trace". A table takes the
-time of some 14 pairs: with fewer signals of a block, tables are most of the work."""
+"""Share of the free memory that 16 right signals of the head "trace" may take, where their tables
+exceed `_TABLE_BYTES`. A table takes the time of some 14 pairs. Blocks of fewer signals would spend
+most of the time on tables."""
 
 _FEW = 4
-"""Right signals that are read one by one where tables side by side would take much memory."""
+"""Most right signals whose large tables are read one by one. Tables side by side are a second
+copy."""
 
 _STRIP = 12 * 64
-"""Bytes of a pixel of a strip: vectors of 64 bytes (`Strips` in strip.h)."""
+"""Bytes that a strip takes for each pixel: 12 vectors of 64 bytes (`Strips` in strip.h)."""
 
 _TASK = 3e6
 """Pixel pairs times layers of a task: some 10 ms. Larger tasks leave threads idle at the end;
@@ -53,7 +55,7 @@ class CpuEngine(Engine):
     """The compiled loops, on threads, for NumPy arrays and ReLU networks."""
 
     name = "cpu"
-    fields = ALL_FIELDS
+    fields = BASIC_FIELDS | {"bias", "norm"}
     activations = frozenset(("relu",))
     arrays = frozenset(("numpy",))
     lists = True
@@ -124,7 +126,7 @@ class CpuPlan(Plan):
         tasks = list(self._tasks(rows, columns, _TASK / per_pair))
         threads = min(len(tasks), self.threads)
         entries = per_pair * sum(pairs for _, _, pairs in tasks)
-        small = threads == 1 and entries < 4 * _TASK  # no need to listen to Ctrl-C
+        small = threads == 1 and entries < 4 * _TASK  # it ends before Ctrl-C would be heard
         with pool_of(0 if small else threads) as pool:
             for done in pool.map(compute, tasks):
                 tick(done)
@@ -134,15 +136,16 @@ class CpuPlan(Plan):
     ) -> Iterator[tuple[slice, slice, int]]:
         """Yield left signals, right signals and their number of pairs, some `most` at a time."""
         width = 1 if self.paired else columns.stop - columns.start
-        least = 1 if self.request.all_pairs or self.paired else LANES
+        least = 1 if self.request.all_pairs or self.paired else MOST_LANES
         for lefts in blocks(rows.start, rows.stop, max(least, int(most / width))):
             height, begin = lefts.stop - lefts.start, columns.start
             if self.paired:
                 yield lefts, lefts, height
                 continue
             if self.symmetric:
-                begin = max(begin, lefts.start // LANES * LANES)
-            for rights in blocks(begin, columns.stop, max(LANES, int(most) // LANES * LANES)):
+                begin = max(begin, lefts.start // MOST_LANES * MOST_LANES)
+            size = max(MOST_LANES, int(most) // MOST_LANES * MOST_LANES)
+            for rights in blocks(begin, columns.stop, size):
                 yield lefts, rights, height * (rights.stop - rights.start)
 
 
@@ -167,13 +170,13 @@ def _signals(request: Request, X: Batch) -> Signals:
 
 def _behind(request: Request) -> int:
     """Return the pixels behind a line of a table, where lanes read right pixels from any on."""
-    return LANES if request.meets_others else 0
+    return MOST_LANES if request.meets_others else 0
 
 
 def _meet_offsets(request: Request, n: int, d: int, lanes: int) -> bool:
-    """Return whether the lanes of pooled heads are offsets of one right signal, not right signals.
+    """Return whether lanes of pooled heads are offsets of one right signal; else they are signals.
 
-    Results are the same; the way of fewer strips is taken, with `n` right signals of `d` pixels.
+    Results are the same. With `n` right signals of `d` pixels, the choice with fewer strips wins.
     """
     axes, of_signals = request.axes(d), -(-n // lanes) * request.n_offsets(d)
     ways, width = 1 if request.shares else 2, library.lanes(request.dtype)

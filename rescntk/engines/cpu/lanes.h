@@ -60,9 +60,9 @@ using S = float32x4_t;
 using F64 = double __attribute__((vector_size(BYTES)));
 using F32 = float __attribute__((vector_size(BYTES)));
 
-// Numbers behind a doubled line of a table, and right signals of a task (engine.py): no fewer than
-// any vector has lanes.
-constexpr int LANES = 16;
+// The most lanes of any vector. As many numbers stand behind a doubled line of a table, and the
+// right signals of a task are a multiple (engine.py).
+constexpr int MOST_LANES = 16;
 
 template <class V>
 struct RealOf;
@@ -79,14 +79,14 @@ struct Lanes;
 template <>
 struct Lanes<double> {
     using V = F64;
-    static constexpr int W = BYTES / 8;
+    static constexpr int LANES = BYTES / 8;
 };
 template <>
 struct Lanes<float> {
     using V = F32;
-    static constexpr int W = BYTES / 4;
+    static constexpr int LANES = BYTES / 4;
 };
-static_assert(Lanes<float>::W <= LANES, "vectors read beyond the ends of tables");
+static_assert(Lanes<float>::LANES <= MOST_LANES, "vectors read beyond the ends of tables");
 
 // A vector from an array of numbers, which need not be aligned as vectors are.
 template <class R>

@@ -58,11 +58,11 @@ struct Taps {
 template <class R, bool OPPOSITE, bool NTK>
 struct Layers {
     using V = typename Lanes<R>::V;
-    static constexpr int W = Lanes<R>::W;
+    static constexpr int LANES = Lanes<R>::LANES;
     const Job &job;
-    bool of_pixels;  // the head
+    bool has_pixel_results;  // the head is PIXEL_1 or PIXELS
 
-    explicit Layers(const Job &job) : job(job), of_pixels(job.output >= PIXEL_1) {}
+    explicit Layers(const Job &job) : job(job), has_pixel_results(job.output >= PIXEL_1) {}
 
     // U, U+ and A of the input's pixels; layer 0 of the sums.
     void enter(Strip<R> &strip) const
@@ -71,7 +71,7 @@ struct Layers {
         strip.end = strip.layout->n;
         if (!job.n_input) return add_linear<true>(strip);
         strip.runs([&](const Rows<R> &at, int64 j, int64 to) INLINED {
-            for (; j < to; j++) put<true, NTK>(strip.features, j, of_input(at, j));
+            for (; j < to; j++) put<true, NTK>(strip.features, j, input_numbers(at, j));
         });
         State<V> state = strip.features;
         for (int64 m = 0; m < job.n_input; m++)
@@ -101,7 +101,7 @@ private:
         constexpr bool BEFORE = OPPOSITE || FIRST;  // whether pre-activations have U+
         for (; o->kind != ACTIVATION; o++) state = behind<BEFORE>(strip, l, *o, state);
         state = activated<FIRST>(strip, number_of, *o, state);
-        if (number_of == job.depth && !of_pixels) return;
+        if (number_of == job.depth && !has_pixel_results) return;
         while (++o < end)
             state = o->kind == JOINED ? joined<FIRST>(strip, *o, state)
                                       : behind<OPPOSITE>(strip, l, *o, state);
@@ -124,12 +124,12 @@ private:
             return in;
         case ACTIVATION:
         case JOINED:
-            break;  // which `layer` takes; others have no case: a warning
+            break;  // `layer` takes both; the compiler warns of a kind without a case
         }
         return in;
     }
 
-    INLINE Numbers<V> of_input(const Rows<R> &at, int64 j) const
+    INLINE Numbers<V> input_numbers(const Rows<R> &at, int64 j) const
     {
         const int64 C = job.channels;
         const V half = number<V>(0.5), most = number<V>(1.9);
@@ -139,8 +139,8 @@ private:
         });
         const V g = at.product(C, j), w = half * squares;
         V v = number<V>(2.0) - w;
-        // 2 - w has lost its digits. Of few channels that is so now and then, which no processor
-        // foresees: a wrong guess takes longer than the sum.
+        // Near w = 2, 2 - w has lost its digits, and v is a sum of squares. Signals of few channels
+        // always take the sum: it is faster than a branch that the processor predicts wrongly.
         if (C <= FEW || any_less(most, w)) {
             const V opposite = in_parts<V>(C, [&](int64 c, V sum) INLINED {
                 const V e = at.left(c, j) + at.right(c, j);
@@ -157,23 +157,23 @@ private:
         const int64 root = job.n_input ? job.operations[job.n_input - 1].row : job.channels;
         const V initial = number<V>(job.initial);
         const State<V> features = strip.features;
-        const bool of_means = job.all_pairs || job.n_runs;  // sums are products of means
+        const bool sums_are_products = job.all_pairs || job.n_runs;  // of means
         Sum<R> sum;
         strip.runs([&](const Rows<R> &at, int64 j, int64 to) INLINED {
             V part{};
             int64 count = 0;
             for (; j < to; j++) {
-                const Numbers<V> input = FROM_INPUT ? of_input(at, j) : features.at(j);
+                const Numbers<V> input = FROM_INPUT ? input_numbers(at, j) : features.at(j);
                 if (FROM_INPUT) put<true, false>(features, j, input);
                 const V F = covariance(at.product(root, j), input.U, input.O);
                 if (NTK) features.A[j] = initial * F;
-                if (of_pixels) {
+                if (has_pixel_results) {
                     strip.separate.linear[j] = F;
                     strip.separate.F[j] = strip.separate.A[j] = V{};
                 }
-                if (!strip.is_own(j) || of_means) continue;
+                if (!strip.is_own(j) || sums_are_products) continue;
                 if (job.output == SHARES) {
-                    strip.sums.template add<W>(0, j - strip.layout->first, strip.valid, F, F);
+                    strip.sums.template add<LANES>(0, j - strip.layout->first, strip.valid, F, F);
                     continue;
                 }
                 part = part + F;
@@ -185,7 +185,7 @@ private:
             sum.add(part, count);
             if (sum.terms >= LONG) strip.sums.settle(0, strip.valid, sum, sum);
         });
-        if (!of_means && job.output == SUMS) strip.sums.settle(0, strip.valid, sum, sum);
+        if (!sums_are_products && job.output == SUMS) strip.sums.settle(0, strip.valid, sum, sum);
     }
 
     template <bool WITH_OPPOSITE, class T>
@@ -201,10 +201,10 @@ private:
     static INLINE Numbers<V> triangle(const T &taps, const State<V> &in, int64 j,
                                       const Weight<V> &w, V N)
     {
-        Numbers<V> whole{w.times(taps.triangle(in.U, j), N), V{}, V{}};
-        if (WITH_OPPOSITE) whole.O = w.times(taps.triangle(in.O, j), N);
-        if (NTK) whole.A = w.times(taps.triangle(in.A, j));
-        return whole;
+        Numbers<V> result{w.times(taps.triangle(in.U, j), N), V{}, V{}};
+        if (WITH_OPPOSITE) result.O = w.times(taps.triangle(in.O, j), N);
+        if (NTK) result.A = w.times(taps.triangle(in.A, j));
+        return result;
     }
     template <bool WITH_OPPOSITE, int TAPS, bool TRIANGLE = false>
     void window(const Strip<R> &strip, const Operation &merge, const State<V> in,
@@ -336,18 +336,18 @@ private:
         const auto separate = strip.separate;
         const int64 row = o.row, root = o.root;
         strip.runs([&](const Rows<R> &at, int64 j, int64 to) INLINED {
-            auto pass = [&](V &passing, V of_branch, auto... N) INLINED {
-                passing = merged(HEAVIER, weight, passing, of_branch, N...);
+            auto pass = [&](V &passing, V branch_number, auto... N) INLINED {
+                passing = merged(HEAVIER, weight, passing, branch_number, N...);
             };
             for (; j < to; j++) {
                 const V N = merge_term<2>(at, row, 2, j);
                 pass(features.U[j], branch.U[j], N);
                 if (OPPOSITE) pass(features.O[j], branch.O[j], N);
-                if (of_pixels) pass(separate.F[j], at.product(root, j) - branch.U[j]);
+                if (has_pixel_results) pass(separate.F[j], at.product(root, j) - branch.U[j]);
                 if (!NTK) continue;
-                V &A = of_pixels ? separate.A[j] : features.A[j];
+                V &A = has_pixel_results ? separate.A[j] : features.A[j];
                 pass(A, branch.A[j]);
-                if (of_pixels) features.A[j] = fused(input_factor, separate.linear[j], A);
+                if (has_pixel_results) features.A[j] = fused(input_factor, separate.linear[j], A);
             }
         });
     }

@@ -1,7 +1,8 @@
 // The rows of a strip: which pixel pairs they are, and where the taps of windows lie.
 //
-// Row j of a strip has one left pixel and W right ones, its lanes. Filters move both pixels of a
-// pair. With all pixel pairs of signals of d = e = 4 pixels, and W = 2 lanes from offset 1 on:
+// Row j of a strip has one left pixel and LANES right ones, its lanes. Filters move both pixels of
+// a pair. With all pixel pairs of signals of d = e = 4 pixels, and LANES = 2 lanes from offset 1
+// on:
 //
 //              row    left  right         closed: a ring, whose last row is beside its first
 //     ┌──▶      0      0     1 2
@@ -19,8 +20,8 @@
 //     last      4      0     2 3
 //               5      1     3 4
 //
-// Where not all pixel pairs are wanted, lanes are the pixels j' = j of W right signals, or at some
-// offset from j.
+// Where not all pixel pairs are wanted, lanes are the pixels j' = j of LANES right signals, or at
+// some offset from j.
 #pragma once
 #include <stdint.h>
 #include <stdlib.h>

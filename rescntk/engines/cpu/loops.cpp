@@ -20,7 +20,7 @@ enum Status { DONE, STOPPED, NO_MEMORY, OTHER_VERSION };
 template <class R, bool OPPOSITE, bool NTK>
 struct Pairs {
     using V = typename Lanes<R>::V;
-    static constexpr int W = Lanes<R>::W;
+    static constexpr int LANES = Lanes<R>::LANES;
     const Job &job;
     const Layers<R, OPPOSITE, NTK> layers;
     const Results<R, NTK> results;
@@ -121,9 +121,9 @@ private:
             if (job.height) layout.place_right(lines);
             const bool half = twice && (lines == 0 || 2 * lines == high);
             const int64 offsets = half ? wide / 2 + 1 : wide;
-            for (int64 offset = 0; offset < offsets; offset += W) {
+            for (int64 offset = 0; offset < offsets; offset += LANES) {
                 strip.z.rows = whole.rows + offset;
-                strip.valid = offsets - offset < W ? offsets - offset : W;
+                strip.valid = offsets - offset < LANES ? offsets - offset : LANES;
                 for (int64 q = 0; q < strip.valid; q++) {
                     const bool own = half && 2 * (offset + q) % wide == 0;  // its own opposite
                     strip.sums.times[q] = twice && !own ? 2.0 : 1.0;
@@ -150,7 +150,8 @@ private:
     // Lanes are right signals, or offsets of one; some left signals go through the layers together.
     Status run_blocks()
     {
-        const int64 group = job.lanes < W ? job.lanes : W;  // the lanes behind it are not used
+        const int64 group =
+            job.lanes < LANES ? job.lanes : LANES;  // the lanes behind it are not used
         for (int64 i = job.first_left, count; i < job.last_left; i += count) {
             const int64 d = job.left.length[i];
             if (!lay_out(d, d)) return NO_MEMORY;
@@ -164,7 +165,7 @@ private:
     // Left signals from i on, and right signals from k to end; return false if the call is to end.
     bool block(int64 i, int64 count, int64 k, int64 end)
     {
-        double products[TOGETHER][W];
+        double products[TOGETHER][LANES];
         const bool in_blocks = job.lanes > 1;
         Table<R> z = table(job.right, k, in_blocks);
         z.rows += k % job.lanes;
@@ -172,9 +173,9 @@ private:
             Strip<R> &strip = strips.of[s];
             strip.x = table(job.left, i + s, false);
             strip.z = z;
-            strip.valid = W;
+            strip.valid = LANES;
             strip.sums.clear();
-            for (int q = 0; q < W; q++) {
+            for (int q = 0; q < LANES; q++) {
                 const int64 t = in_blocks ? k + q : k;
                 products[s][q] = t < end_right(i) ? job.left.bias[i + s] * job.right.bias[t] : 0.0;
                 strip.biases[q] = R(products[s][q]);
@@ -187,7 +188,7 @@ private:
         if (job.n_runs ? !all_offsets(count) : !all_layers(count, place_of)) return false;
         const double d = double(layout.left_length);
         for (int64 s = 0; s < count; s++)
-            for (int64 q = 0; q < W; q++) {
+            for (int64 q = 0; q < LANES; q++) {
                 const int64 at = place_of(s, 0, q);
                 if (at < 0 || job.output > SHARES) continue;
                 const bool shares = job.output == SHARES;
@@ -206,7 +207,7 @@ private:
     struct Together {
         const double *shared[TOGETHER];  // windows that share the offset, or those of the lanes
         Way way[TOGETHER];
-        int64 of_lanes[TOGETHER];  // lanes that are offsets, or 0
+        int64 lane_offsets[TOGETHER];  // the number of lanes that are offsets, or 0
         int64 count = 0;
     };
     // Take the strips of some left signals through the layers at all offsets of pooled pixels, and
@@ -237,7 +238,7 @@ private:
                 // The first offset is 0, its own opposite.
                 for (int64 o = turned && r == 0, step; o < run.count; o += step) {
                     const int64 more = (run.first + o) % width;
-                    step = in_blocks ? 1 : run.count - o < W ? run.count - o : W;
+                    step = in_blocks ? 1 : run.count - o < LANES ? run.count - o : LANES;
                     for (int64 s = 0; s < count; s++) {
                         Strip<R> &strip = strips.of[now.count * count + s];
                         strip.x = sides_change ? z : x[s];
@@ -246,12 +247,12 @@ private:
                             strip.x.rows += more;
                         else
                             strip.z.rows += more * job.lanes;
-                        strip.valid = W;
+                        strip.valid = LANES;
                         strip.biases = strips.of[s].biases;
                         strip.sums.clear();
                     }
                     now.shared[now.count] = shared + o;
-                    now.of_lanes[now.count] = in_blocks ? 0 : step;
+                    now.lane_offsets[now.count] = in_blocks ? 0 : step;
                     const bool is_opposite = r == 0 && o == 0 && job.turns;
                     now.way[now.count++] = turned        ? Way::BACK
                                            : is_opposite ? Way::BOTH
@@ -273,12 +274,12 @@ private:
             return false;
         for (int64 k = 0; k < now.count; k++)
             for (int64 s = 0; s < count; s++) {
-                const Sums &of = strips.of[k * count + s].sums;
+                const Sums &offset = strips.of[k * count + s].sums;
                 Sums &total = strips.of[s].sums;
-                total.collect(of, now.way[k] == Way::BACK, now.shared[k], now.of_lanes[k]);
+                total.collect(offset, now.way[k] == Way::BACK, now.shared[k], now.lane_offsets[k]);
                 // Offset 0 is the first lane.
                 if (now.way[k] == Way::BOTH)
-                    total.collect(of, 1, now.shared[k], now.of_lanes[k] > 0);
+                    total.collect(offset, 1, now.shared[k], now.lane_offsets[k] > 0);
             }
         now.count = 0;
         return true;
@@ -294,7 +295,7 @@ template <class R>
 int start(const Job *job)
 {
     if (job->bytes != int64(sizeof(Job))) return OTHER_VERSION;
-    if (job->behind && job->behind < Lanes<R>::W) return OTHER_VERSION;
+    if (job->behind && job->behind < Lanes<R>::LANES) return OTHER_VERSION;
     if (job->has_opposite)
         return job->with_ntk ? run<R, true, true>(*job) : run<R, true, false>(*job);
     return job->with_ntk ? run<R, false, true>(*job) : run<R, false, false>(*job);

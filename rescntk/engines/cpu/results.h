@@ -53,8 +53,8 @@ struct Results {
     }
 
     // Heads of sums: the kernels at the depths asked for, from a lane's sums, to `at`. `count` is
-    // the number of pixel pairs, `of_biases` their sum of products.
-    void write_sums(const Strip<R> &strip, int64 lane, double count, double of_biases,
+    // the number of pixel pairs, `bias_products` their sum of products.
+    void write_sums(const Strip<R> &strip, int64 lane, double count, double bias_products,
                     int64 at) const
     {
         const Sums &sums = strip.sums;
@@ -68,7 +68,7 @@ struct Results {
             double F = 0, A = 0, input_factor = 1;
             for (int64 layer = 1; layer <= job.depth; layer++) {
                 const Layer &l = job.layers[layer - 1];
-                const double product = of_biases * l.product, K = sums.at(0, layer, p)[lane],
+                const double product = bias_products * l.product, K = sums.at(0, layer, p)[lane],
                              M = sums.at(1, layer, p)[lane];
                 F = l.feature_weight * F + l.branch_weight * (K + product);
                 A = l.feature_weight * A + l.branch_weight * (M + job.outer_plus_readout * product);

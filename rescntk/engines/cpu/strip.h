@@ -10,9 +10,8 @@
 
 namespace
 {
-constexpr int64 FLUSH = 32;  // terms of a sum in the working precision, before float64 has them
-constexpr int64 LONG =
-    1024;  // terms of a sum, before rounding errors of further ones are added too
+constexpr int64 FLUSH = 32;    // terms of a sum in the working precision, before float64 has them
+constexpr int64 LONG = 1024;   // terms of a sum; sums of more terms carry their rounding errors
 constexpr int64 TOGETHER = 8;  // left signals that go through a layer with a block of right ones,
                                // whose tables of the layer then stay in the cache
 constexpr int64 MOST_ROWS = 1 << 16;  // of strips that go through the layers together: more take
@@ -96,26 +95,26 @@ struct Spare {
 // added.
 template <class R>
 struct Sum {
-    double total[Lanes<R>::W];
+    double total[Lanes<R>::LANES];
     int64 terms;
     // With initializers of members GCC clears them in pieces, which the next load waits for.
     INLINE Sum() : total(), terms(0) {}
     INLINE void add(typename Lanes<R>::V part, int64 count)
     {
-        for (int q = 0; q < Lanes<R>::W; q++) total[q] += double(part[q]);
+        for (int q = 0; q < Lanes<R>::LANES; q++) total[q] += double(part[q]);
         terms += count;
     }
 };
 
 // Sums over the rows of a strip, for heads that need them: of F0, then of each layer's K and M.
 struct Sums {
-    double *numbers;      // (2 kinds, depth + 1, points, lanes)
-    double *owed;         // of the same shape: what rounding owes to sums of many terms
-    double *over[2];      // of pooled heads: sums over offsets, and over their opposites
-    int64 points, lanes;  // 1 lane where all lanes are one pair of signals
-    int64 size;           // numbers of a kind
-    bool has_many;        // terms
-    double times[LANES];  // how often each lane counts, where all are one pair of signals
+    double *numbers;           // (2 kinds, depth + 1, points, lanes)
+    double *owed;              // of the same shape: rounding errors of sums of many terms
+    double *over[2];           // of pooled heads: sums over offsets, and over their opposites
+    int64 points, lanes;       // 1 lane where all lanes are one pair of signals
+    int64 size;                // numbers of a kind
+    bool has_many;             // sums have more than LONG terms
+    double times[MOST_LANES];  // how often each lane counts, where all are one pair of signals
 
     double *at(int64 kind, int64 layer, int64 point) const
     {
@@ -126,37 +125,38 @@ struct Sums {
         for (int64 k = 0; k < 2 * size; k++) numbers[k] = owed[k] = 0.0;
     }
     // Add `valid` lanes of K and M, which are vectors or arrays.
-    template <int W, class T>
+    template <int LANES, class T>
     INLINE void add(int64 layer, int64 point, int64 valid, const T &K, const T &M)
     {
-        constexpr int AT_ONCE = W < 4 ? W : 4;  // with wider vectors sums have the same bits
+        constexpr int AT_ONCE =
+            LANES < 4 ? LANES : 4;  // with wider vectors sums have the same bits
         double *const k = at(0, layer, point), *const m = at(1, layer, point);
         if (lanes > 1) {
-            for (int q = 0; q < W; q++) {
+            for (int q = 0; q < LANES; q++) {
                 add_to(k[q], double(K[q]));
                 add_to(m[q], double(M[q]));
             }
             return;
         }
         for (int64 q = 0; q < valid; q += AT_ONCE) {
-            double of_K = 0, of_M = 0;
+            double K_sum = 0, M_sum = 0;
             for (int64 p = q; p < q + AT_ONCE && p < valid; p++) {
-                of_K += times[p] * double(K[p]);
-                of_M += times[p] * double(M[p]);
+                K_sum += times[p] * double(K[p]);
+                M_sum += times[p] * double(M[p]);
             }
-            add_to(*k, of_K);
-            add_to(*m, of_M);
+            add_to(*k, K_sum);
+            add_to(*m, M_sum);
         }
     }
     // Add the sums of an offset, times a factor, to the sums over offsets. Where lanes are offsets,
     // each has its own factor, and lane 0 of the sums takes all.
-    void collect(const Sums &of, int way, const double *factors, int64 of_lanes)
+    void collect(const Sums &offset, int way, const double *factors, int64 lane_offsets)
     {
         double *const total = over[way];
-        const double *const numbers = of.numbers;
-        if (!of_lanes)
+        const double *const numbers = offset.numbers;
+        if (!lane_offsets)
             for (int64 k = 0; k < 2 * size; k++) total[k] += factors[0] * numbers[k];
-        for (int64 q = 0; q < of_lanes; q++)
+        for (int64 q = 0; q < lane_offsets; q++)
             for (int64 k = 0; k < 2 * size; k += lanes) total[k] += factors[q] * numbers[k + q];
     }
     void clear_offsets()
@@ -173,13 +173,13 @@ struct Sums {
     template <class R>
     INLINE void settle(int64 layer, int64 valid, Sum<R> &K, Sum<R> &M)
     {
-        add<Lanes<R>::W>(layer, 0, valid, K.total, M.total);
+        add<Lanes<R>::LANES>(layer, 0, valid, K.total, M.total);
         K = M = Sum<R>();
     }
 
 private:
-    // Add a term to a total, and what rounding owes the total to the next term (Kahan): equal terms
-    // round alike.
+    // Add a term to a total. The next term gets the rounding error (Kahan): those of equal terms
+    // have one sign.
     INLINE void add_to(double &total, double term)
     {
         if (!has_many) {
@@ -259,7 +259,7 @@ struct Strips {
     bool lay_out(const Job &job, const Layout &layout)
     {
         const int64 points = job.output == SHARES ? layout.left_length : 1,
-                    lanes = job.all_pairs ? 1 : Lanes<R>::W,
+                    lanes = job.all_pairs ? 1 : Lanes<R>::LANES,
                     size = (job.depth + 1) * points * lanes;
         together = job.all_pairs ? 1 : job.n_runs ? TOGETHER : job.last_left - job.first_left;
         if (together > TOGETHER) together = TOGETHER;

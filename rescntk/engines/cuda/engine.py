@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from ...arrays import Array, Batch, array_module, channels_and_length
-from ...network_parameters import ALL_FIELDS
+from ...network_parameters import BASIC_FIELDS
 from ..compiled.program import operations_of
 from ..compiled.records import filled
 from ..compiled.signals import BlockTables, Signals, bytes_to_hold, moved, over_blocks
@@ -36,7 +36,7 @@ class CudaEngine(Engine):
     """Rows of pixel pairs on an NVIDIA GPU, for arrays of NumPy and CuPy and ReLU networks."""
 
     name = "cuda"
-    fields = ALL_FIELDS
+    fields = BASIC_FIELDS | {"bias", "norm"}
     activations = frozenset(("relu",))
     arrays = frozenset(("numpy", "cupy"))
     lists = False
@@ -94,9 +94,13 @@ class CudaPlan(Plan):
     """Blocks of signals, and tiles of their pairs for launches."""
 
     def __init__(
-        self, request: Request, X: Array, Z: Array | None, paired: bool,
+        self,
+        request: Request,
+        X: Array,
+        Z: Array | None,
+        paired: bool,
         launches: LaunchPlan,
-    ) -> None:  # fmt: skip
+    ) -> None:
         d = channels_and_length(X)[1]
         super().__init__(request, X, Z, paired, (d, d))
         self.xp, self.launches = import_module("cupy"), launches
@@ -107,10 +111,14 @@ class CudaPlan(Plan):
             # Beside many pixel pairs tables cost little: NumPy spares hundreds of launches.
             of_offsets, lanes = launches.of_offsets, launches.lanes
             return Signals(
-                request, batch, lanes=1 if of_offsets else lanes, behind=lanes * of_offsets,
+                request,
+                batch,
+                lanes=1 if of_offsets else lanes,
+                behind=lanes * of_offsets,
                 most_bytes=min(int(TABLE_SHARE * self.free), TABLE_BYTES),
-                xp=self.xp, maker=np if of_offsets else self.xp,
-            )  # fmt: skip
+                xp=self.xp,
+                maker=np if of_offsets else self.xp,
+            )
 
         self.left = signals(X)
         self.right = self.left if Z is None else signals(Z)
@@ -135,19 +143,23 @@ class CudaPlan(Plan):
     def _scaled(self, tick: Tick) -> ScaledKernel:
         """Compute all tiles; of a symmetric Gram those on and above the diagonal."""
         sizes = (len(self.request.depths), *self.result_axes)
-        self.values = {kind: self.home.zeros(sizes) for kind in self.request.kinds}
+        values = {kind: self.home.zeros(sizes) for kind in self.request.kinds}
 
         def compute(of_left: BlockTables, rows: slice, of_right: BlockTables, cols: slice) -> None:
-            self._tiles((of_left, rows), (of_right, cols), tick)
+            self._tiles(values, (of_left, rows), (of_right, cols), tick)
 
         over_blocks(self.left, self.right, self.paired, self.symmetric, compute)
         scales = (moved(side.scale, self.home) for side in (self.left, self.right))
-        return self.left.operations.scaled(self.request.depths, self.values, *scales)
+        return self.left.operations.scaled(self.request.depths, values, *scales)
 
     def _tiles(
-        self, left: tuple[BlockTables, slice], right: tuple[BlockTables, slice], tick: Tick
+        self,
+        values: dict[str, Array],
+        left: tuple[BlockTables, slice],
+        right: tuple[BlockTables, slice],
+        tick: Tick,
     ) -> None:
-        """Compute the pairs of two blocks of signals."""
+        """Compute the pairs of two blocks of signals, and write their kernels to `values`."""
         (tables, rows), (other_tables, columns) = left, right
         n, m = rows.stop - rows.start, columns.stop - columns.start
         height, width = self.launches.tile(n, 1 if self.paired else m, self.free)
@@ -158,45 +170,57 @@ class CudaPlan(Plan):
             for rights in [lefts] if self.paired else blocks(0, m, width):
                 if on_diagonal and rights.stop <= lefts.start:
                     continue
-                self._launch((tables, rows.start, lefts), (other_tables, columns.start, rights))
+                symmetric = on_diagonal and lefts == rights
+                tile = self._launch((tables, lefts), (other_tables, rights), symmetric)
+                i = slice(rows.start + lefts.start, rows.start + lefts.stop)
+                k = slice(columns.start + rights.start, columns.start + rights.stop)
+                for kind, kernels in tile.items():
+                    if self.paired:
+                        values[kind][:, i] = kernels[:, :, 0]
+                    else:
+                        values[kind][:, i, k] = kernels
                 if tick is not silent:  # of pairs that are computed, not only queued
                     self.xp.cuda.get_current_stream().synchronize()
                 wide = 1 if self.paired else rights.stop - rights.start
                 tick((lefts.stop - lefts.start) * wide)
 
     def _launch(
-        self, left: tuple[BlockTables, int, slice], right: tuple[BlockTables, int, slice]
-    ) -> None:
-        """Launch the kernel of one tile, and put its results to their places."""
-        (tables, row, rows), (other_tables, column, columns) = left, right
+        self,
+        left: tuple[BlockTables, slice],
+        right: tuple[BlockTables, slice],
+        symmetric: bool,
+    ) -> dict[str, Array]:
+        """Return the kernels of one tile by kind, (depths, rows, columns, …).
+
+        Of a `symmetric` tile those on and above its diagonal count.
+        """
+        (tables, rows), (other_tables, columns) = left, right
         plan, request, d = self.launches, self.request, self.left.longest
         shape = rows.stop - rows.start, 1 if self.paired else columns.stop - columns.start
         sizes = (plan.n_partial_sums, len(request.depths), *shape, *request.pixel_axes(d))
         parts = {kind: self.xp.zeros(sizes) for kind in request.kinds}
-        on_diagonal = self.symmetric and row == column and rows == columns
-        job = self.left.program.job(parts, *shape, d, self.paired, on_diagonal)
+        job = self.left.program.job(parts, *shape, d, self.paired, symmetric)
         job["left"], job["right"] = tables.side(False), other_tables.side(other_tables.lanes > 1)
         job["first_left"], job["last_left"] = rows.start, rows.stop
         job["first_right"], job["last_right"] = columns.start, columns.stop
         # Results are of the tile alone.
         launch = filled(
-            LAUNCH, job=job, first_row=-rows.start, first_column=-columns.start,
-            threads=plan.threads, teams=plan.teams, units=plan.units, slots=len(request.depths),
+            LAUNCH,
+            job=job,
+            first_row=-rows.start,
+            first_column=-columns.start,
+            threads=plan.threads,
+            teams=plan.teams,
+            units=plan.units,
+            slots=len(request.depths),
             row_bytes=plan.row_bytes,
-        )  # fmt: skip
+        )
         kernel = compiler.compiled(self.xp.cuda.runtime.getDevice(), plan.name)
         grid = (plan.blocks(rows, columns, self.paired),)
         kernel(
             grid, (plan.threads * plan.teams,), (launch,), shared_mem=plan.teams * plan.row_bytes
         )
-        i = slice(row + rows.start, row + rows.stop)
-        k = slice(column + columns.start, column + columns.stop)
-        for kind, part in parts.items():
-            sums = part[0]
+        for part in parts.values():
             for unit in range(1, plan.n_partial_sums):
-                sums += part[unit]
-            sums = moved(sums, self.home)
-            if self.paired:
-                self.values[kind][:, i] = sums[:, :, 0]
-            else:
-                self.values[kind][:, i, k] = sums
+                part[0] += part[unit]
+        return {kind: moved(part[0], self.home) for kind, part in parts.items()}

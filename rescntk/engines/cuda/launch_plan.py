@@ -40,19 +40,19 @@ THREADS = 256
 """Threads of a block of short rows. More threads wait longer for each other at barriers."""
 
 TURNS = 8
-"""Rows that a team takes one after the other, before the next block has the rest of the offsets.
-Fewer let few signals use a whole device; each block has partial sums of its own."""
+"""Rows that a team takes one after the other; the other offsets of a pair go to other blocks. With
+fewer rows, a few signals use a whole device; but each block adds partial sums."""
 
 MOST_UNITS = 64
 """Most blocks of a pair of signals."""
 
 LAYER_SLOTS, LAUNCH_SLOTS = 100, 1.0e11
-"""Issue slots of a pixel pair and layer, rounded up, and of a launch for each multiprocessor: half
-a second of 128 float32 units at 1.5 GHz. A device that also has a screen ends kernels of about two
-seconds."""
+"""Instructions of a pixel pair and layer, rounded up; and of a launch, for each multiprocessor. A
+launch takes half a second of 128 float32 units at 1.5 GHz: a device that also has a screen ends
+kernels that take about two seconds."""
 
 MOST_NUMBERS = 2**31
-"""Least numbers of a signal's table that 32 bits cannot count."""
+"""Numbers that a signal's table must stay below: the kernel counts them with 32 bits."""
 
 MOST_BLOCKS = 2**30
 """Most blocks of a launch; CUDA's own limit is twice as high."""

@@ -32,11 +32,11 @@ struct Layers {
     FORMULA static int pair_of(int lane) { return ALL ? 0 : lane; }
 
     // Take the row through all layers. Call report(layer) at the depths asked for. The sum of F0
-    // begins with `of_means`.
+    // begins with `linear_sum`.
     template <class Report>
-    FORMULA void run(double of_means, Report report)
+    FORMULA void run(double linear_sum, Report report)
     {
-        enter(of_means);
+        enter(linear_sum);
         for (int number = 1; number <= job.depth; number++) {
             const Layer &l = job.layers[number - 1];
             pass(l, number == 1, !POINTS && number == job.depth);
@@ -58,7 +58,7 @@ struct Layers {
         OVER_LANES (q) sum[q] *= R(0.5);
     }
     // U, U+ and A of the input's pixels, and sums of F0.
-    FORMULA void enter(double of_means)
+    FORMULA void enter(double linear_sum)
     {
         const int64 C = job.channels, root = job.n_input ? job.operations[job.n_input - 1].row : C;
         OVER_PIXELS (p) {
@@ -78,7 +78,7 @@ struct Layers {
         UNROLL
         for (int m = 0; m < PAIRS; m++) {
             F[m] = A[m] = 0;
-            linear[m] = of_means;
+            linear[m] = linear_sum;
         }
         OVER_PIXELS (p)
             OVER_LANES (q) {
@@ -192,11 +192,11 @@ struct Layers {
     }
     // Multiply a state by the factors of a row.
     template <bool WITH_OPPOSITE>
-    FORMULA void normalize(int64 of_factors, State &s) const
+    FORMULA void normalize(int64 factor_row, State &s) const
     {
         OVER_PIXELS (p)
             OVER_LANES (q) {
-                const R factor = row.product(of_factors, p, q);
+                const R factor = row.product(factor_row, p, q);
                 const Numbers<R> f = s.at(p, q);
                 s.template put<WITH_OPPOSITE, NTK>(p, q,
                                                    {factor * f.U, factor * f.O, factor * f.A});
@@ -211,11 +211,11 @@ struct Layers {
             R N[LANES];
             row.merge_term(o.row, 2, p, N);
             OVER_LANES (q) {
-                const R of_pair = biases[pair_of(q)];
+                const R bias = biases[pair_of(q)];
                 s.template put<WITH_OPPOSITE, NTK>(
                     p, q,
-                    with_bias<WITH_OPPOSITE, NTK>(s.at(p, q), R(2.0 * o.product) * of_pair,
-                                                  R(factor * o.product) * of_pair, N[q]));
+                    with_bias<WITH_OPPOSITE, NTK>(s.at(p, q), R(2.0 * o.product) * bias,
+                                                  R(factor * o.product) * bias, N[q]));
             }
         }
     }
@@ -238,12 +238,12 @@ struct Layers {
                        over_b = row.lanes_of(row.right(o.row, p));
             OVER_LANES (q) {
                 const Angle<R> at = angle<WITH_OPPOSITE>(s.U[p][q], s.O[p][q], over_a * over_b[q]);
-                const Activated<R> made = activated<OPPOSITE, NTK>(relu, at, a * b[q], s.A[p][q]);
-                s.template put<OPPOSITE, NTK>(p, q, made.branch);
+                const Activated<R> result = activated<OPPOSITE, NTK>(relu, at, a * b[q], s.A[p][q]);
+                s.template put<OPPOSITE, NTK>(p, q, result.branch);
                 if (POINTS || q >= row.valid) continue;
                 R &K = K_sum[pair_of(q)], &M = M_sum[pair_of(q)];
-                K = POOLED ? fused(row.shared[q], made.K, K) : K + made.K;
-                M = POOLED ? fused(row.shared[q], made.branch.A, M) : M + made.branch.A;
+                K = POOLED ? fused(row.shared[q], result.K, K) : K + result.K;
+                M = POOLED ? fused(row.shared[q], result.branch.A, M) : M + result.branch.A;
             }
         }
         if (POINTS) return;

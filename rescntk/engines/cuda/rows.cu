@@ -108,13 +108,13 @@ struct Pairs {
     FORMULA Sides sides_of(int64 i, int64 k)
     {
         auto &row = layers.row;
-        const R *of_i = (const R *)job.left.rows + job.left.begin[i];
-        const R *of_k = (const R *)job.right.rows + job.right.begin[k];
+        const R *rows_i = (const R *)job.left.rows + job.left.begin[i];
+        const R *rows_k = (const R *)job.right.rows + job.right.begin[k];
         row.x_stride = row.z_stride = row.lines * (2 * row.width + LANES);
-        const bool turned = !POINTS && order_of(job.left.key[i], of_i, job.right.key[k], of_k,
+        const bool turned = !POINTS && order_of(job.left.key[i], rows_i, job.right.key[k], rows_k,
                                                 job.n_rows * row.x_stride) > 0;
-        row.x = turned ? of_k : of_i;
-        row.z = turned ? of_i : of_k;
+        row.x = turned ? rows_k : rows_i;
+        row.z = turned ? rows_i : rows_k;
         if (turned) return {&job.right, &job.left, k, i};
         return {&job.left, &job.right, i, k};
     }

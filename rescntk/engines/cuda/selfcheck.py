@@ -105,11 +105,14 @@ def check(engine: Engine) -> tuple[str | None, bool]:
     """
     try:
         compared = [
-            (error / TOLERANCE[dtype], f"error {error:.2g} of {kind} ({dtype}, {name}), expected "
-             f"at most {TOLERANCE[dtype]:g} of √(K_ii K_jj)")
+            (
+                error / TOLERANCE[dtype],
+                f"error {error:.2g} of {kind} ({dtype}, {name}), expected "
+                f"at most {TOLERANCE[dtype]:g} of √(K_ii K_jj)",
+            )
             for name, dtype in product(CASES, TOLERANCE)
             for kind, error in errors_of(name, dtype, engine).items()
-        ]  # fmt: skip
+        ]
     except Exception as error:
         words = f"{type(error).__name__}: {' '.join(str(error).split())[:300]}"
         remedy = f"; {RESTART}" * loses_device(error)

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from ...arrays import Array, Batch, SignalList, array_module, channels_and_length, lengths_of
-from ...network_parameters import ALL_FIELDS
+from ...network_parameters import BASIC_FIELDS
 from ..engine import TAP_BYTES, Engine, Plan, room_for_tables
 from ..once import once
 from ..operations import Operations
@@ -27,7 +27,7 @@ _ENTRIES = 1 << 16
 64 times as large, so that launches cost little."""
 
 _STATE = 12
-"""Arrays of all pixel pairs of a pair of signals that are held at a time, at least."""
+"""Least number of arrays of all pixel pairs, of one pair of signals, that are held at a time."""
 
 _TABLE_BYTES = 64 << 20
 """Bytes of the tables of one block of signals. More take more memory; with fewer, tables of right
@@ -38,7 +38,7 @@ class ReferenceEngine(Engine):
     """The recursion as array code, for NumPy and CuPy arrays and all activations."""
 
     name = "reference"
-    fields = ALL_FIELDS
+    fields = BASIC_FIELDS | {"bias", "norm"}
     activations = None
     arrays = frozenset(("numpy", "cupy"))
     lists = True
@@ -47,13 +47,34 @@ class ReferenceEngine(Engine):
         return ReferencePlan(request, X, Z, paired)
 
 
+class Block(NamedTuple):
+    """Signals of one length."""
+
+    cases: np.ndarray
+    """Their places in the batch."""
+    tables: Tables
+
+
+class PairsOfBlocks(NamedTuple):
+    """Pairs of signals, of a block on the left and one on the right."""
+
+    i: np.ndarray
+    k: np.ndarray
+    """The places in both batches, pair by pair."""
+    left: Block
+    right: Block
+
+
 class ReferencePlan(Plan):
     """Signals grouped by their lengths, and batches of their pairs."""
 
     def __init__(
-        self, request: Request, X: Batch, Z: Batch | None = None,
+        self,
+        request: Request,
+        X: Batch,
+        Z: Batch | None = None,
         paired: bool = False,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self.X, self.Z = X, X if Z is None else Z
         channels, length = channels_and_length(X)
         super().__init__(request, X, Z, paired, (length, channels_and_length(self.Z)[1]))
@@ -89,38 +110,42 @@ class ReferencePlan(Plan):
 
     def _compute(self, tick: Tick) -> ScaledKernel:
         sizes = (len(self.request.depths), *self.result_axes)
-        self.values = {kind: self.xp.zeros(sizes) for kind in self.request.kinds}
-        self.scales = {id(side): self.xp.zeros(len(side)) for side in (self.X, self.Z)}
-        if self.paired:
-            for cases, lefts, rights in self.paired_blocks():
-                self.fill(cases, cases, cases, cases, lefts, rights, tick)
-            return self.scaled()
+        values = {kind: self.xp.zeros(sizes) for kind in self.request.kinds}
+        scales = self.xp.zeros(len(self.X)), self.xp.zeros(len(self.Z))
+        for block in self.paired_blocks() if self.paired else self.crossed_blocks():
+            for scale, side in zip(scales, (block.left, block.right), strict=True):
+                scale[self.xp.asarray(side.cases)] = side.tables.input.scale
+            self.fill(values, block, tick)
+        return self.operations.scaled(self.request.depths, values, *scales)
+
+    def crossed_blocks(self) -> Iterator[PairsOfBlocks]:
+        """Yield the pairs of each block of left signals with each block of right ones."""
         fit = self.bytes_of(self.Z) <= self.most_bytes
         of_right = list(self.blocks(self.Z)) if fit else None
         of_left = of_right if of_right and self.symmetric else self.blocks(self.X)
-        for left, lefts in of_left:
-            for right, rights in of_right or self.blocks(self.Z):
-                i, k = (cases.ravel() for cases in np.meshgrid(left, right, indexing="ij"))
+        for left in of_left:
+            for right in of_right or self.blocks(self.Z):
+                both = left.cases, right.cases
+                i, k = (cases.ravel() for cases in np.meshgrid(*both, indexing="ij"))
                 if self.symmetric:
                     i, k = i[i <= k], k[i <= k]
-                self.fill(i, k, left, right, lefts, rights, tick)
-        return self.scaled()
+                yield PairsOfBlocks(i, k, left, right)
 
-    def blocks(self, batch: Batch) -> Iterator[tuple[np.ndarray, Tables]]:
-        """Yield places of signals of one length, with their tables."""
+    def blocks(self, batch: Batch) -> Iterator[Block]:
+        """Yield blocks of signals of one length."""
         lengths = lengths_of(batch)
         for length in np.unique(lengths):
             for cases in self.cut(np.flatnonzero(lengths == length), int(length)):
-                yield cases, self.tables_of(batch, cases)
+                yield self.block(batch, cases)
 
-    def paired_blocks(self) -> Iterator[tuple[np.ndarray, Tables, Tables]]:
-        """Yield places of pairs of one left and one right length, with the tables of both sides."""
+    def paired_blocks(self) -> Iterator[PairsOfBlocks]:
+        """Yield pairs of left signals of one length and right signals of one length."""
         lengths = np.stack([lengths_of(self.X), lengths_of(self.Z)], axis=1)
         for pair in np.unique(lengths, axis=0):
             for cases in self.cut(np.flatnonzero((lengths == pair).all(axis=1)), int(pair.sum())):
-                lefts = self.tables_of(self.X, cases)
-                same = self.Z is self.X
-                yield cases, lefts, lefts if same else self.tables_of(self.Z, cases)
+                left = self.block(self.X, cases)
+                right = left if self.Z is self.X else self.block(self.Z, cases)
+                yield PairsOfBlocks(cases, cases, left, right)
 
     def cut(self, places: np.ndarray, pixels: int) -> Iterator[np.ndarray]:
         """Yield blocks of places, whose tables fit into memory; signals have `pixels` pixels."""
@@ -132,35 +157,31 @@ class ReferencePlan(Plan):
         """Return the bytes of the tables of all signals of a batch."""
         return self.bytes_of_pixel * int(lengths_of(batch).sum())
 
-    def tables_of(self, batch: Batch, cases: np.ndarray) -> Tables:
-        """Return the tables of signals of one length."""
+    def block(self, batch: Batch, cases: np.ndarray) -> Block:
+        """Return signals of one length with their tables."""
         if isinstance(batch, SignalList):
             signals = self.xp.stack([batch[k] for k in cases])
         else:
             signals = batch[self.xp.asarray(cases)]
             signals = signals.reshape(*signals.shape[:2], *self.axes)
-        tables = signal_tables(self.operations, self.request, signals)
-        self.scales[id(batch)][self.xp.asarray(cases)] = tables.input.scale
-        return tables
+        return Block(cases, signal_tables(self.operations, self.request, signals))
 
-    def fill(
-        self, i: np.ndarray, k: np.ndarray, left: np.ndarray,
-        right: np.ndarray, lefts: Tables, rights: Tables, tick: Tick,
-    ) -> None:  # fmt: skip
-        """Compute the pairs (i, k) of the blocks of cases `left` and `right`."""
-        a, b = np.searchsorted(left, i), np.searchsorted(right, k)
-        lengths = [math.prod(side.rows.shape[2:]) for side in (lefts, rights)]
+    def fill(self, values: dict[str, Array], pairs: PairsOfBlocks, tick: Tick) -> None:
+        """Compute pairs of signals, and write their kernels to `values`."""
+        i, k, left, right = pairs
+        a, b = np.searchsorted(left.cases, i), np.searchsorted(right.cases, k)
+        lengths = [math.prod(side.tables.rows.shape[2:]) for side in (left, right)]
         entries = _ENTRIES * (1 if self.xp is np else 64)
         size = max(1, entries // (lengths[0] * self.request.n_offsets(lengths[1])))
 
         def compute(batch: slice) -> int:
-            of_left = lefts.selected(self.xp.asarray(a[batch]))
-            of_right = rights.selected(self.xp.asarray(b[batch]))
+            lefts = left.tables.selected(self.xp.asarray(a[batch]))
+            rights = right.tables.selected(self.xp.asarray(b[batch]))
             all_pairs = self.request.all_pairs
-            pairs = Pairs(self.request, self.operations, of_left, of_right, all_pairs)
-            for t, kernels in enumerate(pairs.at_depths()):
+            of_batch = Pairs(self.request, self.operations, lefts, rights, all_pairs)
+            for t, kernels in enumerate(of_batch.at_depths()):
                 for kind, value in kernels.items():
-                    self.write(self.values[kind][t], i[batch], k[batch], value)
+                    self.write(values[kind][t], i[batch], k[batch], value)
             return len(a[batch])
 
         threads = (self.request.threads or 1) if self.xp is np else 1
@@ -173,9 +194,3 @@ class ReferencePlan(Plan):
         rows, columns = self.xp.asarray(i), self.xp.asarray(k)
         inside = tuple(slice(n) for n in value.shape[1:])
         out[(rows, *inside) if self.paired else (rows, columns, *inside)] = value
-
-    def scaled(
-        self,
-    ) -> ScaledKernel:
-        left, right = (self.scales[id(side)] for side in (self.X, self.Z))
-        return self.operations.scaled(self.request.depths, self.values, left, right)

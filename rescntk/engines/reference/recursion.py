@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from functools import reduce
-from operator import add
+from functools import partial
+from itertools import chain
+from operator import mul
 from typing import Any
 
 import numpy as np
@@ -21,7 +22,7 @@ from ..heads import offsets, pool_weights, widths_of
 from ..inputs import linear_terms
 from ..means import column, past_skip, summed, window_mean
 from ..operations import Operation, Operations, rounded_weights
-from ..recursion import Recursion
+from ..recursion import Deficits, Kernels, Recursion, mapped
 from ..request import Request
 from ..tables import Tables
 from ..windows import Window
@@ -31,7 +32,7 @@ _PIECE = 1 << 16
 """Pixel pairs that go through an activation at a time, and on a device 64 times as many."""
 
 
-class Pairs(Recursion[list[Array]]):
+class Pairs(Recursion[Deficits]):
     """Pairs of signals of one network, from their tables, (pairs, rows, *pixels).
 
     `all_pairs` says whether all pixel pairs (j, j') are computed, or the pairs (j, j) alone.
@@ -79,7 +80,7 @@ class Pairs(Recursion[list[Array]]):
         view: Array = self.xp.lib.stride_tricks.as_strided(row, shape, strides)
         return view
 
-    def mean(self, values: Array, window: Window) -> Array:
+    def mean(self, window: Window, values: Array) -> Array:
         """Return the means over the taps of a window, which moves both pixels."""
         check_stop()
         # Left pixels, and right ones; or offsets, and left pixels.
@@ -88,23 +89,22 @@ class Pairs(Recursion[list[Array]]):
             return window_mean(values, window, second)
         return window_mean(values, window, *((first, second) if self.all_pairs else (first,)))
 
-    def at_depth(self, kernels: list[Array], input_factor: float) -> dict[str, Array]:
-        """Return the kernels with their head; they lack F⁰, which has the factor `input_factor`."""
-        parts, (F, *tangent) = self.request.network.parts, kernels
-        of_kinds = {"gpk": (F, input_factor)}
-        for A in tangent:
-            if parts.readout != self.parts.readout:  # A is T
-                A = A + F
-            of_kinds["ntk"] = A, input_factor * parts.initial
-        return {kind: self.head(*of_kinds[kind]) for kind in self.request.kinds}
+    def at_depth(self, kernels: Kernels, input_factor: float, linear: Array) -> dict[str, Array]:
+        """Return the kernels with their head; they lack `input_factor` times F⁰, `linear`."""
+        parts, (F, A) = self.request.network.parts, kernels
+        if A is not None and parts.readout != self.parts.readout:  # A is T
+            A = A + F
+        of_kinds: dict[str, tuple[Any, float]]
+        of_kinds = {"gpk": (F, input_factor), "ntk": (A, input_factor * parts.initial)}
+        return {kind: self.head(*of_kinds[kind], linear) for kind in self.request.kinds}
 
-    def head(self, kernel: Array, of_linear: float) -> Array:
-        """Return a kernel with its head, (pairs, …), to which `of_linear` times F⁰ is added."""
+    def head(self, kernel: Array, factor: float, linear: Array) -> Array:
+        """Return a kernel with its head, (pairs, …), to which `factor` times F⁰ is added."""
         check_stop()
         request, n, d = self.request, len(kernel), math.prod(self.axes)
-        of_means = request.head == "gap" or request.pool
-        if not of_means:
-            kernel = kernel + of_linear * self.linear
+        averages_pairs = request.head == "gap" or request.pool
+        if not averages_pairs:
+            kernel = kernel + factor * linear
         if request.head == "pixels":
             return kernel.reshape(n, d, d)
         if request.head == "equivariant":
@@ -118,82 +118,91 @@ class Pairs(Recursion[list[Array]]):
             raise NotImplementedError(f"arrays have no head {request.head!r}")
         if not request.shares:
             at_pixels = at_pixels.mean(axis=1, keepdims=True)
-        if of_means:  # F⁰ averages to products of means, which may be 0
+        if averages_pairs:  # F⁰ averages to products of means, which may be 0
             terms = (linear_terms(self.operations, request, side.input) for side in self.tables)
             (left, _), (_, right) = terms
-            linear = (left * right).sum(axis=1)
+            product = (left * right).sum(axis=1)
             if not request.shares:
-                linear = linear.mean(axis=1, keepdims=True)
-            at_pixels = at_pixels + of_linear * linear
+                product = product.mean(axis=1, keepdims=True)
+            at_pixels = at_pixels + factor * product
         return at_pixels / d if request.shares else at_pixels[:, 0]
 
     def at_depths(self) -> Iterator[dict[str, Array]]:
         """Yield the kernels with their head at each depth asked for."""
-        state, self.linear = self.enter()
-        kernels, input_factor = [self.xp.zeros_like(self.linear)] * (1 + self.with_ntk), 1.0
+        state, linear = self.enter()
+        zeros, input_factor = self.xp.zeros_like(linear), 1.0
+        kernels = Kernels(zeros, zeros if self.with_ntk else None)
         for layer, of_layer in enumerate(self.operations.layers, start=1):
-            state, kernels = self.layer(of_layer, state, kernels, input_factor)
+            state, kernels = self.layer(of_layer, state, kernels, input_factor, linear)
             input_factor *= self.operations.constants.of_layer(layer).feature_factor
             if layer in self.request.depths:
-                yield self.at_depth(kernels, input_factor)
+                yield self.at_depth(kernels, input_factor, linear)
 
-    def enter(self) -> tuple[list[Array], Array]:
-        """Return the deficits of the input, U and U⁺, and F⁰."""
+    def enter(self) -> tuple[Deficits, Array]:
+        """Return the deficits of the input, and F⁰."""
         units = [self.sides(row) for row in range(self.operations.n_channels)]
         a, b = self.sides(self.operations.n_channels)
-        deficits = [
+        U, opposite = (
             a * b * (self.T(0.5) * summed([*until_stopped((u + sign * v) ** 2 for u, v in units)]))
             for sign in (-1, 1)
-        ]
+        )
+        deficits = Deficits(U, opposite)
         for operation in self.operations.input:
-            deficits = self.merged(operation, [[self.mean(u, operation.window)] for u in deficits])
+            deficits = self.window(operation, deficits)
             a, b = self.sides(operation.row)
         check_stop()
         U, opposite = deficits
         return deficits, self.xp.where(U < opposite, a * b - U, opposite - a * b)
 
-    def merged(self, operation: Operation, parts_of_each: list[list[Any]]) -> list[Array]:
-        """Return merged deficits, of the parts of each."""
+    def merge_term(self, operation: Operation) -> Array:
+        """Return N, which a merge adds to deficits: the squared distance of coordinates."""
         coordinates = [self.sides(row) for row in operation.coordinates]
         c, d = self.sides(operation.factor)
-        N = c * d * summed([*until_stopped((u - v) ** 2 for u, v in coordinates)])
-        return [reduce(add, parts) + N for parts in until_stopped(parts_of_each)]
+        N: Array = c * d * summed([*until_stopped((u - v) ** 2 for u, v in coordinates)])
+        return N
 
-    def norm(self, operation: Operation, state: list[Array]) -> tuple[list[Array], Array]:
+    def norm(self, operation: Operation, state: Deficits) -> tuple[Deficits, Array]:
         left, right = self.sides(operation.factor)
         factor = left * right
-        return [factor * u for u in state], factor
+        return mapped(partial(mul, factor), state), factor
 
     def activate(
-        self, operation: Operation, deficits: list[Array], tangent: list[Array]
-    ) -> tuple[list[Array], list[Array]]:
+        self, operation: Operation, state: Deficits, A: Array | None
+    ) -> tuple[Deficits, Kernels]:
         """Return the branch's deficits, and K and M, of pre-activations with deficits and A.
 
         They are computed piece by piece: dozens of arrays of a piece fit in the cache, and a task
         ends between pieces.
         """
         sides = [*self.sides(operation.root), *self.sides(operation.row)]
-        shape, most = deficits[0].shape, _PIECE * (1 if self.xp is np else 64)
+        shape, most = state.U.shape, _PIECE * (1 if self.xp is np else 64)
         if math.prod(shape) <= most:
-            return self.activated(operation, sides, deficits, tangent)
-        n_deficits = 1 + self.operations.constants.has_opposite
-        wholes = [self.xp.empty_like(deficits[0]) for _ in range(n_deficits + 1 + len(tangent))]
+            return self.activated(operation, sides, state, A)
+        has_opposite, empty = self.operations.constants.has_opposite, self.xp.empty_like
+        deficits = Deficits(empty(state.U), empty(state.U) if has_opposite else None)
+        kernels = Kernels(empty(state.U), None if A is None else empty(state.U))
         for piece in until_stopped(pieces(shape, most)):
-            parts = ([_part(x, piece) for x in arrays] for arrays in (sides, deficits, tangent))
-            state, kernels = self.activated(operation, *parts)
-            for result, part in zip(wholes, state + kernels, strict=True):
-                result[piece] = part
-        return wholes[:n_deficits], wholes[n_deficits:]
+            results = self.activated(
+                operation,
+                [_part(piece, side) for side in sides],
+                mapped(partial(_part, piece), state),
+                None if A is None else _part(piece, A),
+            )
+            for array, values in zip((*deficits, *kernels), chain(*results), strict=True):
+                if array is not None:
+                    array[piece] = values
+        return deficits, kernels
 
     def activated(
-        self, operation: Operation, sides: list[Array], deficits: list[Array], tangent: list[Array]
-    ) -> tuple[list[Array], list[Array]]:
+        self, operation: Operation, sides: list[Array], deficits: Deficits, A: Array | None
+    ) -> tuple[Deficits, Kernels]:
         """Return what `activate` returns, at once; `sides` are the roots and their inverses."""
         xp, T, constants = self.xp, self.T, self.operations.constants.of_layer(operation.layer)
         a, b, *inverse = sides
         g = a * b
-        w, *opposite = (xp.minimum(u * (inverse[0] * inverse[1]), T(2.0)) for u in deficits)
-        v = opposite[0] if opposite else T(2.0) - w
+        w, v = mapped(lambda u: xp.minimum(u * (inverse[0] * inverse[1]), T(2.0)), deficits)
+        if v is None:
+            v = T(2.0) - w
         if not operation.has_root:
             K, branch, times_slope = self.activation.dual(Gaussians(w, v, g, (a * a, b * b)))
         else:
@@ -201,38 +210,38 @@ class Pairs(Recursion[list[Array]]):
             variances = c_w * a * a, c_w * b * b
             K, branch, times_slope = self.activation.dual(Gaussians(w, v, c_w * g, variances))
             K, branch = scale * K, (scale * branch[0], scale * branch[1])
-        deficits = [*branch[: 1 + self.operations.constants.has_opposite]]
-        if not tangent:
-            return deficits, [K]
-        A_g = tangent[0]
+        U, opposite = branch
+        deficits = Deficits(U, opposite if self.operations.constants.has_opposite else None)
+        if A is None:
+            return deficits, Kernels(K, None)
         if c := self.parts.inner_minus_readout:
-            A_g = A_g + T(c) * (g * xp.where(w < v, T(1.0) - w, v - T(1.0)))
-        M = times_slope(A_g)
+            A = A + T(c) * (g * xp.where(w < v, T(1.0) - w, v - T(1.0)))
+        M = times_slope(A)
         if operation.has_root:
             M = (constants.layer.c_w * scale) * M
-        return deficits, [K, M + T(self.parts.outer_plus_readout) * K]
+        return deficits, Kernels(K, M + T(self.parts.outer_plus_readout) * K)
 
-    def window(self, operation: Operation, state: list[Array]) -> list[Array]:
-        return self.merged(operation, [[self.mean(u, operation.window)] for u in state])
+    def window(self, operation: Operation, state: Deficits) -> Deficits:
+        N = self.merge_term(operation)
+        return mapped(lambda u: self.mean(operation.window, u) + N, state)
 
-    def bias(self, operation: Operation, state: list[Array]) -> tuple[list[Array], Array]:
+    def bias(self, operation: Operation, state: Deficits) -> tuple[Deficits, Array]:
         """Return merged deficits, and the product of both sides' biases, (pairs, 1, …)."""
         root = self.operations.constants.bias(operation.layer, operation.is_branch)
         left, right = (root * side.input.bias for side in self.tables)
         product = column((left * right).astype(self.T), self.sides(operation.row)[0])
-        both = (0.0, 2.0 * product)  # U and U⁺ of equal biases
-        parts = [[u, of_bias] for u, of_bias in zip(state, both, strict=False)]
-        return self.merged(operation, parts), product
+        N, of_bias = self.merge_term(operation), Deficits(0.0, 2.0 * product)  # of equal biases
+        return mapped(lambda u, bias: u + bias + N, state, of_bias), product
 
     def skip(
-        self, operation: Operation, features: list[Array], branch: list[Array]
-    ) -> tuple[list[Array], tuple[float, float]]:
-        weights = self.weights[operation.row]
-        pairs = zip(features, branch, strict=False)
-        return self.merged(operation, [[past_skip(*pair, *weights)] for pair in pairs]), weights
+        self, operation: Operation, features: Deficits, branch: Deficits
+    ) -> tuple[Deficits, tuple[float, float]]:
+        weights, N = self.weights[operation.row], self.merge_term(operation)
+        merged = mapped(lambda u, v: past_skip(u, v, *weights) + N, features, branch)
+        return merged, weights
 
 
-def _part(values: Array, piece: tuple[slice, ...]) -> Array:
+def _part(piece: tuple[slice, ...], values: Array) -> Array:
     """Return a piece of an array, whose axes of one number stay whole: they broadcast."""
     places = zip(piece, values.shape, strict=False)
     return values[tuple(place if size > 1 else slice(None) for place, size in places)]

@@ -20,7 +20,7 @@ from ...engines.means import pooled
 from ...kernels import gram
 from ...messages import shown
 from ...network import OF_LAYERS, Network, check_network
-from ...network_parameters import ALL_FIELDS
+from ...network_parameters import BASIC_FIELDS
 from ...validation import check_depths, check_rng, check_signals
 from .. import multisphere
 from ..argument_checks import check_cases, check_energies, check_layers
@@ -369,7 +369,7 @@ def _network(family: Callable[[int], Network], depth: int) -> Network:
             f"family is {shown(family)}, expected a function from a depth to a Network"
         )
     network = family(depth)
-    check_network(network, ALL_FIELDS, of_layers=OF_LAYERS)
+    check_network(network, BASIC_FIELDS | {"bias", "norm"}, of_layers=OF_LAYERS)
     if network.depth != depth:
         raise ValueError(f"family returns a network of depth {network.depth}, expected {depth}")
     if network.input_scale == 0:

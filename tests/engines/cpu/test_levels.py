@@ -74,7 +74,7 @@ def test_levels_agree(tmp_path):
 @pytest.mark.parametrize("dtype", ["float64", "float32"])
 def test_tables_too_short_for_vectors_are_refused(monkeypatch, dtype, rng):
     """Vectors would be read beyond the ends of the tables' lines."""
-    monkeypatch.setattr(engine, "LANES", 1)
+    monkeypatch.setattr(engine, "MOST_LANES", 1)
     with pytest.raises(RuntimeError, match="the compiled loops refuse this job's layout"):
         rk.gram(rk.Network(2), rng.standard_normal((2, 1, 8)), engine="cpu", dtype=dtype)
 
@@ -122,12 +122,10 @@ def test_other_systems_compile_without_warnings(target, tmp_path):
     system, machine = TARGETS[target]
     assert machine in build.MACHINES[system]
     for level, options in build.LEVELS[machine].items():
-        done = subprocess.run(
-            [sys.executable, "-m", "ziglang", "c++", "-target", target, *build.OPTIONS, *options,
-             "-O0", "-Werror", '-DSOURCES=""', "-c", str(build.HERE / "loops.cpp"),
-             "-o", str(tmp_path / f"{level}.o")],
-            capture_output=True, text=True,
-        )  # fmt: skip
+        compiler = [sys.executable, "-m", "ziglang", "c++", "-target", target]
+        flags = [*build.OPTIONS, *options, "-O0", "-Werror", '-DSOURCES=""']
+        files = ["-c", str(build.HERE / "loops.cpp"), "-o", str(tmp_path / f"{level}.o")]
+        done = subprocess.run([*compiler, *flags, *files], capture_output=True, text=True)
         assert done.returncode == 0, done.stderr[-2000:]
 
 

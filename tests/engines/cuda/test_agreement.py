@@ -8,8 +8,9 @@ import rescntk as rk
 from rescntk.validation import DTYPES, KINDS
 from tests import tolerances
 from tests.difficult_signals import duplicates, spikes, uneven
-from tests.engines import test_accuracy, test_bits, test_cupy, test_extremes
+from tests.engines import test_bits, test_cupy, test_extremes
 from tests.engines import test_properties as properties
+from tests.engines.accuracy import NETWORKS, assert_accurate
 from tests.engines.claims import CLAIMS, assert_holds, relative
 from tests.engines.cuda import emulated
 from tests.strategies import EVERY_FIELD, heads, kinds, networks, signals
@@ -60,8 +61,8 @@ def test_properties(device, case, head, kind, normalized, dtype):
 )
 def test_difficult_signals(device, name, make, rng):
     """Against the definition in 40-digit arithmetic."""
-    network, d = test_accuracy.NETWORKS[name]
-    test_accuracy.assert_accurate(["cuda"], network, make(1, d, rng)[:4])
+    network, d = NETWORKS[name]
+    assert_accurate(["cuda"], network, make(1, d, rng)[:4])
 
 
 @pytest.mark.parametrize(

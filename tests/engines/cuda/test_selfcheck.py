@@ -58,14 +58,14 @@ def test_a_sound_device_passes_once(cupy, work):
 
 
 FAULTS = {
-    "quotient": ("polynomial(t, square, of.r)", "polynomial(t, square, of.p)", "joined layers"),
+    "quotient": ("polynomial(t, square, q.r)", "polynomial(t, square, q.p)", "joined layers"),
     "weights": ("tap < 0 ? 3 + tap : 3 - tap", "tap < 0 ? 3 + tap : 3", "joined layers"),
     "NaN": ("K = g - U;", "K = g - U + V(NAN);", "joined layers"),
     "opposite": ("result.branch.O = g * more;", "result.branch.O = g;",
                  "few pixels, small branches"),
-    "bias": ("of.U = of.U + N;", "", "biases and leaks"),
+    "bias": ("sum.U = sum.U + N;", "", "biases and leaks"),
     "many pixels": ("if (t < half && t +", "if (t < half - 1 && t +", "more than 48 KB"),
-    "pooled": ("fused(row.shared[q], made.K, K)", "K + made.K", "pooled pixels"),
+    "pooled": ("fused(row.shared[q], result.K, K)", "K + result.K", "pooled pixels"),
     "first pair": ("else if (row.pixel(p) == 0)", "else if (row.pixel(p) == 1)",
                    "the first pair"),
     "every pair": ("(column + offset + q) % width", "(column + offset) % width", "every pair"),

@@ -1,0 +1,69 @@
+"""Filters and dilations that go beyond the signal, and long signals of equal numbers."""
+
+import numpy as np
+import pytest
+
+import rescntk as rk
+from rescntk import Network
+from rescntk.validation import DTYPES
+from tests import tolerances
+from tests.difficult_signals import near
+from tests.helpers import (
+    CPU,
+    ENGINES,
+)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize(("head", "d"), [("gap", 1000), ("trace", 100_000)])
+def test_constant_signals_have_the_kernel_of_one_point(head, d, dtype, rng):
+    """Sums of equal terms are rounded alike."""
+    network, x = Network(1, alpha=0.7), rng.standard_normal((2, 2, 1))
+    long, short = (
+        rk.gram(network, np.repeat(x, n, axis=2), head=head, dtype=dtype) for n in (d, 1)
+    )
+    for K, expected in zip(long, short, strict=True):
+        size = np.sqrt(np.outer(expected.diagonal(), expected.diagonal()))
+        assert (np.abs(K - expected) / size).max() <= tolerances.KERNEL[dtype]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("engine", ENGINES[1:])
+def test_very_long_filters(engine, rng):
+    """A window of a prime number of pixels is one merge of them all, in float32 too."""
+    x = rng.standard_normal((1, 300))
+    X, network = np.stack([x, near(x, rng)]), Network(20, 293)
+    exact = rk.gram(network, X, head="equivariant", engine="reference")
+    for dtype, bar in tolerances.KERNEL.items():
+        computed = rk.gram(network, X, head="equivariant", engine=engine, dtype=dtype)
+        for K, P in zip(computed, exact, strict=True):
+            size = np.sqrt(np.outer(P.diagonal(), P.diagonal()))
+            assert (np.abs(K - P) / size).max() <= bar
+
+
+@pytest.mark.parametrize("engine", CPU)
+def test_filters_and_dilations_fold_on_the_ring(engine, rng):
+    """6561 taps go 729 times around 9 pixels, as 9 taps go once. Dilations count modulo lengths."""
+    X, lists = rng.standard_normal((3, 2, 9)), [rng.standard_normal((2, d)) for d in (4, 6, 12)]
+    long, short = (rk.gram(Network(3, q, dilation=4), X, engine=engine) for q in (6561, 9))
+    for K, expected in zip(long, short, strict=True):
+        assert np.abs(K - expected).max() <= tolerances.KERNEL["float64"] * expected.max()
+    far = Network(3, 3, dilation=(12 * 10**12 + 5, 1, 12 * 10**9 + 7))
+    folded = rk.gram(far.replace(dilation=(5, 1, 7)), lists, engine=engine)
+    assert np.array_equal(rk.gram(far, lists, engine=engine), folded)
+    far, lists = Network(4, 5, dilation=2**57 + 5), [rng.standard_normal((2, d)) for d in (5, 9, 4)]
+    folded = rk.gram(far.replace(dilation=(2**57 + 5) % 180), lists, engine=engine)
+    for K, expected in zip(rk.gram(far, lists, engine=engine), folded, strict=True):
+        assert np.abs(K - expected).max() <= tolerances.KERNEL["float64"] * expected.max()
+
+
+@pytest.mark.parametrize("fields", [{}, {"filter_size": 9}, {"outer_filter_size": 1}], ids=str)
+@pytest.mark.parametrize("dilation", [29, 61, 700])
+def test_dilations_beyond_the_length_of_a_list(dilation, fields, rng):
+    """Compiled strips have rows only where windows read; arrays are rolled."""
+    lists = [rng.standard_normal((2, d)) for d in (29, 31, 7, 30)]
+    network = Network(3, dilation=dilation, **fields)
+    for K, expected in zip(
+        *(rk.gram(network, lists, engine=engine) for engine in CPU), strict=True
+    ):
+        assert np.abs(K - expected).max() <= 2 * tolerances.KERNEL["float64"] * expected.max()

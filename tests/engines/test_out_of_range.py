@@ -1,0 +1,194 @@
+"""Numbers that a precision does not have: kernels are right to their digits, or refused."""
+
+from functools import partial
+from itertools import product
+
+import numpy as np
+import pytest
+
+import rescntk as rk
+from rescntk.validation import DTYPES, KINDS
+from tests import tolerances
+from tests.helpers import ENGINES, HEADS, NOT_RELU, skip_unless_taken
+from tests.oracles import quadruple
+
+pytestmark = pytest.mark.parametrize("engine", ENGINES)
+
+X = np.random.default_rng(0).standard_normal((3, 2, 6))
+
+
+@pytest.mark.parametrize(("dtype", "size"), [("float32", 1e-25), ("float64", 1e-170)])
+def test_kernels_below_the_least_number_are_refused(engine, dtype, size):
+    """Only signals of zeros have kernels of 0; normalized kernels have no least size."""
+    options, signals = {"engine": engine, "dtype": dtype}, size * X
+    for call in (rk.ResCNTK(2), rk.ResCGPK(2).diag, partial(rk.pixel_pairs, rk.Network(2))):
+        with pytest.raises(OverflowError, match=f"the kernel falls below {dtype} at depth 2: exp"):
+            call(signals, **options)
+    signals[0] = 0
+    normalized = rk.ResCNTK(2, normalized=True)(signals[:2], **options)
+    assert normalized[1, 1] == 1 and (normalized[0] == 0).all()
+    assert (rk.ResCNTK(2)(0 * signals, **options) == 0).all()
+
+
+ONE_TINY = np.array([1.0, 1e-24, 1.0])[:, None, None]
+
+BELOW = {
+    "signals and input_scale": ({"input_scale": 1e-200}, 1e-250, "float64"),
+    "the root of both": ({"input_scale": 1e-268}, 1e-196, "float64"),
+    "one signal of float32": ({}, ONE_TINY, "float32"),
+    "one signal": ({}, ONE_TINY**7, "float64"),
+    "readout_scale": ({"readout_scale": 1e-300}, 1e-30, "float64"),
+    "the least readout_scale": ({"readout_scale": 5e-324}, 1.0, "float64"),
+    "numbers of few digits": ({"readout_scale": 1e-315}, 1.0, "float64"),
+    "a falling network": ({"skip": False, "c_v": 1e-80}, 1e-100, "float64"),
+}
+"""Fields, a factor on signals, and a precision that has no numbers for their kernels."""
+
+
+@pytest.mark.parametrize("activation", ["relu", *NOT_RELU])
+@pytest.mark.parametrize("name", BELOW)
+def test_no_kernel_is_zero_in_silence(engine, name, activation):
+    """Kernels that fall below the precision are refused, for all calls and each activation."""
+    fields, factor, dtype = BELOW[name]
+    network = rk.Network(2, activation=activation, **fields)
+    skip_unless_taken(engine, network)
+    options, signals = {"engine": engine, "dtype": dtype}, X * factor
+    calls = [partial(rk.pixel_pairs, network), partial(rk.pixel_shares, network)]
+    for kind, head in product(KINDS, HEADS):
+        kernel = rk.Kernel(network, kind, head)
+        calls += [kernel, kernel.diag, lambda S, k=kernel, **more: k(S, S[:2], **more)]
+    for call in calls:
+        with pytest.raises(OverflowError, match="falls? below|below 2.-450"):
+            call(signals, **options)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_tiny_kernels_of_large_signals_are_taken(engine, dtype):
+    """Bumps far apart: K(x, z) is below the precision, √(K(x, x) K(z, z)) is not."""
+    places = np.arange(40.0)
+    bumps = [np.exp(-((places - middle) ** 2) / 1.6) for middle in (5.0, 33.0)]
+    kernel = rk.ResCGPK(1, 1, "trace", alpha=1e-3)
+    K = kernel(np.array(bumps)[:, None], engine=engine, dtype=dtype)
+    assert 0 <= K[0, 1] < 1e-30 < K[0, 0]
+
+
+@pytest.mark.parametrize("normalized", [False, True])
+def test_signals_too_large_for_erf_are_refused(engine, normalized):
+    """Its kernels tend to a limit, and then would leave the range of squared variances."""
+    kernel = rk.CGPK(3, head="trace", activation="erf", normalized=normalized)
+    skip_unless_taken(engine, kernel.network)
+    for dtype in DTYPES:  # float32 has rounded results of float64
+        limit, K = (kernel(X * scale, engine=engine, dtype=dtype) for scale in (1e4, 1e70))
+        assert np.abs(K - limit).max() <= 1e-3
+        for scale in (1e78, 1e200):
+            with pytest.raises(OverflowError, match="signals are too large"):
+                kernel(X * scale, engine=engine, dtype=dtype)
+
+
+def far_away(distance, rng):
+    """Return two signals whose energy is `distance` pixels away from pixel 1."""
+    X = np.zeros((2, 2, 2 * distance + 3))
+    X[:, :, distance : distance + 3] = rng.standard_normal((2, 2, 3))
+    return X
+
+
+def beside_biases(size, rng):
+    X = rng.standard_normal((2, 2, 4))
+    X[1] *= size
+    return X
+
+
+FALLING = {"depth": 60, "skip": False, "c_v": 0.5}
+
+INPUT = {"depth": 3, "bias": 1.0, "trained": ("input",)}
+
+OUT_OF_RANGE = [
+    ({"depth": 20, "alpha": 1.0}, (far_away, 37), "equivariant", ("float64", "float32")),
+    ({"depth": 25, "alpha": 0.1}, (far_away, 47), "equivariant", ("float64",)),
+    ({"depth": 16, "alpha": 1e-3}, (far_away, 25), "equivariant", ("float64",)),
+    ({"depth": 8, "alpha": 1e-9}, (far_away, 9), "equivariant", ("float64",)),
+    ({"depth": 24, "alpha": 1e-9}, (far_away, 45), "equivariant", ()),
+    ({"depth": 8, "alpha": 1e-200}, (far_away, 9), "equivariant", ()),
+    (FALLING | {"bias": 1e-10}, (beside_biases, 1.0), "trace", ("float64", "float32")),
+    (FALLING | {"bias": 1e-25}, (beside_biases, 1.0), "trace", ("float64",)),
+    (FALLING | {"bias": 1e-150, "depth": 999}, (beside_biases, 1.0), "trace", ()),
+    (INPUT, (beside_biases, 1e-12), "gap", ("float64", "float32")),
+    (INPUT, (beside_biases, 1e-22), "gap", ("float64",)),
+    (INPUT, (beside_biases, 1e-160), "gap", ()),
+]
+"""Fields, signals, heads, and the precisions whose numbers have room for the kernels."""
+
+
+@pytest.mark.parametrize(("fields", "signals", "head", "precisions"), OUT_OF_RANGE)
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_right_or_out_of_range(engine, fields, signals, head, precisions, dtype, rng):
+    """Against 128-bit arithmetic. What a precision has no numbers for is never 0 in silence."""
+    if isinstance(quadruple.library(), str):
+        pytest.skip(quadruple.library())
+    make, size = signals
+    X, network = make(size, rng), rk.Network(**fields)
+
+    def gram():
+        return rk.gram(network, X, head=head, normalized=True, engine=engine, dtype=dtype)
+
+    if dtype not in precisions:
+        with pytest.raises(OverflowError, match=f"a share of .* expected at least .* in {dtype}"):
+            gram()
+        return
+    exact = quadruple.Grams(network, X)
+    for kind, K in gram()._asdict().items():
+        if head != "gap" or exact.share_left(kind) > 0.2:
+            assert exact.error(K, kind, head) <= tolerances.KERNEL[dtype]
+
+
+def test_an_input_filter_reaches_pixel_1_without_branches(engine, rng):
+    """Its windows are there at any α."""
+    X = far_away(2, rng)
+    K = rk.Kernel(rk.Network(2, alpha=0, input_filter_size=5), "gpk", "equivariant")(
+        X, engine=engine
+    )
+    x, z = (s.reshape(2, -1)[:, 2] for s in X)
+    assert abs(K[0, 1] - x @ z / 10) <= 4 * tolerances.EPS["float64"] * np.abs(x * z).sum()
+
+
+@pytest.mark.parametrize("activation", NOT_RELU)
+@pytest.mark.parametrize(
+    ("network", "factor", "options", "says"),
+    [
+        (rk.Network(1000, 1), 1e-160, {}, "signals have roots of variances below 2.-450"),
+        (rk.Network(2, bias=0.1, trained="input"), 1e-170, {}, "signals have roots of variances"),
+        (rk.Network(2), 1e-25, {"dtype": "float32"}, "the kernel falls below float32"),
+        (rk.Network(2), 1e-170, {}, "the kernel falls below float64"),
+        (rk.Network(2, c_v=1e300), 1e150, {}, "variances of layer . (exceed|reach)|too large for"),
+    ],
+)
+def test_sizes_beyond_float64_are_refused(engine, activation, network, factor, options, says):
+    """Sizes count where activations are not homogeneous."""
+    network = network.replace(activation=activation)
+    skip_unless_taken(engine, network)
+    with pytest.raises(OverflowError, match=says):
+        rk.gram(network, factor * X, head="trace", engine=engine, **options)
+
+
+def test_the_largest_signals_are_refused_in_one_sentence(engine):
+    network = rk.Network(2, activation="erf")
+    skip_unless_taken(engine, network)
+    with pytest.raises(OverflowError, match="^the signals are too large for float64 and activ"):
+        rk.gram(network, np.full((1, 1, 4), 1.7e308), normalized=True, engine=engine)
+
+
+@pytest.mark.parametrize("activation", NOT_RELU)
+def test_pixels_far_below_their_signal_are_refused(engine, activation, rng):
+    network = rk.Network(2, 1, activation=activation)
+    skip_unless_taken(engine, network)
+    X = rng.standard_normal((2, 2, 4))
+    X[:, :, 0] *= 1e-150
+    with pytest.raises(OverflowError, match="pixel 1 has roots of variances below"):
+        rk.gram(network, X, head="equivariant", engine=engine)
+
+
+def test_erf_networks_that_fall_below_float64_are_refused(engine, rng):
+    network = rk.Network(50, skip=False, activation="erf", c_v=1e-7)
+    skip_unless_taken(engine, network)
+    with pytest.raises(OverflowError, match="variances of layer 50 fall below 1e-153, expected a"):
+        rk.gram(network, rng.standard_normal((2, 1, 4)), normalized=True, engine=engine)

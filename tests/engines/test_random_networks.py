@@ -1,0 +1,91 @@
+"""Random networks and signals against the definition in 128 bits."""
+
+from itertools import product
+
+import numpy as np
+import pytest
+
+import rescntk as rk
+from rescntk import Network
+from rescntk.validation import KINDS, PARTS
+from tests import tolerances
+from tests.helpers import (
+    ENGINES,
+    rarely,
+)
+from tests.oracles import quadruple
+
+RELATIONS = "random", "parallel", "proportional", "opposite", "near", "walks"
+
+SHARE_LEFT = 0.2
+"""Least √(K_gap / K_trace) of cases that count for GAP. Its terms have both signs, whose errors are
+relative to the terms: where they nearly cancel, no sum of rounded terms is accurate."""
+
+
+def drawn(seed):
+    """Return a network and two signals."""
+    rng = np.random.default_rng(seed)
+    skip, channels, d = bool(rng.random() < 0.7), int(rng.choice([1, 1, 2, 3])), rng.integers(1, 10)
+    some = [part for part in PARTS if rng.random() < 0.6]
+    depth = int(rng.choice([1, 2, 3, 5, 10, 20, 50]))
+    network = Network(
+        depth=depth,
+        filter_size=int(rng.choice([1, 3, 5, 9, 15, 31 if depth < 20 else 15])),
+        outer_filter_size=int(rng.choice([1, 3, 5, 9])),
+        input_filter_size=int(rng.choice([1, 1, 3])),
+        skip=skip,
+        alpha=10 ** rng.uniform(-3, 2) if skip else 1.0,
+        c_v=float(rng.choice([2, 2, 0.7])),
+        c_w=float(rng.choice([1, 1, 1.9])),
+        bias=10 ** rng.uniform(-2, 1) if rng.random() < 0.3 else 0.0,
+        negative_slope=float(rng.choice([0, 0, 0.01, 0.3])),
+        dilation=int(rng.choice([1, 1, 2, 4])),
+        trained=tuple(some or ["inner"]),
+    )
+
+    def noise(low, high, *shape):
+        return 10 ** rng.uniform(low, high) * rng.standard_normal((channels, *shape))
+
+    def amplitudes():
+        return 10 ** rng.uniform(-2, 2, d)
+
+    x = noise(0, 0, d) * amplitudes()
+    relation = RELATIONS[seed % len(RELATIONS)]
+    if relation == "walks":
+        return network, np.cumsum(rng.standard_normal((2, channels, d)), axis=-1)
+    z = {
+        "random": noise(0, 0, d),
+        "parallel": x * amplitudes() * (1 + noise(-14, -1, d)),
+        "proportional": 3.7 * x,
+        "opposite": -x * amplitudes(),
+        "near": x * (1 + noise(-16, -3, d)),
+    }[relation]
+    return network, np.array([x, z])
+
+
+def assert_accurate_in_128_bits(engine, seed):
+    network, X = drawn(seed)
+    exact = quadruple.Grams(network, X)
+    cases = product(tolerances.KERNEL.items(), quadruple.HEADS, (False, True))
+    for (dtype, bar), head, normalized in cases:
+        options = {"head": head, "dtype": dtype, "normalized": normalized, "engine": engine}
+        try:
+            grams = rk.gram(network, X, **options)
+        except OverflowError:
+            assert not normalized
+            continue
+        for kind, K in zip(KINDS, grams, strict=True):
+            if head != "gap" or exact.share_left(kind) >= SHARE_LEFT:
+                error = exact.error(K, kind, head, normalized)
+                assert error <= bar, (seed, network, options, kind, error)
+
+
+@pytest.mark.parametrize("part", [0, *rarely(*range(1, 7))])
+@pytest.mark.parametrize("engine", ENGINES)
+def test_random_networks(engine, part):
+    """615 of them; for the engine "reference", which takes longest, a third."""
+    if isinstance(quadruple.library(), str):
+        pytest.skip(quadruple.library())
+    step = 3 if engine == "reference" else 1
+    for seed in range(100 * part, 100 * part + (100 if part else 15), step):
+        assert_accurate_in_128_bits(engine, seed)
