@@ -63,7 +63,7 @@ CALLS = {
     depth.complement_bounds: lambda net: depth.complement_bounds(net, [0.5]),
     depth.without_normalization: depth.without_normalization,
     depth.limit_classifier: lambda net: depth.limit_classifier(net, **GAP),
-    depth.scales: lambda net: depth.scales(net, 3),
+    depth.mode_scales: lambda net: depth.mode_scales(net, 3),
     learning.error_exponent: lambda net: learning.error_exponent(net, 2, 2, kind="gpk"),
     learning.sample_complexity: lambda net: learning.sample_complexity(net, 2, 2, 2, **GAP),
     learning.learned_by_frequency: lambda net: learning.learned_by_frequency(

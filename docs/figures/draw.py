@@ -319,7 +319,7 @@ def phases() -> Any:
     options: dict[str, Any] = {"head": "trace", "kinds": ("gpk",), "normalized": True}
     left, layers = np.empty((31, 41)), []
     for column, alpha in enumerate(alphas):
-        layers.append(depth.scales(rk.Network(50, alpha=alpha), 8).rows[1].scale)
+        layers.append(depth.mode_scales(rk.Network(50, alpha=alpha), 8).rows[1].scale)
         for row, bias in enumerate(sigmas):
             (K,) = rk.gram(rk.Network(50, alpha=alpha, bias=bias), X, **options)
             left[row, column] = 1.0 - K[0, 1]

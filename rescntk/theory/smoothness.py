@@ -208,7 +208,7 @@ def jacobian_bound(network: Network, width: int, n_inputs: int) -> float:
     width : int
         n, the number of units in each hidden layer.
     n_inputs : int
-        d, the number of channels of the input.
+        C0, the number of channels of the input.
 
     Returns
     -------

@@ -113,7 +113,7 @@ def test_the_asymptotic_law_of_gap(lengths, rng):
     assert abs(row.resnet.condition_number / row.resnet.asymptote - 1) <= bar
     K = rk.ResCGPK(depth, 1, head="gap", normalized=True)(X[:2])
     harmonic = 2 / (1 / len(X[0][0]) + 1 / len(X[1][0]))
-    law = asymptotic_complement(rk.Network(depth), pixels=harmonic)
+    law = asymptotic_complement(rk.Network(depth), n_pixels=harmonic)
     assert abs((1 - K[0, 1]) / law - 1) <= bar
 
 
@@ -140,7 +140,7 @@ def test_the_limit_of_tangent_kernels_with_gap(lengths, rng):
     own = [(n + n * (n - 1) / 4) / n**2 for n in d]
     A = [[1 if i == j else 0.25 / np.sqrt(own[i] * own[j]) for j in range(4)] for i in range(4)]
     limit = conditioning.condition_number(A)
-    law = conditioning.asymptotic_condition_number(rk.Network(9), 4, kind="ntk", pixels=lengths)
+    law = conditioning.asymptotic_condition_number(rk.Network(9), 4, kind="ntk", n_pixels=lengths)
     assert abs(law / limit - 1) <= tolerances.ROUTES
     r = np.sqrt(np.array(d) / (np.array(d) + 3.0))  # the page's formula
     written = np.linalg.cond(np.diag(1 - r**2) + np.outer(r, r))
@@ -193,13 +193,13 @@ def test_asymptotes_of_any_size():
     def law(n, depth, kind="gpk", **pixels):
         return conditioning.asymptotic_condition_number(rk.Network(depth), n, kind=kind, **pixels)
 
-    assert law(5, 50, pixels=2**63) == 2.0**63 * law(5, 50)  # 5 · 2**63 does not fit into 64 bits
-    assert law(1, 100) == law(1, 100, pixels=[5]) == 1.0  # of any matrix of one number
+    assert law(5, 50, n_pixels=2**63) == 2.0**63 * law(5, 50)  # 5 · 2**63 does not fit into 64 bits
+    assert law(1, 100) == law(1, 100, n_pixels=[5]) == 1.0  # of any matrix of one number
     assert law(5, 10**200) == np.inf and asymptotic_complement(rk.Network(10**200)) == 0
     # From the onset on, L = 3πs/√2 = 6.66 s, the complement is at most 1.
     complements = [asymptotic_complement(rk.Network(n, skip=False)) for n in (1, 6, 7, 20)]
     assert np.isnan(complements[:2]).all() and 1 > complements[2] > complements[3]
-    assert np.isnan([law(3, 1), law(3, 13), law(3, 13, pixels=5)]).all()
+    assert np.isnan([law(3, 1), law(3, 13), law(3, 13, n_pixels=5)]).all()
     assert law(3, 14) > 3 and law(3, 1, kind="ntk") == 2
 
 

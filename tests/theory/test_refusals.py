@@ -126,8 +126,8 @@ CONDITIONING = [
     (lambda: conditioning.bounds(2 * A), "A has 2 on its diagonal, expected 1"),
     (lambda: conditioning.bounds([[1.0, 1e300], [1e300, 1.0]]), r"A has 1e\+300, expected corr"),
     (lambda: conditioning.bounds(A[:1, :1]), r"A has shape \(1, 1\), expected at least 2"),
-    (lambda: asymptote(pixels=10**400), r"pixels is 10+\.\.\.0+,"),
-    (lambda: asymptote(4, pixels=(2, 3, 4)), "pixels has 3 lengths, expected 1 or n = 4"),
+    (lambda: asymptote(n_pixels=10**400), r"n_pixels is 10+\.\.\.0+,"),
+    (lambda: asymptote(4, n_pixels=(2, 3, 4)), "n_pixels has 3 lengths, expected 1 or n = 4"),
     (
         lambda: asymptote(network=UNTRAINED, kind="ntk"),
         r"trained \(\), expected 'inner' or 'outer' for",
@@ -175,9 +175,12 @@ DEPTH = [
     (lambda: classify(UNTRAINED), r"trained \(\), expected some parts"),
     (lambda: classify(rk.Network(2, negative_slope=1.0)), "negative_slope 1.0, expected less"),
     (lambda: classify(rk.Network(2, alpha=0)), "without a residual branch"),
-    (lambda: depth.scales(ERF, 8), "activation 'erf', expected 'relu'"),
-    (lambda: depth.scales(rk.Network(2, dilation=(1, 2)), 8), r"dilation \(1, 2\), expected one"),
-    (lambda: depth.scales(NET, 8, layer=0), "layer is 0, expected an integer of at least 1"),
+    (lambda: depth.mode_scales(ERF, 8), "activation 'erf', expected 'relu'"),
+    (
+        lambda: depth.mode_scales(rk.Network(2, dilation=(1, 2)), 8),
+        r"dilation \(1, 2\), expected one",
+    ),
+    (lambda: depth.mode_scales(NET, 8, layer=0), "layer is 0, expected an integer of at least 1"),
     (lambda: check(engine=np.ones(2)), r"engine is array\(\[1., 1.\]\), expected"),
     (
         lambda: check(rk.Network, depths=[2, 4, 8, 16, 32, 10**9]),

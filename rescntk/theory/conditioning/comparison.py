@@ -195,7 +195,7 @@ def compare(
         for depth, A in zip(depths, matrices, strict=True):
             deep, law, bound = side.replace(depth=depth), math.nan, bounds(A)
             if hold:
-                law = asymptotic_condition_number(deep, len(signals), kind=kind, pixels=lengths)
+                law = asymptotic_condition_number(deep, len(signals), kind=kind, n_pixels=lengths)
             value = condition_number(A)
             conditions.append(
                 BoundedConditionNumber(value, bound.lower, bound.upper, bound.improved, law)

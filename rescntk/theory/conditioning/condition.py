@@ -137,7 +137,7 @@ def _outside_of_diagonal(first: float, second: float, off_diagonal: float) -> fl
 
 
 def asymptotic_condition_number(
-    network: Network, n: int, *, kind: str, pixels: int | Iterable[int] = 1
+    network: Network, n: int, *, kind: str, n_pixels: int | Iterable[int] = 1
 ) -> float:
     """Return the asymptote of the condition number of a deep kernel matrix (n, n).
 
@@ -148,8 +148,8 @@ def asymptotic_condition_number(
       Elsewhere it can exceed the condition number until layers have evened out the pixels: for
       long signals and GAP some hundred times.
     - NTK with trained inner or outer weights: the limit, at any depth. For one length it is
-      (nm + 3)/3, m the `pixels`; for several the condition number of diag(3/(mᵢ + 3)) + rrᵀ with
-      rᵢ² = mᵢ/(mᵢ + 3).
+      (nm + 3)/3, m the `n_pixels`; for several the condition number of diag(3/(mᵢ + 3)) + wwᵀ with
+      wᵢ² = mᵢ/(mᵢ + 3).
 
     Parameters
     ----------
@@ -158,7 +158,7 @@ def asymptotic_condition_number(
     n : int
         Number of signals.
     kind : {"gpk", "ntk"}
-    pixels : int or iterable of n int, default 1
+    n_pixels : int or iterable of n int, default 1
         Pixels m that the head averages: of "gap" the signals' length, one, or one of each signal;
         of a head of m pixels m, of images m²; else 1.
 
@@ -187,13 +187,13 @@ def asymptotic_condition_number(
     17.67
     """
     n, kind = check_positive_integer(n, "n"), check_kind(kind)
-    counts = tuple(cast(Iterable[int], pixels)) if is_sequence(pixels) else (pixels,)
+    counts = tuple(cast(Iterable[int], n_pixels)) if is_sequence(n_pixels) else (n_pixels,)
     count = check_nonnegative(n, "n")
     lengths = np.array(
-        [check_positive(check_positive_integer(d, "pixels"), "pixels") for d in counts]
+        [check_positive(check_positive_integer(d, "n_pixels"), "n_pixels") for d in counts]
     )
     if len(lengths) not in (1, n):
-        raise ValueError(f"pixels has {len(lengths)} lengths, expected 1 or n = {n}")
+        raise ValueError(f"n_pixels has {len(lengths)} lengths, expected 1 or n = {n}")
     delta = asymptotic_complement(network)
     if kind == "ntk" and not (network.parts.inner or network.parts.outer):
         raise ValueError(

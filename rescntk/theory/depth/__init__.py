@@ -20,7 +20,7 @@ from .rates import (
     huang_resnet_constant,
     huang_resnet_limit,
 )
-from .scales import DepthScales, scales
+from .scales import DepthScales, mode_scales
 from .votes import LimitClassifier, limit_classifier
 
 __all__ = [
@@ -42,6 +42,6 @@ __all__ = [
     "huang_resnet_limit",
     "limit_classifier",
     "one_layer_kernel",
-    "scales",
+    "mode_scales",
     "without_normalization",
 ]

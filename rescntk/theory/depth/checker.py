@@ -255,7 +255,7 @@ def judge(
         return ConvergenceReport(
             table, used, unknown, UNDEFINED, used.undefined, **subject._asdict()
         )
-    theta, k = used.correction, used.log_power
+    theta, k = used.correction_exponent, used.log_power
     noise = noise + 4 * _EPS * np.abs(limit).max() + used.error
     # x is the relative size of the first correction; removals leave `left`.
     x = (used.onset / depths[-1]) ** theta

@@ -37,7 +37,7 @@ class ComplementBounds(NamedTuple):
 
 
 def effective_depth(
-    network: Network, depths: Iterable[int] | None = None, *, energy: float = 1.0
+    network: Network, depths: Iterable[int] | None = None, *, input_variance: float = 1.0
 ) -> np.ndarray:
     r"""Return the effective depth: the sum of all branches' parts of the variance behind them.
 
@@ -54,7 +54,7 @@ def effective_depth(
         Of ReLU without biases, with layers of their own and normalized features as well.
     depths : iterable of int, optional
         Strictly increasing, by default the network's depth.
-    energy : float, default 1.0
+    input_variance : float, default 1.0
         :math:`e_0`, the variance of the input's features at each pixel of all signals:
         ``input_scale``, by default 1/channels, times the squared norm of a pixel, which is not 0.
         It counts in networks with normalized features alone.
@@ -77,7 +77,7 @@ def effective_depth(
     >>> depth.effective_depth(rk.Network(1, norm=True), (10, 100, 1000)).round(2)
     array([2.02, 4.2 , 6.49])
     """
-    asked, gains, before = _variances(network, depths, energy)
+    asked, gains, before = _variances(network, depths, input_variance)
     return np.cumsum(_parts(network, gains, before))[asked - 1]
 
 
@@ -86,7 +86,7 @@ def complement_bounds(
     complements: ArrayLike,
     depths: Iterable[int] | None = None,
     *,
-    energy: float = 1.0,
+    input_variance: float = 1.0,
 ) -> ComplementBounds:
     r"""Return bounds on 1 − (normalized GPK) behind each layer of a ResNet.
 
@@ -130,7 +130,7 @@ def complement_bounds(
     >>> print(low[0].round(3), exact.round(3), high[0].round(3))
     [0.114] [0.244] [0.264]
     """
-    asked, gains, before = _variances(network, depths, energy)
+    asked, gains, before = _variances(network, depths, input_variance)
     if not all(network.values_of("skip")):
         raise ValueError(
             f"network has skip {network.skip!r}, expected skip connections in all layers: an "
@@ -148,10 +148,10 @@ def complement_bounds(
     return ComplementBounds(*bounds)
 
 
-def without_normalization(network: Network, *, energy: float = 1.0) -> Network:
+def without_normalization(network: Network, *, input_variance: float = 1.0) -> Network:
     r"""Return the network of layers of their own that equals one with normalized features.
 
-    Where all pixels of all signals have one energy e > 0, normalization is the same as
+    Where all pixels of all signals have one variance e₀ > 0, normalization is the same as
     :math:`\alpha_l^2/e_{l-1}` in place of :math:`\alpha_l^2`, :math:`e_l = e_{l-1} + \beta_l`
     (docs/theory/effective_depth.md). The kernels are equal, not only their limits.
 
@@ -159,7 +159,7 @@ def without_normalization(network: Network, *, energy: float = 1.0) -> Network:
     ----------
     network : Network
         Of ReLU without biases, with normalized features and skip connections in all layers.
-    energy : float, default 1.0
+    input_variance : float, default 1.0
         e, the variance of the input's features at each pixel.
 
     Returns
@@ -180,7 +180,7 @@ def without_normalization(network: Network, *, energy: float = 1.0) -> Network:
     >>> bool(abs(rk.gram(norm, X).ntk - rk.gram(like, X).ntk).max() < 1e-13)
     True
     """
-    _, gains, before = _variances(network, None, energy)
+    _, gains, before = _variances(network, None, input_variance)
     if not network.norm or not all(network.values_of("skip")):
         raise ValueError(
             f"network has norm {network.norm} and skip {network.skip!r}, expected normalized "
@@ -191,7 +191,7 @@ def without_normalization(network: Network, *, energy: float = 1.0) -> Network:
 
 
 def _variances(
-    network: Network, depths: Iterable[int] | None, energy: float
+    network: Network, depths: Iterable[int] | None, input_variance: float
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Return the depths asked for; β, and the variance before, of layers up to the deepest.
 
@@ -200,7 +200,7 @@ def _variances(
     known = RELU_FIELDS | {"norm"}
     check_network(network, known, ": the law is about ReLU", of_layers=OF_LAYERS)
     asked = (network.depth,) if depths is None else check_depths(depths)
-    start = check_positive(energy, "energy")
+    start = check_positive(input_variance, "input_variance")
     check_layers(max(asked), "depths has")
     if max(asked) > network.depth and not network.is_uniform:
         raise ValueError(

@@ -50,7 +50,7 @@ class Prediction:
     source: str = "handed in"
     undefined: str = ""
     """Why no prediction holds for these signals; empty if one does."""
-    correction: float = 1.0
+    correction_exponent: float = 1.0
     """θ: the first correction to the law has the relative size (onset/L)^θ."""
     onset: float = 1.0
     """The depth at which the law sets in: before it nothing is contradicted."""
@@ -62,11 +62,11 @@ class Prediction:
 
     def __post_init__(self) -> None:
         if self.undefined:
-            for name in ("limit", "exponent", "correction", "onset", "settled", "error"):
+            for name in ("limit", "exponent", "correction_exponent", "onset", "settled", "error"):
                 object.__setattr__(self, name, math.nan)
             object.__setattr__(self, "source", "")
             return
-        for name in ("exponent", "correction", "onset"):
+        for name in ("exponent", "correction_exponent", "onset"):
             check_positive(getattr(self, name), name)
         if check_integer(self.log_power, "log_power", at_least=0) > 1:
             raise ValueError(f"log_power is {shown(self.log_power)}, expected 0 or 1")
@@ -264,7 +264,7 @@ def _half_power(network: Network, kind: str, X: np.ndarray, head: str | int) -> 
         error = max(error, 64.0 * _EPS / max(ratio, _EPS))
     theta = 1.0 if _smooth_gain(network, kind, X, head) else 0.5
     source = "the flow dF/dt = a² box K(box F) at time 1"
-    return Prediction(limit, source=source, correction=theta, error=error)
+    return Prediction(limit, source=source, correction_exponent=theta, error=error)
 
 
 def _one_layer(
@@ -289,7 +289,9 @@ def _one_layer(
     source = "Barzilai et al., app. F; Huang et al., theorem 7: the kernel of one layer"
     onset, settled = (_depth_of(network.branch_gain / gain, power) for gain in (1.0, smooth or 1.0))
     limit = _normalized(K)
-    return Prediction(limit, exponent, 0, source, correction=theta, onset=onset, settled=settled)
+    return Prediction(
+        limit, exponent, 0, source, correction_exponent=theta, onset=onset, settled=settled
+    )
 
 
 def _smooth_gain(network: Network, kind: str, X: np.ndarray, head: str | int) -> float:
@@ -335,7 +337,7 @@ def _dot_product(
         theta = min(power if _smooth_gain(network, kind, X, head) else 0.5 * power, 1.0)
         error = 2.0 * float(errors.max())
         return Prediction(
-            _normalized(F0), power, 0, source, correction=theta, onset=onset, error=error
+            _normalized(F0), power, 0, source, correction_exponent=theta, onset=onset, error=error
         )
     note = f"F⁰(x, x) is 0 for {zero.sum()} of the signals, X[{zero.argmax()}] first"
     if not zero.all():
@@ -386,4 +388,6 @@ def _degenerate(
     )
     # 1/p = (1 + β)/β has corrections of β = L^-2γ, the law itself of 1/(pL).
     theta = min(2.0 * gamma, growth) if gamma else 1.0
-    return Prediction(1.0 - complements, exponent, log_power, source, correction=theta, onset=onset)
+    return Prediction(
+        1.0 - complements, exponent, log_power, source, correction_exponent=theta, onset=onset
+    )

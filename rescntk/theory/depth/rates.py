@@ -27,11 +27,11 @@ from ..argument_checks import check_branch, check_dot_products
 from ..complements import arc_cosines
 
 
-def asymptotic_complement(network: Network, *, pixels: float = 1.0) -> float:
+def asymptotic_complement(network: Network, *, n_pixels: float = 1.0) -> float:
     r"""Return the asymptote of 1 − (normalized GPK) at great depth.
 
     :math:`\delta_L/m` with :math:`\delta_L = \frac{9\pi^2}{2 p^2 L^2}` at depth L, for ReLU without
-    biases. p is ``Network.branch_weight``, 1 without skip connections, and m are the `pixels`.
+    biases. p is ``Network.branch_weight``, 1 without skip connections, and m are the `n_pixels`.
     Closer signals follow the law from greater depths on. Not in the papers;
     docs/theory/depth_limits.md derives it, with its conditions on signals.
 
@@ -39,7 +39,7 @@ def asymptotic_complement(network: Network, *, pixels: float = 1.0) -> float:
     ----------
     network : Network
         Of ReLU without biases. With skip connections `alpha` is positive.
-    pixels : float, default 1.0
+    n_pixels : float, default 1.0
         Pixels m that the head averages: of "gap" the signals' length, of two lengths their harmonic
         mean, which is no integer; of a head of m pixels m, of images m²; else 1.
 
@@ -68,7 +68,7 @@ def asymptotic_complement(network: Network, *, pixels: float = 1.0) -> float:
     check_branch(network)
     inverse = network.growth / network.branch_gain if network.skip else 1.0  # 1/p, all digits
     delta = 4.5 * math.pi**2 * (inverse / layers) * (inverse / layers)
-    return (delta if delta <= 1.0 else math.nan) / check_positive(pixels, "pixels")
+    return (delta if delta <= 1.0 else math.nan) / check_positive(n_pixels, "n_pixels")
 
 
 def huang_ffnet_limit(rho: ArrayLike) -> np.ndarray:

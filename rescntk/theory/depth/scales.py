@@ -44,7 +44,7 @@ class DepthScales(ReportTable[ScaleRow]):
     """
 
 
-def scales(network: Network, n_timepoints: int, *, layer: int | None = None) -> DepthScales:
+def mode_scales(network: Network, n_timepoints: int, *, layer: int | None = None) -> DepthScales:
     r"""Return how fast layers even out the Fourier modes of pixel pairs, for each mode.
 
     For Gaussian process kernels of ReLU on the multi-sphere, at great depth. *Only the slowest mode
@@ -84,7 +84,7 @@ def scales(network: Network, n_timepoints: int, *, layer: int | None = None) -> 
     Examples
     --------
     >>> import rescntk as rk
-    >>> print(rk.theory.depth.scales(rk.Network(1), 8, layer=130))
+    >>> print(rk.theory.depth.mode_scales(rk.Network(1), 8, layer=130))
     mode  multiplier  scale  with_products  at_layer
     ------------------------------------------------
        0           1    inf              1    0.9769

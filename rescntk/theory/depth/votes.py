@@ -64,7 +64,7 @@ class LimitClassifier(NamedTuple):
 
 
 def limit_classifier(
-    network: Network, *, kind: str, head: str | int, pixels: int = 1
+    network: Network, *, kind: str, head: str | int, n_pixels: int = 1
 ) -> LimitClassifier:
     r"""Return which classifier kernel regression tends to with the depth of a network.
 
@@ -89,7 +89,7 @@ def limit_classifier(
     head : {"equivariant", "trace", "gap"} or int
         A number is the pixels m of the windows that are averaged, at most the signals' length; of
         images m².
-    pixels : int, default 1
+    n_pixels : int, default 1
         Pixels that the head "gap" averages: the signals' length d. Other heads ignore it.
 
     Returns
@@ -113,7 +113,7 @@ def limit_classifier(
     check_like_layers(network, BASIC_FIELDS)
     check_branch(network)
     kind, head = check_kind(kind), check_head(head)
-    name, number = ("pixels", pixels) if head == "gap" else ("head", head)
+    name, number = ("n_pixels", n_pixels) if head == "gap" else ("head", head)
     averaged = 1 if isinstance(number, str) else check_positive_integer(number, name)
     d = check_nonnegative(averaged, name)
     parts = network.parts

@@ -84,7 +84,7 @@ def sample_complexity(
         From 0 to `max_frequency`. The default has 1, 2, … on pixel 0 only, 1 on pixels 0 and p for
         all p, and with the equivariant head 1 on each other pixel only.
     learnability : float, default 0.5
-        ℓ from which a frequency counts as learned, above 0 and below 1.
+        S from which a frequency counts as learned, above 0 and below 1.
     penalty : float, default 0.0
         δ, in units of K(x, x) of the equivariant kernel.
     **options

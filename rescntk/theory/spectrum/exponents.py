@@ -40,9 +40,9 @@ class DecayTable(ReportTable[DecayRow]):
     Eigenvalues λ_k of the frequency k on some pixels, and 0 on all others, fall like k^−exponent.
 
     - ``pixels``: those with the frequency, relative to the output pixel.
-    - ``exponent``: minus the slope of log λ over log(k + C0/2 − 1) for K/2 ≤ k ≤ K; NaN where too
-      few λ exceed their errors.
-    - ``uncertainty``: twice its difference from the exponent for K/4 ≤ k ≤ K/2, plus 1/K.
+    - ``exponent``: minus the slope of log λ over log(k + C0/2 − 1) for h/2 ≤ k ≤ h, h the highest
+      frequency; NaN where too few λ exceed their errors.
+    - ``uncertainty``: twice its difference from the exponent for h/4 ≤ k ≤ h/2, plus 1/h.
     - ``law``: the exponent of `decay_law`; infinite where eigenvalues are 0.
     - ``exponent_of_upper_bound``: of theorem 5.1's upper bound on λ, the least that ``exponent``
       can be. It counts the receptive field's pixels for the signal's: that of `DecayConstants`
@@ -53,11 +53,11 @@ class DecayTable(ReportTable[DecayRow]):
     """
 
     frequencies: np.ndarray
-    """k = 1 … K."""
+    """k = 1 … h."""
     eigenvalues: np.ndarray
-    """Of K/K(x, x), (n_sets, K)."""
+    """Of K/K(x, x), (n_sets, h)."""
     errors: np.ndarray
-    """Of the eigenvalues, (n_sets, K)."""
+    """Of the eigenvalues, (n_sets, h)."""
 
 
 def decay_exponents(
@@ -84,7 +84,7 @@ def decay_exponents(
     n_timepoints : int
         Number d of pixels, at most 32.
     max_frequency : int
-        K, at least 8. Slopes are fitted to the frequencies from its half on.
+        h, at least 8. Slopes are fitted to the frequencies from its half on.
     kind : {"gpk", "ntk"}
     pixels : iterable of sets of pixels, optional
         By default 0; 0 and 1; −1, 0 and 1, as far as the receptive field has them.
@@ -114,27 +114,27 @@ def decay_exponents(
     """
     check_quadrature(options)
     C, d = check_ring(network, n_channels, n_timepoints, kind, "equivariant", {"input_filter_size"})
-    K, field = check_integer(max_frequency, "max_frequency", 8), windows(network, d)[1][-1]
+    highest, field = check_integer(max_frequency, "max_frequency", 8), windows(network, d)[1][-1]
     if pixels is None:
         spreads = [(0,), (0, 1), (-1, 0, 1)][:d]
         pixels = [spread for spread in spreads if field.issuperset(p % d for p in spread)]
     sets = [check_pixel_set(chosen, d, field) for chosen in pixels] if is_sequence(pixels) else []
     if not sets:
         raise ValueError(f"pixels is {shown(pixels)}, expected sets of one or more integers")
-    top = [K if pixel in frozenset().union(*sets) else 0 for pixel in range(d)]
+    top = [highest if pixel in frozenset().union(*sets) else 0 for pixel in range(d)]
     computed = eigenvalues(
         network, C, d, top, kind=kind, head="equivariant", normalized=True, errors=True, **options
     )
-    k, rows, columns = np.arange(1, K + 1), [], []
+    k, rows, columns = np.arange(1, highest + 1), [], []
     for chosen in sets:
         at = tuple(k if pixel in chosen else 0 for pixel in range(d))
         columns.append([computed.eigenvalues[at], computed.errors[at]])
         known = np.where(computed.resolved[at], columns[-1][0], 0.0)
-        halves = slice(K // 2 - 1, None), slice(K // 4 - 1, K // 2)
+        halves = slice(highest // 2 - 1, None), slice(highest // 4 - 1, highest // 2)
         upper, lower = (_exponent(k[half], known[half], C) for half in halves)
         bounds = len(chosen) * np.array([C - 1 + 2 * (NU[kind] - 1) / len(field), C + 2])
         near = tuple(sorted(p if 2 * p <= d else p - d for p in chosen))
-        error = 2 * abs(upper - lower) + 1 / K
+        error = 2 * abs(upper - lower) + 1 / highest
         expected = decay_law(network, C, d, chosen, kind=kind, head="equivariant")
         rows.append(DecayRow(near, upper, error, expected, *bounds.tolist()))
     return DecayTable(tuple(rows), k, *np.array(columns).swapaxes(0, 1))

@@ -29,7 +29,7 @@ def test_biases_at_infinite_depth(c_v, constant, ntk, wrong, monkeypatch):
     monkeypatch.setattr(checker, "gram", lambda *_, kinds, **__: [getattr(both, kinds[0])])
 
     def check(kind, *law):
-        prediction = Prediction(*law, correction=q)
+        prediction = Prediction(*law, correction_exponent=q)
         return depth.check_convergence(
             family, X, kind=kind, head="trace", depths=powers(13), prediction=prediction
         )
@@ -250,7 +250,7 @@ def test_limits_are_never_judged_wrongly(p, b, left, last, alone):
     def kernel(n, u):
         return LIMIT + rest + 0.3 * u * n**-p * (1 + b * u * n**-p)
 
-    report = judged(kernel, last, exponent=p, correction=min(p, 1.0))
+    report = judged(kernel, last, exponent=p, correction_exponent=min(p, 1.0))
     if left == 0:
         assert report.verdict != checker.CONTRADICTS
         assert report.verdict == checker.AGREES or p < 0.4 or last < 12

@@ -35,7 +35,7 @@ def test_parts_of_layers_add_up():
     network = rk.Network(3, alpha=(1.0, 0.5, 1.0), skip=(True, True, False), c_v=(2.0, 2.0, 3.0))
     sums = depth.effective_depth(network, (1, 2, 3))
     np.testing.assert_allclose(sums, np.cumsum([1 / 2, 1 / 5, 1.0]), rtol=1e-15)
-    sums = depth.effective_depth(network.replace(norm=True), (1, 2, 3), energy=3.0)
+    sums = depth.effective_depth(network.replace(norm=True), (1, 2, 3), input_variance=3.0)
     np.testing.assert_allclose(sums, np.cumsum([1 / 4, 1 / 17, 1.0]), rtol=1e-15)
 
 
@@ -44,7 +44,7 @@ def test_depth_counts_by_its_logarithm():
     for alpha, energy in ((1.0, 1.0), (0.5, 3.0), (2.0, 0.1)):
         network, beta = rk.Network(1, alpha=alpha, norm=True), alpha**2
         depths = (10, 1000, 100_000)
-        found = depth.effective_depth(network, depths, energy=energy)
+        found = depth.effective_depth(network, depths, input_variance=energy)
         start = 1.0 + energy / beta
         exact = digamma(start + np.array(depths)) - digamma(start)
         np.testing.assert_allclose(found, exact, rtol=1e-12)
@@ -113,7 +113,7 @@ def test_bounds_hold_at_every_depth(seed):
     u = np.append(rng.uniform(0.0, 2.0, 6), [2.0, 1e-3])
     depths = tuple(range(1, layers + 1))
     found = complements_of(network, math.sqrt(energy) * circle(*u), depths)
-    low, high = depth.complement_bounds(network, u, depths, energy=energy)
+    low, high = depth.complement_bounds(network, u, depths, input_variance=energy)
     slack = tolerances.ROUTES
     assert (low - slack <= found).all() and (found <= high + slack).all()
 
@@ -128,11 +128,13 @@ def test_normalized_features_are_layers_of_their_own(kind, head, rng):
     for energy in (0.2, 1.0, 30.0):
         signals = math.sqrt(energy) * X
         (K,) = rk.gram(network, signals, **options)
-        (same,) = rk.gram(depth.without_normalization(network, energy=energy), signals, **options)
+        (same,) = rk.gram(
+            depth.without_normalization(network, input_variance=energy), signals, **options
+        )
         assert np.abs(K - same).max() <= tolerances.ROUTES * np.abs(K).max()
     uneven = X * np.array([1.0, 3.0, 1.0, 0.5, 1.0])
     (K,) = rk.gram(network, uneven, **options)
-    (same,) = rk.gram(depth.without_normalization(network, energy=1.0), uneven, **options)
+    (same,) = rk.gram(depth.without_normalization(network, input_variance=1.0), uneven, **options)
     assert np.abs(K - same).max() > 1e-3 * np.abs(K).max()
 
 

@@ -116,7 +116,9 @@ def test_rounding_errors_of_means_at_depth_1e5_leave_no_prediction():
     )
     assert not one.undefined and one.exponent == 1 and np.isfinite(one.limit).all()
     assert "rounding errors lead" in none.undefined and (none.source, none.rate) == ("", "")
-    assert np.isnan([none.limit, none.exponent, none.onset, none.correction, none.error]).all()
+    assert np.isnan(
+        [none.limit, none.exponent, none.onset, none.correction_exponent, none.error]
+    ).all()
 
 
 @pytest.mark.slow

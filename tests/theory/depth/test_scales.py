@@ -6,7 +6,7 @@ import pytest
 
 import rescntk as rk
 from rescntk.theory import multisphere
-from rescntk.theory.depth import scales
+from rescntk.theory.depth import mode_scales
 from tests import tolerances
 
 NETWORKS = [
@@ -28,7 +28,7 @@ def test_multipliers_are_those_of_the_pixels_energies(network, d):
     ]
     before, after = (np.fft.rfft(energy)[1:] for energy in energies)
     growth = max(network.growth, 1.0) if network.bias else network.growth
-    table = scales(network, d)
+    table = mode_scales(network, d)
     expected = growth * table.column("multiplier")[1:] * before
     assert np.abs(after - expected).max() <= tolerances.ROUTES * energies[1].sum()
     assert (table.column("mode") == np.arange(d // 2 + 1)).all()
@@ -45,7 +45,7 @@ def test_the_slowest_mode_of_deep_kernels(skip):
     ]
     measured = (waves[1][1] / waves[0][1]) ** (1 / 20)
     middle = sum(layers) // 2
-    row = scales(network, 8, layer=middle).rows[1]
+    row = mode_scales(network, 8, layer=middle).rows[1]
     bar = tolerances.mode(middle, 1 / network.branch_weight, t.mean())
     assert abs(measured - row.at_layer) <= bar
     assert abs(measured - row.multiplier) > 3 * abs(measured - row.at_layer)
@@ -62,7 +62,7 @@ def test_mode_0_is_a_change_of_the_mean(skip):
             for t in several
         ]
     ).reshape(2, 2)
-    (low, high), rows = means.T, scales(rk.Network(1, skip=skip), 8, layer=1050).rows
+    (low, high), rows = means.T, mode_scales(rk.Network(1, skip=skip), 8, layer=1050).rows
     change = ((high - low)[1] / (high - low)[0]) ** (1 / 100)
     bar = tolerances.mode(1050, 2 if skip else 1, several.mean())
     assert abs(change - rows[0].at_layer) <= bar
@@ -105,7 +105,7 @@ def test_products_of_slower_modes_lead(options, p, chi, bias, bar):
     with mpmath.workdps(250):
         p, chi, bias = mpmath.mpf(p), mpmath.mpf(chi), mpmath.mpf(bias)
         path = ring([mpmath.mpf(x) for x in start], 180, p, chi, bias)
-        for row in scales(rk.Network(1, **options), 8):
+        for row in mode_scales(rk.Network(1, **options), 8):
             turns = [mpmath.expjpi(mpmath.mpf(row.mode * j) / 4) for j in range(8)]
             low, high = (abs(mpmath.fdot(path[L - 1], turns)) for L in (140, 180))
             measured = float((high / low) ** (mpmath.mpf(1) / 40))
@@ -114,8 +114,8 @@ def test_products_of_slower_modes_lead(options, p, chi, bias, bar):
 
 def test_scales_in_layers():
     """ξ is the number of layers to 1/e; modes that a filter does not see stay for ever."""
-    rings = scales(rk.Network(1, dilation=4), 8)
+    rings = mode_scales(rk.Network(1, dilation=4), 8)
     assert (rings.column("scale")[[0, 2, 4]] == np.inf).all()
     row = rings.rows[1]
     assert abs(row.multiplier**row.scale - np.exp(-1)) <= tolerances.ROUTES
-    assert scales(rk.Network(1, bias=0.3, skip=False, c_v=1.0), 4).rows[0].multiplier == 0.5
+    assert mode_scales(rk.Network(1, bias=0.3, skip=False, c_v=1.0), 4).rows[0].multiplier == 0.5

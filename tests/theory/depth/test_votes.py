@@ -27,7 +27,7 @@ def test_limits_of_kernels(kind, trained, head):
     network = rk.Network(1000, trained=trained)
     X = multisphere.sample(2, 4, 3, rng=0)
     K = 1 - multisphere.gram_complements([network], X, kind=kind, head=head)[0, 0, 1]
-    found = limit_classifier(network, kind=kind, head=head, pixels=3)
+    found = limit_classifier(network, kind=kind, head=head, n_pixels=3)
     assert abs(K - found.off_diagonal) <= tolerances.deep_tangent_kernel(1000, 2.0)
     assert (found.name == "singular") == (found.off_diagonal == 0)
 
