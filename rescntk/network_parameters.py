@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterable
 from dataclasses import MISSING, field, fields
+from functools import lru_cache
 from typing import Any
 
 from .messages import shown
@@ -119,6 +120,11 @@ take any: ``check_network(network, BASIC_FIELDS, activations=None)``. All others
 """
 
 
+@lru_cache
+def _with_defaults(kind: Any, depth: int) -> Any:
+    return kind(depth)
+
+
 def unknown_field(
     network: Any, known_fields: frozenset[str], of_layers: frozenset[str] | None = None
 ) -> str | None:
@@ -128,7 +134,8 @@ def unknown_field(
     value for all layers.
     """
     unknown = [field.name for field in fields(network) if field.name not in known_fields]
-    default = type(network)(network.depth) if unknown else network
+    kind: Any = type(network)
+    default = _with_defaults(kind, network.depth) if unknown else network
     for name in unknown:
         value, expected = getattr(network, name), getattr(default, name)
         if value != expected:

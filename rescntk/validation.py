@@ -10,7 +10,7 @@ import math
 import operator
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
-from typing import Any, SupportsFloat, SupportsIndex, TypeGuard
+from typing import Any, TypeGuard
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -43,11 +43,11 @@ PARTS = ("input", "inner", "outer", "readout")
 # ---------------------------------------------------------------- numbers and names
 
 
-def check_integer(value: object, name: str, at_least: int | None = None) -> int:
+def check_integer(value: Any, name: str, at_least: int | None = None) -> int:
     """Return `value`, a Python or NumPy integer of at least `at_least`, as an int."""
     number = None
-    if isinstance(value, SupportsIndex) and not isinstance(value, bool):
-        with suppress(TypeError):  # an array that has no index, such as one of floats
+    if not isinstance(value, bool):
+        with suppress(TypeError):  # no index, as of floats and arrays of them
             number = operator.index(value)
     if number is None or (at_least is not None and number < at_least):
         least = "" if at_least is None else f" of at least {at_least}"
@@ -75,13 +75,13 @@ def check_depths(depths: Iterable[int], name: str = "depths") -> tuple[int, ...]
     return checked
 
 
-def check_nonnegative(value: object, name: str) -> float:
+def check_nonnegative(value: Any, name: str) -> float:
     """Return `value`, a finite number of at least 0, as a float."""
     # float() also reads texts, bytes, and arrays with one entry.
-    refused = isinstance(value, str | bool | bytes | bytearray | memoryview)
+    is_number = hasattr(value, "__float__") or hasattr(value, "__index__")
     kind = getattr(getattr(value, "dtype", None), "kind", "f")
     number = math.nan
-    if isinstance(value, SupportsFloat | SupportsIndex) and not refused and kind in "iuf":
+    if is_number and not isinstance(value, str | bool) and kind in "iuf":
         with suppress(TypeError, ValueError, OverflowError):
             number = math.nan if getattr(value, "ndim", 0) else float(value)
     if not math.isfinite(number) or number < 0:

@@ -5,6 +5,7 @@ import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from copy import copy
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -61,6 +62,12 @@ INTERRUPTED = {
 }
 
 
+@cache
+def is_of_estimators(file):
+    path = Path(file)
+    return path.parent.name == "learn" and path.name not in ("blas.py", Path(__file__).name)
+
+
 def each_line(call, at):
     """Call, and raise KeyboardInterrupt where a line of the estimators comes up first.
 
@@ -69,10 +76,9 @@ def each_line(call, at):
     seen = set()
 
     def trace(frame, event, argument):
-        path = Path(frame.f_code.co_filename)
-        if path.parent.name != "learn" or path.name in ("blas.py", Path(__file__).name):
+        if not is_of_estimators(frame.f_code.co_filename):
             return None
-        place = path, frame.f_lineno
+        place = frame.f_code.co_filename, frame.f_lineno
         if event == "line" and place not in seen:
             seen.add(place)
             if len(seen) == at + 1:

@@ -153,6 +153,9 @@ class KernelOnGrid:
             function(block, *branch)
             return branch[0].size
 
+        if math.prod(self.shape) <= _BLOCK_ENTRIES:  # to start threads takes longer
+            self._tick(compute((slice(None),) * self._d))
+            return
         with ThreadPoolExecutor(4) as pool:  # more would mostly wait for Python's lock
             for points in pool.map(compute, blocks(self.shape)):
                 self._tick(points)

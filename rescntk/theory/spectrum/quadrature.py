@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from functools import reduce
+from functools import lru_cache, reduce
 from itertools import product
 
 import numpy as np
@@ -72,6 +72,7 @@ def integrate(matrix: np.ndarray, values: np.ndarray, highest: Mapping[int, int]
     return values
 
 
+@lru_cache
 def _gauss(nodes: int, index: float) -> tuple[np.ndarray, np.ndarray]:
     """Return nodes on [-1, 1] of Gauss-Gegenbauer quadrature, and weights up to a factor.
 

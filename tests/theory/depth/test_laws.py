@@ -90,7 +90,7 @@ def test_the_constant_of_theorem_6_1(kind, head, alpha, trained):
 @pytest.mark.parametrize("kind", KINDS)
 def test_what_branches_add_to_the_dot_product(kind, trained):
     """G = ([outer] + [readout]) K + ([inner] + [input]) K̇Σ, of the GPK K; one pixel, ρ = 0.3."""
-    rho, L, alpha = 0.3, 10**5, 0.01
+    rho, L, alpha = 0.3, 10**4, 0.01
     outer, inner = ("outer" in trained) + ("readout" in trained), ("inner" in trained)
     inner, ends = inner + ("input" in trained), ("input" in trained) + ("readout" in trained)
     outer, inner, ends = (1, 0, 1) if kind == "gpk" else (outer, inner, ends)
