@@ -118,6 +118,7 @@ def measure(name: str, seed: int) -> list[Row]:
         of_classes = {"average": "weighted", "multi_class": "ovr", "labels": classes}
         row |= {"AUROC": float(roc_auc_score(truth, decisive, **of_classes))}
         row |= {"balanced_accuracy": float(balanced_accuracy_score(truth, predicted))}
+        row |= {"confidence": float(proba.max(axis=1).mean())}
         for drift, seen in (("", Z), ("_drift", with_drift(problem, 0)[2])):
             within = model.predict_set(seen, COVERAGE)
             row[f"covered{drift}"] = float(within[np.arange(len(Z)), places].mean())

@@ -107,7 +107,7 @@ def complement_bounds(
         Of ReLU without biases, with skip connections in all layers.
     complements : array_like
         :math:`\delta_0 = 1 - \rho` of the input, in [0, 2].
-    depths, energy
+    depths, input_variance
         As for `effective_depth`.
 
     Returns
