@@ -156,6 +156,7 @@ def table(rows: pd.DataFrame) -> str:
         "Mean ranks among the nine methods above, of official splits. A line joins methods without "
         "a significant difference (Wilcoxon's signed ranks, Holm's correction, 5 %).",
         *probabilities(rows),
+        *confidence(rows),
         *sets_of_classes(rows),
     ]
     return harness.page(*sections)
@@ -274,6 +275,30 @@ def significant_differences(scores: pd.DataFrame) -> tuple[list[str], list[str]]
     significant = others[np.sort(order[: fails.argmax() if fails.any() else None])]
     ahead = [(scores[OURS] - scores[name]).median() > 0 for name in significant]
     return [*significant[ahead]], [*significant[np.logical_not(ahead)]]
+
+
+def confidence(rows: pd.DataFrame) -> list[Any]:
+    """Return the section of the mean largest probability beside the accuracy."""
+    parts = peers().query("splits == 'official'").set_index("set")["part"]
+    ours, lines = rows[rows["method"] == OURS], []
+    for part in PARTS:
+        for label, splits in (("official", ours["seed"] == 0), ("resamples", ours["seed"] > 0)):
+            means = ours[splits].groupby("set")[["accuracy", "confidence"]].mean()
+            means = means[parts[means.index] == part]
+            if means.empty:
+                continue
+            excess = means["confidence"] - means["accuracy"]
+            values = harness.decimals(means.mean())
+            distance = harness.decimals([excess.abs().mean()])
+            greatest = f"{excess.idxmax()} {excess.max():+.3f}"
+            lines.append((f"{part}, {label} ({len(means)} sets)", *values, *distance, greatest))
+    header = "mean", "accuracy", "largest probability", "distance of a set", "greatest excess"
+    return [
+        "## How sure probabilities are",
+        "Of calibrated probabilities the mean of the largest is the accuracy. The distance is of "
+        "the two on a set, the excess that of the set which is too sure most.",
+        harness.table(header, lines, (0, 4)),
+    ]
 
 
 def sets_of_classes(rows: pd.DataFrame) -> list[Any]:
