@@ -1,6 +1,6 @@
 """Kernels as JAX functions of signals, for `jax.grad`, `jax.jit` and `jax.vmap`.
 
-``docs/theory/recursion.md`` derives the recursion. It runs in the precision of the signals: JAX has
+``docs/theory/deficits.md`` derives the recursion. It runs in the precision of the signals: JAX has
 float64 where its option ``jax_enable_x64`` is set, and else turns float64 into float32.
 
 Signals of any size are taken, subnormal ones too. A kernel that leaves the range of its dtype is 0

@@ -6,7 +6,7 @@ v_p = b_p / (b + b_0). The whole has the deficit ::
 
     U = a b (1 − ρ) = Σ_p U_p + ½ (a + a_0) (b + b_0) Σ_p>0 (u_p − v_p)².
 
-All terms are positive (docs/theory/recursion.md). Roots and coordinates belong to single signals:
+All terms are positive (docs/theory/deficits.md). Roots and coordinates belong to single signals:
 they are the rows of tables (tables.py), in the order of operations. Weights of parts are in
 constants.py.
 """

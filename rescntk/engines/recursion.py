@@ -17,7 +17,7 @@ One layer, with w = 1 − ρ = U / g and v = 1 + ρ, is ::
     U, U⁺ ← merged with the features' deficits;                   "skip";
     F, A ← f F + b K, f A + b M.                                  "skip".  (constants.py)
 
-docs/theory/recursion.md derives it. Three subclasses have a method for each kind of operation:
+docs/theory/deficits.md derives it. Three subclasses have a method for each kind of operation:
 
 - `reference.recursion.Pairs`: pairs of signals, arrays of NumPy and CuPy, from tables;
 - `jax_recursion.Pair`: a pair of signals, arrays of JAX, from variances, which are differentiated;

@@ -96,7 +96,7 @@ def check_arguments(
         head=pooled_head(head, axes),
         kinds=kinds,
         depths=rising,
-        # Activations that are not homogeneous have float64 always (docs/theory/recursion.md).
+        # Activations that are not homogeneous have float64 always (docs/theory/deficits.md).
         dtype=of_results.name if network.homogeneous else "float64",
         threads=None if threads is None else check_positive_integer(threads, "threads"),
         # An image of one line, or of one column, is a signal.
