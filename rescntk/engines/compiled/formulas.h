@@ -16,8 +16,8 @@
 //   lambda    the share of the linear network in a leaky ReLU;
 //   inner, outer, iota   1 or 0: whether inner and outer weights are trained, and whether A has F.
 //
-// docs/theory/deficits.md has the same symbols, and the derivations; docs/theory/activations.md those
-// of ReLU.
+// docs/theory/deficits.md has the same symbols, and the derivations; docs/theory/activations.md
+// those of ReLU.
 #pragma once
 #if defined(__CUDACC_RTC__)
 #define FORMULA __device__ __forceinline__
