@@ -54,7 +54,7 @@ class KernelMatrix(ClassNamePrefixFeaturesOutMixin, TransformerMixin, SignalEsti
     kernel: Kernel | SignalKernel | None = None
 
     def fit(self, X: ArrayLike, y: object = None) -> Self:
-        """Keep the signals that others are compared with.
+        """Keep the signals that others are compared with, or choose landmarks among them.
 
         Parameters
         ----------

@@ -119,14 +119,15 @@ class View(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):  # type
     bands : {"rectified", "magnitudes", "signs"}, optional
         Whether bands of an octave, at the signals' own resolution, take the place of the signals:
         differences of Gaussians b, from 0.7 points to an eighth of the longest signal. Blocks then
-        average max(b, 0) and max(−b, 0), or magnitudes, or where b is above −1, −0.3, 0.3 and 1
-        of its deviations. Detail that blocks of the signals lose stays. Views of bands have no
-        differences and no spectra.
+        average max(b, 0) and max(−b, 0) ("rectified"), or magnitudes, or where b is above −1, −0.3,
+        0.3 and 1 of its deviations ("signs"). Detail that blocks of the signals lose stays. Views of
+        bands have no differences and no spectra.
     statistics : bool, default False
         Whether deviation, minimum and maximum of each block are added to its mean.
     standardize : {"signal", "local", "channel", "point"}, default "signal"
-        Over what: each signal by itself, and then all; "local" divides each signal by its local
-        deviation too; all signals; or all at each time point.
+        What the mean is taken away from, and the deviation divides. "signal": each signal by
+        itself, and then all; "local": the same, after a division by the local deviation;
+        "channel": each channel of all signals; "point": each time point of all signals.
     time : float, default 0.0
         Scale of two channels with the relative time, a half circle. 0 has none.
     length : int, "all" or "fine", default 64
