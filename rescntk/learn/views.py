@@ -120,8 +120,8 @@ class View(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):  # type
         Whether bands of an octave, at the signals' own resolution, take the place of the signals:
         differences of Gaussians b, from 0.7 points to an eighth of the longest signal. Blocks then
         average max(b, 0) and max(−b, 0) ("rectified"), or magnitudes, or where b is above −1, −0.3,
-        0.3 and 1 of its deviations ("signs"). Detail that blocks of the signals lose stays. Views of
-        bands have no differences and no spectra.
+        0.3 and 1 of its deviations ("signs"). Detail that blocks of the signals lose stays. Views
+        of bands have no differences and no spectra.
     statistics : bool, default False
         Whether deviation, minimum and maximum of each block are added to its mean.
     standardize : {"signal", "local", "channel", "point"}, default "signal"
