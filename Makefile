@@ -1,6 +1,6 @@
 # make demo: the main job on real signals, and a classification with its explanation.
 # make check: linters, types and the fast tests, for daily work; about 3 minutes on two cores.
-# make test: all tests, notebooks and the site; about 12 minutes on two cores, with installation.
+# make test: all tests, notebooks and the site; about 9 minutes on two cores, with installation.
 # make test-versions: the fast tests with the oldest and the newest packages, on each Python.
 # Each needs nothing but Python (3.11 or later) and make, and sets up .venv itself.
 

@@ -23,7 +23,8 @@ LEAST_FRACTION = {"float32": 1e-28, "float64": 1e-280}
 """Least fraction of a signal's variance that a kernel may consist of, in each precision.
 
 Smaller parts would fall below the least normal number, or raise the rest of the signal above the
-largest one: such calls are refused. Of 1e-28 numbers of float32 keep ten digits.
+largest one: such calls are refused. Between 1e-28 and the least normal number of
+float32 lie ten decades.
 """
 
 _NONE = -(10**4)

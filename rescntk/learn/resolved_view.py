@@ -1,4 +1,4 @@
-"""A view of given signals: its steps and its kernel, as measured on training signals."""
+"""A view of given signals: its steps and its kernel. `measure` sets what training signals tell."""
 
 from __future__ import annotations
 
