@@ -38,7 +38,6 @@ def assert_mean(samples, exact):
     assert (error <= bar).all(), (error / bar).max()
 
 
-@settings(max_examples=30)
 @given(
     networks(EVERY_FIELD, 3, dilated="freely", layers="of their own"),
     batches(("signals", "images")),
