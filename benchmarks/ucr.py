@@ -12,7 +12,7 @@ ucr_peers_log_loss.csv have other measures, of official splits and means of 10. 
 
 import warnings
 from argparse import Namespace
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -277,21 +277,29 @@ def significant_differences(scores: pd.DataFrame) -> tuple[list[str], list[str]]
     return [*significant[ahead]], [*significant[np.logical_not(ahead)]]
 
 
-def confidence(rows: pd.DataFrame) -> list[Any]:
-    """Return the section of the mean largest probability beside the accuracy."""
-    parts = peers().query("splits == 'official'").set_index("set")["part"]
-    ours, lines = rows[rows["method"] == OURS], []
+def means_of_sets(rows: pd.DataFrame, columns: list[str]) -> Iterator[tuple[str, pd.DataFrame]]:
+    """Yield our means over splits of each set of a part, with numbers about the set, and a label.
+
+    Official splits are apart from resamples. Parts without rows are left out.
+    """
+    about = peers().query("splits == 'official'").set_index("set")[["part", "n_train", "n_test"]]
+    ours = rows[rows["method"] == OURS]
     for part in PARTS:
         for label, splits in (("official", ours["seed"] == 0), ("resamples", ours["seed"] > 0)):
-            means = ours[splits].groupby("set")[["accuracy", "confidence"]].mean()
-            means = means[parts[means.index] == part]
-            if means.empty:
-                continue
-            excess = means["confidence"] - means["accuracy"]
-            values = harness.decimals(means.mean())
-            distance = harness.decimals([excess.abs().mean()])
-            greatest = f"{excess.idxmax()} {excess.max():+.3f}"
-            lines.append((f"{part}, {label} ({len(means)} sets)", *values, *distance, greatest))
+            means = ours[splits].groupby("set")[columns].mean().join(about)
+            means = means[means["part"] == part]
+            if len(means):
+                yield f"{part}, {label} ({len(means)} sets)", means
+
+
+def confidence(rows: pd.DataFrame) -> list[Any]:
+    """Return the section of the mean largest probability beside the accuracy."""
+    lines, columns = [], ["accuracy", "confidence"]
+    for label, means in means_of_sets(rows, columns):
+        excess = means["confidence"] - means["accuracy"]
+        values = harness.decimals(means[columns].mean())
+        distance = harness.decimals([excess.abs().mean()])
+        lines.append((label, *values, *distance, f"{excess.idxmax()} {excess.max():+.3f}"))
     header = "mean", "accuracy", "largest probability", "distance of a set", "greatest excess"
     return [
         "## How sure probabilities are",
@@ -306,20 +314,12 @@ def sets_of_classes(rows: pd.DataFrame) -> list[Any]:
 
     A set's share has the standard error of its test signals and of the training signals left out.
     """
-    about = peers().query("splits == 'official'").set_index("set")[["part", "n_train", "n_test"]]
-    ours, lines = rows[rows["method"] == OURS], []
-    columns = ["accuracy", "covered", "classes", "covered_drift", "classes_drift"]
-    for part in PARTS:
-        for label, splits in (("official", ours["seed"] == 0), ("resamples", ours["seed"] > 0)):
-            means = ours[splits].groupby("set")[columns].mean().join(about)
-            means = means[means["part"] == part]
-            if means.empty:
-                continue
-            cases = 1 / means["n_test"] + 1 / (means["n_train"] + 2)
-            least = COVERAGE - 2 * np.sqrt(COVERAGE * (1 - COVERAGE) * cases)
-            few = ", ".join(means.index[means["covered"] < least])
-            values = harness.decimals(means[columns].mean())
-            lines.append((f"{part}, {label} ({len(means)} sets)", *values, few or "none"))
+    lines, columns = [], ["accuracy", "covered", "classes", "covered_drift", "classes_drift"]
+    for label, means in means_of_sets(rows, columns):
+        cases = 1 / means["n_test"] + 1 / (means["n_train"] + 2)
+        least = COVERAGE - 2 * np.sqrt(COVERAGE * (1 - COVERAGE) * cases)
+        few = ", ".join(means.index[means["covered"] < least])
+        lines.append((label, *harness.decimals(means[columns].mean()), few or "none"))
     header = "mean", "accuracy", "inside", "classes", "inside, drift", "classes, drift"
     return [
         "## Sets of classes",

@@ -18,7 +18,7 @@ from .engines.constants import LayerConstants
 from .engines.heads import places_of, pool_weights, widths_of
 from .engines.means import compensated_sum, from_the_middle, past_skip, pooled, weighted_mean
 from .engines.operations import Operation, Operations
-from .engines.recursion import Deficits, Kernels, Recursion, mapped
+from .engines.recursion import Deficits, Kernels, Recursion, by_kind, mapped
 from .engines.windows import Window
 from .jax_numbers import k0_of, k1_of, normal, read_scaled, safe_quotient, safe_root, scaled
 
@@ -60,7 +60,7 @@ def read_signal(operations: Operations, head: str | int, x: jax.Array) -> Signal
 
 
 class State(NamedTuple):
-    """What goes through merges beside the kernels."""
+    """The deficits of a pair of signals, and the variances of both. Merges change all of them."""
 
     masses: tuple[jax.Array, jax.Array]
     """Variances of both signals' pixels, (*pixels) each. They are differentiated too."""
@@ -128,11 +128,9 @@ class Pair:
             first = alike[0][0].layer - 1
             layer = jax.checkpoint(partial(passed, alike[0]), prevent_cse=False)
             carried, _ = lax.scan(layer, carried, _part(numbers, slice(first, first + len(alike))))
-        input_factor = operations.constants.input_factor(operations.depth)
-        parts, (F, A) = operations.network.parts, carried[1]
-        if A is not None and parts.readout != operations.network.carried_parts.readout:  # A is T
-            A = A + F
-        of_kinds = {"gpk": (F, input_factor), "ntk": (A, input_factor * parts.initial)}
+        input_factor: Any = operations.constants.input_factor(operations.depth)
+        of_kinds: dict[str, tuple[Any, Any]]
+        of_kinds = by_kind(operations.network, carried[1], input_factor)
         return [self.with_head(*of_kinds[kind], linear) for kind in kinds]
 
     def enter(self) -> tuple[State, jax.Array]:

@@ -135,8 +135,8 @@ def gram(
         raise ValueError(f"client is {shown(client)}, expected a running dask.distributed.Client")
     _try_one_pair(left, right, call, client)
     K = _begin_or_resume(folder, describe_call(call, left, right, block))
-    missing = K.missing
-    _check_free_disk(K, len(missing))
+    if missing := K.missing:
+        _check_free_disk(K, len(missing))
     K._create_missing_arrays()
     if missing:
         with progress_bar(progress, len(missing), "block") as tick:

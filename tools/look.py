@@ -2,8 +2,8 @@
 
 Every page is opened at the widths of a desktop and of a phone, the pages of LOOKED_AT in light and
 in dark. Screenshots of LOOKED_AT are for people. The script fails if a page is wider than its
-window, or a formula is not set. It fails if a page asks for a file that is missing, or for anything
-in the network, and if the search does not find a page of SEARCHES.
+window, or a formula is not set. It also fails if a page asks for a missing file, or for anything in
+the network. The search has to find each page of SEARCHES.
 
 Playwright drives the browser: its own Chromium, or the browser that CHROMIUM names.
 """

@@ -72,20 +72,24 @@ class Masses(Recursion[MassState]):
         mass: Array,
         root: Array,
     ) -> None:
-        """Take the parts of a merge, the one of most weight first, and the mass of the whole."""
+        """Take the parts of a merge, that of most weight first; mass and root are of the whole."""
 
     def last(self) -> MassState:
         """Return the masses behind the last layer."""
-        state = MassState(self.energy, 0.0 * self.energy, self.xp.sqrt(self.energy))
+        state = self.state(self.energy)
         for operation in self.operations.input:
             state = self.window(operation, state)
         for of_layer in self.operations.layers:
             state, _ = self.layer(of_layer, state, NO_KERNELS, 0.0, 0.0)
         return state
 
+    def state(self, mass: Array) -> MassState:
+        """Return the state of masses that have lost nothing yet."""
+        return MassState(mass, 0.0 * mass, self.xp.sqrt(mass))
+
     def norm(self, operation: Operation, state: MassState) -> tuple[MassState, Array]:
         mass = self.xp.where(state.mass > 0, column(self.norm_variance, state.mass), 0.0)
-        after = MassState(mass, 0.0 * mass, self.xp.sqrt(mass))
+        after = self.state(mass)
         self.report_norm(operation, state.root, after.root)
         return after, mass
 
@@ -94,8 +98,7 @@ class Masses(Recursion[MassState]):
     ) -> tuple[MassState, Kernels]:
         after = state
         if operation.has_root:
-            mass = self._behind_smooth_activation(operation, state.mass)
-            after = MassState(mass, 0.0 * mass, self.xp.sqrt(mass))
+            after = self.state(self._behind_smooth_activation(operation, state.mass))
         self.report_activation(operation, state.root, after.root)
         return after, NO_KERNELS
 
@@ -122,14 +125,13 @@ class Masses(Recursion[MassState]):
         self, operation: Operation, features: MassState, branch: MassState
     ) -> tuple[MassState, tuple[float, float]]:
         constants = self.operations.constants.of_layer(operation.layer)
-        both = constants.feature_factor, constants.branch_factor
-        parts, weights, lost = [features.mass, branch.mass], both, branch.lost
-        mass = past_skip(features.mass, branch.mass, *weights)
+        weights = constants.feature_factor, constants.branch_factor
+        mass, lost = past_skip(features.mass, branch.mass, *weights), branch.lost
         if self.operations.constants.has_bias:
             lost = past_skip(features.lost, lost, *weights)
-        if constants.feature_factor < constants.branch_factor:
-            parts, weights = parts[::-1], weights[::-1]
-        return self._merged(operation, parts, weights, mass, lost), both
+        forward = 1 if constants.feature_factor >= constants.branch_factor else -1
+        parts = [features.mass, branch.mass][::forward]
+        return self._merged(operation, parts, weights[::forward], mass, lost), weights
 
     def mean(self, window: Window, values: Array) -> Array:
         return window_mean(values, window, 1)

@@ -33,6 +33,7 @@ from operator import add, mul
 from typing import Generic, NamedTuple, TypeVar
 
 from ..arrays import AnyArray
+from ..network import Network
 from ..network_parts import TrainedParts
 from .means import past_skip
 from .operations import Operation
@@ -77,6 +78,19 @@ def mapped(function: Callable[..., AnyArray], *records: Record) -> Record:
         for values in zip(*records, strict=True)
     )
     return type(records[0])(*results)
+
+
+def by_kind(
+    network: Network, kernels: Kernels, input_factor: AnyArray
+) -> dict[str, tuple[AnyArray | None, AnyArray]]:
+    """Return the kernel of each kind without the part of F⁰, and the multiple of F⁰ in it.
+
+    The features hold `input_factor` times F⁰.
+    """
+    (F, A), parts = kernels, network.parts
+    if A is not None and parts.readout != network.carried_parts.readout:  # ι is 0: A is T
+        A = A + F
+    return {"gpk": (F, input_factor), "ntk": (A, input_factor * parts.initial)}
 
 
 class Recursion(ABC, Generic[State]):

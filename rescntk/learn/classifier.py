@@ -19,7 +19,7 @@ from .cases import Cases, squared_sum
 from .estimator import REMEDY, ResidualKernelEstimator
 from .inputs import read_cases, read_labels
 from .left_out import COVERAGE, LeftOut, Nonconformity
-from .signals import Signals, exponents_of, scaled
+from .signals import exponents_of
 from .view_weights import average
 
 _NOVELTY_OF_DOUBT = 4.0
@@ -57,8 +57,8 @@ class ResidualKernelClassifier(ClassifierMixin, ResidualKernelEstimator):
     engine : str, default "auto"
         As for calling a `rescntk.Kernel`.
     dtype : {"float32", "float64"}, default "float32"
-        Precision of kernels. Solutions are in float64. "float64" takes twice the time, and allows
-        penalties below 1e-5, for targets nearly without noise.
+        Precision of kernels. Solutions are in float64. Kernels in "float64" take about twice the
+        time, and allow penalties below 1e-5, for targets nearly without noise.
     n_jobs : int, optional
         Number of threads that compute kernels, which does not change results. None and -1 are one
         for each core: set 1 where several processes fit. Matrices are decomposed by one thread.
@@ -199,7 +199,7 @@ class ResidualKernelClassifier(ClassifierMixin, ResidualKernelEstimator):
         calibrated = calibrate(decisions, labels, error_weights, shift)
         self.inverse_temperature_, self.offsets_ = calibrated
         self.intercept_ = self._centre + self.offsets_
-        certainty = self._certainty(left_out.view_novelties, scaled(cases.signals, self._exponent))
+        certainty = _certainty(left_out.novelty)
         fold_decisions = cases.targets - left_out.residuals
         proba = probabilities_of_folds(
             fold_decisions, certainty, left_out.folds, decisions, labels, error_weights, shift
@@ -325,7 +325,7 @@ class ResidualKernelClassifier(ClassifierMixin, ResidualKernelEstimator):
         decisions, novelties, weights = self._decide(signals)
         decisions = average(weights, decisions) + self.offsets_
         return probabilities(
-            decisions, self.inverse_temperature_ * self._certainty(novelties, signals)
+            decisions, self.inverse_temperature_ * _certainty(self._novelty(novelties, signals))
         )
 
     def predict_set(self, X: ArrayLike, coverage: float = COVERAGE) -> np.ndarray:
@@ -394,10 +394,6 @@ class ResidualKernelClassifier(ClassifierMixin, ResidualKernelEstimator):
         class_indices = self._labels(self._decisions(X))
         return self.classes_[class_indices]
 
-    def _certainty(self, novelties: np.ndarray, X: Signals) -> np.ndarray:
-        """Return factors of decisions, (n_cases, 1), from novelties of views and scaled signals."""
-        return 1.0 / np.maximum(1.0, self._novelty(novelties, X) / _NOVELTY_OF_DOUBT)[:, None]
-
     def _decisions(self, X: ArrayLike) -> np.ndarray:
         decisions, _, weights = self._decide(self._read(X))
         return average(weights, decisions) + self.offsets_
@@ -405,3 +401,8 @@ class ResidualKernelClassifier(ClassifierMixin, ResidualKernelEstimator):
     @staticmethod
     def _labels(decisions: np.ndarray) -> np.ndarray:
         return margins(decisions).argmax(axis=1)
+
+
+def _certainty(novelty: np.ndarray) -> np.ndarray:
+    """Return the factors of decisions, (n_cases, 1), of signals with a novelty (n_cases,)."""
+    return 1.0 / np.maximum(1.0, novelty / _NOVELTY_OF_DOUBT)[:, None]

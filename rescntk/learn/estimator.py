@@ -182,17 +182,14 @@ class ResidualKernelEstimator(Settings, SignalEstimator):
         Novelties and weights are (n_views, n_cases, n_chosen), as for `FittedView`. Sums of weights
         over views are 1.
         """
-        options, seeing = (
-            self._options(),
-            [fitted.view.depends_on_levels for fitted in self._fitted],
-        )
-        parts = []
+        options, parts = self._options(), []
+        depends_on_levels = [fitted.view.depends_on_levels for fitted in self._fitted]
         for batch in self._batches(X):
             with one_blas_thread():
                 pairs = [fitted.decide(batch, options) for fitted in self._fitted]
             decisions, novelties = map(np.array, zip(*pairs, strict=True))
             distances = self._levels.distances(batch)[0]
-            weights = weights_at(self._weights, novelties, distances, seeing)
+            weights = weights_at(self._weights, novelties, distances, depends_on_levels)
             parts.append((decisions, novelties, weights))
         decisions, novelties, weights = (
             np.concatenate(p, axis=1) for p in zip(*parts, strict=True)
@@ -262,10 +259,12 @@ class ResidualKernelEstimator(Settings, SignalEstimator):
         self._fitted, self._weights = [fitted[k] for k in used], weights[used]
         self._examples = take(cases.signals, np.sort(rng.permutation(n)[:_EXAMPLES]))
         novelties = novelties[used]
-        self.left_out_novelty_ = cases.at_signals(self._novelty(novelties, cases.signals))
+        novelty = self._novelty(novelties, cases.signals)
+        self.left_out_novelty_ = cases.at_signals(novelty)
         return LeftOut(
             view_residuals=residuals[used],
             view_novelties=novelties,
+            novelty=novelty,
             view_weights=weights_at(self._weights, novelties, distances, depends_on_levels[used]),
             residuals=averaged,
             folds=folds,

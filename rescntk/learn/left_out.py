@@ -27,6 +27,8 @@ class LeftOut:
     """(n_views, n_cases, n_outputs)"""
     view_novelties: np.ndarray
     """(n_views, n_cases, n_chosen)"""
+    novelty: np.ndarray
+    """Of all views together, (n_cases,)."""
     view_weights: np.ndarray
     """(n_views, n_cases, n_chosen), from the errors of all cases."""
     residuals: np.ndarray

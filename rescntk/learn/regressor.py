@@ -51,8 +51,8 @@ class ResidualKernelRegressor(MultiOutputMixin, RegressorMixin, ResidualKernelEs
     engine : str, default "auto"
         As for calling a `rescntk.Kernel`.
     dtype : {"float32", "float64"}, default "float32"
-        Precision of kernels. Solutions are in float64. "float64" takes twice the time, and allows
-        penalties below 1e-5, for targets nearly without noise.
+        Precision of kernels. Solutions are in float64. Kernels in "float64" take about twice the
+        time, and allow penalties below 1e-5, for targets nearly without noise.
     n_jobs : int, optional
         Number of threads that compute kernels, which does not change results. None and -1 are one
         for each core: set 1 where several processes fit. Matrices are decomposed by one thread.

@@ -220,7 +220,7 @@ def fit_path_counts(
 
 
 def _depths_of_the_sum(network: Network, depths: Iterable[int] | None) -> tuple[int, ...]:
-    """Return the depths of `fit_path_counts`, checked, or those of the network by default."""
+    """Return the depths of `fit_path_counts`, checked. The network has the default ones."""
     if depths is None:
         return tuple(range(1, network.depth + 1)) if network.skip else (network.depth,)
     depths = check_depths(depths)

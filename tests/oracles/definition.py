@@ -154,10 +154,15 @@ FIELDS = frozenset(
 """The fields of a network that stand in the formulas below."""
 
 
+def refuse_other_fields(network, known_fields, oracle):
+    """Raise a KeyError if a network has fields that an oracle, as it calls itself, has not."""
+    if unknown := vars(network).keys() - known_fields:
+        raise KeyError(f"{oracle} does not know {unknown}")
+
+
 def of_pairs(X, network, left, right):
     """Return the same of pairs (X[left], X[right]), which have each signal with itself."""
-    if unknown := vars(network).keys() - FIELDS:
-        raise KeyError(f"the definition does not know {unknown}")
+    refuse_other_fields(network, FIELDS, "the definition")
     sides = X.shape[2:]
     X = X.reshape(*X.shape[:2], -1)
     dual = np.frompyfunc(_once(dual_of(network)), 3, 2)

@@ -12,6 +12,8 @@ import numpy as np
 
 from rescntk.validation import HEADS, KINDS, PARTS
 
+from . import definition
+
 INTEGERS = "depth input erf norm of_input of_inner of_outer of_readout channels length"
 NUMBERS = "readout input_scale slope"
 OF_LAYERS = "filter_size outer_filter_size dilation skip alpha c_v c_w bias"
@@ -50,8 +52,7 @@ class Grams:
     """Exact kernels of signals with each other, by kind and head."""
 
     def __init__(self, network, X):
-        if unknown := vars(network).keys() - FIELDS:
-            raise KeyError(f"the arithmetic of 128 bits does not know {unknown}")
+        definition.refuse_other_fields(network, FIELDS, "the arithmetic of 128 bits")
         X = np.ascontiguousarray(X, np.float64)
         n, channels, length = X.shape
         depth, trained = network.depth, [part in network.trained for part in PARTS]

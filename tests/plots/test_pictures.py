@@ -159,7 +159,7 @@ def test_contributions_have_the_names_of_channels_of_tables():
 
 
 def test_contributions_to_the_first_of_two_classes():
-    """They have the other sign than those to the second class, also minus the usual ones."""
+    """Contributions to the second class have the other sign, with usual ones subtracted or not."""
     shares, X = np.random.default_rng(0).standard_normal((2, 1, 4)), np.ones((2, 1, 4))
     model = SimpleNamespace(contributions=lambda X: shares, intercept_=np.array([0.25]))
     model.usual_contributions, model.classes_ = lambda: shares.mean(axis=0), [5, 7]

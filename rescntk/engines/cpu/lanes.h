@@ -60,8 +60,8 @@ using S = float32x4_t;
 using F64 = double __attribute__((vector_size(BYTES)));
 using F32 = float __attribute__((vector_size(BYTES)));
 
-// The most lanes of any vector. As many numbers stand behind a doubled line of a table, and the
-// right signals of a task are a multiple (engine.py).
+// The most lanes of any vector. A doubled line of a table has this many numbers behind it, and
+// tasks take right signals in multiples of it (engine.py).
 constexpr int MOST_LANES = 16;
 
 template <class V>

@@ -178,8 +178,8 @@ struct Sums {
     }
 
 private:
-    // Add a term to a total. The next term gets the rounding error (Kahan): those of equal terms
-    // have one sign.
+    // Add a term to a total. Its rounding error goes into the next term (Kahan): errors of equal
+    // terms have one sign, and would add up.
     INLINE void add_to(double &total, double term)
     {
         if (!has_many) {

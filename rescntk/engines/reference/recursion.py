@@ -22,7 +22,7 @@ from ..heads import offsets, pool_weights, widths_of
 from ..inputs import linear_terms
 from ..means import column, past_skip, summed, window_mean
 from ..operations import Operation, Operations, rounded_weights
-from ..recursion import Deficits, Kernels, Recursion, mapped
+from ..recursion import Deficits, Kernels, Recursion, by_kind, mapped
 from ..request import Request
 from ..tables import Tables
 from ..windows import Window
@@ -91,11 +91,8 @@ class Pairs(Recursion[Deficits]):
 
     def at_depth(self, kernels: Kernels, input_factor: float, linear: Array) -> dict[str, Array]:
         """Return the kernels with their head; they lack `input_factor` times F⁰, `linear`."""
-        parts, (F, A) = self.request.network.parts, kernels
-        if A is not None and parts.readout != self.parts.readout:  # A is T
-            A = A + F
-        of_kinds: dict[str, tuple[Any, float]]
-        of_kinds = {"gpk": (F, input_factor), "ntk": (A, input_factor * parts.initial)}
+        of_kinds: dict[str, tuple[Any, Any]]
+        of_kinds = by_kind(self.request.network, kernels, input_factor)
         return {kind: self.head(*of_kinds[kind], linear) for kind in self.request.kinds}
 
     def head(self, kernel: Array, factor: float, linear: Array) -> Array:
