@@ -62,7 +62,7 @@ CALLS = {
     depth.effective_depth: depth.effective_depth,
     depth.complement_bounds: lambda net: depth.complement_bounds(net, [0.5]),
     depth.without_normalization: depth.without_normalization,
-    depth.limit_classifier: lambda net: depth.limit_classifier(net, **GAP),
+    depth.limit_classifier: lambda net: depth.limit_classifier(net, kind="gpk"),
     depth.mode_scales: lambda net: depth.mode_scales(net, 3),
     learning.error_exponent: lambda net: learning.error_exponent(net, 2, 2, kind="gpk"),
     learning.sample_complexity: lambda net: learning.sample_complexity(net, 2, 2, 2, **GAP),

@@ -35,12 +35,12 @@ Signals: TypeAlias = "jax.Array | tuple[jax.Array, ...]"
 def apply(network: Network, params: Parameters, X: ArrayLike, head: str | int = "gap") -> jax.Array:
     r"""Return the outputs f(x) of a finite network, (n_cases,).
 
-    Layers are as in `Network`, at the width n of `params`. With the readout's variance r the heads
-    are :math:`\sqrt{r/n}\, w \cdot f^L_1` ("equivariant"),
-    :math:`\sqrt{r/(dn)}\, \langle W, f^L \rangle` ("trace") and
-    :math:`\sqrt{r/n}\, w \cdot \frac1d \sum_j f^L_j` ("gap"). A head of w pixels
-    is "trace" of the means of :math:`f^L` over circular windows. JAX can differentiate, vectorize
-    and compile the call; with parameters of float64, within ``jax.enable_x64(True)``.
+    Layers are as in `Network`, at the width n of `params`. With the readout's variance r_s the
+    heads are :math:`\sqrt{r_s/n}\, \omega \cdot f^L_1` ("equivariant"),
+    :math:`\sqrt{r_s/(dn)}\, \langle \omega, f^L \rangle` ("trace") and
+    :math:`\sqrt{r_s/n}\, \omega \cdot \frac1d \sum_j f^L_j` ("gap"): docs/theory/network.md. A head
+    of m pixels is "trace" of the means of :math:`f^L` over circular windows. JAX can differentiate,
+    vectorize and compile the call; with parameters of float64, within ``jax.enable_x64(True)``.
 
     Parameters
     ----------

@@ -107,11 +107,10 @@ def mean_gpk(
     *,
     dtype: str = "float64",
 ) -> tuple[np.ndarray, np.ndarray]:
-    r"""Return the Gaussian process kernel of networks of a finite width, and its standard error.
+    """Return the Gaussian process kernel of networks of a finite width, and its standard error.
 
-    One sample is :math:`\frac{r}{N} \langle \phi(x), \phi(z) \rangle` of the N features φ that
-    the readout weighs, with the readout scale r. It is the exact mean of f(x) f(z) over the
-    readout's weights.
+    One sample is the readout scale r_s times the mean of h(x) h(z) over the features h that the
+    readout weighs. It is the exact mean of f(x) f(z) over the readout's weights.
 
     Parameters
     ----------

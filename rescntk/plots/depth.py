@@ -181,8 +181,8 @@ def limit_distances(*reports: ConvergenceReport, ax: Axes | None = None) -> Axes
             values, quantity = report.column("complement"), "1 − normalized kernel (mean)"
         quantities.add(quantity)
         name = f"{_mathtext(report.family)}, {report.kind.upper()}: {report.verdict}"
-        if np.isfinite(report.exponent.bar):
-            name += f"\nexponent {report.exponent.value:.3f} ± {report.exponent.bar:.1g}"
+        if np.isfinite(report.exponent.error):
+            name += f"\nexponent {report.exponent.value:.3f} ± {report.exponent.error:.1g}"
         shown = np.where(values > 0, values, np.nan)
         ax.plot(depth, shown, marker, color=colour, markersize=5, zorder=4)
         last = np.flatnonzero(np.isfinite(shown))[-1:]

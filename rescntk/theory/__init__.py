@@ -2,14 +2,13 @@
 
 - ``conditioning``: condition numbers of kernel matrices over depth, and bounds on them.
 - ``depth``: limits of kernels at infinite depth, rates of convergence, a check of both.
-- ``learning``: learning curves, numbers of signals, what gradient flow has learned when.
+- ``learning``: learning curves, numbers of signals, what gradient flow has learned when, means of
+  kernels over groups of symmetries.
 - ``locality``: effective receptive fields and their widths.
 - ``multisphere``: signals whose pixels have one norm, and the kernels' recursion on them.
 - ``paths``: numbers of paths of convolutions, theorem 5.2, the stride-q kernel.
-- ``smoothness``: interpolants on the circle, measures of their smoothness, bounds on Jacobians;
-  its part ``circle`` has a file of its own.
+- ``smoothness``: interpolants on the circle, measures of their smoothness, bounds on Jacobians.
 - ``spectrum``: eigenvalues on the multi-sphere, and theorem 5.1 on their decay.
-- ``symmetry``: the mean of a kernel over a group of symmetries.
 
 A part is imported when it is first used: all of them take longer than the kernels do.
 """
@@ -26,7 +25,6 @@ __all__ = [
     "paths",
     "smoothness",
     "spectrum",
-    "symmetry",
 ]
 
 

@@ -107,7 +107,7 @@ NUMBERS = st.one_of(st.just(0.0), st.floats(-30, 30).map(lambda e: 10**e))
 
 @given(st.lists(NUMBERS, min_size=1, max_size=12), st.integers(1, 14), NUMBERS, st.data())
 def test_kappa_to_rounding_and_bounds(values, n, penalty, data):
-    """κ against 80 digits; learnabilities sum to n − δ/κ; E_0 ≥ 1; train ≤ test error."""
+    """κ against 80 digits; fractions sum to n − δ/κ; E_0 ≥ 1; train ≤ test error."""
     counts = data.draw(st.lists(st.integers(1, 5), min_size=len(values), max_size=len(values)))
     parts = np.linspace(1, 2, len(values))
     row = learning.curve(values, parts, (n,), penalty, noise=0.1, multiplicities=counts).rows[0]
@@ -203,13 +203,13 @@ def test_bounds_hold_what_more_frequencies_give(channels):
 
 
 def test_curve_of_the_spectrum():
-    """`learning.curve` with n signals has κ at the eigenvalue, for any learnability and penalty."""
+    """`learning.curve` with n signals has κ at the eigenvalue, for any fraction and penalty."""
     network, penalty, space = literature.barzilai_cnn(2), 0.2, (3, 3, 6)
     of_kernel = {"kind": "gpk", "head": "equivariant"}
     found = spectrum.eigenvalues(network, *space, **of_kernel, normalized=True)
     values, counts = found.estimates.ravel(), found.counts.ravel()
     rest = 1 - values @ counts
-    options = {"frequencies": [(1, 1, 0)], "learnability": 0.25, "penalty": penalty}
+    options = {"frequencies": [(1, 1, 0)], "fraction": 0.25, "penalty": penalty}
     found = learning.sample_complexity(network, *space, **of_kernel, **options)
     (row,) = found
     assert abs(found.tail - rest) <= 10 * EPS * len(values)

@@ -88,7 +88,7 @@ def separation(network=NET, X=X3, kind="gpk", **options):
 
 
 def classify(network, kind="ntk"):
-    depth.limit_classifier(network, kind=kind, head="trace")
+    depth.limit_classifier(network, kind=kind)
 
 
 FLAT = ERF.replace(skip=False, c_v=0.5)
@@ -195,7 +195,7 @@ LEARNING = [
     (lambda: learning.pool_curve(np.eye(2), [1, 2], (2,)), "sizes has 2, expected numbers below"),
     (lambda: learning.pool_curve(-np.eye(2), [1, 2], (1,)), "K of .* has the eigenvalue -1, exp"),
     (lambda: learning.learned_fractions(np.eye(2), [0, 0], 1.0), "y is 0 for all signals, expec"),
-    (lambda: complexity(learnability=1.0), "learnability is 1.0, expected a number between 0 an"),
+    (lambda: complexity(fraction=1.0), "fraction is 1.0, expected a number between 0 an"),
     (lambda: complexity(frequencies=[(1, 0)]), "expected sets of 3 integers from 0 to 4"),
     (lambda: complexity(frequencies=5), "frequencies is 5, expected sets of 3 integers"),
     (lambda: complexity(frequencies=[[1], [1, 2]]), "frequencies is not a rectangular array"),
@@ -261,12 +261,13 @@ SPECTRUM = [
     (lambda: series(NET, 5, 30), r"max_degree is 30: .* pairs of coefficients"),
     (lambda: constants(UNTRAINED, "ntk"), "ntk is 0 for every signal"),
     (lambda: constants(WINDOW, "gpk"), "size 3, expected 1: theorem"),
-    (lambda: NORMED.effective_dimension(0), "penalty is 0, expected a positive number"),
+    (lambda: NORMED.effective_dimension(9, 0), "penalty is 0, expected a positive number"),
+    (lambda: NORMED.effective_dimension(0, 1), "n is 0, expected a positive number"),
     (lambda: NORMED.significant, "the errors of these eigenvalues were not asked for: errors=True"),
     (lambda: spectrum.harmonics(3, -1), "frequency is -1, expected an integer of at least 0"),
     (
-        lambda: depth.limit_classifier(rk.Network(1), kind="ntk", head=0),
-        "head is 0, expected one of .* or a positive integer",
+        lambda: depth.limit_classifier(rk.Network(1), kind="ntk", n_pixels=0),
+        "n_pixels is 0, expected a positive number",
     ),
     (lambda: eigenvalues(head=4), "head is 4, expected .*: eigenvalues of pooled heads are those"),
     (lambda: eigenvalues(head=0), "head is 0, expected one of .* or a positive integer"),

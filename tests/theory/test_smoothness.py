@@ -10,7 +10,8 @@ import rescntk as rk
 from circle import target
 from rescntk import literature
 from rescntk.theory import smoothness
-from rescntk.theory.smoothness import _gaussian_coefficients as coefficients
+from rescntk.theory.smoothness import measures
+from rescntk.theory.smoothness.measures import _gaussian_coefficients as coefficients
 from tests import tolerances
 
 mp = mpmath.mp.clone()
@@ -47,7 +48,7 @@ def test_gaussian_on_the_circle():
     assert np.abs(wave - np.exp(np.cos(smoothness.grid()) - 1)).max() <= 4 * EPS
     exact = np.array([float(mp.besseli(k, 1) / mp.e) for k in range(141)])
     assert np.abs(coefficients(140) / exact - 1).max() <= 1e-12
-    assert np.flatnonzero(exact >= EPS * exact[0]).max() == smoothness.CUTOFF
+    assert np.flatnonzero(exact >= EPS * exact[0]).max() == measures.CUTOFF
     error = np.abs(magnitudes(wave)[:40] - exact[:40])
     assert error.max() <= EPS * exact[0]  # good to 0.4 of itself at 14,
     assert (error[17:] >= 0.99 * exact[17:40]).all()  # all wrong from 17 on
@@ -63,7 +64,7 @@ def test_norm_of_the_gaussian_interpolant(rng, count):
         exact = mp.sqrt((mp.matrix(y).T * mp.lu_solve(K, mp.matrix(y)))[0])
         bar = tolerances.solution(count, float(mp.sqrt(mp.cond(K))))
         assert bar < 0.1
-        found = smoothness._gaussian_interpolant_norm(angles, y)
+        found = measures._gaussian_interpolant_norm(angles, y)
         assert abs(found / float(exact) - 1) <= bar
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import rescntk as rk
-from rescntk.theory.symmetry import symmetrized
+from rescntk.theory.learning import symmetrized
 from tests import tolerances
 
 

@@ -118,7 +118,7 @@ def _errors(network: Network, X: np.ndarray, kind: str, head: str) -> tuple[floa
     pooled = rounding + 2.0 * of_length if head == "gap" else 0.0
     if kind == "gpk":
         return rounding, of_length, pooled + 4.0 * of_length * of_length
-    # κ0 has a root at t = ±1.
+    # Near t = ±1 κ0 has the square root of the distance from there.
     offsets = range(X.shape[2] if head == "gap" else 1)
     least = min(1.0 + multisphere.dot_products(X, offset=k).min() for k in offsets)
     root = math.sqrt(min(max(float(least), of_length), 1.0))

@@ -58,13 +58,13 @@ class FittedExponent(NamedTuple):
     """A fitted exponent with its error bar, which is infinite where the exponent is not known."""
 
     value: float
-    bar: float
+    error: float
 
     def __str__(self) -> str:
-        if not math.isfinite(self.bar):
+        if not math.isfinite(self.error):
             return "unknown"
-        digits = min(max(1 - math.floor(math.log10(self.bar or 1e-5)), 0), 6)
-        return f"{self.value:.{digits}f} ± {self.bar:.{digits}f}"
+        digits = min(max(1 - math.floor(math.log10(self.error or 1e-5)), 0), 6)
+        return f"{self.value:.{digits}f} ± {self.error:.{digits}f}"
 
 
 class DepthRow(NamedTuple):
@@ -278,18 +278,18 @@ def _verdict(
 ) -> tuple[str, str]:
     """Return the verdict, and why, from an exponent and a limit's error, in last distances."""
     # 1.5 and 2 times the exponent contradict nothing: the constant of a law may be 0.
-    inside = [abs(fit.value - k * used.exponent) <= fit.bar for k in (1.0, 1.5, 2.0)]
-    half = 0.5 * used.exponent - fit.bar <= fit.value <= used.exponent
+    inside = [abs(fit.value - k * used.exponent) <= fit.error for k in (1.0, 1.5, 2.0)]
+    half = 0.5 * used.exponent - fit.error <= fit.value <= used.exponent
     moving = deepest < used.settled and half
-    if math.isfinite(fit.bar) and not (any(inside) or moving):
+    if math.isfinite(fit.error) and not (any(inside) or moving):
         return CONTRADICTS, ""
     if wrong > 0.1:  # raising 0.1 and 0.5 overlooks wrong limits; right ones have .00001
         certain = wrong > 0.5 and not moving
         return (CONTRADICTS if certain else OPEN), "; the limit of some pair is wrong"
     if inside[0]:
-        return (AGREES if fit.bar <= 0.05 * fit.value else OPEN), ""
+        return (AGREES if fit.error <= 0.05 * fit.value else OPEN), ""
     if moving:
-        return OPEN, ": windows are near a square root, of half the power"
+        return OPEN, ": windows are near a square-root point, which halves exponents"
     return OPEN, ": of a higher order, the constant of the law may be 0 for these signals"
 
 

@@ -160,7 +160,7 @@ def without_normalization(network: Network, *, input_variance: float = 1.0) -> N
     network : Network
         Of ReLU without biases, with normalized features and skip connections in all layers.
     input_variance : float, default 1.0
-        e, the variance of the input's features at each pixel.
+        e₀, the variance of the input's features at each pixel.
 
     Returns
     -------

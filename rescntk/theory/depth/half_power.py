@@ -67,7 +67,7 @@ def flow_limit(network: Network, X: np.ndarray, *, kind: str, head: str | int) -
     ValueError
         If the network is another one, or sizes of signals differ by more than 1e4 (erf, GELU).
     OverflowError
-        If roots of variances exceed 3e70 (erf) or 1e144 (GELU).
+        If pixels' standard deviations exceed 3e70 (erf) or 1e144 (GELU).
 
     Examples
     --------
@@ -115,8 +115,8 @@ def of_unit_energy(network: Network, X: np.ndarray) -> np.ndarray:
         largest = 1e-6 * math.sqrt(activation_of(network).largest_variance)
         if peak.max() > largest:
             raise OverflowError(
-                f"X has roots of variances up to {peak.max():.3g}, expected at most {largest:.3g} "
-                f"with activation {network.activation!r}"
+                f"X has pixels of standard deviations up to {peak.max():.3g}, expected at most "
+                f"{largest:.3g} with activation {network.activation!r}"
             )
         X = X * np.where(peak < _LEAST, _LEAST / _or_one(peak), 1.0)
         sizes = np.maximum(peak, _LEAST)[peak > 0]
@@ -168,7 +168,8 @@ def _integrate(network: Network, kind: str, start: list[np.ndarray]) -> np.ndarr
         boxed = scale * circular_mean(np.stack(branches, axis=1), outer)
         return np.ravel(2.0 * root * (layer.alpha**2 * boxed - decay * state))
 
-    # Over the root of time, in which windows at a root are smooth (docs/theory/depth_rates.md).
+    # Over the square root of time, of which windows at a square-root point are smooth functions
+    # (docs/theory/depth_rates.md).
     # The relative errors of some 100 steps are below `ERROR`; a part may be of the gain's order.
     size = float(np.abs(initial).max()) * min(network.branch_gain, 1.0)
     errors = {"rtol": 1e-13, "atol": 1e-13 * max(size, 1e-280)}

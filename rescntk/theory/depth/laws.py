@@ -55,8 +55,8 @@ class Prediction:
     onset: float = 1.0
     """The depth at which the law sets in: before it nothing is contradicted."""
     settled: float = 1.0
-    """The depth from which windows near a square root follow the law: before it the fitted
-    exponent may be half."""
+    """The depth from which windows near a square-root point follow the law: before it the fitted
+    exponent may be half (docs/theory/depth_rates.md)."""
     error: float = 0.0
     """Largest error of an entry of the limit."""
 
@@ -297,8 +297,9 @@ def _one_layer(
 def _smooth_gain(network: Network, kind: str, X: np.ndarray, head: str | int) -> float:
     """Return the branch gain below which layers move the kernel in proportion to it, at most 1.
 
-    It is 0 at square roots: of K̇ where windows of two signals are opposite or parallel, of K where
-    one of them is 0 (docs/theory/depth_rates.md). There the kernel moves like the gain's root.
+    It is 0 at square-root points (docs/theory/depth_rates.md): of K̇ where windows of two signals are
+    opposite or parallel, of K where one of them is 0. There the kernel moves like the gain's square
+    root.
     """
     gains = 16.0 ** -np.arange(11.0)
     alphas = network.alpha * np.sqrt(gains / network.branch_gain)
@@ -306,7 +307,7 @@ def _smooth_gain(network: Network, kind: str, X: np.ndarray, head: str | int) ->
     K = np.array([_normalized(Kernel(weaker, kind, head)(X)) for weaker in networks])
     moved = np.abs(np.diff(K, axis=0)).max(axis=(1, 2))
     moved = moved[moved > 1e-12]
-    rough = np.flatnonzero(moved[1:] / moved[:-1] > 16.0**-0.98)  # a root has the power 0.5
+    rough = np.flatnonzero(moved[1:] / moved[:-1] > 16.0**-0.98)  # a square root has 0.5
     if not len(rough):
         return 1.0
     return float(gains[rough[-1] + 1]) if rough[-1] < len(moved) - 2 else 0.0

@@ -41,7 +41,7 @@ def asymptotic_complement(network: Network, *, n_pixels: float = 1.0) -> float:
         Of ReLU without biases. With skip connections `alpha` is positive.
     n_pixels : float, default 1.0
         Pixels m that the head averages: of "gap" the signals' length, of two lengths their harmonic
-        mean, which is no integer; of a head of m pixels m, of images m²; else 1.
+        mean; of a head of m pixels m, of images m²; else 1.
 
     Returns
     -------

@@ -10,10 +10,9 @@ from numpy.typing import ArrayLike
 from scipy.optimize import brentq
 from scipy.special import zeta
 
-from ...engines.heads import check_head
 from ...network import Network, check_like_layers
 from ...network_parameters import BASIC_FIELDS
-from ...validation import check_nonnegative, check_positive_integer
+from ...validation import check_nonnegative, check_positive
 from ..argument_checks import check_branch, check_kind, check_vector
 
 
@@ -23,13 +22,15 @@ class LimitClassifier(NamedTuple):
     name: str
     """"majority", or "singular": each signal's vote has a weight that falls with its distance."""
     off_diagonal: float
-    """The limit c of the normalized kernel of different signals."""
+    """The limit of the normalized kernel of different signals: cm/(1 + (m − 1)c), c with trace."""
     exponent: float
     """ζ: votes have weights like (1 − ρ)^−ζ near the correlation ρ = 1. It is positive; NaN of a
     majority."""
 
     def ridge(self, y: ArrayLike, penalty: float = 0.0) -> float:
         r"""Return the limit at a new signal, :math:`c \sum_i y_i / (1 - c + nc + \delta)`.
+
+        Here c is ``off_diagonal``.
 
         Parameters
         ----------
@@ -52,7 +53,7 @@ class LimitClassifier(NamedTuple):
         Examples
         --------
         >>> import rescntk as rk
-        >>> deep = rk.theory.depth.limit_classifier(rk.Network(1), kind="ntk", head="trace")
+        >>> deep = rk.theory.depth.limit_classifier(rk.Network(1), kind="ntk")
         >>> deep.ridge([1.0, 1.0, -1.0])  # the sum over n + 3
         0.16666666666666666
         """
@@ -63,9 +64,7 @@ class LimitClassifier(NamedTuple):
         return math.ldexp(float(np.ldexp(y, -largest).sum()) * votes, largest)
 
 
-def limit_classifier(
-    network: Network, *, kind: str, head: str | int, n_pixels: int = 1
-) -> LimitClassifier:
+def limit_classifier(network: Network, *, kind: str, n_pixels: float = 1.0) -> LimitClassifier:
     r"""Return which classifier kernel regression tends to with the depth of a network.
 
     For a fixed α, no biases, and signals that differ (``docs/theory/infinite_classifier.md``).
@@ -86,11 +85,9 @@ def limit_classifier(
         Of ReLU, leaky or not, or of erf without skip connections; with one dilation for all layers.
         Its depth does not matter.
     kind : {"gpk", "ntk"}
-    head : {"equivariant", "trace", "gap"} or int
-        A number is the pixels m of the windows that are averaged, at most the signals' length; of
-        images m².
-    n_pixels : int, default 1
-        Pixels that the head "gap" averages: the signals' length d. Other heads ignore it.
+    n_pixels : float, default 1.0
+        Pixels m that the head averages: of "gap" the signals' length, one for all; of a head of m
+        pixels m, of images m²; else 1.
 
     Returns
     -------
@@ -104,18 +101,15 @@ def limit_classifier(
     Examples
     --------
     >>> import rescntk as rk
-    >>> rk.theory.depth.limit_classifier(rk.Network(1), kind="ntk", head="trace")
+    >>> rk.theory.depth.limit_classifier(rk.Network(1), kind="ntk")
     LimitClassifier(name='majority', off_diagonal=0.25, exponent=nan)
     >>> erf = rk.Network(1, activation="erf", skip=False)
-    >>> round(rk.theory.depth.limit_classifier(erf, kind="gpk", head="trace").exponent, 4)
+    >>> round(rk.theory.depth.limit_classifier(erf, kind="gpk").exponent, 4)
     0.45
     """
     check_like_layers(network, BASIC_FIELDS)
     check_branch(network)
-    kind, head = check_kind(kind), check_head(head)
-    name, number = ("n_pixels", n_pixels) if head == "gap" else ("head", head)
-    averaged = 1 if isinstance(number, str) else check_positive_integer(number, name)
-    d = check_nonnegative(averaged, name)
+    kind, m = check_kind(kind), check_positive(n_pixels, "n_pixels")
     parts = network.parts
     if kind == "ntk" and not any(parts):
         raise ValueError("network has trained (), expected some parts for kind 'ntk'")
@@ -129,7 +123,7 @@ def limit_classifier(
     if not is_gpk and tuple(parts) == (1, 0, 0, 0):
         return LimitClassifier("singular", 0.0, 1.5)
     c = 1.0 if is_gpk else 0.25 if parts.inner or parts.outer else 0.5
-    return LimitClassifier("majority", c * d / (1.0 + (d - 1) * c), math.nan)
+    return LimitClassifier("majority", c * m / (1.0 + (m - 1) * c), math.nan)
 
 
 def _erf_exponent(network: Network, is_gpk: bool) -> float:

@@ -21,7 +21,7 @@ from .. import spectrum
 from ..argument_checks import check_grid
 from ..report_table import ReportTable
 from ..spectrum.funk_hecke import Quadrature, check_quadrature
-from .curves import learnabilities
+from .curves import fractions
 
 
 class ComplexityRow(NamedTuple):
@@ -41,7 +41,7 @@ class SampleComplexity(ReportTable[ComplexityRow]):
     - ``frequencies``: one a pixel.
     - ``eigenvalue``: in units of K(x, x) of the equivariant kernel; 0 where it does not exceed its
       error.
-    - ``n``: signals at which the functions have the learnability asked for, the middle of ``lower``
+    - ``n``: signals at which the fraction asked for is learned, the middle of ``lower``
       and ``upper``; infinite for eigenvalue 0.
     - ``lower``, ``upper``: bounds. They differ by what frequencies above `max_frequency` may add.
     """
@@ -59,7 +59,7 @@ def sample_complexity(
     kind: str,
     head: str,
     frequencies: Iterable[Iterable[int]] | None = None,
-    learnability: float = 0.5,
+    fraction: float = 0.5,
     penalty: float = 0.0,
     **options: Unpack[Quadrature],
 ) -> SampleComplexity:
@@ -81,10 +81,10 @@ def sample_complexity(
     kind : {"gpk", "ntk"}
     head : {"equivariant", "trace", "gap"}
     frequencies : iterable of d integers each, optional
-        From 0 to `max_frequency`. The default has 1, 2, … on pixel 0 only, 1 on pixels 0 and p for
-        all p, and with the equivariant head 1 on each other pixel only.
-    learnability : float, default 0.5
-        S from which a frequency counts as learned, above 0 and below 1.
+        From 0 to `max_frequency`. The default has 1, 2, … on pixel 0 only, 1 on pixels 0 and j for
+        all j, and with the equivariant head 1 on each other pixel only.
+    fraction : float, default 0.5
+        ℓ from which a frequency counts as learned, above 0 and below 1.
     penalty : float, default 0.0
         δ, in units of K(x, x) of the equivariant kernel.
     **options
@@ -111,10 +111,8 @@ def sample_complexity(
     """
     top = check_integer(max_frequency, "max_frequency", at_least=1)
     d = check_grid(n_channels, n_timepoints, top, head)[1]
-    if not 0 < check_nonnegative(learnability, "learnability") < 1:
-        raise ValueError(
-            f"learnability is {shown(learnability)}, expected a number between 0 and 1"
-        )
+    if not 0 < check_nonnegative(fraction, "fraction") < 1:
+        raise ValueError(f"fraction is {shown(fraction)}, expected a number between 0 and 1")
     penalty, space = check_nonnegative(penalty, "penalty"), (n_channels, d, top)
     chosen = None if frequencies is None else _check_frequencies(frequencies, d, top)
     check_quadrature(options)
@@ -133,10 +131,10 @@ def sample_complexity(
     tail_lower, tail_upper = computed.tail_bounds
     for place in map(tuple, chosen.tolist()):
         value, lower, upper = float(single[place]), math.inf, math.inf
-        kappa = value * (1.0 - learnability) / learnability
+        kappa = value * (1.0 - fraction) / fraction
         if kappa > 0:
-            with np.errstate(invalid="ignore"):  # κ beyond float64, for the tiniest shares
-                known = float((counts * learnabilities(values, kappa)[0]).sum()) + penalty / kappa
+            with np.errstate(invalid="ignore"):  # κ beyond float64, for the tiniest fractions
+                known = float((counts * fractions(values, kappa)[0]).sum()) + penalty / kappa
             lower, upper = known + tail_lower / (kappa + edge), known + tail_upper / kappa
         rows.append(ComplexityRow(place, value, 0.5 * (lower + upper), lower, upper))
     return SampleComplexity(tuple(rows), computed.tail)

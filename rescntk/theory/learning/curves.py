@@ -110,7 +110,7 @@ def curve(
     rows = []
     for n in check_depths(sizes, "sizes"):
         kappa = _solve_kappa(values, counts, n, penalty)
-        learned, unlearned = learnabilities(values, kappa)
+        learned, unlearned = fractions(values, kappa)
         # δ/κ: without a penalty, n signals beyond the rank leave n − rank directions untrained.
         remaining = penalty / kappa if kappa > 0 else n - counts[values > 0].sum()
         spread = counts @ (learned * unlearned) + remaining  # n − Σ ℓ²: all terms are positive
@@ -135,7 +135,7 @@ def pool_curve(
     Parameters
     ----------
     K : ndarray, (N, N)
-        Kernel matrix of the pool. Eigenvalues below N·eps·λ_max, eps of its dtype, count as 0.
+        Kernel matrix of the pool. Eigenvalues below N·eps·Λ_max, eps of its dtype, count as 0.
     y : ndarray, (N,) or (N, n_targets)
         Targets of the pool. Centre them where the regression has an intercept.
     sizes : iterable of int
@@ -189,14 +189,14 @@ def pool_curve(
         train = (odds * (N - n) / n) ** 2 * test * grown if odds else 0.0
         overfitting *= grown * (left**2 if penalty else 1.0)
         dimension, kappa = (
-            float(learnabilities(values, penalty + tau)[0].sum()),
+            float(fractions(values, penalty + tau)[0].sum()),
             (penalty + tau) / N,
         )
         rows.append(CurveRow(n, test * grown, train, dimension, kappa, overfitting))
     return LearningCurve(tuple(rows))
 
 
-def learnabilities(values: np.ndarray, kappa: float) -> tuple[np.ndarray, np.ndarray]:
+def fractions(values: np.ndarray, kappa: float) -> tuple[np.ndarray, np.ndarray]:
     """Return ℓ = λ/(λ+κ) and 1 − ℓ, both with all their digits. Where λ is 0, ℓ is 0."""
     total = np.where(values > 0, values + kappa, 1.0)
     return values / total, np.where(values > 0, kappa / total, 1.0)
@@ -216,7 +216,7 @@ def _solve_kappa(values: np.ndarray, counts: np.ndarray, n: float, penalty: floa
 
     def excess(kappa: float) -> float:
         """Return Σ ℓ + δ/κ − n. From κ on ℓ is 1 − (1 − ℓ): the sum of the 1 less n is exact."""
-        learned, unlearned = learnabilities(values, kappa)
+        learned, unlearned = fractions(values, kappa)
         above = values >= kappa
         remainder = counts @ np.where(above, -unlearned, learned) + penalty / kappa
         return float((counts[above].sum() - n) + remainder)

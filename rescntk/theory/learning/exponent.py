@@ -11,7 +11,7 @@ from ..spectrum.grid import windows
 
 
 def error_exponent(network: Network, n_channels: int, n_timepoints: int, *, kind: str) -> float:
-    r"""Return e of the law n^−e by which errors of kernel regression fall, by a conjecture.
+    r"""Return the exponent of the law by which errors of kernel regression fall, by a conjecture.
 
     For targets from the kernel's own Gaussian process, without noise or penalty, and signals drawn
     uniformly from the multi-sphere. It rests on the conjectured law of decay

@@ -143,10 +143,10 @@ def learned_by_frequency(
 
 
 class LearnedFractions(NamedTuple):
-    """Falling ``eigenvalues`` λ of K, and ``power`` p, fractions of ‖y‖² along eigenvectors, (n,).
+    """Falling ``eigenvalues`` Λ of K, and ``power``, the parts of ‖y‖² along eigenvectors, (n,).
 
-    At each time, (n_times,): ``learned`` Σ p · (1 − exp(−λt)), which is ⟨f, y⟩/‖y‖², and ``error``
-    Σ p · exp(−2λt), which is ‖f − y‖²/‖y‖².
+    At each time, (n_times,): ``learned`` Σ power · (1 − exp(−Λt)), which is ⟨f, y⟩/‖y‖², and
+    ``error`` Σ power · exp(−2Λt), which is ‖f − y‖²/‖y‖².
     """
 
     eigenvalues: np.ndarray
@@ -164,7 +164,7 @@ def learned_fractions(K: np.ndarray, y: np.ndarray, times: ArrayLike) -> Learned
     Parameters
     ----------
     K : ndarray, (n, n)
-        Kernel matrix. Eigenvalues below n·eps·λ_max, eps of its dtype, count as 0.
+        Kernel matrix. Eigenvalues below n·eps·Λ_max, eps of its dtype, count as 0.
     y : ndarray, (n,) or (n, n_targets)
         Not 0. The power of several targets is that of all their squares.
     times : array_like, (n_times,)

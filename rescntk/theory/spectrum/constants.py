@@ -29,8 +29,9 @@ NU = {"gpk": 2.5, "ntk": 1.5}
 class DecayConstants(NamedTuple):
     """Theorem 5.1 for a normalized kernel and one set of s pixels: constants and exponents.
 
-    With the product p of the frequencies eigenvalues are at least
-    ``lower * p**-exponent_of_lower_bound`` and at most ``upper * p**-exponent_of_upper_bound``.
+    With the product of the frequencies eigenvalues are at least
+    ``lower * product**-exponent_of_lower_bound`` and at most
+    ``upper * product**-exponent_of_upper_bound``.
     """
 
     lower: float
@@ -41,8 +42,8 @@ class DecayConstants(NamedTuple):
     exponent_of_lower_bound: float
     """C0 + 2."""
     exponent_of_upper_bound: float
-    """C0 − 1 + 2(ν − 1)/s, ν = 5/2 (GPK) or 3/2 (NTK). The paper has the number of pixels of the
-    receptive field for s: this bound is sharper."""
+    """C0 − 1 + 2(ν − 1)/s, ν = 5/2 (GPK) or 3/2 (NTK). The paper has the number R of pixels
+    for s: this bound is sharper."""
 
     def bounds(self, frequencies: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return the lower and the upper bound on eigenvalues.

@@ -27,7 +27,7 @@ class DecayRow(NamedTuple):
 
     pixels: tuple[int, ...]
     exponent: float
-    uncertainty: float
+    error: float
     law: float
     exponent_of_upper_bound: float
     exponent_of_lower_bound: float
@@ -40,9 +40,10 @@ class DecayTable(ReportTable[DecayRow]):
     Eigenvalues λ_k of the frequency k on some pixels, and 0 on all others, fall like k^−exponent.
 
     - ``pixels``: those with the frequency, relative to the output pixel.
-    - ``exponent``: minus the slope of log λ over log(k + C0/2 − 1) for h/2 ≤ k ≤ h, h the highest
-      frequency; NaN where too few λ exceed their errors.
-    - ``uncertainty``: twice its difference from the exponent for h/4 ≤ k ≤ h/2, plus 1/h.
+    - ``exponent``: minus the slope of log λ over log(k + C0/2 − 1) in the upper half of the
+      frequencies; NaN where too few λ exceed their errors.
+    - ``error``: its error bar: twice the difference from the exponent of the quarter of the
+      frequencies below, plus 1/max_frequency.
     - ``law``: the exponent of `decay_law`; infinite where eigenvalues are 0.
     - ``exponent_of_upper_bound``: of theorem 5.1's upper bound on λ, the least that ``exponent``
       can be. It counts the receptive field's pixels for the signal's: that of `DecayConstants`
@@ -53,11 +54,11 @@ class DecayTable(ReportTable[DecayRow]):
     """
 
     frequencies: np.ndarray
-    """k = 1 … h."""
+    """k = 1 … max_frequency."""
     eigenvalues: np.ndarray
-    """Of K/K(x, x), (n_sets, h)."""
+    """Of K/K(x, x), (n_sets, max_frequency)."""
     errors: np.ndarray
-    """Of the eigenvalues, (n_sets, h)."""
+    """Error bars of the eigenvalues, (n_sets, max_frequency)."""
 
 
 def decay_exponents(
@@ -84,7 +85,7 @@ def decay_exponents(
     n_timepoints : int
         Number d of pixels, at most 32.
     max_frequency : int
-        h, at least 8. Slopes are fitted to the frequencies from its half on.
+        At least 8. Slopes are fitted to the frequencies from its half on.
     kind : {"gpk", "ntk"}
     pixels : iterable of sets of pixels, optional
         By default 0; 0 and 1; −1, 0 and 1, as far as the receptive field has them.
@@ -106,11 +107,11 @@ def decay_exponents(
     >>> from rescntk import literature, theory
     >>> network = literature.geifman_cnn(2)
     >>> print(theory.spectrum.decay_exponents(network, 2, 3, max_frequency=24, kind="gpk"))
-    pixels  exponent  uncertainty  law  exponent_of_upper_bound  exponent_of_lower_bound
-    ------------------------------------------------------------------------------------
-         0     4.063       0.3507    4                        2                        4
-       0 1     5.988        0.201    6                        4                        8
-    -1 0 1     5.931       0.2018    6                        6                       12
+    pixels  exponent   error  law  exponent_of_upper_bound  exponent_of_lower_bound
+    -------------------------------------------------------------------------------
+         0     4.063  0.3507    4                        2                        4
+       0 1     5.988   0.201    6                        4                        8
+    -1 0 1     5.931  0.2018    6                        6                       12
     """
     check_quadrature(options)
     C, d = check_ring(network, n_channels, n_timepoints, kind, "equivariant", {"input_filter_size"})
@@ -149,9 +150,9 @@ def decay_law(
     kind: str,
     head: str,
 ) -> float:
-    """Return e of the law k^−e by which eigenvalues fall, from the kernel's singularities.
+    """Return the exponent of the law by which eigenvalues fall, from the kernel's singularities.
 
-    A conjecture about large frequencies k.
+    A conjecture about large frequencies k: λ_k is of the order of k^−exponent.
 
     Parameters
     ----------

@@ -88,16 +88,19 @@ class Spectrum:
         least = self.tail / d
         return least, least * (1.0 + float((count ** (1.0 - d / cycles)).sum()))
 
-    def effective_dimension(self, penalty: float) -> float:
+    def effective_dimension(self, n: float, penalty: float) -> float:
         r"""Return how many eigenfunctions a penalty leaves, :math:`\sum\lambda/(\lambda+\delta/n)`.
 
         Over all eigenfunctions of the computed frequencies. Those in `tail` would add between 0 and
-        ``tail_bounds[1] / penalty``.
+        ``tail_bounds[1] * n / penalty``. The dimension of a `learning.curve` is less: there κ is in
+        the place of δ/n, and is larger.
 
         Parameters
         ----------
+        n : float
+            Number of training signals, positive.
         penalty : float
-            δ/n, positive: the penalty of ridge regression on n signals over n.
+            δ, positive: what ridge regression adds to the diagonal of the kernel matrix (n, n).
 
         Returns
         -------
@@ -106,7 +109,7 @@ class Spectrum:
         Raises
         ------
         ValueError
-            If the penalty is not positive.
+            If an argument is not positive.
 
         Examples
         --------
@@ -114,12 +117,12 @@ class Spectrum:
         >>> from rescntk.theory import spectrum
         >>> options = {"kind": "gpk", "head": "trace", "normalized": True}
         >>> found = spectrum.eigenvalues(rk.Network(2), 2, 3, 6, **options)
-        >>> round(found.effective_dimension(0.01), 2), round(found.tail, 4)
+        >>> round(found.effective_dimension(100, penalty=1.0), 2), round(found.tail, 4)
         (12.72, 0.0003)
         """
-        penalty = check_positive(penalty, "penalty")
+        of_one = check_positive(penalty, "penalty") / check_positive(n, "n")
         values = self.estimates
-        return float((self.counts * (values / (values + penalty))).sum())
+        return float((self.counts * (values / (values + of_one))).sum())
 
     def rkhs_norm(self, coefficients: np.ndarray) -> float:
         r"""Return the norm of a function in the kernel's RKHS on the multi-sphere.

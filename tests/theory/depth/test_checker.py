@@ -190,7 +190,7 @@ def test_exponents_are_within_their_bars(p, b, log_power):
     found, bar = fit_exponent(depths, values, 4 * EPS * values, 0.5, log_power, depths[-1] ** -1.5)
     assert abs(found - p) <= bar <= 0.1 * checker._STANDARD_ERRORS * p
     values = depths**-p * (1 + 0.5 * abs(b) / depths)
-    assert log_power or math.isinf(fit_exponent(depths, values, 4 * EPS * values, 1, 1, 1e-6).bar)
+    assert log_power or math.isinf(fit_exponent(depths, values, 4 * EPS * values, 1, 1, 1e-6).error)
 
 
 def judged(function, last=16, limit=LIMIT, **prediction):
@@ -212,7 +212,7 @@ def judged(function, last=16, limit=LIMIT, **prediction):
         ({"exponent": 0.5}, checker.OPEN),  # the constant of a law may be 0 for some signals
         ({"onset": 2.0**16}, checker.OPEN),  # before the law sets in, nothing is known
         ({"onset": 8.0}, checker.AGREES),
-        # Windows near a square root: up to half the power contradicts nothing.
+        # Windows near a square-root point: up to half the power contradicts nothing.
         ({"exponent": 1.3, "settled": 2.0**17}, checker.OPEN),
         ({"exponent": 1.3, "settled": 1.0}, checker.CONTRADICTS),
     ],
@@ -224,7 +224,7 @@ def test_verdicts_on_a_power(prediction, verdict):
 
 
 def test_the_exponent_of_a_power_has_eight_digits():
-    assert judged(lambda n, u: LIMIT + u / n).exponent.bar <= 1e-8
+    assert judged(lambda n, u: LIMIT + u / n).exponent.error <= 1e-8
 
 
 @pytest.mark.parametrize("exponent", [0.05, 0.2, 1.0])

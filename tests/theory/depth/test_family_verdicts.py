@@ -78,7 +78,7 @@ def test_a_slow_law():
     X = multisphere.sample(3, 4, 1, rng=0)
     six = depth.check_convergence(families.resnet(0.6, 1), X, kind="gpk", head="trace")
     assert six.verdict == checker.AGREES
-    assert abs(six.exponent.value - 0.2) <= six.exponent.bar <= 0.02
+    assert abs(six.exponent.value - 0.2) <= six.exponent.error <= 0.02
 
 
 @pytest.mark.parametrize(("a", "gamma"), [(4.0, 0.6), (10.0, 0.25)])
@@ -103,7 +103,7 @@ def test_where_the_dot_product_is_0_one_layer_is_the_limit(rng):
         report = check(family, Z, kind=kind)
         prediction, K = report.prediction, rk.Kernel(family(250), kind, "gap", normalized=True)(Z)
         assert report.verdict != checker.CONTRADICTS and prediction.exponent in exponents
-        assert report.exponent.bar <= 0.1
+        assert report.exponent.error <= 0.1
         assert np.abs(K - prediction.limit).max() <= 5 * 500.0**-prediction.exponent
     # A mean of 1e-3, or of rounding errors of earlier numbers, counts at greater depth.
     away = X + np.array([[1e4], [1e5]])

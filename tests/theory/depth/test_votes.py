@@ -27,7 +27,8 @@ def test_limits_of_kernels(kind, trained, head):
     network = rk.Network(1000, trained=trained)
     X = multisphere.sample(2, 4, 3, rng=0)
     K = 1 - multisphere.gram_complements([network], X, kind=kind, head=head)[0, 0, 1]
-    found = limit_classifier(network, kind=kind, head=head, n_pixels=3)
+    averaged = {"trace": 1, "gap": 3}.get(head, head)
+    found = limit_classifier(network, kind=kind, n_pixels=averaged)
     assert abs(K - found.off_diagonal) <= tolerances.deep_tangent_kernel(1000, 2.0)
     assert (found.name == "singular") == (found.off_diagonal == 0)
 
@@ -42,7 +43,7 @@ def test_ridge_regressions_become_majority_votes(kind, penalty):
     both = np.concatenate([X, Z])
     K = 1 - multisphere.gram_complements([network], both, kind=kind, head="trace")[0]
     votes = K[15:, :15] @ np.linalg.solve(K[:15, :15] + penalty * np.eye(15), y)
-    found = limit_classifier(network, kind=kind, head="trace").ridge(y, penalty)
+    found = limit_classifier(network, kind=kind).ridge(y, penalty)
     assert abs(found - 3 / (18 + 4 * penalty if kind == "ntk" else 15 + penalty)) <= 1e-15
     assert np.abs(votes - found).max() <= 15 * tolerances.deep_tangent_kernel(2000, 2.0) * found
 
@@ -84,14 +85,14 @@ def slopes(network, kind, size=1.0):
 def test_erf_is_singular(c_v, size):
     """From any variance: early layers are a factor, the same for all close pairs."""
     network = rk.Network(80, 1, skip=False, activation="erf", c_v=c_v)
-    found = limit_classifier(network, kind="gpk", head="trace")
+    found = limit_classifier(network, kind="gpk")
     assert np.abs(slopes(network, "gpk", size)[1:] / -found.exponent - 1).max() <= 0.01
 
 
 def test_a_trained_input_is_singular():
     """The slope of its NTK is near −3/2 where 1 − t is small, and depth beyond the onset."""
     network = rk.Network(20_000, 1, skip=False, trained=("input",))
-    found = limit_classifier(network, kind="ntk", head="trace")
+    found = limit_classifier(network, kind="ntk")
     middle = slopes(network, "ntk")[0]
     assert found.exponent == 1.5 and abs(middle / -found.exponent - 1) <= 0.02
 
@@ -103,7 +104,7 @@ def test_exponents_of_erf_from_its_dual(gain):
     In 700 digits, which resolve 1 − a = 1e-300.
     """
     network = rk.Network(1, skip=False, activation="erf", c_v=gain * np.pi / 4)
-    found = limit_classifier(network, kind="gpk", head="trace").exponent
+    found = limit_classifier(network, kind="gpk").exponent
     with mpmath.workdps(700):
         c = 2 * mpmath.mpf(network.c_v) / mpmath.pi
         low, high = mpmath.mpf(10) ** -30, c * mpmath.pi
@@ -118,7 +119,7 @@ def test_exponents_of_erf_from_its_dual(gain):
 
 
 def test_votes_of_large_values_are_finite():
-    vote = limit_classifier(rk.Network(1), kind="ntk", head="trace")
+    vote = limit_classifier(rk.Network(1), kind="ntk")
     assert vote.ridge([1e308] * 5) == pytest.approx(6.25e307, rel=tolerances.ROUTES)
     assert vote.ridge([1e308, -1e308]) == vote.ridge([5e-324, -5e-324]) == 0
 

@@ -37,7 +37,7 @@ def test_exponents(network, n_channels, d, top, expected, kind):
         assert abs(row.exponent_of_lower_bound - p * (n_channels + 2)) <= 1e-12
         assert abs(row.exponent_of_upper_bound - p * (n_channels + 2 * nu_b - 3)) <= 1e-12
         assert row.exponent_of_upper_bound <= row.law <= row.exponent_of_lower_bound
-        assert abs(row.exponent - row.law) <= min(row.uncertainty, tolerances.SLOPE)
+        assert abs(row.exponent - row.law) <= min(row.error, tolerances.SLOPE)
     assert (found.errors <= 1e-2 * found.eigenvalues)[found.eigenvalues > 1e-9].all()
 
 
@@ -165,4 +165,4 @@ def test_eigenvalues_of_0_have_no_slope():
     )
     assert (found.eigenvalues[0] == 0).all() and (found.eigenvalues[1] > 0).all()
     assert found.column("law").tolist() == [np.inf, 4, 8]
-    assert np.isnan(none.exponent) and abs(two.exponent - 8) <= two.uncertainty
+    assert np.isnan(none.exponent) and abs(two.exponent - 8) <= two.error

@@ -241,11 +241,11 @@ def test_effective_dimensions_are_those_of_large_grams(kind, head):
     assert found.counts.shape == found.eigenvalues.shape
     kernel, rng = rk.Kernel(network, kind, head), np.random.default_rng(0)
     own = [np.linalg.eigvalsh(kernel(multisphere.sample(n, 2, 3, rng))) / n for _ in range(5)]
-    for penalty in (0.01 * found.trace, 0.1 * found.trace):
-        of_grams = [(mu / (mu + penalty)).sum() for mu in own]
-        least = found.effective_dimension(penalty)
+    for penalty in (0.01 * n * found.trace, 0.1 * n * found.trace):
+        of_grams = [(mu / (mu + penalty / n)).sum() for mu in own]
+        least = found.effective_dimension(n, penalty)
         mean, error = np.mean(of_grams), 3 * np.std(of_grams, ddof=1) / np.sqrt(len(own))
-        most = least + found.tail_bounds[1] / penalty
+        most = least + found.tail_bounds[1] * n / penalty
         assert least * (1 - mean / n) - error <= mean <= most + error
 
 

@@ -10,16 +10,16 @@ import math
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ..memory import check_free_memory
-from ..regression import interpolate
-from ..validation import (
+from ...memory import check_free_memory
+from ...regression import interpolate
+from ...validation import (
     check_kernel,
     check_match,
     check_nonnegative,
     check_positive_integer,
     check_signals,
 )
-from .argument_checks import Map, check_points, check_vector
+from ..argument_checks import Map, check_points, check_vector
 
 SAMPLES = 4096
 """Samples of the circle that stand for a function (figure 7 of Tirer et al. 2022)."""

@@ -11,11 +11,9 @@ from functools import partial
 
 import numpy as np
 
-from ..messages import shown
-from ..validation import check_kernel, check_signals, is_sequence
-from .argument_checks import Map
-
-__all__ = ["symmetrized"]
+from ...messages import shown
+from ...validation import check_kernel, check_signals, is_sequence
+from ..argument_checks import Map
 
 _MOST = 5040
 """Most elements of a group, all permutations of seven channels: each costs a kernel matrix."""
@@ -57,7 +55,7 @@ def symmetrized(kernel: Map, group: Iterable[Map]) -> Map:
     --------
     >>> import numpy as np
     >>> import rescntk as rk
-    >>> from rescntk.theory.symmetry import symmetrized
+    >>> from rescntk.theory.learning import symmetrized
     >>> def reverse(X):
     ...     return X[:, :, ::-1]
     >>> K = symmetrized(rk.ResCNTK(2, head="trace"), [reverse, np.negative])
