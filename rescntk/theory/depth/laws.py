@@ -297,9 +297,9 @@ def _one_layer(
 def _smooth_gain(network: Network, kind: str, X: np.ndarray, head: str | int) -> float:
     """Return the branch gain below which layers move the kernel in proportion to it, at most 1.
 
-    It is 0 at square-root points (docs/theory/depth_rates.md): of K̇ where windows of two signals are
-    opposite or parallel, of K where one of them is 0. There the kernel moves like the gain's square
-    root.
+    It is 0 at square-root points: of K̇ where windows of two signals are opposite or parallel, of K
+    where one of them is 0 (docs/theory/depth_rates.md). There the kernel moves like the gain's
+    square root.
     """
     gains = 16.0 ** -np.arange(11.0)
     alphas = network.alpha * np.sqrt(gains / network.branch_gain)

@@ -22,15 +22,13 @@ class LimitClassifier(NamedTuple):
     name: str
     """"majority", or "singular": each signal's vote has a weight that falls with its distance."""
     off_diagonal: float
-    """The limit of the normalized kernel of different signals: cm/(1 + (m − 1)c), c with trace."""
+    """c, the limit of the normalized kernel of different signals."""
     exponent: float
     """ζ: votes have weights like (1 − ρ)^−ζ near the correlation ρ = 1. It is positive; NaN of a
     majority."""
 
     def ridge(self, y: ArrayLike, penalty: float = 0.0) -> float:
         r"""Return the limit at a new signal, :math:`c \sum_i y_i / (1 - c + nc + \delta)`.
-
-        Here c is ``off_diagonal``.
 
         Parameters
         ----------
