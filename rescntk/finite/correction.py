@@ -151,7 +151,7 @@ class _State(NamedTuple):
     C: jax.Array
     """Covariances of S and Θ over networks."""
     G: jax.Array
-    """E[z_i,e z_j,f Θ_ij], (e, f), e and f signals of the pair."""
+    """E[g_i(ξ) g_j(ζ) Θ_ij], (ξ, ζ), signals of the pair."""
     squares: jax.Array
     """E[Θ_ij Θ_ij]."""
     crossed: jax.Array
@@ -201,7 +201,7 @@ def _step(of: type[Linear], layer: tuple[float, float, float], state: _State) ->
 
     J, H = jax.jacfwd(mean)(y), jax.hessian(mean)(y)
     shift = J @ state.shift + 0.5 * jnp.einsum("kij,ij->k", H, state.C)
-    # z and Θ of one unit have more in common than those of two: G, for the slopes' curvature.
+    # g and Θ of one unit have more in common than those of two: G, for the slopes' curvature.
     G = state.G + state.G.T
     beside = G[np.triu_indices(size)]
     shift = shift.at[-1].add(c * (jax.jacfwd(slopes)(y[:-1]) @ beside))

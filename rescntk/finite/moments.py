@@ -1,6 +1,6 @@
 r"""Moments of an activation of Gaussian numbers: one, or two of given covariance, (1,) or (3,).
 
-Signals are 0 and 1, and both 0 where there is one; φ is the activation, φ' its slope, and "the
+Signals are 0 and 1, and both 0 where there is one; σ is the activation, σ' its slope, and "the
 pair" is the last signal after the first. Covariances S stand in the order 00, 01, 11.
 """
 
@@ -16,48 +16,48 @@ Number: TypeAlias = jax.Array | float
 
 
 class Linear:
-    """φ(z) = z: Isserlis' theorem."""
+    """σ(z) = z: Isserlis' theorem."""
 
     def __init__(self, S: jax.Array) -> None:
         self.S, self.size = S, 1 + len(S) // 2
         self.entries = list(combinations_with_replacement(range(self.size), 2))
 
     def products(self) -> jax.Array:
-        """Return E[φ_e φ_f] of all entries, in the order of S."""
+        """Return E[σ_e σ_f] of all entries, in the order of S."""
         return self.S
 
     def slopes(self) -> Number:
-        """Return E[φ'φ'] of the pair."""
+        """Return E[σ'σ'] of the pair."""
         return 1.0
 
     def slopes_squared(self) -> Number:
-        """Return E[φ'²φ'²] of the pair."""
+        """Return E[σ'²σ'²] of the pair."""
         return 1.0
 
     def own_slopes(self) -> Number:
-        """Return the product of E[φ'²] of both."""
+        """Return the product of E[σ'²] of both."""
         return 1.0
 
     def four(self, e: int, f: int, g: int, h: int) -> Number:
-        """Return E[φ_e φ_f φ_g φ_h]."""
+        """Return E[σ_e σ_f σ_g σ_h]."""
         S = self.S
         return S[e + f] * S[g + h] + S[e + g] * S[f + h] + S[e + h] * S[f + g]
 
     def mixed(self, e: int, f: int) -> Number:
-        """Return E[φ_e φ_f φ'φ'], φ' of the pair."""
+        """Return E[σ_e σ_f σ'σ'], σ' of the pair."""
         return self.S[e + f]
 
     def steps(self) -> tuple[jax.Array, jax.Array]:
-        """Return E[∂_g(φ_e φ')], (e, g), with φ' of the pair's first signal, and of its last."""
+        """Return E[∂_g(σ_e σ')], (e, g), with σ' of the pair's first signal, and of its last."""
         return jnp.eye(self.size), jnp.eye(self.size)
 
     def mixed_matrix(self) -> jax.Array:
-        """Return E[φ_e φ_f φ'φ'], (e, f)."""
+        """Return E[σ_e σ_f σ'σ'], (e, f)."""
         signals = range(self.size)
         return jnp.array([[self.mixed(e, f) for f in signals] for e in signals])
 
     def noise(self, trained: Number, theta: jax.Array, pair: int) -> jax.Array:
-        """Return the covariance of all φ_e φ_f, and of the pair's `trained` φφ + Θ φ'φ'."""
+        """Return the covariance of all σ_e σ_f, and of the pair's `trained` σσ + Θ σ'σ'."""
         means = self.products()
         S = jnp.array([[self.four(*one, *other) for other in self.entries] for one in self.entries])
         S = S - jnp.outer(means, means)
@@ -70,7 +70,7 @@ class Linear:
 
 
 class Rectified(Linear):
-    """φ(z) = max(z, 0): moments of two are those of arc-cosine kernels (Cho and Saul 2009)."""
+    """σ(z) = max(z, 0): moments of two are those of arc-cosine kernels (Cho and Saul 2009)."""
 
     def __init__(self, S: jax.Array) -> None:
         super().__init__(S)
@@ -80,8 +80,8 @@ class Rectified(Linear):
         cosine = S[1] / (r * s)
         sine = jnp.sqrt((1.0 - cosine) * (1.0 + cosine)) / (2.0 * jnp.pi)
         both = (jnp.pi - jnp.arccos(cosine)) / (2.0 * jnp.pi)
-        one = sine + both * cosine  # E[φφ], of variances 1
-        square = both + cosine * sine  # E[φ² φ'φ']
+        one = sine + both * cosine  # E[σσ], of variances 1
+        square = both + cosine * sine  # E[σ² σ'σ']
         self.both, self.one, self.step = both, r * s * one, (s / r * sine, r / s * sine)
         self.squares = (S[0] * square, S[2] * square)
         cube = r * s * (2.0 * one + cosine * square)

@@ -91,10 +91,10 @@ def complement_bounds(
     r"""Return bounds on 1 − (normalized GPK) behind each layer of a ResNet.
 
     .. math::
-        \Bigl(\delta_0^{-1/2} + \tfrac{1}{4\sqrt2} \sum_l r_l\Bigr)^{-2} \le \delta_L \le
+        \Bigl(\delta_0^{-1/2} + \tfrac{1}{4\sqrt2} \sum_l a_l\Bigr)^{-2} \le \delta_L \le
         \Bigl(\delta_0^{-1/2} + \tfrac{\sqrt2}{3\pi}\, s_L\Bigr)^{-2}
 
-    with :math:`s_L` of `effective_depth` and :math:`r_l = \beta_l`, or :math:`\beta_l/e_{l-1}` in
+    with :math:`s_L` of `effective_depth` and :math:`a_l = \beta_l`, or :math:`\beta_l/e_{l-1}` in
     networks with normalized features. They hold at each depth, for signals of one pixel, with
     normalized features of one energy. A row is the pixel pairs of one offset, of signals of several
     pixels of one energy. The upper bound holds for the mean of 1 − ρ over a row, from its mean δ_0.

@@ -36,7 +36,7 @@ class DepthScales(ReportTable[ScaleRow]):
     - ``mode``: μ, the waves along the ring of d pixels, from 0 to d/2.
     - ``multiplier``: what a deep layer multiplies the mode by, to first order; 1 for modes that no
       filter changes.
-    - ``scale``: ξ, −1 over the log of the multiplier's size: the layers to 1/e of a mode. Infinite
+    - ``scale``: ξ, −1 over the log of the multiplier's size: the layers to 37 % of a mode. Infinite
       where the multiplier is 1.
     - ``with_products``: the multiplier at great depth, where products of slower modes lead. It is
       at least the multiplier's size.

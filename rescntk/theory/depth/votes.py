@@ -85,7 +85,7 @@ def limit_classifier(network: Network, *, kind: str, n_pixels: float = 1.0) -> L
     kind : {"gpk", "ntk"}
     n_pixels : float, default 1.0
         Pixels m that the head averages: of "gap" the signals' length, one for all; of a head of m
-        pixels m, of images m²; else 1.
+        pixels m, of images m²; else 1 (docs/theory/depth_limits.md).
 
     Returns
     -------

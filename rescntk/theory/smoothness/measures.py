@@ -24,7 +24,7 @@ _LAST = 140
 
 
 def curvature(values: ArrayLike) -> float | np.ndarray:
-    r"""Return the curvature of functions on the circle, :math:`\|f''\|/\|f\|` in :math:`L^2`.
+    r"""Return the curvature of functions on the circle, :math:`\|f''\|_2/\|f\|_2`.
 
     Smaller is smoother. Interpolants of tangent kernels of ReLU networks have kinks where a trained
     part lies below an activation: their curvature grows like the root of the number of samples.
