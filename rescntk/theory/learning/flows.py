@@ -71,9 +71,10 @@ def learned_by_frequency(
 ) -> LearnedByFrequency:
     r"""Return the fractions of eigenfunctions on the multi-sphere that gradient flow has learned.
 
-    The flow is :math:`f'(x) = -E_z[K(x, z) (f(z) - y(z))]`, z uniform on the multi-sphere: times
-    are steps times the learning rate for the mean of :math:`\frac12(f - y)^2`. On n signals, whose
-    squares are added, `learned_fractions` and ``regression.flow`` need the n-th part of a time.
+    The flow is :math:`\frac{df(x)}{dt} = -\mathrm{mean}_z K(x, z) (f(z) - y(z))`, z uniform on the
+    multi-sphere: times are steps times the learning rate for the mean of :math:`\frac12(f - y)^2`.
+    On n signals, whose squares are added, `learned_fractions` and ``regression.flow`` need the n-th
+    part of a time.
 
     Parameters
     ----------
@@ -156,7 +157,7 @@ class LearnedFractions(NamedTuple):
 
 
 def learned_fractions(K: np.ndarray, y: np.ndarray, times: ArrayLike) -> LearnedFractions:
-    r"""Return what the gradient flow :math:`f' = -K(f - y)` has learned of targets over time.
+    r"""Return what the gradient flow :math:`\frac{df}{dt} = -K(f - y)` has learned over time.
 
     It is the flow of ``regression.flow``, on :math:`\frac12 \sum_i (f_i - y_i)^2`: times are steps
     times the learning rate.

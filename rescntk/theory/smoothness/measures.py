@@ -173,7 +173,7 @@ def _gaussian_coefficients(last: int) -> np.ndarray:
 
 
 def _power_spectrum(values: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
-    """Return |f̂_k|² + |f̂_−k|² of functions of largest value 1, and their own largest values."""
+    """Return |f_k|² + |f_−k|² of functions of largest value 1, and their own largest values."""
     samples = check_shape(values, "values", "(..., n_samples)", lambda s: len(s) > 0 and s[-1] > 1)
     scale = np.abs(samples).max(axis=-1)
     scaled = samples / np.where(scale > 0, scale, 1.0)[..., None]
