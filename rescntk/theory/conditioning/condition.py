@@ -19,7 +19,7 @@ from ...validation import (
     is_sequence,
 )
 from ..argument_checks import check_kind
-from ..depth.rates import asymptotic_complement
+from ..depth.asymptote import asymptotic_complement
 
 
 class Bounds(NamedTuple):

@@ -1,25 +1,26 @@
 r"""Kernels of deep networks: limits at infinite depth, rates of convergence, and a check of both.
 
 ``laws`` predicts the limit and the rate of a family of networks with :math:`\alpha = a
-L^{-\gamma}`. ``half_power`` integrates the limit at :math:`\gamma = \frac12`. ``rates`` has closed
-forms. ``effective`` has the sum over layers that decides how far a network of any layers has gone.
+L^{-\gamma}`, ``asymptote`` the law of Gaussian process kernels. ``half_power`` integrates the limit
+at :math:`\gamma = \frac12`. ``huang`` has the theorems on two fully connected networks in closed
+form. ``effective`` has the sum over layers that decides how far a network of any layers has gone.
 ``scales`` has the layers in which pixels even out, and ``votes`` the classifier of infinite
 depth. ``checker`` compares predictions with kernels. Pages: ``docs/theory/depth_limits.md``,
 ``depth_rates.md``, ``depth_scales.md``, ``effective_depth.md``, ``infinite_classifier.md`` and
 ``depth_checks.md``.
 """
 
+from .asymptote import asymptotic_complement
 from .checker import ConvergenceReport, FittedExponent, check_convergence
 from .effective import ComplementBounds, complement_bounds, effective_depth, without_normalization
 from .half_power import flow_limit
-from .laws import Family, Prediction, one_layer_kernel
-from .rates import (
-    asymptotic_complement,
+from .huang import (
     huang_ffnet_distance,
     huang_ffnet_limit,
     huang_resnet_constant,
     huang_resnet_limit,
 )
+from .laws import Family, Prediction, one_layer_kernel
 from .scales import DepthScales, mode_scales
 from .votes import LimitClassifier, limit_classifier
 

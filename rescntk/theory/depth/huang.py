@@ -1,10 +1,8 @@
-r"""Rates and limits of deep kernels in closed form.
+r"""Limits and rates of the deep kernels of Huang, Wang, Tao, Zhao 2020: theorems 6 and 7.
 
-`asymptotic_complement` is the law of deep Gaussian process kernels. The other functions are about
-the fully connected networks of Huang, Wang, Tao, Zhao 2020, ``literature.huang_ffnet`` and
-``literature.huang_resnet``, of which only the hidden layers are trained. Their kernels
-:math:`\bar\Omega_L` are normalized; ρ is the correlation of a pair of inputs, the argument `rho`.
-``docs/theory/depth_limits.md`` and ``docs/theory/depth_rates.md`` derive all formulas.
+Of the fully connected ``literature.huang_ffnet`` and ``literature.huang_resnet`` only the hidden
+layers are trained. Their kernels :math:`\bar\Omega_L` are normalized; ρ is the correlation of a
+pair of inputs, the argument `rho`. ``docs/theory/depth_rates.md`` derives the rates.
 """
 
 from __future__ import annotations
@@ -14,61 +12,9 @@ import math
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ...network import Network, check_network
-from ...network_parameters import RELU_FIELDS
-from ...validation import (
-    check_depths,
-    check_nonnegative,
-    check_positive,
-    check_real,
-    check_rectangular,
-)
-from ..argument_checks import check_branch, check_dot_products
+from ...validation import check_depths, check_nonnegative, check_real, check_rectangular
+from ..argument_checks import check_dot_products
 from ..complements import arc_cosines
-
-
-def asymptotic_complement(network: Network, *, n_pixels: float = 1.0) -> float:
-    r"""Return the asymptote of 1 − (normalized GPK) at great depth.
-
-    :math:`\delta_L/m` with :math:`\delta_L = \frac{9\pi^2}{2 p^2 L^2}` at depth L, for ReLU without
-    biases. p is ``Network.branch_weight``, 1 without skip connections, and m are the `n_pixels`.
-    Closer signals follow the law from greater depths on. Not in the papers;
-    docs/theory/depth_limits.md derives it, with its conditions on signals.
-
-    Parameters
-    ----------
-    network : Network
-        Of ReLU without biases. With skip connections `alpha` is positive.
-    n_pixels : float, default 1.0
-        Pixels m that the head averages: of "gap" the signals' length, of two lengths their harmonic
-        mean; of a head of m pixels m, of images m²; else 1.
-
-    Returns
-    -------
-    float
-        NaN before the onset, :math:`pL < 3\pi/\sqrt2`, where :math:`\delta_L` exceeds 1, the
-        complement of uncorrelated pixels.
-
-    Raises
-    ------
-    ValueError
-        If the network has another activation, biases, or no branch.
-
-    Examples
-    --------
-    >>> import rescntk as rk
-    >>> from rescntk.theory import depth, multisphere
-    >>> network = rk.Network(10_000)
-    >>> deep = multisphere.normalized_gpk(network, [1.0], complement=True)[0]
-    >>> print(f"{deep / depth.asymptotic_complement(network):.3f}")
-    0.995
-    """
-    check_network(network, RELU_FIELDS, ": the law is about ReLU")
-    layers = check_nonnegative(network.depth, "depth")
-    check_branch(network)
-    inverse = network.growth / network.branch_gain if network.skip else 1.0  # 1/p, all digits
-    delta = 4.5 * math.pi**2 * (inverse / layers) * (inverse / layers)
-    return (delta if delta <= 1.0 else math.nan) / check_positive(n_pixels, "n_pixels")
 
 
 def huang_ffnet_limit(rho: ArrayLike) -> np.ndarray:
