@@ -28,7 +28,7 @@ from .kernels import Kernel
 from .kernels.call import default_errors
 from .messages import shown
 from .network import Network, check_network
-from .network_parameters import FIELDS_WITHOUT_NORM, FILTER_FIELDS
+from .network_parameters import FILTER_FIELDS, LAYER_FIELDS
 from .validation import check_dtype
 
 STEPS = {"float64": 2.0**-10, "float32": 2.0**-5}
@@ -37,7 +37,7 @@ STEPS = {"float64": 2.0**-10, "float32": 2.0**-5}
 
 def _check(network: Network) -> None:
     """Raise a ValueError if kernels of a network have no derivative here."""
-    check_network(network, FIELDS_WITHOUT_NORM, of_layers=FILTER_FIELDS)
+    check_network(network, LAYER_FIELDS, of_layers=FILTER_FIELDS)
 
 
 def has_alpha_derivative(network: Network) -> bool:

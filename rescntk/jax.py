@@ -44,7 +44,7 @@ from .jax_recursion import Pair, Signal, read_signal
 
 __all__ = ["gram", "kernel"]
 
-FIELDS = BASIC_FIELDS - {"activation"} | {"bias", "norm"}
+KNOWN_FIELDS = BASIC_FIELDS - {"activation"} | {"bias", "norm"}
 """The fields of a network that these functions know; the activation is ReLU."""
 
 
@@ -145,7 +145,7 @@ def gram(
     operations = Operations(network, network.depth, X.shape[1], X.ndim - 2)
     size = None if block is None else check_positive_integer(block, "block")
     head = pooled_head(check_head(head), X.shape[2:])
-    factor = None if normalized else _factor(network)
+    factor = None if normalized else _kernel_factor(network)
     return GRAMS[kinds](*_gram(operations, head, kinds, factor, size, X, Z))
 
 
@@ -198,10 +198,10 @@ def _by_blocks(function: Callable[..., Any], block: int | None, batch: Signal) -
 
 def _check_network(network: Network, normalized: bool) -> None:
     """Raise an error if a network has fields that JAX does not have, or kernels beyond float64."""
-    check_network(network, FIELDS, of_layers=OF_LAYERS)
+    check_network(network, KNOWN_FIELDS, of_layers=OF_LAYERS)
     if normalized:
         return
-    _, exponent = _growth(network)
+    _, exponent = _total_divisor(network)
     if not -1022 < exponent < 1023:
         raise OverflowError(
             f"the kernel leaves float64 at depth {network.depth}: its layers multiply it by "
@@ -209,14 +209,14 @@ def _check_network(network: Network, normalized: bool) -> None:
         )
 
 
-def _growth(network: Network) -> tuple[float, int]:
-    """Return the growth of all layers, m · 2^e."""
-    return Operations(network, network.depth, 1).constants.power(network.depth)
+def _total_divisor(network: Network) -> tuple[float, int]:
+    """Return (m, e): all layers were divided by m · 2^e."""
+    return Operations(network, network.depth, 1).constants.total_divisor(network.depth)
 
 
-def _factor(network: Network) -> float:
-    """Return the growth of all layers, times the readout scale."""
-    return network.readout_scale * ldexp(*_growth(network))
+def _kernel_factor(network: Network) -> float:
+    """Return the factor on kernels: the divisor of all layers, times the readout scale."""
+    return network.readout_scale * ldexp(*_total_divisor(network))
 
 
 def _signals(X: Any, name: str) -> jax.Array:

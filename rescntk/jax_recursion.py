@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from functools import partial, reduce
 from itertools import groupby
 from math import frexp
 from operator import add, mul
-from typing import Any, NamedTuple
+from typing import NamedTuple, TypeAlias
 
 import jax
 import jax.numpy as jnp
 from jax import lax
 from numpy.typing import DTypeLike
 
+from .arrays import AnyArray
 from .engines.constants import LayerConstants
 from .engines.heads import places_of, pool_weights, widths_of
 from .engines.means import compensated_sum, from_the_middle, past_skip, pooled, weighted_mean
@@ -22,20 +23,31 @@ from .engines.recursion import Deficits, Kernels, Recursion, by_kind, mapped
 from .engines.windows import Window
 from .jax_numbers import k0_of, k1_of, normal, read_scaled, safe_quotient, safe_root, scaled
 
+SkipWeights: TypeAlias = "tuple[float, float] | tuple[jax.Array, jax.Array]"
+"""f and b: numbers that JAX compiles in, or, where layers differ, arrays that it reads."""
+
 
 class Signal(NamedTuple):
     """A signal (channels, *pixels), divided by a power of two near its largest value."""
 
-    unit: jax.Array  # (channels, *pixels), pixels divided by their norms;
-    pixels: jax.Array  # (channels, *pixels), the products of which are F⁰;
-    means: jax.Array  # (channels,), their means over pixels; (channels, *pixels) over windows;
-    energy: jax.Array  # (*pixels), F⁰ of single pixels at x = z;
-    exponent: jax.Array  # of the power of two: kernels are homogeneous;
-    bias: jax.Array  # the largest standard deviation of biases, divided by the power;
-    norm: jax.Array  # 1, divided by the power.
+    unit: jax.Array
+    """(channels, *pixels), each pixel's vector divided by its norm."""
+    pixels: jax.Array
+    """(channels, *pixels), times the root of the input's scale: products of pixels are F⁰."""
+    means: jax.Array
+    """(channels,), the means over pixels; of pooled heads (channels, *pixels), over windows."""
+    energy: jax.Array
+    """(*pixels), F⁰ of single pixels at x = z."""
+    exponent: jax.Array
+    """(), of the power of two. Kernels are homogeneous: their scale is a power of two too."""
+    bias: jax.Array
+    """(), the largest standard deviation of biases, divided by the power."""
+    norm: jax.Array
+    """(), the root of normalized features: 1, divided by the power."""
 
 
 def read_signal(operations: Operations, head: str | int, x: jax.Array) -> Signal:
+    """Return a signal (channels, *pixels) as the recursion takes it."""
     network, forgets = operations.network, operations.constants.forgets_size
     mantissa, of_bias = frexp(operations.constants.largest_bias)
     values, exponents = normal(lax.stop_gradient(x))
@@ -49,14 +61,16 @@ def read_signal(operations: Operations, head: str | int, x: jax.Array) -> Signal
     bias = scaled(jnp.asarray(mantissa, x.dtype), of_bias - exponent)
     norm = scaled(jnp.ones((), x.dtype), -exponent)
     squares = (x * x).sum(axis=0)
-    factor = network.factor_of_input(len(x))
+    input_scale = network.factor_of_input(len(x))
     unit = safe_quotient(x, safe_root(squares)[None])
-    flat, root = x.reshape(len(x), -1), factor**0.5
-    sums = compensated_sum(flat, jnp) if operations.constants.is_weak else flat.sum(axis=1)
+    flat, root = x.reshape(len(x), -1), input_scale**0.5
+    sums = (
+        compensated_sum(flat, jnp) if operations.constants.has_weak_branches else flat.sum(axis=1)
+    )
     means = root * sums / flat.shape[1]
     if not isinstance(head, str):
         means = root * pooled(x, widths_of(head, x.shape[1:]), jnp)
-    return Signal(unit, root * x, means, factor * squares, exponent, bias, norm)
+    return Signal(unit, root * x, means, input_scale * squares, exponent, bias, norm)
 
 
 class State(NamedTuple):
@@ -70,32 +84,36 @@ class State(NamedTuple):
 class LayerNumbers(NamedTuple):
     """Numbers of a layer that a scan over layers reads. JAX compiles without knowing them."""
 
-    input_factor: jax.Array
-    """The multiple of F⁰ that the features hold before the layer."""
+    input_weight: jax.Array
+    """The weight of F⁰ in the features before the layer."""
     inner_bias: jax.Array
+    """The root of the mass of biases before the activation, at a signal of size 1."""
     outer_bias: jax.Array
-    """Roots of the masses of biases before and behind the activation, at a signal of size 1."""
+    """The same behind the activation."""
     feature_weight: jax.Array
+    """f, the weight of the features in the skip connection."""
     branch_weight: jax.Array
-    """Of the skip connection."""
+    """b, the weight of the branch."""
 
 
 def _numbers_of_layers(operations: Operations, dtype: DTypeLike) -> LayerNumbers:
     """Return the numbers of layers 1 … depth, (depth,) each."""
     rows, constants = [], operations.constants
-    for number in range(1, operations.depth + 1):
-        layer = constants.of_layer(number)
-        biases = constants.bias(number), constants.bias(number, is_branch=True)
-        weights = layer.feature_factor, layer.branch_factor
-        rows.append((constants.input_factor(number - 1), *biases, *weights))
+    for layer_number in range(1, operations.depth + 1):
+        layer_constants = constants.of_layer(layer_number)
+        biases = constants.bias(layer_number), constants.bias(layer_number, is_branch=True)
+        weights = layer_constants.feature_weight, layer_constants.branch_weight
+        rows.append((constants.input_weight(layer_number - 1), *biases, *weights))
     return LayerNumbers(*jnp.asarray(rows, dtype).T)
 
 
-def _what_is_compiled(operations: Operations, of_layer: tuple[Operation, ...]) -> list[Any]:
-    """Return what layers of one scan have in common."""
-    constants = operations.constants.of_layer(of_layer[0].layer)
-    order = bool(constants.feature_factor), constants.feature_factor < constants.branch_factor
-    return [order, *((operation.kind, operation.window) for operation in of_layer)]
+def _what_is_compiled(
+    operations: Operations, layer_operations: tuple[Operation, ...]
+) -> tuple[Hashable, ...]:
+    """Return what layers of one scan have in common: which weight is greater, and all steps."""
+    constants = operations.constants.of_layer(layer_operations[0].layer_number)
+    order = bool(constants.feature_weight), constants.feature_weight < constants.branch_weight
+    return order, *((operation.kind, operation.window) for operation in layer_operations)
 
 
 class Pair:
@@ -116,22 +134,25 @@ class Pair:
         zeros, numbers = jnp.zeros_like(linear), _numbers_of_layers(operations, linear.dtype)
 
         def passed(
-            of_layer: tuple[Operation, ...], carried: tuple[State, Kernels], numbers: LayerNumbers
+            layer_operations: tuple[Operation, ...],
+            carried: tuple[State, Kernels],
+            numbers: LayerNumbers,
         ) -> tuple[tuple[State, Kernels], None]:
-            layer = PairLayer(self, operations.constants.of_layer(of_layer[0].layer), numbers)
-            return layer.layer(of_layer, *carried, numbers.input_factor, linear), None
+            constants = operations.constants.of_layer(layer_operations[0].layer_number)
+            layer = PairLayer(self, constants, numbers)
+            behind = layer.behind_layer(layer_operations, *carried, numbers.input_weight, linear)
+            return behind, None
 
         carried = state, Kernels(zeros, zeros if "ntk" in kinds else None)
         carried, _ = passed(operations.layers[0], carried, _part(numbers, 0))
-        for _, of_layers in groupby(operations.layers[1:], partial(_what_is_compiled, operations)):
-            alike = list(of_layers)
-            first = alike[0][0].layer - 1
+        for _, group in groupby(operations.layers[1:], partial(_what_is_compiled, operations)):
+            alike = list(group)
+            first = alike[0][0].layer_number - 1
             layer = jax.checkpoint(partial(passed, alike[0]), prevent_cse=False)
             carried, _ = lax.scan(layer, carried, _part(numbers, slice(first, first + len(alike))))
-        input_factor: Any = operations.constants.input_factor(operations.depth)
-        of_kinds: dict[str, tuple[Any, Any]]
-        of_kinds = by_kind(operations.network, carried[1], input_factor)
-        return [self.with_head(*of_kinds[kind], linear) for kind in kinds]
+        input_weight = operations.constants.input_weight(operations.depth)
+        weighted = by_kind(operations.network, carried[1], input_weight)
+        return [self.with_head(*weighted[kind], linear) for kind in kinds]
 
     def enter(self) -> tuple[State, jax.Array]:
         """Return the state of the input, and F⁰."""
@@ -157,15 +178,17 @@ class Pair:
         )
         return self.merged(of_windows, parts, window.weights)
 
-    def merged(self, state: State, parts: Any, weights: Sequence[Any]) -> State:
+    def merged(
+        self, state: State, parts: Sequence[Sequence[jax.Array]], weights: Sequence[AnyArray]
+    ) -> State:
         """Return a merged state: the masses of `state`, and its deficits with what a merge adds.
 
-        `parts` are the masses that both sides merge, and have the weights.
+        `parts` are the masses that each side merges; they have the `weights`.
         """
         sums, coordinates = [], []
-        for of_side, total in zip(parts, state.masses, strict=True):
+        for side, total in zip(parts, state.masses, strict=True):
             # 1 where all are equal
-            ratios = (safe_root(safe_quotient(part, total)) for part in of_side)
+            ratios = (safe_root(safe_quotient(part, total)) for part in side)
             first, *later = (w**0.5 * ratio for w, ratio in zip(weights, ratios, strict=True))
             sums.append(safe_root(total) * (1.0 + first))
             coordinates.append([other / (1.0 + first) for other in later])
@@ -199,10 +222,10 @@ class Pair:
         """Return the sum over channels of a function of both sides' pixels."""
         return jax.vmap(lambda *channels: function(*self.sides(*channels)))(p, q).sum(axis=0)
 
-    def with_head(self, kernel: jax.Array, factor: float, linear: jax.Array) -> jax.Array:
-        """Return a kernel with its head, to which `factor` times F⁰, `linear`, is added."""
+    def with_head(self, kernel: jax.Array, input_weight: float, linear: jax.Array) -> jax.Array:
+        """Return a kernel with its head, to which `input_weight` times F⁰, `linear`, is added."""
         if self.head in ("trace", "equivariant"):
-            kernel = kernel + factor * linear
+            kernel = kernel + input_weight * linear
             return kernel.mean() if self.head == "trace" else kernel.ravel()[0]
         if not isinstance(self.head, str):
             weights = jnp.asarray(pool_weights(self.head, kernel.shape[1:]), kernel.dtype)
@@ -210,14 +233,14 @@ class Pair:
         elif self.head != "gap":
             raise NotImplementedError(f"JAX has no head {self.head!r}")
         means = self.x.means * self.z.means  # the mean of F⁰ may be 0
-        return kernel.mean() + factor * means.sum(axis=0).mean()
+        return kernel.mean() + input_weight * means.sum(axis=0).mean()
 
 
 class PairLayer(Pair, Recursion[State]):
     """A layer of the recursion of a pair of signals (rescntk/engines/recursion.py).
 
-    JAX compiles it once for all layers of one scan. They share the order of feature_factor and
-    branch_factor in `constants`; `numbers` differ.
+    JAX compiles it once for all layers of one scan. They share the order of feature_weight and
+    branch_weight in `constants`; `numbers` differ.
     """
 
     def __init__(self, pair: Pair, constants: LayerConstants, numbers: LayerNumbers) -> None:
@@ -266,29 +289,27 @@ class PairLayer(Pair, Recursion[State]):
 
     def skip(
         self, operation: Operation, features: State, branch: State
-    ) -> tuple[State, tuple[Any, Any]]:
-        weights: tuple[Any, Any]
-        weights = self.constants.feature_factor, self.constants.branch_factor
+    ) -> tuple[State, SkipWeights]:
+        weights: SkipWeights
+        weights = self.constants.feature_weight, self.constants.branch_weight
         if not self.operations.constants.has_like_layers:
             weights = self.numbers.feature_weight, self.numbers.branch_weight
         parts = list(zip(features.masses, branch.masses, strict=True))
-        left, right = (self.past_skip(*of_side, weights) for of_side in parts)
+        left, right = (self.past_skip(*side, weights) for side in parts)
         deficits = mapped(
             lambda u, v: self.past_skip(u, v, weights), features.deficits, branch.deficits
         )
         return self.merged(State((left, right), deficits), parts, weights), weights
 
-    def past_skip(
-        self, features: jax.Array, branch: jax.Array, weights: tuple[Any, Any]
-    ) -> jax.Array:
+    def past_skip(self, features: jax.Array, branch: jax.Array, weights: SkipWeights) -> jax.Array:
         feature_weight, branch_weight = weights
         if not isinstance(feature_weight, jax.Array):
             result: jax.Array = past_skip(features, branch, feature_weight, branch_weight)
             return result
         # JAX does not know the weights, but which of them is greater.
-        if not self.constants.feature_factor:
+        if not self.constants.feature_weight:
             return branch_weight * branch
-        if self.constants.feature_factor < self.constants.branch_factor:
+        if self.constants.feature_weight < self.constants.branch_weight:
             return branch + feature_weight * (features - branch)
         return features + branch_weight * (branch - features)
 

@@ -12,8 +12,8 @@ from .activations import ACTIVATIONS, Relu, activation_of
 from .messages import shown
 from .network_parameters import (
     BASIC_ACTIVATIONS,
-    FIELDS_WITHOUT_NORM,
     FILTER_FIELDS,
+    LAYER_FIELDS,
     alike,
     check_filter_size,
     check_input_scale,
@@ -118,7 +118,9 @@ class Network:
     outer_filter_size: int | Sequence[int] = parameter(check_filter_size, None, of_layers=True)
     input_filter_size: int = parameter(check_filter_size, 1)
     skip: bool | Sequence[bool] = parameter(check_flag, True, of_layers=True)
-    alpha: float | Sequence[float] = parameter(check_nonnegative, 1.0, of_layers=True)
+    alpha: float | Sequence[float] = parameter(
+        check_nonnegative, 1.0, of_layers=True, needs_skip=True
+    )
     activation: str = parameter(partial(check_choice, choices=tuple(ACTIVATIONS)), "relu")
     c_v: float | Sequence[float] = parameter(check_nonnegative, 2.0, of_layers=True)
     c_w: float | Sequence[float] = parameter(check_nonnegative, 1.0, of_layers=True)
@@ -133,10 +135,10 @@ class Network:
     def __post_init__(self) -> None:
         if self.outer_filter_size is None:
             object.__setattr__(self, "outer_filter_size", self.filter_size)
-        for of_network in fields(Network):  # the depth first
-            name, check = of_network.name, of_network.metadata["check"]
+        for declared in fields(Network):  # the depth first
+            name, check = declared.name, declared.metadata["check"]
             value = getattr(self, name)
-            if of_network.metadata["of_layers"]:
+            if declared.metadata["of_layers"]:
                 value = check_of_layers(check, value, name, self.depth)
             else:
                 value = check(value, name)
@@ -159,12 +161,14 @@ class Network:
 
     def _drop_what_no_layer_reads(self) -> None:
         """Give equal networks equal fields: α of ordinary layers, the inner filter of layer 1."""
-        if not all(skips := self.values_of("skip")):
-            alphas = self.values_of("alpha")
-            numbers = range(1, max(len(skips), len(alphas)) + 1)
-            of = self._of_layer
-            alphas = tuple(of("alpha", k) if of("skip", k) else 1.0 for k in numbers)
-            object.__setattr__(self, "alpha", alike(alphas))
+        skips = self.values_of("skip")
+        for name, default in () if all(skips) else NEED_SKIP.items():
+            n_layers = max(len(skips), len(self.values_of(name)))
+            values = (
+                self._layer_value(name, number) if self._layer_value("skip", number) else default
+                for number in range(1, n_layers + 1)
+            )
+            object.__setattr__(self, name, alike(tuple(values)))
         if isinstance(sizes := self.filter_size, tuple):
             object.__setattr__(self, "filter_size", alike((sizes[1], *sizes[1:])))
 
@@ -189,7 +193,7 @@ class Network:
         return value if isinstance(value, tuple) else (value,)
 
     def layer(self, number: int) -> Layer:
-        """Return the constants of a layer.
+        """Return the numbers of a layer.
 
         Parameters
         ----------
@@ -207,13 +211,13 @@ class Network:
         >>> Network(depth=2, alpha=(1.0, 0.5)).layer(2).branch_gain
         0.25
         """
-        values = {name: self._of_layer(name, number) for name in OF_LAYERS - FILTER_FIELDS}
+        values = {name: self._layer_value(name, number) for name in OF_LAYERS - FILTER_FIELDS}
         gain = activation_of(self).gain if self.homogeneous else Fraction(1, 2)
         inner, outer = self.inner_filter(number), self.outer_filter(number)
         return Layer(inner, outer, activation_gain=gain, **values)
 
     def different_layers(self) -> Iterator[Layer]:
-        """Yield the constants of all layers, or of the first two at most if all are alike.
+        """Yield the numbers of all layers, or of the first two at most if all are alike.
 
         Yields
         ------
@@ -222,7 +226,8 @@ class Network:
         for number in range(1, (min(self.depth, 2) if self.is_uniform else self.depth) + 1):
             yield self.layer(number)
 
-    def _of_layer(self, name: str, number: int) -> Any:
+    def _layer_value(self, name: str, number: int) -> Any:
+        """Return the value of a parameter in a layer, from 1 on."""
         value = getattr(self, name)
         return value[number - 1] if isinstance(value, tuple) else value
 
@@ -252,20 +257,21 @@ class Network:
         Biases add their variance besides. All layers are alike, or this raises a ValueError, and
         so do `growth` and `branch_weight`; `layer` has them for each layer.
         """
-        return self._any_layer().branch_gain
+        return self._common_layer().branch_gain
 
     @property
     def growth(self) -> float:
         """1 + β, or β without skips: a ReLU layer multiplies the mean variance of F by 1 + β."""
-        return self._any_layer().growth
+        return self._common_layer().growth
 
     @property
     def branch_weight(self) -> float:
         """β / (1 + β), or 1 without skips: the branch's part of the variance of a ReLU layer."""
-        return self._any_layer().branch_weight
+        return self._common_layer().branch_weight
 
-    def _any_layer(self) -> Layer:
-        check_network(self, FIELDS_WITHOUT_NORM, activations=None, of_layers=FILTER_FIELDS)
+    def _common_layer(self) -> Layer:
+        """Return the numbers of all layers, or raise a ValueError if these differ."""
+        check_network(self, LAYER_FIELDS, activations=None, of_layers=FILTER_FIELDS)
         return self.layer(1)
 
     def factor_of_input(self, n_channels: int) -> float:
@@ -303,12 +309,12 @@ class Network:
         """The filter of V⁰, and of W¹ where W¹ reads the signal."""
         return Filter(self.input_filter_size)
 
-    def inner_filter(self, layer: int) -> Filter:
+    def inner_filter(self, number: int) -> Filter:
         """Return the filter before the activation of a layer.
 
         Parameters
         ----------
-        layer : int
+        number : int
             From 1 to `depth`. The filter of layer 1 has size 1: g¹ reads f⁰, or the signal through
             `input_filter`.
 
@@ -316,24 +322,24 @@ class Network:
         -------
         Filter
         """
-        if layer == 1:
-            return Filter(1)
-        return Filter(self._of_layer("filter_size", layer), self._of_layer("dilation", layer))
+        return Filter(1) if number == 1 else self._filter("filter_size", number)
 
-    def outer_filter(self, layer: int) -> Filter:
+    def outer_filter(self, number: int) -> Filter:
         """Return the filter after the activation of a layer.
 
         Parameters
         ----------
-        layer : int
+        number : int
             From 1 to `depth`.
 
         Returns
         -------
         Filter
         """
-        size = self._of_layer("outer_filter_size", layer)
-        return Filter(size, self._of_layer("dilation", layer))
+        return self._filter("outer_filter_size", number)
+
+    def _filter(self, size: str, number: int) -> Filter:
+        return Filter(self._layer_value(size, number), self._layer_value("dilation", number))
 
     def filters(self) -> Iterator[Filter]:
         """Yield the inner and outer filters of layers 1 … depth, in the order of the network.
@@ -342,9 +348,9 @@ class Network:
         ------
         Filter
         """
-        for layer in range(1, self.depth + 1):
-            yield self.inner_filter(layer)
-            yield self.outer_filter(layer)
+        for number in range(1, self.depth + 1):
+            yield self.inner_filter(number)
+            yield self.outer_filter(number)
 
     def reach(self) -> int:
         """Return the sum of the reaches of all filters: how far an output sees.
@@ -354,11 +360,11 @@ class Network:
         int
             In pixels, on the unbounded line: signals may be shorter.
         """
-        of_input = self.input_filter.reach
+        reach = self.input_filter.reach
         if not self.is_uniform:
-            return of_input + sum(window.reach for window in self.filters())
+            return reach + sum(taps.reach for taps in self.filters())
         inner, outer = self.inner_filter(2).reach, self.outer_filter(1).reach
-        return of_input + self.depth * (inner + outer) - inner
+        return reach + self.depth * (inner + outer) - inner
 
     def replace(self, **changes: Any) -> Network:
         """Return the same network with some parameters changed.
@@ -400,10 +406,17 @@ class Network:
 
 
 OF_LAYERS = frozenset(
-    parameter.name for parameter in fields(Network) if parameter.metadata["of_layers"]
+    declared.name for declared in fields(Network) if declared.metadata["of_layers"]
 )
 """The fields of which each layer may have its own value. Kernels, engines and networks of finite
 width know all of them layer by layer."""
+
+NEED_SKIP = {
+    declared.name: declared.default
+    for declared in fields(Network)
+    if declared.metadata["needs_skip"]
+}
+"""The fields that layers without the identity path ignore, and the values stored in their place."""
 
 
 def check_network(

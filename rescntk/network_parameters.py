@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import MISSING, field, fields
 from functools import lru_cache
 from typing import Any
 
 from .messages import shown
-from .network_parts import Layer
+from .network_parts import BRANCH_POWERS, WEIGHT_VARIANCES, Layer
 from .validation import PARTS, check_choice, check_integer, check_nonnegative, is_sequence
 
 _MOST_SCALE = 1e300
@@ -35,7 +35,7 @@ def check_of_layers(check: Callable[[Any, str], Any], value: Any, name: str, dep
             f"{name} is {shown(value)}, expected one value for all layers, or {depth} of them, "
             f"one for each layer"
         )
-    return alike(tuple(check(of_layer, name) for of_layer in values))
+    return alike(tuple(check(layer_value, name) for layer_value in values))
 
 
 def alike(values: tuple[Any, ...]) -> Any:
@@ -64,27 +64,46 @@ def check_input_scale(value: object, name: str) -> float | None:
 
 
 def check_layer(layer: Layer, input_scale: float | None) -> None:
-    """Raise a ValueError if the constants of a layer exclude each other."""
-    factors: dict[str, float | None] = {"alpha": layer.alpha, **layer.variances}
-    if layer.exact_gain > sys.float_info.max:
+    """Raise a ValueError if the numbers of a layer exclude each other."""
+    if layer.exact_branch_gain > sys.float_info.max:
+        values = ", ".join(map(repr, layer.numbers(BRANCH_POWERS).values()))
         raise ValueError(
-            f"{', '.join(factors)} are {', '.join(map(repr, factors.values()))}: "
-            f"alpha**2 * {' * '.join(layer.variances)} is expected to be finite"
+            f"{', '.join(BRANCH_POWERS)} are {values}: {branch_product()} is expected to be finite"
         )
-    factors = {**layer.variances, "input_scale": input_scale}
-    if layer.bias and 0.0 in factors.values():
-        numbers = ", ".join(f"{name} {value!r}" for name, value in factors.items())
+    positive = {**layer.numbers(WEIGHT_VARIANCES), "input_scale": input_scale}
+    if layer.bias and 0.0 in positive.values():
         raise ValueError(
-            f"bias is {layer.bias!r} with {numbers}, expected bias 0, or positive "
-            f"{', '.join(factors)}"
+            f"bias is {layer.bias!r} with {in_words(positive)}, expected bias 0, or positive "
+            f"{', '.join(positive)}"
         )
+
+
+def branch_product() -> str:
+    """Return the product of the numbers that multiply a branch, as messages write it."""
+    return " * ".join(
+        name if power == 1 else f"{name}**{power}" for name, power in BRANCH_POWERS.items()
+    )
+
+
+def in_words(numbers: Mapping[str, object]) -> str:
+    """Return numbers of a layer or a network as messages write them: "c_v 2.0, c_w 1.0"."""
+    return ", ".join(f"{name} {value!r}" for name, value in numbers.items())
 
 
 def parameter(
-    check: Callable[[Any, str], Any], default: Any = MISSING, of_layers: bool = False
+    check: Callable[[Any, str], Any],
+    default: Any = MISSING,
+    *,
+    of_layers: bool = False,
+    needs_skip: bool = False,
 ) -> Any:
-    """Return a field of `Network`, with the check of its value, or of the value of each layer."""
-    return field(default=default, metadata={"check": check, "of_layers": of_layers})
+    """Return a field of `Network`, with the check of its value.
+
+    With `of_layers` each layer may have its own value. With `needs_skip` layers without the
+    identity path ignore it, and have its default.
+    """
+    metadata = {"check": check, "of_layers": of_layers, "needs_skip": needs_skip}
+    return field(default=default, metadata=metadata)
 
 
 # ---------------------------------------------------------------- known fields
@@ -100,13 +119,16 @@ BASIC_FIELDS = frozenset[str]().union(
 """The fields that every function knows, by itself or through another, unless it says otherwise.
 
 A new field stays out of this set. Each implementation that learns it adds it to its own
-declaration: `fields` of an engine, `FIELDS` of JAX and of networks of finite width, and
+declaration: `known_fields` of an engine, `KNOWN_FIELDS` of JAX and of networks of finite width, and
 ``check_network(network, BASIC_FIELDS | {"new"})`` of a function of theory. All others refuse it by
 name.
 """
 
+LAYER_FIELDS = BASIC_FIELDS | frozenset(Layer._fields)
+"""The fields that formulas of `Layer` know. They hold without normalization."""
+
 FIELDS_WITHOUT_NORM = BASIC_FIELDS | {"bias"}
-"""The fields of networks without normalization."""
+"""The fields that functions of theory know that take biases, but no normalization."""
 
 RELU_FIELDS = BASIC_FIELDS - {"activation", "negative_slope"}
 """`BASIC_FIELDS` of functions about ReLU."""

@@ -1,8 +1,9 @@
-"""Parts of a `Network`: its filters, and numbers that say which weights are trained."""
+"""Parts of a `Network`: which weights are trained, its filters, and the numbers of a layer."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from fractions import Fraction
 from typing import NamedTuple
 
@@ -35,7 +36,10 @@ class TrainedParts(NamedTuple):
         return self.outer + self.readout
 
     def of_bias(self, is_branch: bool) -> float:
-        """The multiple of a bias's product that joins the tangent kernel; once joins F or K."""
+        """The multiple of the product of both biases that joins the tangent kernel.
+
+        Once the product joins F before the activation, and K behind it (`is_branch`).
+        """
         return self.outer_plus_readout if is_branch else self.readout
 
 
@@ -68,7 +72,7 @@ class Filter(NamedTuple):
 
 
 class Weights(NamedTuple):
-    """The constants of the weights of a convolution."""
+    """The weights and biases of a convolution: their filter and their variances."""
 
     filter: Filter
     variance: float
@@ -77,8 +81,16 @@ class Weights(NamedTuple):
     """The standard deviation of the biases."""
 
 
+WEIGHT_VARIANCES = ("c_v", "c_w")
+"""The numbers of a `Layer` that are variances of weights; biases need them to be positive."""
+
+BRANCH_POWERS = {"alpha": 2} | dict.fromkeys(WEIGHT_VARIANCES, 1)
+"""The numbers of a `Layer` that multiply its branch's variance, each with its power in β. β, its
+checks and their messages read this table."""
+
+
 class Layer(NamedTuple):
-    """The constants of a layer."""
+    """The numbers of a layer: those that `Network` has for each layer, and what follows of them."""
 
     inner: Filter
     """The filter before the activation; of layer 1 of size 1."""
@@ -107,39 +119,39 @@ class Layer(NamedTuple):
         """The weights V behind the activation."""
         return Weights(self.outer, self.c_v, self.bias)
 
-    @property
-    def variances(self) -> dict[str, float]:
-        """The variances of all weights by their fields."""
-        return {"c_v": self.c_v, "c_w": self.c_w}
+    def numbers(self, names: Iterable[str]) -> dict[str, float]:
+        """Return some of the layer's numbers by their names."""
+        return {name: getattr(self, name) for name in names}
 
     @property
     def has_branch(self) -> bool:
-        """True if the branch depends on the input: α, c_v and c_w are not 0."""
-        return self.exact_gain > 0
+        """True if the branch depends on the input: none of `BRANCH_POWERS` is 0."""
+        return self.exact_branch_gain > 0
 
     @property
-    def exact_factor(self) -> Fraction:
-        """α² without rounding, the factor on the variance of the branch, its bias included."""
+    def alpha_squared(self) -> Fraction:
+        """α² without rounding, the weight of the branch, its bias included, in variances."""
         return Fraction(self.alpha) ** 2
 
     @property
-    def exact_gain(self) -> Fraction:
+    def exact_branch_gain(self) -> Fraction:
         """β = α² c_v c_w (1 + s²)/2 without rounding."""
-        gain = self.exact_factor * self.activation_gain
-        return math.prod(map(Fraction, self.variances.values()), start=gain)
+        numbers = self.numbers(BRANCH_POWERS).items()
+        powers = (Fraction(number) ** BRANCH_POWERS[name] for name, number in numbers)
+        return math.prod(powers, start=self.activation_gain)
 
     @property
     def branch_gain(self) -> float:
         """β, rounded once: a ReLU branch adds β times the mean variance of F."""
-        return float(self.exact_gain)
+        return float(self.exact_branch_gain)
 
     @property
     def growth(self) -> float:
         """1 + β, or β without the identity path: the growth of the mean variance of F."""
-        return float(self.skip + self.exact_gain)
+        return float(self.skip + self.exact_branch_gain)
 
     @property
     def branch_weight(self) -> float:
         """β / (1 + β), or 1 without the identity path."""
-        gain = self.exact_gain
+        gain = self.exact_branch_gain
         return float(gain / (1 + gain)) if self.skip else 1.0

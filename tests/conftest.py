@@ -37,7 +37,7 @@ def told():
     """Where the loops are missing a process says so once: here, not in some test."""
     if (reason := engines.available()["cpu"]) is not True:
         with warnings.catch_warnings(action="ignore"):
-            engines.tell_that_loops_are_missing(reason)
+            engines.tell_absence(engines.ENGINES["cpu"].absence, reason)
 
 
 @pytest.fixture

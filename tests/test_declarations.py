@@ -177,8 +177,8 @@ def test_the_strided_definition_refuses_layers_of_their_own():
 @pytest.fixture
 def wider(monkeypatch):
     """Return a network with a made-up field, which the engine "reference" alone declares."""
-    fields = engines.ENGINES["reference"].fields | {"made_up"}
-    monkeypatch.setattr(type(engines.ENGINES["reference"]), "fields", fields)
+    fields = engines.ENGINES["reference"].known_fields | {"made_up"}
+    monkeypatch.setattr(type(engines.ENGINES["reference"]), "known_fields", fields)
     return Wider(2, 1, made_up=0.5)
 
 

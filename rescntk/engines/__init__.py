@@ -5,7 +5,7 @@ The files, from the network to the kernels:
 
 - order: the steps of layers, and how engines rewrite them; windows: equal taps, of which filters
   are made; heads: which pixel pairs a head reads.
-- constants: weights of branch and features, growth and biases, with all their digits.
+- constants: the words of all engines; weights of features and branch, growth, biases.
 - operations: the steps as operations, with the rows of tables that each reads.
 - recursion: a layer, with a method for each kind of operation; means: means and sums over pixels.
 - inputs: signals divided by their sizes; masses: the recursion of their variances; tables: their
@@ -19,8 +19,6 @@ The files, from the network to the kernels:
 from __future__ import annotations
 
 from functools import cache
-
-import numpy as np
 
 from ..arrays import Batch, array_module
 from ..messages import shown, warn
@@ -36,7 +34,7 @@ __all__ = ["available"]
 ENGINES: dict[str, Engine] = {
     engine.name: engine for engine in (ReferenceEngine(), CpuEngine(), CudaEngine())
 }
-"""All engines, by their names."""
+"""All engines by their names. "auto" takes the last one that can serve."""
 
 
 def available() -> dict[str, bool | str]:
@@ -59,12 +57,13 @@ def available() -> dict[str, bool | str]:
 
 
 def choose(name: str, request: Request, X: Batch) -> Engine:
-    """Return the engine of a name; "auto" is the fastest engine that can serve.
+    """Return the engine of a name; "auto" is the last of `ENGINES` that can serve.
 
-    For NumPy arrays "auto" is "cpu" where its loops were compiled and take the activation, else
-    "reference"; a warning tells a process once that its loops are missing. For CuPy arrays it is
-    "cuda" where that takes the activation and signals of that length, and its check on the device
-    passed (`available`), else "reference". By name, "cuda" also takes NumPy arrays.
+    "auto" asks the engines that have the arrays' module among their `Engine.auto_arrays`. For NumPy
+    arrays it is "cpu" where its loops were compiled and take the activation, else "reference"; a
+    warning tells a process once that the loops are missing. For CuPy arrays it is "cuda" where that
+    takes the activation and signals of that length, and its check on the device passed
+    (`available`), else "reference". By name, "cuda" also takes NumPy arrays.
 
     Parameters
     ----------
@@ -93,7 +92,7 @@ def choose(name: str, request: Request, X: Batch) -> Engine:
     """
     check_choice(name, "engine", ["auto", *ENGINES])
     if name == "auto":
-        return _fastest(request, X)
+        return _last_that_serves(request, X)
     engine = ENGINES[name]
     if refusal := engine.refuses(request, X):
         serving = [repr(n) for n, other in ENGINES.items() if not other.refuses(request, X)]
@@ -104,17 +103,21 @@ def choose(name: str, request: Request, X: Batch) -> Engine:
     return engine
 
 
-def _fastest(request: Request, X: Batch) -> Engine:
-    """Return the fastest engine that can serve."""
-    fast = ENGINES["cpu" if array_module(X) is np else "cuda"]
-    if not (refusal := fast.refuses(request, X)):
-        return fast
-    if fast.name == "cpu" and refusal == fast.why_not():
-        tell_that_loops_are_missing(refusal)
-    return ENGINES["reference"]
+def _last_that_serves(request: Request, X: Batch) -> Engine:
+    """Return the last of `ENGINES` that can serve as "auto", or raise a ValueError."""
+    module, refusal = array_module(X).__name__, None
+    for engine in reversed(ENGINES.values()):
+        if module not in engine.auto_arrays:
+            continue
+        refusal = engine.refuses(request, X)
+        if refusal is None:
+            return engine
+        if engine.absence and refusal == engine.why_not():
+            tell_absence(engine.absence, refusal)
+    raise ValueError(f"no engine can compute this call of {module} arrays: {refusal}")
 
 
 @cache
-def tell_that_loops_are_missing(reason: str) -> None:
-    """Warn, once in a process, that NumPy takes the place of the compiled loops."""
-    warn(f"kernels are computed by NumPy, several times slower than by compiled loops: {reason}")
+def tell_absence(absence: str, reason: str) -> None:
+    """Warn, once in a process, that "auto" passes an engine over, and why."""
+    warn(f"{absence}: {reason}")

@@ -1,4 +1,4 @@
-"""Constants of layers: factors of branch and features, growth, biases, with all their digits.
+"""Constants of layers, with all their digits: weights of features and branch, growth, biases.
 
 Kernels of homogeneous activations are divided by the sizes of both signals and by the growth G of
 each layer. With the mean over the taps of the outer filter, box, ::
@@ -6,12 +6,37 @@ each layer. With the mean over the taps of the outer filter, box, ::
     F ← f F + b (box(K) + bias);     f = [skip] / G,  b = β / G.
 
 Layer normalization divides U and A by the product a b of both roots, and multiplies them by n n'.
-n is the root of a signal's normalized features: 1, divided by the signal's size. The factors are
+n is the root of a signal's normalized features: 1, divided by the signal's size. The weights are
 then ::
 
     f = [skip] S_{l−1} / S_l,  b = β / S_l;     S_0 = 1,  S_l = [skip] S_{l−1} + β:
 
 n is the same in all layers, and kernels are divided by S_L.
+
+All engines use these words. A *weight* multiplies one term of a sum, a *factor* the whole. A *gain*
+is what the branch multiplies variances by, a *growth* what the layer does. A *scale* is what a
+signal was divided by (`Input.scale`), or a parameter of `Network`.
+
+======  =======================  ===================================================================
+symbol  name                     meaning
+======  =======================  ===================================================================
+l       `layer_number`           from 1 on; 0 is the input filter
+α       `Layer.alpha`            weight of the branch in the features
+α²      `Layer.alpha_squared`    weight of the branch, its bias included, in variances
+β       `Layer.branch_gain`      α² c_v c_w E[σ(u)²]/q
+1 + β   `Layer.growth`           β without the identity path
+p       `Layer.branch_weight`    β / (1 + β); 1 without the identity path
+G       `divisor`                what engines divide the layer by: 1 + β, or 1 (`_divided`)
+∏ G     `total_divisor`          over layers 1 … l; S_l with normalization
+S       `_feature_variances`     variances of features beside normalized ones of size 1
+f       `feature_weight`         weight of the features behind the layer
+b       `branch_weight`          weight of the branch: p where G is 1 + β
+∏ f     `input_weight`           weight of F⁰ in the features, over layers 1 … l
+α² c_v  `dual_factor`            factor on `Activation.dual`; 1 of homogeneous activations
+λ       `linear_share`           the linear part of a leaky ReLU
+======  =======================  ===================================================================
+
+``docs/theory/network.md`` and ``docs/theory/glossary.md`` have the symbols down to p.
 """
 
 from __future__ import annotations
@@ -48,76 +73,74 @@ def check_growth(layer: Layer) -> float:
 
 
 class LayerConstants(NamedTuple):
-    """The constants of a layer's operations."""
+    """The constants by which engines pass a layer; the head of this file has their symbols."""
 
     layer: Layer
-    exact_growth: Fraction
-    """G, by which the layer is divided: [skip] + β. It is 1 where activations are not homogeneous.
-    With normalization it is 1 too, and nothing reads it."""
-    feature_factor: float
-    """f, the factor on the features that pass the layer."""
-    branch_factor: float
-    """b, the factor on the branch; 1 where activations are not homogeneous."""
-    branch_scale: float
-    """The factor on `Activation.dual`: α² c_v; 1 of ReLU, whose branch is multiplied by b."""
-    branch_bias: float
+    """The numbers that the network gives the layer."""
+    exact_divisor: Fraction
+    """G without rounding; 1 where activations are not homogeneous, and with normalization."""
+    feature_weight: float
+    """f, the weight of the features that pass the layer."""
+    branch_weight: float
+    """b, the weight of the branch; 1 where activations are not homogeneous."""
+    dual_factor: float
+    """The factor on `Activation.dual`: α² c_v; 1 of ReLU, whose branch has the weight b."""
+    bias_ratio: float
     """The root of the mass that biases add behind the activation, over the root before it."""
 
     @property
-    def growth(self) -> float:
-        """G, rounded."""
-        return float(self.exact_growth)
+    def divisor(self) -> float:
+        """G, rounded once."""
+        return float(self.exact_divisor)
 
 
-def _of_smooth(layer: Layer) -> LayerConstants:
+def _smooth(layer: Layer) -> LayerConstants:
     """Return the constants of a layer whose activation is not homogeneous."""
     return LayerConstants(
         layer,
-        exact_growth=Fraction(1),
-        feature_factor=float(layer.skip),
-        branch_factor=1.0,
-        branch_scale=float(layer.exact_factor * Fraction(layer.c_v)),
-        branch_bias=math.sqrt(layer.exact_factor) * math.sqrt(layer.c_w),
+        exact_divisor=Fraction(1),
+        feature_weight=float(layer.skip),
+        branch_weight=1.0,
+        dual_factor=float(layer.alpha_squared * Fraction(layer.c_v)),
+        bias_ratio=math.sqrt(layer.alpha_squared) * math.sqrt(layer.c_w),
     )
 
 
-def _of_relu(layer: Layer, exact_growth: Fraction, branch_factor: Fraction) -> LayerConstants:
-    """Return the constants of a layer whose activation is homogeneous."""
-    factor = float(branch_factor)
+def _homogeneous(layer: Layer, exact_divisor: Fraction, exact_weight: Fraction) -> LayerConstants:
+    """Return the constants of a layer whose activation is homogeneous, from G and b."""
+    branch_weight = float(exact_weight)
     has_bias = layer.bias > 0.0
     return LayerConstants(
         layer,
-        exact_growth=exact_growth,
-        feature_factor=1.0 - factor if layer.skip else 0.0,
-        branch_factor=factor,
-        branch_scale=1.0,
-        branch_bias=1.0 / math.sqrt(layer.c_v * float(layer.activation_gain)) if has_bias else 0.0,
+        exact_divisor=exact_divisor,
+        feature_weight=1.0 - branch_weight if layer.skip else 0.0,
+        branch_weight=branch_weight,
+        dual_factor=1.0,
+        bias_ratio=1.0 / math.sqrt(layer.c_v * float(layer.activation_gain)) if has_bias else 0.0,
     )
 
 
-def _divided(network: Network, layer: Layer) -> LayerConstants:
-    """Return the constants of a layer that is divided by its growth, of a homogeneous activation.
+def _divided(layer: Layer, network_has_bias: bool) -> LayerConstants:
+    """Return the constants of a homogeneous layer that is divided by its growth.
 
-    With biases, layers that fall are not divided: signals are beside the biases.
+    G is 1 in two cases of 1 + β below 1: where it is 0; and where the network has biases, as
+    signals keep their sizes beside these.
     """
     check_growth(layer)
-    gain = layer.exact_gain
-    growth = layer.skip + gain
-    if network.has_bias or not growth:
-        growth = max(growth, Fraction(1))
-    return _of_relu(layer, growth, gain / growth)
+    gain = layer.exact_branch_gain
+    divisor = layer.skip + gain
+    if network_has_bias or not divisor:
+        divisor = max(divisor, Fraction(1))
+    return _homogeneous(layer, divisor, gain / divisor)
 
 
 def _normalized(layer: Layer, before: Fraction, after: Fraction) -> LayerConstants:
-    """Return the constants of a layer with normalization, of a homogeneous activation.
-
-    `before` and `after` are S around the layer.
-    """
-    return _of_relu(layer, Fraction(1), 1 - layer.skip * before / after)
+    """Return the constants of a homogeneous layer with normalization, from S before and after."""
+    return _homogeneous(layer, Fraction(1), 1 - layer.skip * before / after)
 
 
 @dataclass(frozen=True)
-class AllConstants:
+class NetworkConstants:
     """The constants of layers 1 … depth of a network."""
 
     network: Network
@@ -130,48 +153,51 @@ class AllConstants:
         alike = not any(isinstance(getattr(net, name), tuple) for name in OF_LAYERS - FILTER_FIELDS)
         return alike and not (net.norm and net.homogeneous)
 
-    def of_layer(self, layer: int) -> LayerConstants:
-        """Return the constants of a layer."""
-        return self._constants[0 if self.has_like_layers else layer - 1]
+    def of_layer(self, layer_number: int) -> LayerConstants:
+        """Return the constants of a layer, from 1 on."""
+        return self._constants[0 if self.has_like_layers else layer_number - 1]
 
     @once
     def _constants(self) -> tuple[LayerConstants, ...]:
         """The constants of layers 1 … depth, or of one if all are alike."""
         net = self.network
-        layers = [net.layer(k) for k in range(1, 2 if self.has_like_layers else self.depth + 1)]
-        if not (net.norm and net.homogeneous):
-            smooth = not net.homogeneous
-            return tuple(_of_smooth(k) if smooth else _divided(net, k) for k in layers)
-        return tuple(map(_normalized, layers, self._sums, self._sums[1:]))
+        last = 1 if self.has_like_layers else self.depth
+        layers = map(net.layer, range(1, last + 1))
+        if not net.homogeneous:
+            return tuple(map(_smooth, layers))
+        if net.norm:
+            variances = self._feature_variances
+            return tuple(map(_normalized, layers, variances, variances[1:]))
+        return tuple(_divided(layer, net.has_bias) for layer in layers)
 
     @once
-    def _sums(self) -> tuple[Fraction, ...]:
+    def _feature_variances(self) -> tuple[Fraction, ...]:
         """S_0 … S_L of a network with normalization."""
 
-        def behind(before: Fraction, layer: int) -> Fraction:
-            of_layer = self.network.layer(layer)
-            after = of_layer.skip * before + of_layer.exact_gain
+        def behind(before: Fraction, layer: Layer) -> Fraction:
+            after = layer.skip * before + layer.exact_branch_gain
             return after or before  # where nothing is left, nothing is divided
 
-        return tuple(accumulate(range(1, self.depth + 1), behind, initial=Fraction(1)))
+        layers = map(self.network.layer, range(1, self.depth + 1))
+        return tuple(accumulate(layers, behind, initial=Fraction(1)))
 
-    def input_factor(self, layer: int) -> float:
-        """Return the factor on F⁰ behind a layer."""
+    def input_weight(self, layer_number: int) -> float:
+        """Return the weight of F⁰ in the features behind a layer, from 0 on: a product of f."""
         if self.has_like_layers:
-            return self.of_layer(1).feature_factor ** layer
-        return self._input_factors[layer]
+            return self.of_layer(1).feature_weight ** layer_number
+        return self._input_weights[layer_number]
 
     @once
-    def _input_factors(self) -> tuple[float, ...]:
-        """The products of `feature_factor` over layers 1 … 0, 1 … 1, 1 … 2, ..."""
+    def _input_weights(self) -> tuple[float, ...]:
+        """The products of `feature_weight` over layers 1 … 0, 1 … 1, 1 … 2, ..."""
         return tuple(
-            accumulate((c.feature_factor for c in self._constants), operator.mul, initial=1.0)
+            accumulate((c.feature_weight for c in self._constants), operator.mul, initial=1.0)
         )
 
     @once
-    def _shrunk(self) -> tuple[float, ...]:
-        """The products of 1/√G over layers, likewise."""
-        roots = (c.growth**-0.5 for c in self._constants)
+    def _inverse_roots(self) -> tuple[float, ...]:
+        """The products of 1/√G over layers 1 … 0, 1 … 1, 1 … 2, ..."""
+        roots = (c.divisor**-0.5 for c in self._constants)
         return tuple(accumulate(roots, operator.mul, initial=1.0))
 
     @once
@@ -185,9 +211,9 @@ class AllConstants:
         return activation_of(self.network).linear_share
 
     @property
-    def is_weak(self) -> bool:
+    def has_weak_branches(self) -> bool:
         """True if layers may add little to the features: what cancels in these decides kernels."""
-        weak = self.network.norm or min(c.branch_factor for c in self._constants) < 2.0**-4
+        weak = self.network.norm or min(c.branch_weight for c in self._constants) < 2.0**-4
         return weak or not self.network.homogeneous
 
     @once
@@ -199,7 +225,7 @@ class AllConstants:
         normalization beside features of any size.
         """
         least, norm = activation_of(self.network).least_opposite, self.network.norm
-        weak = (norm or least * c.branch_factor < 2.0**-4 for c in self._constants if c.layer.skip)
+        weak = (norm or least * c.branch_weight < 2.0**-4 for c in self._constants if c.layer.skip)
         return least < 0.1 or any(weak)
 
     @once
@@ -214,70 +240,70 @@ class AllConstants:
         return net.norm and net.homogeneous and not net.layer(1).skip
 
     @once
-    def bits_of_linear_network(self) -> float:
+    def linear_growth_bits(self) -> float:
         """By how many bits, at most, all layers multiply variances where σ(u) is about σ'(0) u."""
         bits = 0.0
         for constants in self._constants:
-            of = constants.layer
-            slope = activation_of(self.network).largest_slope ** 2
-            gain = min(float(of.exact_factor) * of.c_w * (slope * of.c_v + bool(of.bias)), 2.0**500)
-            bits += math.log2(1.0 + gain)
+            layer, slope = constants.layer, activation_of(self.network).largest_slope
+            gain = float(layer.alpha_squared) * layer.c_w
+            gain *= slope**2 * layer.c_v + bool(layer.bias)
+            bits += math.log2(1.0 + min(gain, 2.0**500))
         return bits * self.depth if self.has_like_layers else bits
 
     @once
-    def most_of_bias(self) -> float:
+    def bias_variance_ratio(self) -> float:
         """H = max over layers of (σ_l/σ)² (1 + 1/(c_v E[σ(u)²]/q)) / c_w, σ the largest bias.
 
         H σ² is the variance that biases would add at a signal of size 1 if layer 1 had all of them.
         """
-        of_layers = [
-            (c.layer.bias / self.largest_bias) ** 2 * ((1.0 + c.branch_bias**2) / c.layer.c_w)
+        ratios = [
+            (c.layer.bias / self.largest_bias) ** 2 * ((1.0 + c.bias_ratio**2) / c.layer.c_w)
             for c in self._constants
             if c.layer.bias
         ]
-        return max(of_layers, default=0.0)
+        return max(ratios, default=0.0)
 
-    def bias(self, layer: int, is_branch: bool = False) -> float:
+    def bias(self, layer_number: int, is_branch: bool = False) -> float:
         """Return the root of the mass that biases add in a layer, at a signal of size 1.
 
         The network's largest bias is 1; layers without biases have 0.
         """
-        constants = self.of_layer(layer)
+        constants = self.of_layer(layer_number)
         if not constants.layer.bias:
             return 0.0
         if self.network.norm and self.network.homogeneous:
-            before = 1.0  # normalized features have one size in all layers
+            root = 1.0  # normalized features have one size in all layers
         elif self.has_like_layers:
-            before = constants.growth ** (-0.5 * (layer - 1))
+            root = constants.divisor ** (-0.5 * (layer_number - 1))
         else:
-            before = self._shrunk[layer - 1]
-        before = before / math.sqrt(constants.layer.c_w)
+            root = self._inverse_roots[layer_number - 1]
+        root = root / math.sqrt(constants.layer.c_w)
         if constants.layer.bias != self.largest_bias:
-            before *= constants.layer.bias / self.largest_bias
-        return before * (constants.branch_bias if is_branch else 1.0)
+            root *= constants.layer.bias / self.largest_bias
+        return root * (constants.bias_ratio if is_branch else 1.0)
 
     @lru_cache(maxsize=256)  # noqa: B019
-    def power(self, layer: int) -> tuple[float, int]:
-        """Return the product of G over layers as m · 2^e, with m between ½ and 2.
+    def total_divisor(self, layer_number: int) -> tuple[float, int]:
+        """Return the product of G over layers 1 … l as (m, e): m · 2^e with m between ½ and 2.
 
-        It is exact but for one rounding.
+        It is exact but for one rounding. With normalization it is S.
         """
         if self.network.norm:
-            total = self._sums[layer]
+            total = self._feature_variances[layer_number]
             exponent = total.numerator.bit_length() - total.denominator.bit_length()
             return float(total / Fraction(2) ** exponent), exponent
         two = decimal.Decimal(2)
         with decimal.localcontext(prec=60, Emax=decimal.MAX_EMAX, Emin=decimal.MIN_EMIN):
             if self.has_like_layers:
-                growth = _in_decimals(self.of_layer(1).exact_growth) ** layer
+                product = _as_decimal(self.of_layer(1).exact_divisor) ** layer_number
             else:
-                growths = (c.exact_growth for c in self._constants[:layer])
-                growth = math.prod(map(_in_decimals, growths), start=decimal.Decimal(1))
-            bits = growth.log10() / two.log10()
+                divisors = (c.exact_divisor for c in self._constants[:layer_number])
+                product = math.prod(map(_as_decimal, divisors), start=decimal.Decimal(1))
+            bits = product.log10() / two.log10()
             exponent = int(bits.to_integral_value(decimal.ROUND_FLOOR))
-            return float(growth / two**exponent), exponent
+            return float(product / two**exponent), exponent
 
 
-def _in_decimals(number: Fraction) -> decimal.Decimal:
+def _as_decimal(number: Fraction) -> decimal.Decimal:
     """Return a number in the digits of the decimal context."""
     return decimal.Decimal(number.numerator) / number.denominator

@@ -26,15 +26,19 @@ class Engine(ABC):
 
     name: ClassVar[str]
     """As users give it."""
-    fields: ClassVar[frozenset[str]]
+    known_fields: ClassVar[frozenset[str]]
     """The fields of `Network` that it knows; others must have their defaults."""
     activations: ClassVar[frozenset[str] | None]
     """The names of the activations that it has formulas of its own for. None: it asks the
     activation's object (`activations.Activation`)."""
     arrays: ClassVar[frozenset[str]]
-    """The modules of the arrays that it takes: "numpy", "cupy"."""
+    """The modules of the arrays that it takes by its name: "numpy", "cupy"."""
+    auto_arrays: ClassVar[frozenset[str]]
+    """Those of them that the name "auto" gives it."""
     lists: ClassVar[bool]
     """Whether it takes signals of different lengths."""
+    absence: ClassVar[str | None] = None
+    """What "auto" tells a process once that passes it over as it does not work on this machine."""
 
     def why_not(self) -> str | None:
         """Return the reason why it does not work on this machine, or None."""
@@ -47,7 +51,7 @@ class Engine(ABC):
             return (
                 f"it requires NumPy arrays, and got {'CuPy' if module == 'cupy' else module} arrays"
             )
-        if unknown := unknown_field(request.network, self.fields):
+        if unknown := unknown_field(request.network, self.known_fields):
             return f"the {unknown} for it"
         if self.activations is not None and activation not in self.activations:
             only = " or ".join(map(repr, sorted(self.activations)))

@@ -30,12 +30,12 @@ class Run(NamedTuple):
     """The lines from a left pixel to the right ones."""
     first: int
     """The pixels along the line to the first right one, at least 0."""
-    shared: np.ndarray
-    """The number n of windows that share each offset."""
+    window_counts: np.ndarray
+    """(offsets,), n of each offset."""
 
 
-def shared_windows(width: int, d: int) -> np.ndarray:
-    """Return how many windows of `width` pixels have both pixels of the offsets 0 … d − 1."""
+def window_counts(width: int, d: int) -> np.ndarray:
+    """Return n, (d,), the windows of `width` pixels with both pixels of the offsets 0 … d − 1."""
     offset = np.arange(d)
     return np.maximum(width - offset, 0) + np.maximum(width - (d - offset), 0)
 
@@ -98,12 +98,12 @@ def places_of(head: int, axes: tuple[int, ...]) -> np.ndarray:
 
 
 def pool_weights(head: int, axes: tuple[int, ...]) -> np.ndarray:
-    """Return c of the offsets of `runs`, one after the other; they add up to 1."""
-    shared = np.concatenate([run.shared for run in runs(head, axes)])
-    return shared / all_shared(head, axes)
+    """Return c, (offsets,), of the offsets of `runs`, one after the other; they add up to 1."""
+    counts = np.concatenate([run.window_counts for run in runs(head, axes)])
+    return counts / window_count_sum(head, axes)
 
 
-def all_shared(head: int, axes: tuple[int, ...]) -> int:
+def window_count_sum(head: int, axes: tuple[int, ...]) -> int:
     """Return the sum of n over all offsets: w² of signals."""
     return math.prod(widths_of(head, axes)) ** 2
 
@@ -116,7 +116,7 @@ def runs(head: int, axes: tuple[int, ...], half: bool = False) -> tuple[Run, ...
     """
     *of_lines, (width, d) = zip(widths_of(head, axes), axes, strict=True)
     height, n_lines = of_lines[0] if of_lines else (1, 1)
-    across, along = shared_windows(height, n_lines), shared_windows(width, d)
+    across, along = window_counts(height, n_lines), window_counts(width, d)
     runs_of_lines = []
     for lines in map(int, offsets(height, n_lines)):
         columns, times = offsets(width, d), np.ones(1)
@@ -125,6 +125,6 @@ def runs(head: int, axes: tuple[int, ...], half: bool = False) -> tuple[Run, ...
             times = np.where(2 * columns % d, 1.0, 0.5)
         elif half and lines < 0:
             continue
-        shared = across[lines] * times * along[columns]
-        runs_of_lines.append(Run(lines % n_lines, int(columns[0] % d), shared))
+        counts = across[lines] * times * along[columns]
+        runs_of_lines.append(Run(lines % n_lines, int(columns[0] % d), counts))
     return tuple(runs_of_lines)

@@ -48,9 +48,11 @@ class Input:
     pixels: Array
     """(n, channels, *pixels), times the root of the input's scale: products of pixels are F⁰."""
     means: Array
-    """(n, channels), the means over pixels; rounded once, if branches are weak.
+    """Means of the same pixels, whose products are means of F⁰; rounded once if branches are weak.
 
-    Of pooled heads (n, channels, *pixels): means over windows; of shares means of these means.
+    (n, channels), the means over all pixels. Pooled heads have (n, channels, *pixels): the means
+    over the window that begins at each pixel; with shares, means of these over all windows that
+    have the pixel.
     """
     scale: Array
     """(n,), the number by which each signal was divided; infinite or NaN beyond float64's range."""
@@ -63,7 +65,10 @@ class Input:
 def check_fraction(
     fraction: Array, request: Request, what: str, least_fractions: dict[str, float] = LEAST_FRACTION
 ) -> None:
-    """Raise an OverflowError if a share of signals' variance is too small for the precision."""
+    """Raise an OverflowError if a fraction of a signal's variance is too small for the precision.
+
+    Of `fraction`, an array of any shape, 0 passes. `what` begins the message.
+    """
     least = least_fractions[request.dtype]
     small = (fraction > 0) & (fraction < least)
     if bool(small.any()):
@@ -94,22 +99,22 @@ def read_input(operations: Operations, request: Request, X: Array) -> Input:
     squares = (X * X).sum(axis=1)
     length = xp.sqrt(squares)[:, None]
     unit = X / xp.where(length > 0, length, math.inf)
-    of_input = net.factor_of_input(X.shape[1])
-    energy = of_input * squares
+    input_scale = net.factor_of_input(X.shape[1])
+    energy = input_scale * squares
     size = xp.sqrt(mean_variances(operations, request, unscaled, energy, scale))
     inverse = 1.0 / xp.where(size > 0, size, math.inf)
     energy = energy * column(inverse**2, energy)
     # GAP adds products of means to α² times the branch: means of size α need all their digits.
-    exact = constants.is_weak or request.pool
+    exact = constants.has_weak_branches or request.pool
     means = means_of(request, X) if exact else X.reshape(*X.shape[:2], -1).mean(axis=2)
-    root = inverse * math.sqrt(of_input)
+    root = inverse * math.sqrt(input_scale)
     pixels, means = X * column(root, X), means * column(root, means)
     if constants.forgets_size:
-        root = math.sqrt(1.0 + constants.most_of_bias * constants.largest_bias**2)
-        scale, inverse, size = xp.ones(len(X)), xp.full(len(X), 1.0 / root), xp.full(len(X), root)
+        common = math.sqrt(1.0 + constants.bias_variance_ratio * constants.largest_bias**2)
+        scale, inverse, size = (xp.full(len(X), value) for value in (1.0, 1.0 / common, common))
     bias, norm = (
-        factor / scale * inverse if factor else xp.zeros(len(X))
-        for factor in (constants.largest_bias, float(net.norm))
+        root / scale * inverse if root else xp.zeros(len(X))
+        for root in (constants.largest_bias, float(net.norm))
     )
     with np.errstate(over="ignore"):  # infinity and NaN are reported with the results
         scale = scale * size
@@ -143,22 +148,22 @@ def mean_variances(
     signals X are as given. Signals whose parts are too small for the precision are refused.
     """
     xp, net, constants = array_module(X), operations.network, operations.constants
-    mean = of_signal = energy.reshape(len(X), -1).mean(axis=1)
+    mean = signal_part = energy.reshape(len(X), -1).mean(axis=1)
     if (constants.has_bias or net.norm) and not constants.forgets_size:
-        more = constants.most_of_bias * (constants.largest_bias / scale) ** 2
+        more = constants.bias_variance_ratio * (constants.largest_bias / scale) ** 2
         mean = mean + (more + 1.0 / scale**2 if net.norm else more)
     if net.norm:
         fraction = energy / column(xp.where(mean > 0, mean, math.inf), energy)
         check_pixels((X != 0).any(axis=1), fraction, request)
     elif request.head == "equivariant":
-        weights, of_bias = weights_at_pixel_1(operations, X.shape[2:])
-        of_signal = (energy * xp.asarray(weights)).reshape(len(X), -1).sum(axis=1)
-        at_pixel_1 = of_signal + of_bias * (constants.largest_bias / scale) ** 2
+        weights, bias_weight = weights_at_pixel_1(operations, X.shape[2:])
+        signal_part = (energy * xp.asarray(weights)).reshape(len(X), -1).sum(axis=1)
+        at_pixel_1 = signal_part + bias_weight * (constants.largest_bias / scale) ** 2
         fraction = xp.maximum(at_pixel_1, _TINY) / xp.where(mean > 0, mean, math.inf)
         check_fraction(fraction, request, "pixel 1 gets")
         mean = xp.where(mean > 0, at_pixel_1, 0.0)
     if constants.has_bias and not net.norm and "ntk" in request.kinds and net.trained == ("input",):
-        fraction = of_signal / xp.where(mean > 0, mean, math.inf)
+        fraction = signal_part / xp.where(mean > 0, mean, math.inf)
         has_values = X.reshape(len(X), -1).any(axis=1)
         fraction = xp.where(has_values, xp.maximum(fraction, _TINY), 0.0)
         check_fraction(fraction, request, "the input, which alone is trained, has, beside biases,")
@@ -213,15 +218,15 @@ def powers_of_tiny(operations: Operations, request: Request, X: Array) -> Array:
     """
     xp, net = array_module(X), operations.network
     # Powers of two above the roots of variances in layer 1, of the input and of it with biases.
-    factors = net.layer(1).c_w, net.factor_of_input(X.shape[1]), X.shape[1]
-    of_input = math.ceil(sum(map(math.log2, filter(None, factors))) / 2)
+    variances = net.layer(1).c_w, net.factor_of_input(X.shape[1]), X.shape[1]
+    bits = math.ceil(sum(map(math.log2, filter(None, variances))) / 2)
     has_values = X.reshape(len(X), -1).any(axis=1)
-    inputs = xp.where(has_values, powers_of_two(X) + of_input, _NONE)
+    inputs = xp.where(has_values, powers_of_two(X) + bits, _NONE)
     bias = operations.constants.largest_bias
     both = xp.maximum(inputs, math.frexp(bias)[1] if bias else _NONE)
     powers = xp.zeros(len(X), int)
     if linear_below := activation_of(net).linear_below:
-        growth = math.ceil(operations.constants.bits_of_linear_network)
+        growth = math.ceil(operations.constants.linear_growth_bits)
         least = int(math.log2(linear_below)) - growth
         powers = xp.where(both > _NONE, xp.clip(both - least, -1000, 0), 0)
     alone = "ntk" in request.kinds and net.trained == ("input",)

@@ -79,8 +79,8 @@ class Masses(Recursion[MassState]):
         state = self.state(self.energy)
         for operation in self.operations.input:
             state = self.window(operation, state)
-        for of_layer in self.operations.layers:
-            state, _ = self.layer(of_layer, state, NO_KERNELS, 0.0, 0.0)
+        for layer_operations in self.operations.layers:
+            state, _ = self.behind_layer(layer_operations, state, NO_KERNELS, 0.0, 0.0)
         return state
 
     def state(self, mass: Array) -> MassState:
@@ -103,7 +103,7 @@ class Masses(Recursion[MassState]):
         return after, NO_KERNELS
 
     def bias(self, operation: Operation, state: MassState) -> tuple[MassState, Array]:
-        root = self.operations.constants.bias(operation.layer, operation.is_branch)
+        root = self.operations.constants.bias(operation.layer_number, operation.is_branch)
         variance = column(root**2 * self.bias_variance, state.mass)
         parts = [state.mass, variance + self.xp.zeros_like(state.mass)]
         mass, lost = sum_and_rest(state.mass, parts[1] + state.lost)
@@ -117,19 +117,19 @@ class Masses(Recursion[MassState]):
         return self._merged(operation, parts, weights, weighted_mean(parts, weights), lost)
 
     def joined(self, operation: Operation, state: MassState) -> MassState:
-        weights = from_the_middle(self.operations.joined_weights(operation.layer))
+        weights = from_the_middle(self.operations.joined_weights(operation.layer_number))
         parts = taps_of(state.mass, operation.window, 1)
         return self._merged(operation, parts, weights, weighted_mean(parts, weights), state.lost)
 
     def skip(
         self, operation: Operation, features: MassState, branch: MassState
     ) -> tuple[MassState, tuple[float, float]]:
-        constants = self.operations.constants.of_layer(operation.layer)
-        weights = constants.feature_factor, constants.branch_factor
+        constants = self.operations.constants.of_layer(operation.layer_number)
+        weights = constants.feature_weight, constants.branch_weight
         mass, lost = past_skip(features.mass, branch.mass, *weights), branch.lost
         if self.operations.constants.has_bias:
             lost = past_skip(features.lost, lost, *weights)
-        forward = 1 if constants.feature_factor >= constants.branch_factor else -1
+        forward = 1 if constants.feature_weight >= constants.branch_weight else -1
         parts = [features.mass, branch.mass][::forward]
         return self._merged(operation, parts, weights[::forward], mass, lost), weights
 
@@ -150,39 +150,39 @@ class Masses(Recursion[MassState]):
 
     def _behind_smooth_activation(self, operation: Operation, mass: Array) -> Array:
         """Return the masses behind an activation that is not homogeneous, of pre-activations."""
-        check_variances(self.operations, operation.layer, mass, self.energy)
-        constants = self.operations.constants.of_layer(operation.layer)
+        check_variances(self.operations, operation.layer_number, mass, self.energy)
+        constants = self.operations.constants.of_layer(operation.layer_number)
         variance = activation_of(self.operations.network).variance(constants.layer.c_w * mass)
         with np.errstate(over="ignore"):
-            mass = constants.branch_scale * variance
+            mass = constants.dual_factor * variance
         if not bool(self.xp.isfinite(mass).all()):
             raise OverflowError(
-                f"variances of layer {operation.layer} exceed float64, expected smaller signals, "
-                f"alpha or c_v"
+                f"variances of layer {operation.layer_number} exceed float64, expected smaller "
+                f"signals, alpha or c_v"
             )
         return mass
 
 
-def check_variances(operations: Operations, layer: int, mass: Array, energy: Array) -> None:
+def check_variances(operations: Operations, layer_number: int, mass: Array, energy: Array) -> None:
     """Raise an OverflowError if pre-activations leave the range in which `Activation.dual` works.
 
     `mass` is of the pre-activations of a layer, and `energy` of the input, (n, *pixels).
     """
-    net, of_layer = operations.network, operations.constants.of_layer(layer).layer
+    net, layer = operations.network, operations.network.layer(layer_number)
     most = activation_of(net).largest_variance
     with np.errstate(over="ignore"):
-        largest = float(of_layer.c_w * mass.max())
+        largest = float(layer.c_w * mass.max())
     if not largest < most:
         raise OverflowError(
             f"the signals are too large for float64 and activation {net.activation!r}: variances "
-            f"of layer {layer} reach {largest:.3g}, expected less than {most:g}"
+            f"of layer {layer_number} reach {largest:.3g}, expected less than {most:g}"
         )
-    if layer < operations.depth or of_layer.skip or not of_layer.has_branch:
+    if layer_number < operations.depth or layer.skip or not layer.has_branch:
         return
     last, enters = (masses.reshape(len(mass), -1).max(axis=1) for masses in (mass, energy))
-    if bool(((enters > 0) & (of_layer.c_w * last < _LEAST_VARIANCE)).any()):
+    if bool(((enters > 0) & (layer.c_w * last < _LEAST_VARIANCE)).any()):
         raise OverflowError(
-            f"variances of layer {layer} fall below {_LEAST_VARIANCE:g}, expected a "
+            f"variances of layer {layer_number} fall below {_LEAST_VARIANCE:g}, expected a "
             f"smaller depth or larger c_v and c_w: float64 does not resolve kernels that small"
         )
 
@@ -193,10 +193,9 @@ def seen_by_pixel_1(operations: Operations, pixels: tuple[int, ...]) -> np.ndarr
     seen = np.zeros((1, *pixels), bool)
     seen[(0, *[0] * len(pixels))] = True
     layers = [operations.constants.of_layer(k).layer for k in range(1, operations.depth + 1)]
+    passes = [True, *(layer.has_branch for layer in layers)]  # of the input filter, and of layers
     for operation in chain(operations.input, *operations.layers):
-        if operation.window is not None and (
-            operation.layer == 0 or layers[operation.layer - 1].has_branch
-        ):
+        if operation.window.n_taps and passes[operation.layer_number]:
             seen = reduce(operator.or_, taps_of(seen, operation.window, 1))
     return seen[0] & all(layer.skip or layer.has_branch for layer in layers)
 
@@ -211,5 +210,5 @@ def weights_at_pixel_1(operations: Operations, pixels: tuple[int, ...]) -> tuple
     energy = np.zeros((2, *pixels))
     energy[(0, *[0] * len(pixels))] = 1.0
     bias, norm = np.array([0.0, 1.0]), np.zeros(2)
-    of_pixels, of_bias = Masses(operations, np, energy, bias, norm).last().mass
-    return of_pixels, float(of_bias.flat[0])
+    pixel_weights, bias_weights = Masses(operations, np, energy, bias, norm).last().mass
+    return pixel_weights, float(bias_weights.flat[0])

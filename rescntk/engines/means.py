@@ -20,7 +20,7 @@ OfTap = TypeVar("OfTap")
 
 
 def taps_of(values: Array, window: Window, *first: int) -> list[Array]:
-    """Return the values at each tap, the middle one first.
+    """Return the values at each tap, the middle one first, arrays of the shape of `values`.
 
     Each of `first` is the first axis of the pixels of a side; the window moves both sides.
     """
@@ -43,16 +43,16 @@ def from_the_middle(taps: Sequence[OfTap]) -> list[OfTap]:
 
 
 def weighted_mean(parts: list[Array], weights: Sequence[float]) -> Array:
-    """Return the mean of parts; the weights add up to 1.
+    """Return the mean of arrays of one shape; the weights add up to 1.
 
     The mean of equal parts is exact. Sums of the taps of a constant signal would round alike in all
     layers.
     """
-    first, T = parts[0], parts[0].dtype.type
+    first, real = parts[0], parts[0].dtype.type
     by_weight: dict[float, list[Array]] = {}
     for weight, part in zip(weights[1:], until_stopped(parts[1:]), strict=True):
         by_weight.setdefault(weight, []).append(part - first)
-    weighted = (T(weight) * summed(terms) for weight, terms in by_weight.items())
+    weighted = (real(weight) * summed(terms) for weight, terms in by_weight.items())
     return reduce(operator.add, weighted, first)
 
 

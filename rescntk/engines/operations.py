@@ -7,8 +7,8 @@ v_p = b_p / (b + b_0). The whole has the deficit ::
     U = a b (1 − ρ) = Σ_p U_p + ½ (a + a_0) (b + b_0) Σ_p>0 (u_p − v_p)².
 
 All terms are positive (docs/theory/deficits.md). Roots and coordinates belong to single signals:
-they are the rows of tables (tables.py), in the order of operations. Weights of parts are in
-constants.py.
+they are the rows of tables (tables.py), in the order of operations. Weights of features and
+branch are in constants.py.
 """
 
 from __future__ import annotations
@@ -18,53 +18,61 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
 from itertools import chain, repeat
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from ..arrays import Array
 from ..network import Network
-from .constants import AllConstants
+from .constants import NetworkConstants
 from .once import once
 from .order import Order, Step, order_of
 from .request import ScaledKernel
+from .windows import NO_WINDOW, Window
 
 
 class Operation(NamedTuple):
-    """An operation of a layer. An "activation" has the table row 1/a, of the root a before it.
+    """A step of a layer, with the rows of tables that it reads.
 
-    A "norm" has the root n of normalized features, 0 where features are 0, and n/a.
+    An "activation" has the row 1/a, where a is the root before it. A "norm" has the root n of
+    normalized features, 0 where features are 0, and n/a.
 
-    A merge has, from `row` on, the root a of the whole, (a + a_0) / √2, and the coordinates of all
-    other parts. The parts are the taps of a "window"; the state and the bias of a "bias"; features
-    and branch of a "skip"; and the taps of a "joined" operation (`order.joined`).
+    A merge has the root a of the whole, (a + a_0) / √2, and the coordinates of all other parts. The
+    parts are the taps of a "window"; the state and the bias of a "bias"; features and branch of a
+    "skip"; and the taps of a "joined" operation (`order.joined`).
     """
 
     kind: str
-    layer: int
+    """As of `Step`."""
+    layer_number: int
+    """The layer, from 1 on; 0 of the input filter."""
     row: int
-    root: int
-    """The row of the roots before the operation."""
-    window: Any = None
-    """The `Window` of a "window" and of a "joined" operation; None of others."""
+    """The first of its rows."""
+    root_row: int
+    """The row of the roots before the operation, which an earlier one has written."""
+    window: Window = NO_WINDOW
+    """The taps of a "window" and of a "joined" operation."""
     is_branch: bool = False
     """Whether it is the activation of its layer, or comes after it."""
     has_root: bool = False
-    """Whether an activation has one more row, the root of its branch: not of homogeneous ones,
-    whose branch has the roots of the pre-activations."""
+    """Whether an activation writes the roots of its branch, in one more row.
+
+    A homogeneous activation writes none: its branch has the roots of the pre-activations.
+    """
 
     @property
-    def factor(self) -> int:
+    def factor_row(self) -> int:
         """The row of a norm's n/a, or of a merge's (a + a_0) / √2."""
         return self.row + 1
 
     @property
-    def coordinates(self) -> range:
+    def coordinate_rows(self) -> range:
         """The rows of a merge's coordinates."""
         return range(self.row + 2, self.row + self.n_rows)
 
     @property
     def n_rows(self) -> int:
+        """The number of its rows."""
         if self.kind == "window":
             return 1 + self.window.n_taps
         rows = {"activation": 1 + self.has_root, "norm": 2, "bias": 3, "skip": 3, "joined": 6}
@@ -105,61 +113,65 @@ class Operations:
         """The number of rows of a signal's table, at any depth at no cost."""
         rows = self.n_channels + 1
         for layers in self.order:
-            of_layer = (self._operation(step) for step in layers.steps)
-            rows += layers.n_layers * sum(operation.n_rows for operation in of_layer)
+            operations = map(self._operation, layers.steps)
+            rows += layers.n_layers * sum(operation.n_rows for operation in operations)
         return rows
 
     @once
     def most_taps(self) -> int:
         """The taps of the largest window, or 0."""
         steps = chain.from_iterable(layers.steps for layers in self.order)
-        return max((step.window.n_taps for step in steps if step.window), default=0)
+        return max((step.window.n_taps for step in steps), default=0)
 
     @once
     def _numbered(self) -> tuple[tuple[Operation, ...], ...]:
-        row, root, numbered = self.n_channels + 1, self.n_channels, []
+        """The operations of layers 0 … L, with the numbers of their rows."""
+        row, root_row, numbered = self.n_channels + 1, self.n_channels, []
         repeated = (repeat(layers.steps, layers.n_layers) for layers in self.order)
-        for layer, steps in enumerate(chain.from_iterable(repeated)):
+        for layer_number, steps in enumerate(chain.from_iterable(repeated)):
             operations = []
             for step in steps:
-                operation = self._operation(step, layer, row, root)
+                operation = self._operation(step, layer_number, row, root_row)
                 operations.append(operation)
                 if operation.kind != "activation":
-                    root = row
+                    root_row = row
                 elif operation.has_root:
-                    root = row + 1
+                    root_row = row + 1
                 row += operation.n_rows
             numbered.append(tuple(operations))
         return tuple(numbered)
 
-    def _operation(self, step: Step, layer: int = 0, row: int = 0, root: int = 0) -> Operation:
+    def _operation(
+        self, step: Step, layer_number: int = 0, row: int = 0, root_row: int = 0
+    ) -> Operation:
         has_root = step.kind == "activation" and not self.network.homogeneous
-        return Operation(step.kind, layer, row, root, step.window, step.is_branch, has_root)
+        kind, window, is_branch = step
+        return Operation(kind, layer_number, row, root_row, window, is_branch, has_root)
 
-    def joined_weights(self, layer: int) -> tuple[float, ...]:
+    def joined_weights(self, layer_number: int) -> tuple[float, ...]:
         """Return the weights of the taps of a joined merge: b (1 2 3 2 1)/9, and f in the middle.
 
         b and f are the weights of branch and features. In layer 1, whose pre-activations have no
         window, a third of f is in each of the middle three taps.
         """
-        constants = self.constants.of_layer(layer)
-        taps = (0, 1, 1, 1, 0) if layer == 1 else (0, 0, 1, 0, 0)
-        branch, features = constants.branch_factor, constants.feature_factor / sum(taps)
+        constants = self.constants.of_layer(layer_number)
+        taps = (0, 1, 1, 1, 0) if layer_number == 1 else (0, 0, 1, 0, 0)
+        branch, features = constants.branch_weight, constants.feature_weight / sum(taps)
         pairs = zip((1, 2, 3, 2, 1), taps, strict=True)
         return tuple(branch * ninths / 9.0 + features * is_tap for ninths, is_tap in pairs)
 
     @once
-    def constants(self) -> AllConstants:
+    def constants(self) -> NetworkConstants:
         """The constants of all layers."""
-        return AllConstants(self.network, self.depth)
+        return NetworkConstants(self.network, self.depth)
 
     def scaled(
         self, depths: tuple[int, ...], values: dict[str, Array], left: Array, right: Array
     ) -> ScaledKernel:
-        """Return kernels with the sizes of signals and the growth of layers, changed in place."""
+        """Return kernels with the sizes of signals and the divisors of layers, changed in place."""
         powers = [(1.0, 0)] * len(depths)
         if self.network.homogeneous:
-            powers = [self.constants.power(depth) for depth in depths]
+            powers = [self.constants.total_divisor(depth) for depth in depths]
         for value in values.values():
             for t, (mantissa, _) in enumerate(powers):
                 value[t] *= mantissa
@@ -182,12 +194,12 @@ def rounded_weights(operations: Operations, dtype: str) -> dict[int, tuple[float
     for operation in chain(operations.input, *operations.layers):
         if operation.kind not in ("skip", "joined"):
             continue
-        constants = operations.constants.of_layer(operation.layer)
-        branch, features = Fraction(constants.branch_factor), Fraction(constants.layer.skip)
+        constants = operations.constants.of_layer(operation.layer_number)
+        branch, features = Fraction(constants.branch_weight), Fraction(constants.layer.skip)
         if operations.network.homogeneous:
             features *= 1 - branch
         if operation.kind == "joined":  # weights of one tap; in layer 1 three taps have features
-            branch, features = branch / 9, features / 3 if operation.layer == 1 else features
+            branch, features = branch / 9, features / 3 if operation.layer_number == 1 else features
         weights[operation.row] = rounded(features), rounded(branch)
     return weights
 

@@ -16,8 +16,8 @@ from itertools import pairwise
 from typing import NamedTuple, TypeAlias
 
 from ..network import Network
-from .constants import AllConstants
-from .windows import Window, windows_of
+from .constants import NetworkConstants
+from .windows import NO_WINDOW, Window, windows_of
 
 
 class Step(NamedTuple):
@@ -25,8 +25,8 @@ class Step(NamedTuple):
 
     kind: str
     """"norm", "window", "bias", "activation", "skip" or "joined"."""
-    window: Window | None = None
-    """Of a "window"; of a "joined" step the five taps."""
+    window: Window = NO_WINDOW
+    """The taps of a "window", and the five taps of a "joined" step."""
     is_branch: bool = False
     """Whether the step is the activation of its layer, or comes after it."""
 
@@ -44,44 +44,46 @@ Order: TypeAlias = tuple[LikeLayers, ...]
 
 def order_of(network: Network, depth: int, n_axes: int) -> Order:
     """Return the order of a network's steps, on signals (`n_axes` 1) or images (2)."""
-    constants = AllConstants(network, depth)
-    first: Iterable[int] = range(depth + 1)  # layers that may differ from their predecessor
+    constants = NetworkConstants(network, depth)
+    firsts: Iterable[int] = range(depth + 1)  # layers that may differ from their predecessor
     if network.is_uniform:
-        first = sorted({min(layer, depth) for layer in (0, 1, 2, 3, depth)})
+        firsts = sorted({min(number, depth) for number in (0, 1, 2, 3, depth)})
     return tuple(
-        LikeLayers(end - layer, tuple(_steps(network, constants, layer, n_axes)))
-        for layer, end in pairwise([*first, depth + 1])
+        LikeLayers(end - first, tuple(_steps(network, constants, first, n_axes)))
+        for first, end in pairwise([*firsts, depth + 1])
     )
 
 
-def _steps(network: Network, constants: AllConstants, layer: int, n_axes: int) -> Iterator[Step]:
+def _steps(
+    network: Network, constants: NetworkConstants, layer_number: int, n_axes: int
+) -> Iterator[Step]:
     """Yield the steps of a layer; layer 0 is the input filter."""
-    if layer == 0:
+    if layer_number == 0:
         for window in windows_of(network.input_filter._replace(n_axes=n_axes)):
             yield Step("window", window)
         return
-    bias = network.layer(layer).bias
+    bias = network.layer(layer_number).bias
     if network.norm:
         yield Step("norm")
-    for window in windows_of(network.inner_filter(layer)._replace(n_axes=n_axes)):
+    for window in windows_of(network.inner_filter(layer_number)._replace(n_axes=n_axes)):
         yield Step("window", window)
     if bias:
         yield Step("bias")
     yield Step("activation", is_branch=True)
-    for window in windows_of(network.outer_filter(layer)._replace(n_axes=n_axes)):
+    for window in windows_of(network.outer_filter(layer_number)._replace(n_axes=n_axes)):
         yield Step("window", window, is_branch=True)
     if bias:
         yield Step("bias", is_branch=True)
     # A layer without a skip connection has this step too, with features of weight 0, in two cases.
     # Another layer has a skip connection: results of all layers then lie in one place. Or the
     # branch has a weight other than 1.
-    if any(network.values_of("skip")) or _has_weight(network, constants, layer):
+    if any(network.values_of("skip")) or _has_weight(network, constants, layer_number):
         yield Step("skip", is_branch=True)
 
 
-def _has_weight(network: Network, constants: AllConstants, layer: int) -> bool:
+def _has_weight(network: Network, constants: NetworkConstants, layer_number: int) -> bool:
     """Return whether the branch of a layer without skip connection has another weight than 1."""
-    return not network.norm and constants.of_layer(layer).branch_factor != 1.0
+    return not network.norm and constants.of_layer(layer_number).branch_weight != 1.0
 
 
 # ---------------------------------------------------------------- rewriting
@@ -99,10 +101,11 @@ def ending_with_activation(order: Order) -> Order:
 
 
 def may_have_five_taps(network: Network) -> bool:
-    """Return whether two windows of three can be one: filters have one size, a power of 3; no bias.
+    """Return whether two windows of three can be one merge of five taps.
 
-    Inner or outer weights are trained too, or A is 0. Else layers hardly change A, and sums of
-    five taps round alike in all of them.
+    All filters have one size, a power of 3. There are no dilation, bias or normalization, and
+    layers have skip connections all or none. Inner or outer weights are trained, or A is 0: else
+    layers hardly change A, and sums of five taps round alike in all of them.
     """
     size = network.filter_size
     if not isinstance(size, int) or isinstance(network.skip, tuple):
@@ -123,13 +126,13 @@ def with_five_taps(order: Order) -> Order:
     the inner windows of layer 2 stay behind the skip connection: the pre-activations of layer 1,
     which pass it, have no windows.
     """
-    of_input, first, *later = order
+    input_filter, first, *later = order
     if not later:
         return order
     inner = later[0].steps[: _activation(later[0].steps)]
     behind = tuple(step._replace(is_branch=True) for step in inner)
     return (
-        of_input,
+        input_filter,
         LikeLayers(1, first.steps + behind),
         *(
             LikeLayers(n_layers, tuple(_triangles(steps[len(inner) :])))
@@ -139,13 +142,14 @@ def with_five_taps(order: Order) -> Order:
 
 
 def _triangles(steps: tuple[Step, ...]) -> Iterator[Step]:
-    """Yield steps whose windows of three are pairs of such windows."""
+    """Yield steps with five taps in place of each window of three."""
     for step in steps:
-        window = step.window and step.window._replace(n_taps=5, is_triangle=True)
-        yield step._replace(window=window)
+        is_window = step.kind == "window"
+        triangle = step.window._replace(n_taps=5, is_triangle=True)
+        yield step._replace(window=triangle) if is_window else step
 
 
-def may_join(network: Network, constants: AllConstants, n_axes: int) -> bool:
+def may_join(network: Network, constants: NetworkConstants, n_axes: int) -> bool:
     """Return whether a layer of five taps can be one merge: filters of 3, a plain network.
 
     The mass of K is the mass of Σ, so that all parts of one pixel make one part.
@@ -158,9 +162,9 @@ def joined(order: Order) -> Order:
     """Return an order of five taps whose layers have one merge, with the skip connection in it."""
     merge = Step("joined", Window(5, 1, 0, is_triangle=True), is_branch=True)
 
-    def of_layer(steps: tuple[Step, ...]) -> tuple[Step, ...]:
+    def joined_steps(steps: tuple[Step, ...]) -> tuple[Step, ...]:
         activation, *behind = steps
         return (activation, merge) if behind else steps
 
-    of_input, *layers = order
-    return (of_input, *(LikeLayers(n_layers, of_layer(steps)) for n_layers, steps in layers))
+    input_filter, *layers = order
+    return (input_filter, *(LikeLayers(n, joined_steps(steps)) for n, steps in layers))

@@ -6,6 +6,9 @@ Each pixel pair (j, j') of two signals carries, with g = a b the product of both
     F, A = T + ι F;                     the two kernels, without the part of the input F⁰.
                                         ι is `Network.carried_parts.readout`.
 
+Arrays of pixel pairs have the axes (pairs, *pixels, *pixels') of all pixel pairs, (pairs, *pixels)
+of equal pixels, and (pairs, *offsets, *pixels) of pooled heads; JAX's have no axis of pairs.
+
 One layer, with w = 1 − ρ = U / g and v = 1 + ρ, is ::
 
     U, U⁺, A ← n n' / g times them, of the branch alone;          "norm";
@@ -81,16 +84,16 @@ def mapped(function: Callable[..., AnyArray], *records: Record) -> Record:
 
 
 def by_kind(
-    network: Network, kernels: Kernels, input_factor: AnyArray
-) -> dict[str, tuple[AnyArray | None, AnyArray]]:
-    """Return the kernel of each kind without the part of F⁰, and the multiple of F⁰ in it.
+    network: Network, kernels: Kernels, input_weight: float
+) -> dict[str, tuple[AnyArray, float]]:
+    """Return the kernel of each kind without the part of F⁰, and the weight of F⁰ in it.
 
-    The features hold `input_factor` times F⁰.
+    The features hold `input_weight` times F⁰.
     """
     (F, A), parts = kernels, network.parts
     if A is not None and parts.readout != network.carried_parts.readout:  # ι is 0: A is T
         A = A + F
-    return {"gpk": (F, input_factor), "ntk": (A, input_factor * parts.initial)}
+    return {"gpk": (F, input_weight), "ntk": (A, input_weight * parts.initial)}
 
 
 class Recursion(ABC, Generic[State]):
@@ -99,23 +102,23 @@ class Recursion(ABC, Generic[State]):
     parts: TrainedParts
     """Those of the tangent kernel A that the layers carry."""
 
-    def layer(
+    def behind_layer(
         self,
-        of_layer: tuple[Operation, ...],
+        layer_operations: tuple[Operation, ...],
         state: State,
         kernels: Kernels,
-        input_factor: AnyArray,
+        input_weight: AnyArray,
         linear: AnyArray,
     ) -> tuple[State, Kernels]:
-        """Return the state and the kernels behind a layer.
+        """Return the state and the kernels behind a layer, from those before it.
 
-        F and A lack F⁰. The features hold `input_factor` times F⁰, which is `linear`.
+        F and A lack F⁰. The features hold `input_weight` times F⁰, which is `linear`.
         """
         features, weights, A = state, (0.0, 1.0), kernels.A
         if A is not None:
-            A = A + self.parts.initial * input_factor * linear
+            A = A + self.parts.initial * input_weight * linear
         branch = Kernels(None, A)
-        for operation in of_layer:
+        for operation in layer_operations:
             if operation.kind == "norm":
                 state, factor = self.norm(operation, state)
                 branch = mapped(partial(mul, factor), branch)
@@ -126,8 +129,8 @@ class Recursion(ABC, Generic[State]):
                 branch = mapped(partial(self.mean, operation.window), branch)
             elif operation.kind == "bias":
                 state, product = self.bias(operation, state)
-                of_tangent = self.parts.of_bias(operation.is_branch) * product
-                branch = mapped(add, branch, Kernels(product, of_tangent))
+                tangent = self.parts.of_bias(operation.is_branch) * product
+                branch = mapped(add, branch, Kernels(product, tangent))
             elif operation.kind == "skip":
                 state, weights = self.skip(operation, features, state)
             elif operation.kind == "joined":
@@ -139,12 +142,12 @@ class Recursion(ABC, Generic[State]):
     def past_skip(
         self, features: AnyArray, branch: AnyArray, weights: tuple[AnyArray, AnyArray]
     ) -> AnyArray:
-        """Return kernels behind a skip connection."""
+        """Return kernels behind a skip connection; `weights` are of features and branch."""
         return past_skip(features, branch, *weights)
 
     @abstractmethod
     def norm(self, operation: Operation, state: State) -> tuple[State, AnyArray]:
-        """Return the state of normalized features, and the factor on their tangent kernel."""
+        """Return the state of normalized features, and n n'/g, the factor on the tangent kernel."""
 
     @abstractmethod
     def activate(

@@ -37,9 +37,9 @@ class Request:
     threads : int or None
         Number of CPU threads; None is the engine's own choice.
     shares : bool
-        Whether to return kernels, of heads that average, as shares of the pixels of the
-        left signals: results have an axis (d,) more, over which they add up to the kernels. The
-        right signals are given, also where they are the left ones.
+        Whether kernels of heads that average are split into the shares of the left signals' d
+        pixels. Results have one more axis, (d,), over which shares add up to the kernels. A plan
+        takes Z then, even where it is X.
     width : int
         Pixels of a line of images, whose pixels are those of the signals, line by line. Signals
         have lines of one pixel. Filters of images have as many taps across as along lines.

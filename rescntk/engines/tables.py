@@ -89,7 +89,7 @@ class MassRows(Masses):
 
     def report_norm(self, operation: Operation, before: Array, root: Array) -> None:
         self.write(operation.row, root)
-        self.write(operation.factor, root / self.xp.where(before > 0, before, math.inf))
+        self.write(operation.factor_row, root / self.xp.where(before > 0, before, math.inf))
 
     def report_activation(self, operation: Operation, before: Array, root: Array) -> None:
         self.write(operation.row, 1.0 / self.xp.maximum(before, self.least))
@@ -107,13 +107,13 @@ class MassRows(Masses):
         # Ratios of equal masses are 1: their coordinates are equal to the bit, at any size.
         positive_mass = self.xp.maximum(mass, _TINY)
         first, *later = (self.xp.sqrt(part / positive_mass) for part in parts)  # a_p / (√weight a)
-        both = math.sqrt(0.5) + math.sqrt(0.5 * weights[0]) * first  # (a + a_0) / (√2 a)
+        half_sum = math.sqrt(0.5) + math.sqrt(0.5 * weights[0]) * first  # (a + a_0) / (√2 a)
         self.write(operation.row, root)
-        self.write(operation.factor, root * both)
-        divisors = {weight: both * math.sqrt(2.0 / weight) for weight in {*weights[1:]} - {0.0}}
-        of_later = zip(operation.coordinates, later, weights[1:], strict=True)
-        for row, other, weight in of_later:
-            self.write(row, other / divisors[weight] if weight else 0.0 * other)
+        self.write(operation.factor_row, root * half_sum)
+        divisors = {weight: half_sum * math.sqrt(2.0 / weight) for weight in {*weights[1:]} - {0.0}}
+        coordinates = zip(operation.coordinate_rows, later, weights[1:], strict=True)
+        for row, ratio, weight in coordinates:
+            self.write(row, ratio / divisors[weight] if weight else 0.0 * ratio)
 
 
 def write_mass_rows(

@@ -1,4 +1,4 @@
-"""`Window`: equal taps of a prime number, of which filters are made."""
+"""`Window`: some taps along an axis. A filter is a sequence of windows (`windows_of`)."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import NamedTuple
 from ..network_parts import Filter
 
 _MOST_TAPS = 1 << 20
-"""Largest factor of a filter's size that is looked for."""
+"""Largest factor of a filter's size that is looked for: the search ends soon."""
 
 
 class Window(NamedTuple):
@@ -40,13 +40,18 @@ class Window(NamedTuple):
         return range(-reach, reach + 1, self.dilation)
 
 
-def windows_of(of: Filter) -> Iterator[Window]:
-    """Yield the windows that make a filter; each has a prime number of taps.
+NO_WINDOW = Window(0, 1, 0)
+"""The window of operations that read a pixel pair alone: it has no taps."""
 
-    Two primes above `_MOST_TAPS` stay together: nobody has memory for rows of 10^12 taps.
+
+def windows_of(whole_filter: Filter) -> Iterator[Window]:
+    """Yield the windows that make a filter, one after the other.
+
+    Each has a prime number of equal taps, so that few numbers are added. Two primes above
+    `_MOST_TAPS` stay together: nobody has memory for rows of 10^12 taps.
     """
-    for axis in reversed(range(of.n_axes)):
-        dilation, size = of.dilation, of.size
+    for axis in reversed(range(whole_filter.n_axes)):
+        dilation, size = whole_filter.dilation, whole_filter.size
         while size > 1:
             most = min(math.isqrt(size), _MOST_TAPS)
             primes = (p for p in range(3, most + 1, 2) if size % p == 0)

@@ -123,13 +123,13 @@ def _last_layer(network: Network, params: Parameters, x: jax.Array) -> jax.Array
     return f
 
 
-def convolve(params: Convolution, signal: jax.Array, of: Weights) -> jax.Array:
-    """Return a convolution of weights of the variance that `of` has, with its biases."""
+def convolve(params: Convolution, signal: jax.Array, weights: Weights) -> jax.Array:
+    """Return a convolution of `params`, multiplied by the standard deviations of `weights`."""
     fan_in = math.prod(params.weights.shape[:-1])
-    result = math.sqrt(of.variance / fan_in) * circular_convolution(
-        signal, params.weights, of.filter.dilation
+    result = math.sqrt(weights.variance / fan_in) * circular_convolution(
+        signal, params.weights, weights.filter.dilation
     )
-    return result if params.biases is None else result + of.bias * params.biases
+    return result if params.biases is None else result + weights.bias * params.biases
 
 
 def normalized(f: jax.Array) -> jax.Array:

@@ -23,7 +23,7 @@ from ..validation import (
 Tensor: TypeAlias = jax.Array | jax.ShapeDtypeStruct
 """An array, or what JAX has in its place where only its shape counts."""
 
-FIELDS = BASIC_FIELDS | {"bias", "norm"}
+KNOWN_FIELDS = BASIC_FIELDS | {"bias", "norm"}
 """The fields of a network that have a meaning at a finite width; activations are of any name."""
 
 Key: TypeAlias = jax.Array | int
@@ -54,7 +54,7 @@ class Parameters(NamedTuple):
 
 def check_finite_network(network: object) -> None:
     """Raise a ValueError if `network` is not a `Network` that is known at a finite width."""
-    check_network(network, FIELDS, activations=None, of_layers=OF_LAYERS)
+    check_network(network, KNOWN_FIELDS, activations=None, of_layers=OF_LAYERS)
 
 
 def reads_signal(network: Network) -> bool:

@@ -12,7 +12,8 @@ from numpy.typing import ArrayLike
 from ..engines.heads import check_head
 from ..messages import shown
 from ..network import Network
-from ..network_parts import Layer
+from ..network_parameters import branch_product, in_words
+from ..network_parts import BRANCH_POWERS, Layer
 from ..validation import (
     KINDS,
     check_choice,
@@ -37,12 +38,12 @@ def check_layers(depth: int, subject: str) -> None:
 
 
 def check_branch(network: Network) -> None:
-    """Refuse a network whose layers change nothing: α, c_v or c_w is 0, or has no square."""
+    """Refuse a network whose layers change nothing: β is 0."""
     if network.branch_gain == 0:
+        numbers = in_words(network.layer(1).numbers(BRANCH_POWERS))
         raise ValueError(
-            f"network has alpha {network.alpha!r}, c_v {network.c_v!r} and c_w {network.c_w!r}, "
-            f"expected positive numbers, alpha with a square above 0: without a residual branch "
-            f"depth changes nothing"
+            f"network has {numbers}, expected positive numbers, alpha with a square above 0: "
+            f"without a residual branch depth changes nothing"
         )
 
 
@@ -51,8 +52,8 @@ def check_branch_of_layers(layers: Iterable[Layer]) -> None:
     for layer in layers:
         if not 0 < layer.branch_gain < math.inf:
             raise ValueError(
-                f"network has a layer of alpha {layer.alpha!r}, c_v {layer.c_v!r} and c_w "
-                f"{layer.c_w!r}, expected positive numbers whose alpha**2 * c_v * c_w is one too"
+                f"network has a layer of {in_words(layer.numbers(BRANCH_POWERS))}, expected "
+                f"positive numbers whose {branch_product()} is one too"
             )
 
 

@@ -54,6 +54,30 @@ def test_the_fastest_engine_that_can_serve_and_why_others_cannot():
         rk.gram(NETWORK, [X[0], X[0, :, :2]], engine="cuda")
 
 
+@pytest.mark.parametrize("lists", [True, False])
+def test_auto_follows_the_table_of_engines(lists, monkeypatch):
+    """The last engine that serves is chosen; one that does not work here may tell why."""
+
+    class Newest(type(engines.ENGINES["reference"])):
+        name, absence = "newest", "kernels are computed by another engine"
+
+    Newest.lists = lists
+    table = engines.ENGINES | {"newest": Newest()}
+    monkeypatch.setattr(engines, "ENGINES", table)
+    both = SignalList([X[0], X[0, :, :2]])
+    assert engines.choose("auto", REQUEST, X).name == "newest"
+    assert (engines.choose("auto", REQUEST, both).name == "newest") is lists
+    monkeypatch.setattr(Newest, "auto_arrays", frozenset(("cupy",)))
+    assert engines.choose("auto", REQUEST, X).name != "newest"
+    monkeypatch.setattr(Newest, "auto_arrays", frozenset(("numpy",)))
+    monkeypatch.setattr(Newest, "why_not", lambda _: "it is not built")
+    with pytest.warns(UserWarning, match="computed by another engine: it is not built"):
+        assert engines.choose("auto", REQUEST, X).name != "newest"
+    monkeypatch.setattr(engines, "ENGINES", {"newest": Newest()})
+    with pytest.raises(ValueError, match="no engine can compute .* numpy arrays: it is not built"):
+        engines.choose("auto", REQUEST, X)
+
+
 @pytest.fixture(autouse=True)
 def forgotten():
     """Look for the compiled library anew, for each test."""
@@ -61,7 +85,7 @@ def forgotten():
     yield
     library.library.cache_clear()
     if engines.available()["cpu"] is True:
-        engines.tell_that_loops_are_missing.cache_clear()
+        engines.tell_absence.cache_clear()
 
 
 def refused():
@@ -69,7 +93,7 @@ def refused():
 
     It tells why, with the remedy, at the first call alone. By its name, "reference" says nothing.
     """
-    engines.tell_that_loops_are_missing.cache_clear()
+    engines.tell_absence.cache_clear()
     reason = engines.available()["cpu"]
     assert rk.ResCGPK(2)(X, engine="reference").shape == (2, 2)
     with pytest.warns(UserWarning, match="computed by NumPy, several times slower") as told:

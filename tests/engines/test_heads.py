@@ -36,7 +36,7 @@ def test_offsets_of_shared_windows(width, axes):
                 assert half or not total[pixels, right].any()
                 total[pixels, right] += number
     assert (found == expected).all() and (halves + halves.T == expected).all()
-    assert heads.all_shared(width, axes) * d == expected.sum()
+    assert heads.window_count_sum(width, axes) * d == expected.sum()
     assert heads.n_offsets(width, axes) == (expected[0] > 0).sum()
     weights, places = heads.pool_weights(width, axes), heads.places_of(width, axes)
     whole = np.zeros((d, d))

@@ -54,7 +54,7 @@ def test_operations_and_their_rows():
     """Two channels and the root are rows 0 to 2. A window of three has four rows, a skip three."""
     operations = Operations(Network(2, 3), depth=2, n_channels=2)
     assert operations.input == ()
-    found = [[(o.kind, o.row, o.root) for o in layer] for layer in operations.layers]
+    found = [[(o.kind, o.row, o.root_row) for o in layer] for layer in operations.layers]
     assert found == [
         [("activation", 3, 2), ("window", 4, 2), ("skip", 8, 4)],
         [("window", 11, 8), ("activation", 15, 11), ("window", 16, 11), ("skip", 20, 16)],
@@ -65,8 +65,8 @@ def test_operations_and_their_rows():
 def test_branches_have_roots_where_activations_are_not_homogeneous():
     operations = Operations(Network(1, 1, activation="erf"), depth=1, n_channels=1)
     activation, skip = operations.layers[0]
-    assert (activation.row, activation.root, activation.n_rows) == (2, 1, 2)
-    assert (skip.row, skip.root) == (4, 3)
+    assert (activation.row, activation.root_row, activation.n_rows) == (2, 1, 2)
+    assert (skip.row, skip.root_row) == (4, 3)
 
 
 def test_sums_over_pixels_end_with_the_last_activation():
@@ -78,7 +78,7 @@ def test_five_taps_join_windows_of_two_layers():
     """Layers 2 and 3 end with the windows of the next one's pre-activations, as five taps."""
     plain = Operations(Network(4, 3), depth=4, n_channels=1)
     of_input, first, second, third, last = with_five_taps(ending_with_activation(plain.order))
-    activation, skip = Step("activation", None, True), Step("skip", None, True)
+    activation, skip = (Step(kind, is_branch=True) for kind in ("activation", "skip"))
     window, five = Window(3, 1, 0), Window(5, 1, 0, is_triangle=True)
     assert of_input.steps == () and last.steps == (activation,)
     of_window = Step("window", window, True)
@@ -123,8 +123,8 @@ def test_rows_are_counted_without_their_operations(network):
 )
 def test_constants_of_a_layer(network, growth, share, keep):
     constants = Operations(network, 1, 1).constants.of_layer(1)
-    assert (constants.growth, constants.branch_factor) == pytest.approx((growth, share))
-    assert constants.feature_factor == pytest.approx(keep)
+    assert (constants.divisor, constants.branch_weight) == pytest.approx((growth, share))
+    assert constants.feature_weight == pytest.approx(keep)
 
 
 def test_layers_have_their_own_constants():
@@ -132,14 +132,14 @@ def test_layers_have_their_own_constants():
     network = Network(3, alpha=(1.0, 0.5, 1.0), skip=(True, True, False), c_v=(2.0, 2.0, 3.0))
     operations = Operations(network, 3, 1)
     layers = [operations.constants.of_layer(k) for k in (1, 2, 3)]
-    assert [each.growth for each in layers] == [2.0, 1.25, 1.5]
-    assert [(each.feature_factor, each.branch_factor) for each in layers] == [
+    assert [each.divisor for each in layers] == [2.0, 1.25, 1.5]
+    assert [(each.feature_weight, each.branch_weight) for each in layers] == [
         (0.5, 0.5),
         (0.8, 0.2),
         (0.0, 1.0),
     ]
-    assert [operations.constants.input_factor(k) for k in range(4)] == [1.0, 0.5, 0.4, 0.0]
-    assert operations.constants.power(3) == (1.875, 1)
+    assert [operations.constants.input_weight(k) for k in range(4)] == [1.0, 0.5, 0.4, 0.0]
+    assert operations.constants.total_divisor(3) == (1.875, 1)
 
 
 def test_normalized_features_have_one_size_in_all_layers():
@@ -150,9 +150,12 @@ def test_normalized_features_have_one_size_in_all_layers():
     operations = Operations(network, 3, 1)
     layers = [operations.constants.of_layer(k) for k in (1, 2, 3)]
     shares = [1 / 2, 1 / 9, 1.0]
-    assert [each.branch_factor for each in layers] == pytest.approx(shares, rel=1e-15)
-    assert [each.feature_factor for each in layers] == pytest.approx([1 / 2, 8 / 9, 0.0], rel=1e-15)
-    assert operations.constants.power(2) == (1.125, 1) and operations.constants.power(3) == (1.5, 0)
+    assert [each.branch_weight for each in layers] == pytest.approx(shares, rel=1e-15)
+    assert [each.feature_weight for each in layers] == pytest.approx([1 / 2, 8 / 9, 0.0], rel=1e-15)
+    assert operations.constants.total_divisor(2) == (
+        1.125,
+        1,
+    ) and operations.constants.total_divisor(3) == (1.5, 0)
     assert [o.kind for o in operations.layers[1]][:2] == ["norm", "window"]
 
 
@@ -166,8 +169,10 @@ def test_the_largest_bias_is_the_unit_of_biases():
 
 
 def test_powers_of_the_growth():
-    assert Operations(Network(1), 1, 1).constants.power(7) == (1.0, 7)
-    mantissa, exponent = Operations(Network(1, alpha=2.0), 1, 1).constants.power(1000)  # 5^1000
+    assert Operations(Network(1), 1, 1).constants.total_divisor(7) == (1.0, 7)
+    mantissa, exponent = Operations(Network(1, alpha=2.0), 1, 1).constants.total_divisor(
+        1000
+    )  # 5^1000
     assert mantissa * 2.0 ** (exponent - 2300) == pytest.approx(5**1000 / 2**2300, rel=1e-15)
 
 
@@ -182,7 +187,7 @@ def test_rounded_weights_keep_products_over_layers(dtype):
     operations = Operations(Network(1, alpha=0.3), 999, 1)
     weights = np.array(list(rounded_weights(operations, dtype).values()))
     assert (weights == weights.astype(dtype)).all()
-    share = Fraction(operations.constants.of_layer(1).branch_factor)
+    share = Fraction(operations.constants.of_layer(1).branch_weight)
     for rounded, exact in zip(weights.T, (1 - share, share), strict=True):
         logarithm = sum(Fraction(weight) / exact - 1 for weight in rounded)
         assert abs(logarithm) <= np.finfo(dtype).eps

@@ -45,11 +45,11 @@ def test_layers_name_their_operations():
     assert kinds == ["activation", "window", "skip", "window", "activation", "window", "skip"]
     assert (first["first"], first["count"], second["first"], second["count"]) == (0, 3, 3, 4)
     assert records["row"].tolist() == [3, 4, 8, 11, 15, 16, 20]
-    assert records["root"].tolist() == [2, 2, 4, 8, 11, 11, 16]
+    assert records["root_row"].tolist() == [2, 2, 4, 8, 11, 11, 16]
     assert records["window"].tolist() == [-1, 0, -1, 0, -1, 0, -1]
     assert records["is_branch"].tolist() == [1, 1, 1, 0, 1, 1, 1]
-    assert first["root"] == second["root"] == -1  # behind skip connections
-    assert layers(program(Network(1, 3, skip=False)))[0]["root"] == 4
+    assert first["root_row"] == second["root_row"] == -1  # behind skip connections
+    assert layers(program(Network(1, 3, skip=False)))[0]["root_row"] == 4
     assert (first["report"], second["report"]) == (-1, 0)
 
 
@@ -58,15 +58,15 @@ def test_weights_of_features_and_branch():
     (layer,), skip = layers(found), operations(found)["skip", True]
     assert (layer["feature_weight"], layer["branch_weight"]) == pytest.approx((0.8, 0.2))
     assert (skip["feature_weight"], skip["branch_weight"]) == pytest.approx((0.8, 0.2))
-    assert layer["input_factor"] == pytest.approx(0.8)
+    assert layer["input_weight"] == pytest.approx(0.8)
 
 
 def test_products_of_biases():
     """Before the activation β²/c_w, after it this times 2/c_v, in units of a layer."""
     found = program(Network(1, 1, c_v=4.0, c_w=2.0, bias=0.3))
     inner, outer = (operations(found)["bias", is_branch] for is_branch in (False, True))
-    assert inner["product"] == pytest.approx(1 / 2)
-    assert outer["product"] == layers(found)[0]["product"] == pytest.approx(1 / 4)
+    assert inner["bias_product"] == pytest.approx(1 / 2)
+    assert outer["bias_product"] == layers(found)[0]["bias_product"] == pytest.approx(1 / 4)
 
 
 def test_networks_without_biases_have_no_such_operation():

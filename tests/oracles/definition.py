@@ -131,7 +131,7 @@ def pixel_pairs(X, network):
     return {depth: tuple(map(whole, kinds)) for depth, kinds in of_depths.items()}
 
 
-FIELDS = frozenset(
+KNOWN_FIELDS = frozenset(
     [
         "depth",
         "filter_size",
@@ -162,7 +162,7 @@ def refuse_other_fields(network, known_fields, oracle):
 
 def of_pairs(X, network, left, right):
     """Return the same of pairs (X[left], X[right]), which have each signal with itself."""
-    refuse_other_fields(network, FIELDS, "the definition")
+    refuse_other_fields(network, KNOWN_FIELDS, "the definition")
     sides = X.shape[2:]
     X = X.reshape(*X.shape[:2], -1)
     dual = np.frompyfunc(_once(dual_of(network)), 3, 2)

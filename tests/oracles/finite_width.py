@@ -35,7 +35,7 @@ def output(network, params, x, head):
 def features(network, params, x):
     """Return f^L, (width, d), or (width, h, w) of an image; L is the number of inner weights."""
     name = "the definition of a finite width"
-    definition.refuse_other_fields(network, definition.FIELDS, name)
+    definition.refuse_other_fields(network, definition.KNOWN_FIELDS, name)
     leaky = lambda g: np.where(g > 0, g, network.negative_slope * g)  # noqa: E731
     gelu = lambda g: g * scipy.special.ndtr(g)  # noqa: E731
     activation = {"relu": leaky, "erf": scipy.special.erf, "gelu": gelu}[network.activation]

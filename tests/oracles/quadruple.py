@@ -20,7 +20,7 @@ OF_LAYERS = "filter_size outer_filter_size dilation skip alpha c_v c_w bias"
 """As in quadruple.c: the first four are integers."""
 
 OF_NETWORK = "depth input_filter_size activation norm trained readout_scale input_scale"
-FIELDS = {"negative_slope", *OF_NETWORK.split(), *OF_LAYERS.split()}
+KNOWN_FIELDS = {"negative_slope", *OF_NETWORK.split(), *OF_LAYERS.split()}
 """The fields of a network that stand in quadruple.c."""
 
 
@@ -52,7 +52,7 @@ class Grams:
     """Exact kernels of signals with each other, by kind and head."""
 
     def __init__(self, network, X):
-        definition.refuse_other_fields(network, FIELDS, "the arithmetic of 128 bits")
+        definition.refuse_other_fields(network, KNOWN_FIELDS, "the arithmetic of 128 bits")
         X = np.ascontiguousarray(X, np.float64)
         n, channels, length = X.shape
         depth, trained = network.depth, [part in network.trained for part in PARTS]

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-FIELDS = {
+KNOWN_FIELDS = {
     "depth", "filter_size", "outer_filter_size", "skip", "alpha", "c_v", "c_w", "bias", "trained",
 }  # fmt: skip
 """The fields of a network that stand in the formulas below, with one value for all layers."""
@@ -12,7 +12,7 @@ def check_fields(network):
     """Raise a KeyError if other fields of a network have values other than their defaults."""
     default = type(network)(network.depth)
     for name, value in vars(network).items():
-        has_meaning = name in FIELDS and (name == "trained" or not isinstance(value, tuple))
+        has_meaning = name in KNOWN_FIELDS and (name == "trained" or not isinstance(value, tuple))
         if not has_meaning and value != getattr(default, name):
             raise KeyError(f"the strided definition does not know {name} {value!r}")
 

@@ -212,7 +212,7 @@ FORMULA Angle<V> angle(V U, V O, V inverse)
 template <class V>
 struct Activation {
     V lambda, inner_minus_iota, outer_plus_iota;
-    bool leaks, gains;  // whether lambda and inner - iota are not 0
+    bool leaks, adds_covariance;  // whether lambda and inner - iota are not 0
 };
 
 template <class V>
@@ -221,8 +221,8 @@ struct Activated {
     V K;
 };
 
-// From pre-activations to the branch. Their A lacks (inner - iota) times the
-// covariance.
+// From pre-activations to the branch. `A` is the tangent kernel before (inner - iota) times the
+// covariance of pre-activations joins it.
 template <bool OPPOSITE, bool NTK, class V>
 FORMULA Activated<V> activated(const Activation<V> &constants, const Angle<V> &at, V g, V A)
 {
@@ -238,7 +238,7 @@ FORMULA Activated<V> activated(const Activation<V> &constants, const Angle<V> &a
     if (OPPOSITE) result.branch.O = g * more;
     if (NTK) {
         const V rho = pick(w, v, number<V>(1.0) - w, v - number<V>(1.0));
-        if (constants.gains) A = fused(constants.inner_minus_iota, g * rho, A);
+        if (constants.adds_covariance) A = fused(constants.inner_minus_iota, g * rho, A);
         V M = times_slope(relu.k0, w, v, A);
         if (constants.leaks) M = fused(constants.lambda, A - M, M);
         result.branch.A = fused(constants.outer_plus_iota, K, M);

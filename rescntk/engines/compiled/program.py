@@ -7,11 +7,12 @@ from fractions import Fraction
 from functools import lru_cache
 from itertools import chain
 from types import ModuleType
+from typing import NamedTuple
 
 import numpy as np
 
 from ...arrays import Array
-from ..heads import all_shared, runs
+from ..heads import runs, window_count_sum
 from ..operations import Operations, rounded_weights
 from ..order import ending_with_activation, joined, may_have_five_taps, may_join, with_five_taps
 from ..request import Request
@@ -67,6 +68,17 @@ def n_terms(request: Request, operations: Operations) -> int:
     return operations.n_channels * taps
 
 
+class RunArrays(NamedTuple):
+    """The runs of a pooled head (heads.py), where compiled loops read them."""
+
+    n_runs: int
+    records: Array
+    """(n_runs, 3) integers: the records `Run` of records.h."""
+    window_counts: Array
+    """(offsets,), run by run."""
+    window_count_sum: float
+
+
 class Program:
     """The operations of a request as records of records.h, in arrays of the module `xp`."""
 
@@ -88,7 +100,7 @@ class Program:
         # The host sums an offset −δ as the offset δ of exchanged signals. So K(x, z) has the bits
         # of K(z, x).
         self._turns, self._xp = sums and xp is np, xp
-        self._runs: dict[int, tuple[int, Array, Array, float]] = {}
+        self._runs: dict[int, RunArrays] = {}
         self._n_terms = n_terms(request, self.operations)
         operations, parts = self.operations, request.network.carried_parts
         self._job = filled(
@@ -100,7 +112,7 @@ class Program:
             n_rows=operations.n_rows,
             depth=operations.depth,
             n_input=len(operations.input),
-            all_shared=1.0,
+            window_count_sum=1.0,
             places=1,
             terms=self._n_terms,
             n_operations=len(records),
@@ -116,34 +128,35 @@ class Program:
             **{name: pointer(array) for name, array in self.arrays.items()},
         )
 
-    def _runs_of(self, extent: int) -> tuple[int, Array, Array, float]:
-        """Return the number of runs, the runs, and the windows of their offsets, one and all."""
+    def _run_arrays(self, extent: int) -> RunArrays:
+        """Return the runs of a pooled head, of signals of `extent` pixels."""
         if extent not in self._runs:
-            axes, xp = self.request.axes(extent), self._xp
-            of_lines = runs(self.request.pool, axes, self._turns)
-            records = np.array([(run.lines, run.first, len(run.shared)) for run in of_lines], RUN)
-            shared = np.concatenate([run.shared for run in of_lines]).astype(np.float64)
-            arrays = xp.asarray(records.view(np.int64)), xp.asarray(shared)
-            self._runs[extent] = len(records), *arrays, float(all_shared(self.request.pool, axes))
+            axes, xp, head = self.request.axes(extent), self._xp, self.request.pool
+            all_runs = runs(head, axes, self._turns)
+            sizes = [(run.lines, run.first, len(run.window_counts)) for run in all_runs]
+            counts = np.concatenate([run.window_counts for run in all_runs]).astype(np.float64)
+            records = xp.asarray(np.array(sizes, RUN).view(np.int64))
+            total = float(window_count_sum(head, axes))
+            self._runs[extent] = RunArrays(len(sizes), records, xp.asarray(counts), total)
         return self._runs[extent]
 
     def _operation_records(self, windows: dict[Window, int]) -> np.ndarray:
         """Return the records of all operations; `windows` gets the number of each."""
         operations = self.operations
-        of_all = [*operations.input, *chain.from_iterable(operations.layers)]
+        every_operation = [*operations.input, *chain.from_iterable(operations.layers)]
         weights = rounded_weights(operations, self.request.dtype)
-        records = np.zeros(len(of_all), OPERATION)
-        for name in ("row", "root", "is_branch"):
-            records[name] = [getattr(operation, name) for operation in of_all]
-        records["kind"] = [OPERATION_KINDS.index(operation.kind) for operation in of_all]
+        records = np.zeros(len(every_operation), OPERATION)
+        for name in ("row", "root_row", "is_branch"):
+            records[name] = [getattr(operation, name) for operation in every_operation]
+        records["kind"] = [OPERATION_KINDS.index(operation.kind) for operation in every_operation]
         records["window"] = [
-            -1 if operation.window is None else windows.setdefault(operation.window, len(windows))
-            for operation in of_all
+            windows.setdefault(operation.window, len(windows)) if operation.window.n_taps else -1
+            for operation in every_operation
         ]
-        for record, operation in zip(records, of_all, strict=True):
+        for record, operation in zip(records, every_operation, strict=True):
             if operation.kind == "bias":
-                root = operations.constants.bias(operation.layer, operation.is_branch)
-                record["product"] = root**2
+                root = operations.constants.bias(operation.layer_number, operation.is_branch)
+                record["bias_product"] = root**2
             elif operation.row in weights:
                 record["feature_weight"], record["branch_weight"] = weights[operation.row]
         return records
@@ -152,23 +165,21 @@ class Program:
         """Return the records of layers 1 … depth."""
         operations, depths = self.operations, self.request.depths
         first, records = len(operations.input), np.zeros(operations.depth, LAYER)
-        for number, (record, of_layer) in enumerate(
-            zip(records, operations.layers, strict=True), start=1
-        ):
-            constants, last = operations.constants.of_layer(number), of_layer[-1]
-            record["first"], record["count"] = first, len(of_layer)
+        layers = zip(records, operations.layers, strict=True)
+        for layer_number, (record, layer_operations) in enumerate(layers, start=1):
+            constants = operations.constants.of_layer(layer_number)
+            last, count = layer_operations[-1], len(layer_operations)
+            record["first"], record["count"] = first, count
             if last.kind == "skip":
-                record["root"] = -1
+                record["root_row"] = -1
             else:
-                record["root"] = last.root if last.kind == "activation" else last.row
-            record["feature_weight"], record["branch_weight"] = (
-                constants.feature_factor,
-                constants.branch_factor,
-            )
-            record["input_factor"] = operations.constants.input_factor(number)
-            record["product"] = operations.constants.bias(number, is_branch=True) ** 2
-            record["report"] = depths.index(number) if number in depths else -1
-            first += len(of_layer)
+                record["root_row"] = last.root_row if last.kind == "activation" else last.row
+            record["feature_weight"] = constants.feature_weight
+            record["branch_weight"] = constants.branch_weight
+            record["input_weight"] = operations.constants.input_weight(layer_number)
+            record["bias_product"] = operations.constants.bias(layer_number, is_branch=True) ** 2
+            record["report"] = depths.index(layer_number) if layer_number in depths else -1
+            first += count
         return records
 
     def job(
@@ -186,9 +197,11 @@ class Program:
         fields: dict[str, object] = {"cases": cases, "columns": columns, "extent": extent}
         fields |= {"symmetric": symmetric, "paired": paired, "height": sum(height), "width": width}
         if self.request.pool:
-            number, of_lines, shared, all_windows = self._runs_of(extent)
-            fields |= {"n_runs": number, "turns": self._turns, "all_shared": all_windows}
-            fields |= {"runs": pointer(of_lines), "shared": pointer(shared)}
+            run_arrays = self._run_arrays(extent)
+            fields |= {"n_runs": run_arrays.n_runs, "turns": self._turns}
+            fields |= {"runs": pointer(run_arrays.records)}
+            fields |= {"window_counts": pointer(run_arrays.window_counts)}
+            fields |= {"window_count_sum": run_arrays.window_count_sum}
             if self.request.shares:
                 fields["places"] = extent
             else:

@@ -14,21 +14,21 @@ enum OperationKind { NORM, WINDOW, BIAS, ACTIVATION, SKIP, JOINED };
 
 struct Operation {
     int64 kind;
-    int64 row;        // the first of its rows
-    int64 root;       // the roots before it
-    int64 window;     // of WINDOW and JOINED, or -1
-    int64 is_branch;  // whether it is its layer's activation, or comes after it
-    double product;   // of BIAS, at two signals of size 1
+    int64 row;            // the first of its rows
+    int64 root_row;       // of the roots before it
+    int64 window;         // of WINDOW and JOINED, or -1
+    int64 is_branch;      // whether it is its layer's activation, or comes after it
+    double bias_product;  // of BIAS, at two signals of size 1
     double feature_weight, branch_weight;  // of SKIP, rounded; of JOINED: of a tap
 };
 
 struct Layer {
     int64 first, count;                    // its operations
-    int64 root;                            // row of the features' roots, or -1 behind SKIP
+    int64 root_row;                        // of the features' roots, or -1 behind SKIP
     int64 report;                          // the place among the depths asked for, or -1
     double feature_weight, branch_weight;  // of the sums of F and A, not rounded
-    double product;       // of biases behind the activation, at two signals of size 1
-    double input_factor;  // on F0, behind the layer
+    double bias_product;                   // behind the activation, at two signals of size 1
+    double input_weight;                   // of F0 in the features behind the layer
 };
 
 struct Side {  // the signals of one side
@@ -62,8 +62,8 @@ struct Job {
     int64 terms, places;            // of the means of F0
     int64 n_runs, turns;  // of pooled heads; whether runs have o alone, of offsets o and -o
     const Run *runs;
-    const double *shared;  // windows that share each offset, run by run
-    double all_shared;     // the sum over all offsets; 1 of other heads
+    const double *window_counts;  // of pooled windows with both pixels of an offset, run by run
+    double window_count_sum;      // over all offsets; 1 of other heads
     int64 depth, n_input, n_operations, n_windows, has_opposite, with_ntk;
     const Window *windows;
     const Operation *operations;  // the first n_input are of the input filter

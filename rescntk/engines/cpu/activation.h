@@ -13,15 +13,15 @@ template <class R, bool OPPOSITE, bool WITH_OPPOSITE, bool NTK, bool PLAIN>
 struct ActivatedLayer {
     using V = typename Lanes<R>::V;
     Strip<R> &strip;
-    const int64 number_of;
+    const int64 layer_number;
     const Operation &o;
     const State<V> in, branch;
     const Activation<V> relu;
     Sum<R> K_sum, M_sum;
 
-    INLINE ActivatedLayer(Strip<R> &strip, const Job &job, int64 number_of, const Operation &o,
+    INLINE ActivatedLayer(Strip<R> &strip, const Job &job, int64 layer_number, const Operation &o,
                           const State<V> &in, const State<V> &branch)
-        : strip(strip), number_of(number_of), o(o), in(in), branch(branch),
+        : strip(strip), layer_number(layer_number), o(o), in(in), branch(branch),
           relu{number<V>(job.linear_share), number<V>(job.inner_minus_readout),
                number<V>(job.outer_plus_readout), job.linear_share != 0.0,
                job.inner_minus_readout != 0.0}
@@ -47,14 +47,14 @@ struct ActivatedLayer {
     }
 
 private:
-    INLINE void settle() { strip.sums.settle(number_of, strip.valid, K_sum, M_sum); }
+    INLINE void settle() { strip.sums.settle(layer_number, strip.valid, K_sum, M_sum); }
     // Rows whose places follow one another, and which all count or do not.
     INLINE void pass(const Rows<R> &at, int64 j, int64 stop, bool counts)
     {
         const V two = number<V>(2.0);
         // PLAIN is known to the compiler, the two flags of the job are not.
         const Activation<V> constants{relu.lambda, relu.inner_minus_iota, relu.outer_plus_iota,
-                                      !PLAIN && relu.leaks, !PLAIN && relu.gains};
+                                      !PLAIN && relu.leaks, !PLAIN && relu.adds_covariance};
         V w[AHEAD], v[WITH_OPPOSITE ? AHEAD : 1], s[AHEAD];
         auto look = [&](int64 k) INLINED {
             const Angle<V> angle = ::angle<WITH_OPPOSITE>(in.U[k], WITH_OPPOSITE ? in.O[k] : V{},
@@ -68,7 +68,7 @@ private:
             const int64 q = k & (AHEAD - 1);
             const Angle<V> angle{w[q], WITH_OPPOSITE ? v[q] : two - w[q], s[q]};
             const Activated<V> result = activated<OPPOSITE, NTK>(
-                constants, angle, at.product(o.root, k), NTK ? in.A[k] : V{});
+                constants, angle, at.product(o.root_row, k), NTK ? in.A[k] : V{});
             put<OPPOSITE, NTK>(branch, k, result.branch);
             K = K + result.K;
             M = M + result.branch.A;
@@ -93,16 +93,16 @@ private:
     {
         for (; j < stop; j++)
             strip.sums.template add<Lanes<R>::LANES>(
-                number_of, j - strip.layout->first, strip.valid,
-                at.product(o.root, j) - branch.U[j], NTK ? branch.A[j] : V{});
+                layer_number, j - strip.layout->first, strip.valid,
+                at.product(o.root_row, j) - branch.U[j], NTK ? branch.A[j] : V{});
     }
 };
 
 template <bool OPPOSITE, bool WITH_OPPOSITE, bool NTK, bool PLAIN, class R, class V>
-ALONE void activate(Strip<R> &strip, const Job &job, int64 number_of, const Operation &o,
+ALONE void activate(Strip<R> &strip, const Job &job, int64 layer_number, const Operation &o,
                     const State<V> in, const State<V> branch, int64 from, int64 to)
 {
-    ActivatedLayer<R, OPPOSITE, WITH_OPPOSITE, NTK, PLAIN>(strip, job, number_of, o, in, branch)
+    ActivatedLayer<R, OPPOSITE, WITH_OPPOSITE, NTK, PLAIN>(strip, job, layer_number, o, in, branch)
         .run(from, to);
 }
 }  // namespace

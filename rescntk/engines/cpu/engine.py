@@ -55,10 +55,12 @@ class CpuEngine(Engine):
     """The compiled loops, on threads, for NumPy arrays and ReLU networks."""
 
     name = "cpu"
-    fields = BASIC_FIELDS | {"bias", "norm"}
+    known_fields = BASIC_FIELDS | {"bias", "norm"}
     activations = frozenset(("relu",))
     arrays = frozenset(("numpy",))
+    auto_arrays = arrays
     lists = True
+    absence = "kernels are computed by NumPy, several times slower than by compiled loops"
 
     def why_not(self) -> str | None:
         return library.why_not()
@@ -180,7 +182,7 @@ def _meet_offsets(request: Request, n: int, d: int, lanes: int) -> bool:
     """
     axes, of_signals = request.axes(d), -(-n // lanes) * request.n_offsets(d)
     ways, width = 1 if request.shares else 2, library.lanes(request.dtype)
-    counts = [len(run.shared) for run in runs(request.pool, axes, half=ways == 2)]
+    counts = [len(run.window_counts) for run in runs(request.pool, axes, half=ways == 2)]
     return ways * n * sum(-(-count // width) for count in counts) <= of_signals
 
 

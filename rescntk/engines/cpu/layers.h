@@ -81,27 +81,27 @@ struct Layers {
     }
 
     // A layer, whose number is at least 1.
-    void pass(Strip<R> &strip, int64 number_of) const
+    void pass(Strip<R> &strip, int64 layer_number) const
     {
-        if (number_of == 1)
+        if (layer_number == 1)
             layer<true>(strip, 1);
         else
-            layer<false>(strip, number_of);
+            layer<false>(strip, layer_number);
     }
 
 private:
     // The operations of a layer, one after the other. The last layer ends with its sums, but for
     // heads of pixels.
     template <bool FIRST>
-    void layer(Strip<R> &strip, int64 number_of) const
+    void layer(Strip<R> &strip, int64 layer_number) const
     {
-        const Layer &l = job.layers[number_of - 1];
+        const Layer &l = job.layers[layer_number - 1];
         State<V> state = strip.features;
         const Operation *o = job.operations + l.first, *const end = o + l.count;
         constexpr bool BEFORE = OPPOSITE || FIRST;  // whether pre-activations have U+
         for (; o->kind != ACTIVATION; o++) state = behind<BEFORE>(strip, l, *o, state);
-        state = activated<FIRST>(strip, number_of, *o, state);
-        if (number_of == job.depth && !has_pixel_results) return;
+        state = activated<FIRST>(strip, layer_number, *o, state);
+        if (layer_number == job.depth && !has_pixel_results) return;
         while (++o < end)
             state = o->kind == JOINED ? joined<FIRST>(strip, *o, state)
                                       : behind<OPPOSITE>(strip, l, *o, state);
@@ -267,14 +267,14 @@ private:
         return out;
     }
 
-    // Add a bias to a state: its product of both sides, and that times a factor to A.
+    // Add a bias to a state: its product of both sides to F or K, and a multiple of that to A.
     template <bool WITH_OPPOSITE>
     ALONE void bias(const Strip<R> &strip, const Operation &o, const State<V> in) const
     {
         const int64 row = o.row;
-        const double factor = o.is_branch ? job.outer_plus_readout : job.readout;
-        const V twice = number<V>(2.0 * o.product) * strip.biases,
-                more = number<V>(factor * o.product) * strip.biases;
+        const double multiple = o.is_branch ? job.outer_plus_readout : job.readout;
+        const V twice = number<V>(2.0 * o.bias_product) * strip.biases,
+                more = number<V>(multiple * o.bias_product) * strip.biases;
         strip.runs([&](const Rows<R> &at, int64 j, int64 to) INLINED {
             for (; j < to; j++)
                 put<WITH_OPPOSITE, NTK>(in, j,
@@ -292,7 +292,7 @@ private:
 
     // Return the branch of pre-activations, whose K and M enter the sums.
     template <bool FIRST>
-    INLINE State<V> activated(Strip<R> &strip, int64 number_of, const Operation &o,
+    INLINE State<V> activated(Strip<R> &strip, int64 layer_number, const Operation &o,
                               const State<V> &in) const
     {
         const State<V> branch = strip.spare->beside(in);
@@ -300,7 +300,7 @@ private:
         constexpr bool BEFORE = OPPOSITE || FIRST;
         constexpr auto run = ::activate<OPPOSITE, BEFORE, NTK, false, R, V>,
                        run_plain = ::activate<OPPOSITE, BEFORE, NTK, true, R, V>;
-        (plain ? run_plain : run)(strip, job, number_of, o, in, branch, strip.begin, strip.end);
+        (plain ? run_plain : run)(strip, job, layer_number, o, in, branch, strip.begin, strip.end);
         return branch;
     }
     // Return the pre-activations of the next layer, of a branch.
@@ -331,10 +331,10 @@ private:
     void merge(Strip<R> &strip, const Layer &l, const Operation &o, double lighter,
                const State<V> branch) const
     {
-        const V weight = number<V>(lighter), input_factor = number<V>(l.input_factor * job.initial);
+        const V weight = number<V>(lighter), input_weight = number<V>(l.input_weight * job.initial);
         const State<V> features = strip.features;
         const auto separate = strip.separate;
-        const int64 row = o.row, root = o.root;
+        const int64 row = o.row, root_row = o.root_row;
         strip.runs([&](const Rows<R> &at, int64 j, int64 to) INLINED {
             auto pass = [&](V &passing, V branch_number, auto... N) INLINED {
                 passing = merged(HEAVIER, weight, passing, branch_number, N...);
@@ -343,11 +343,11 @@ private:
                 const V N = merge_term<2>(at, row, 2, j);
                 pass(features.U[j], branch.U[j], N);
                 if (OPPOSITE) pass(features.O[j], branch.O[j], N);
-                if (has_pixel_results) pass(separate.F[j], at.product(root, j) - branch.U[j]);
+                if (has_pixel_results) pass(separate.F[j], at.product(root_row, j) - branch.U[j]);
                 if (!NTK) continue;
                 V &A = has_pixel_results ? separate.A[j] : features.A[j];
                 pass(A, branch.A[j]);
-                if (has_pixel_results) features.A[j] = fused(input_factor, separate.linear[j], A);
+                if (has_pixel_results) features.A[j] = fused(input_weight, separate.linear[j], A);
             }
         });
     }

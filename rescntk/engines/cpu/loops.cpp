@@ -59,16 +59,16 @@ private:
     template <class Place>
     bool all_layers(int64 count, Place place_of)
     {
-        for (int64 number_of = 0; number_of <= job.depth; number_of++)
+        for (int64 layer_number = 0; layer_number <= job.depth; layer_number++)
             for (int64 s = 0; s < count; s++) {
                 if (stopped()) return false;
-                Strip<R> &strip = strips.of[s];
-                if (number_of == 0) {
+                Strip<R> &strip = strips.strip[s];
+                if (layer_number == 0) {
                     layers.enter(strip);
                     continue;
                 }
-                layers.pass(strip, number_of);
-                const Layer &l = job.layers[number_of - 1];
+                layers.pass(strip, layer_number);
+                const Layer &l = job.layers[layer_number - 1];
                 if (l.report >= 0 && job.output >= PIXEL_1)
                     results.write_pixels(strip, l,
                                          [&](int64 j, int64 q) { return place_of(s, j, q); });
@@ -108,7 +108,7 @@ private:
         const int64 d = a.length[s], e = b.length[t], wide = job.height ? job.width : e,
                     high = job.height ? job.height : 1;
         if (!lay_out(d, e)) return NO_MEMORY;
-        Strip<R> &strip = strips.of[0];
+        Strip<R> &strip = strips.strip[0];
         const Table<R> whole = table(b, t, false);
         const double product = a.bias[s] * b.bias[t];
         strip.x = table(a, s, false);
@@ -170,7 +170,7 @@ private:
         Table<R> z = table(job.right, k, in_blocks);
         z.rows += k % job.lanes;
         for (int64 s = 0; s < count; s++) {
-            Strip<R> &strip = strips.of[s];
+            Strip<R> &strip = strips.strip[s];
             strip.x = table(job.left, i + s, false);
             strip.z = z;
             strip.valid = LANES;
@@ -193,10 +193,10 @@ private:
                 if (at < 0 || job.output > SHARES) continue;
                 const bool shares = job.output == SHARES;
                 if (job.n_runs)
-                    results.sum_linear(strips.of[s], q, job.left, i + s, job.right, k + q,
-                                       job.all_shared);
-                results.write_sums(strips.of[s], q, d * job.all_shared,
-                                   (shares ? 1.0 : d) * job.all_shared * products[s][q],
+                    results.sum_linear(strips.strip[s], q, job.left, i + s, job.right, k + q,
+                                       job.window_count_sum);
+                results.write_sums(strips.strip[s], q, d * job.window_count_sum,
+                                   (shares ? 1.0 : d) * job.window_count_sum * products[s][q],
                                    at * (shares ? job.extent : 1));
             }
         return true;
@@ -205,7 +205,7 @@ private:
     enum class Way { THERE, BACK, BOTH };
     // The offsets that go through the layers together: a strip for each, and for each left signal.
     struct Together {
-        const double *shared[TOGETHER];  // windows that share the offset, or those of the lanes
+        const double *window_counts[TOGETHER];  // of the offset, or of those of the lanes
         Way way[TOGETHER];
         int64 lane_offsets[TOGETHER];  // the number of lanes that are offsets, or 0
         int64 count = 0;
@@ -219,16 +219,16 @@ private:
         const bool in_blocks = job.lanes > 1;
         const int64 width = job.height ? job.width : layout.left_length;
         Table<R> x[TOGETHER];
-        const Table<R> z = strips.of[0].z;
+        const Table<R> z = strips.strip[0].z;
         for (int64 s = 0; s < count; s++) {
-            x[s] = strips.of[s].x;
-            strips.of[s].sums.clear_offsets();
+            x[s] = strips.strip[s].x;
+            strips.strip[s].sums.clear_offsets();
         }
         Together now;
         for (int turned = 0; turned <= job.turns; turned++) {
             const bool sides_change = turned && !in_blocks, left_moves = turned && in_blocks;
-            const double *shared = job.shared;
-            for (int64 r = 0; r < job.n_runs; shared += job.runs[r++].count) {
+            const double *counts = job.window_counts;
+            for (int64 r = 0; r < job.n_runs; counts += job.runs[r++].count) {
                 const Run &run = job.runs[r];
                 if (job.height) {
                     if (!through_layers(now, count)) return false;
@@ -240,7 +240,7 @@ private:
                     const int64 more = (run.first + o) % width;
                     step = in_blocks ? 1 : run.count - o < LANES ? run.count - o : LANES;
                     for (int64 s = 0; s < count; s++) {
-                        Strip<R> &strip = strips.of[now.count * count + s];
+                        Strip<R> &strip = strips.strip[now.count * count + s];
                         strip.x = sides_change ? z : x[s];
                         strip.z = sides_change ? x[s] : z;
                         if (left_moves)
@@ -248,10 +248,10 @@ private:
                         else
                             strip.z.rows += more * job.lanes;
                         strip.valid = LANES;
-                        strip.biases = strips.of[s].biases;
+                        strip.biases = strips.strip[s].biases;
                         strip.sums.clear();
                     }
-                    now.shared[now.count] = shared + o;
+                    now.window_counts[now.count] = counts + o;
                     now.lane_offsets[now.count] = in_blocks ? 0 : step;
                     const bool is_opposite = r == 0 && o == 0 && job.turns;
                     now.way[now.count++] = turned        ? Way::BACK
@@ -263,7 +263,7 @@ private:
             }
         }
         if (!through_layers(now, count)) return false;
-        for (int64 s = 0; s < count; s++) strips.of[s].sums.gather();
+        for (int64 s = 0; s < count; s++) strips.strip[s].sums.gather();
         return true;
     }
     // Take strips through the layers, and add their sums to those over offsets.
@@ -274,12 +274,13 @@ private:
             return false;
         for (int64 k = 0; k < now.count; k++)
             for (int64 s = 0; s < count; s++) {
-                const Sums &offset = strips.of[k * count + s].sums;
-                Sums &total = strips.of[s].sums;
-                total.collect(offset, now.way[k] == Way::BACK, now.shared[k], now.lane_offsets[k]);
+                const Sums &offset = strips.strip[k * count + s].sums;
+                Sums &total = strips.strip[s].sums;
+                total.collect(offset, now.way[k] == Way::BACK, now.window_counts[k],
+                              now.lane_offsets[k]);
                 // Offset 0 is the first lane.
                 if (now.way[k] == Way::BOTH)
-                    total.collect(offset, 1, now.shared[k], now.lane_offsets[k] > 0);
+                    total.collect(offset, 1, now.window_counts[k], now.lane_offsets[k] > 0);
             }
         now.count = 0;
         return true;

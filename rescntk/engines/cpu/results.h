@@ -18,9 +18,10 @@ struct Results {
         const int64 numbers =
             job.cases * job.columns * (job.output == PIXELS ? job.extent * job.extent : 1);
         for (int64 j = strip.layout->first; j < strip.layout->last; j++) {
-            const V F = l.root < 0 ? fused(number<V>(l.input_factor), strip.separate.linear[j],
-                                           strip.separate.F[j])
-                                   : strip.rows_from(j).product(l.root, j) - strip.features.U[j];
+            const V F = l.root_row < 0
+                            ? fused(number<V>(l.input_weight), strip.separate.linear[j],
+                                    strip.separate.F[j])
+                            : strip.rows_from(j).product(l.root_row, j) - strip.features.U[j];
             for (int64 q = 0; q < strip.valid; q++) {
                 const int64 at = place_of(j - strip.layout->first, q);
                 if (at < 0) continue;
@@ -65,18 +66,17 @@ struct Results {
                     average(strip, sums.at(kind, layer, 0) + lane, job.layers[layer - 1]);
         for (int64 p = 0; p < sums.points; p++) {
             const double linear = sums.at(0, 0, p)[lane];
-            double F = 0, A = 0, input_factor = 1;
+            double F = 0, A = 0;
             for (int64 layer = 1; layer <= job.depth; layer++) {
                 const Layer &l = job.layers[layer - 1];
-                const double product = bias_products * l.product, K = sums.at(0, layer, p)[lane],
-                             M = sums.at(1, layer, p)[lane];
+                const double product = bias_products * l.bias_product,
+                             K = sums.at(0, layer, p)[lane], M = sums.at(1, layer, p)[lane];
                 F = l.feature_weight * F + l.branch_weight * (K + product);
                 A = l.feature_weight * A + l.branch_weight * (M + job.outer_plus_readout * product);
-                input_factor *= l.feature_weight;
                 if (l.report < 0) continue;
                 const int64 place = l.report * numbers + at + p;
-                const double gpk = F + input_factor * linear,
-                             tangent = A + input_factor * job.initial * linear;
+                const double gpk = F + l.input_weight * linear,
+                             tangent = A + l.input_weight * job.initial * linear;
                 if (job.gpk) job.gpk[place] = gpk / count;
                 if (job.ntk) job.ntk[place] = (tangent + job.later_readout * gpk) / count;
             }

@@ -252,7 +252,7 @@ struct Strip {
 template <class R>
 struct Strips {
     using V = typename Lanes<R>::V;
-    Strip<R> of[TOGETHER];
+    Strip<R> strip[TOGETHER];
     int64 together;
 
     // Take memory for strips of a layout; return whether there is enough.
@@ -275,10 +275,10 @@ struct Strips {
         };
         spare = {{array(), array(), array()}, {array(), array(), array()}};
         for (int64 s = 0; s < together; s++) {
-            of[s].layout = &layout;
-            of[s].spare = &spare;
-            of[s].features = {array(), array(), array()};
-            of[s].separate = {array(), array(), array()};
+            strip[s].layout = &layout;
+            strip[s].spare = &spare;
+            strip[s].features = {array(), array(), array()};
+            strip[s].separate = {array(), array(), array()};
         }
         double *numbers = (double *)at;
         auto kinds = [&] {
@@ -286,10 +286,10 @@ struct Strips {
             return numbers - 2 * size;
         };
         for (int64 s = 0; s < together; s++) {
-            of[s].sums = {kinds(), kinds(), {}, points, lanes, size, layout.right_length > LONG,
-                          {}};
+            strip[s].sums = {kinds(), kinds(), {}, points, lanes, size, layout.right_length > LONG,
+                             {}};
             if (!job.n_runs) continue;
-            for (double *&over : of[s].sums.over) over = kinds();
+            for (double *&over : strip[s].sums.over) over = kinds();
         }
         return true;
     }

@@ -36,9 +36,10 @@ class CudaEngine(Engine):
     """Rows of pixel pairs on an NVIDIA GPU, for arrays of NumPy and CuPy and ReLU networks."""
 
     name = "cuda"
-    fields = BASIC_FIELDS | {"bias", "norm"}
+    known_fields = BASIC_FIELDS | {"bias", "norm"}
     activations = frozenset(("relu",))
     arrays = frozenset(("numpy", "cupy"))
+    auto_arrays = frozenset(("cupy",))
     lists = False
 
     def why_not(self) -> str | None:

@@ -95,7 +95,7 @@ class LaunchPlan:
         *_, width = request.axes(d)
         of_lines = [width] * (d // width)
         if pooled:
-            of_lines = [len(run.shared) for run in runs(request.pool, request.axes(d))]
+            of_lines = [len(run.window_counts) for run in runs(request.pool, request.axes(d))]
         groups = sum(-(-offsets // self.lanes) for offsets in of_lines)  # rows of a pair
         if self.of_offsets:
             self.teams = 1 if request.shares else min(self.teams, groups)

@@ -40,8 +40,8 @@ struct Row {
     using Own = R[OWN][LANES];  // a number of each pixel pair of the thread
     using Together = typename Vector<R, LANES>::type;
     struct Pack {
-        R of[LANES];
-        FORMULA R operator[](int q) const { return of[q]; }
+        R lane[LANES];
+        FORMULA R operator[](int q) const { return lane[q]; }
     };
     struct State {
         Own U, O, A;  // O is U+
@@ -62,14 +62,14 @@ struct Row {
     const R *x, *z;      // tables of both sides, and numbers of a row
     int x_stride, z_stride;
     int left_at[OWN], right_at[OWN];
-    int valid;        // lanes that count
-    R shared[LANES];  // of pooled heads, the windows that share each lane's offset
+    int valid;               // lanes that count
+    R window_counts[LANES];  // of pooled heads, of each lane's offset
 
-    __device__ Row(const Launch &launch, char *shared)
+    __device__ Row(const Launch &launch, char *block_memory)
         : launch(launch), job(launch.job), t(int(threadIdx.x % launch.threads)),
           threads(int(launch.threads)), team(int(threadIdx.x / launch.threads)),
           n(int(launch.job.extent)), lines(launch.job.height ? int(launch.job.height) : 1),
-          width(n / lines), memory(shared + team * launch.row_bytes)
+          width(n / lines), memory(block_memory + team * launch.row_bytes)
     {
     }
 
@@ -86,7 +86,7 @@ struct Row {
     {
         const Together vector = *(const Together *)at;
         Pack pack;
-        OVER_LANES (q) pack.of[q] = ((const R *)&vector)[q];
+        OVER_LANES (q) pack.lane[q] = ((const R *)&vector)[q];
         return pack;
     }
     // A number of each lane. Of all pixel pairs, the first lane may be any pixel, so that nothing
@@ -95,7 +95,7 @@ struct Row {
     {
         if (!ALL) return together(at);
         Pack pack;
-        OVER_LANES (q) pack.of[q] = at[q];
+        OVER_LANES (q) pack.lane[q] = at[q];
         return pack;
     }
     FORMULA R product(int64 row, int p, int q) const { return *left(row, p) * right(row, p)[q]; }

@@ -23,8 +23,8 @@ struct Layers {
     // The thread's sums of both kernels without F0, and of F0.
     double F[PAIRS], A[PAIRS], linear[PAIRS];
 
-    __device__ Layers(const Launch &launch, char *shared)
-        : row(launch, shared), job(launch.job),
+    __device__ Layers(const Launch &launch, char *block_memory)
+        : row(launch, block_memory), job(launch.job),
           relu{R(job.linear_share), R(job.inner_minus_readout), R(job.outer_plus_readout),
                job.linear_share != 0, job.inner_minus_readout != 0}
     {
@@ -37,9 +37,9 @@ struct Layers {
     FORMULA void run(double linear_sum, Report report)
     {
         enter(linear_sum);
-        for (int number = 1; number <= job.depth; number++) {
-            const Layer &l = job.layers[number - 1];
-            pass(l, number == 1, !POINTS && number == job.depth);
+        for (int layer_number = 1; layer_number <= job.depth; layer_number++) {
+            const Layer &l = job.layers[layer_number - 1];
+            pass(l, layer_number == 1, !POINTS && layer_number == job.depth);
             if (l.report >= 0) report(l);
         }
     }
@@ -202,11 +202,11 @@ struct Layers {
                                                    {factor * f.U, factor * f.O, factor * f.A});
             }
     }
-    // Add a bias to a state: its product of both sides, and that times a factor to A.
+    // Add a bias to a state: its product of both sides to F or K, and a multiple of that to A.
     template <bool WITH_OPPOSITE>
     FORMULA void bias(const Operation &o, State &s) const
     {
-        const double factor = o.is_branch ? job.outer_plus_readout : job.readout;
+        const double multiple = o.is_branch ? job.outer_plus_readout : job.readout;
         OVER_PIXELS (p) {
             R N[LANES];
             row.merge_term(o.row, 2, p, N);
@@ -214,8 +214,8 @@ struct Layers {
                 const R bias = biases[pair_of(q)];
                 s.template put<WITH_OPPOSITE, NTK>(
                     p, q,
-                    with_bias<WITH_OPPOSITE, NTK>(s.at(p, q), R(2.0 * o.product) * bias,
-                                                  R(factor * o.product) * bias, N[q]));
+                    with_bias<WITH_OPPOSITE, NTK>(s.at(p, q), R(2.0 * o.bias_product) * bias,
+                                                  R(multiple * o.bias_product) * bias, N[q]));
             }
         }
     }
@@ -233,8 +233,8 @@ struct Layers {
         OVER_PIXELS (p) {
             if (!row.mine(p)) continue;
             count++;
-            const R a = *row.left(o.root, p), over_a = *row.left(o.row, p);
-            const auto b = row.lanes_of(row.right(o.root, p)),
+            const R a = *row.left(o.root_row, p), over_a = *row.left(o.row, p);
+            const auto b = row.lanes_of(row.right(o.root_row, p)),
                        over_b = row.lanes_of(row.right(o.row, p));
             OVER_LANES (q) {
                 const Angle<R> at = angle<WITH_OPPOSITE>(s.U[p][q], s.O[p][q], over_a * over_b[q]);
@@ -242,21 +242,21 @@ struct Layers {
                 s.template put<OPPOSITE, NTK>(p, q, result.branch);
                 if (POINTS || q >= row.valid) continue;
                 R &K = K_sum[pair_of(q)], &M = M_sum[pair_of(q)];
-                K = POOLED ? fused(row.shared[q], result.K, K) : K + result.K;
-                M = POOLED ? fused(row.shared[q], result.branch.A, M) : M + result.branch.A;
+                K = POOLED ? fused(row.window_counts[q], result.K, K) : K + result.K;
+                M = POOLED ? fused(row.window_counts[q], result.branch.A, M) : M + result.branch.A;
             }
         }
         if (POINTS) return;
         double times = count;  // that biases are added
         if (ALL && !POOLED) times *= row.valid;
         if (POOLED) {
-            double shared = 0;
-            OVER_LANES (q) shared += q < row.valid ? double(row.shared[q]) : 0.0;
-            times *= shared;
+            double count_sum = 0;
+            OVER_LANES (q) count_sum += q < row.valid ? double(row.window_counts[q]) : 0.0;
+            times *= count_sum;
         }
         UNROLL
         for (int m = 0; m < PAIRS; m++) {
-            const double product = times * l.product * double(biases[m]);
+            const double product = times * l.bias_product * double(biases[m]);
             const double K = double(K_sum[m]) + product,
                          M = double(M_sum[m]) + job.outer_plus_readout * product;
             F[m] = fma(l.branch_weight, K, l.feature_weight * F[m]);
@@ -268,7 +268,7 @@ struct Layers {
     {
         const Heavier heavier = heavier_of(o.feature_weight, o.branch_weight);
         const R weight = R(heavier == Heavier::BRANCH ? o.feature_weight : o.branch_weight),
-                input_factor = R(l.input_factor * job.initial);
+                input_weight = R(l.input_weight * job.initial);
         OVER_PIXELS (p) {
             R N[LANES];
             row.merge_term(o.row, 2, p, N);
@@ -278,11 +278,11 @@ struct Layers {
                 if (OPPOSITE) O = merged(heavier, weight, O, branch.O[p][q], N[q]);
                 if (POINTS)
                     separate.F[p][q] = merged(heavier, weight, separate.F[p][q],
-                                              row.product(o.root, p, q) - branch.U[p][q]);
+                                              row.product(o.root_row, p, q) - branch.U[p][q]);
                 if (!NTK) continue;
                 R &passing = POINTS ? separate.A[p][q] : state.A[p][q];
                 passing = merged(heavier, weight, passing, branch.A[p][q]);
-                if (POINTS) state.A[p][q] = fused(input_factor, separate.linear[p][q], passing);
+                if (POINTS) state.A[p][q] = fused(input_weight, separate.linear[p][q], passing);
             }
         }
     }

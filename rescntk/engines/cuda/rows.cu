@@ -23,8 +23,8 @@ struct Pairs {
     const Job &job;
     TheseLayers layers;
 
-    __device__ Pairs(const Launch &launch, char *shared)
-        : launch(launch), job(launch.job), layers(launch, shared)
+    __device__ Pairs(const Launch &launch, char *block_memory)
+        : launch(launch), job(launch.job), layers(launch, block_memory)
     {
     }
 
@@ -32,7 +32,7 @@ struct Pairs {
 
     // Add up the sums of the team's threads. Return the team's: of a pair at pair_of(q) * threads,
     // the GPK's first.
-    FORMULA double *totals(double input_factor) const
+    FORMULA double *totals(double input_weight) const
     {
         auto &row = layers.row;
         double *total = (double *)row.memory;
@@ -40,11 +40,11 @@ struct Pairs {
         __syncthreads();
         UNROLL
         for (int m = 0; m < PAIRS; m++) {
-            const double F = fma(input_factor, layers.linear[m], layers.F[m]);
+            const double F = fma(input_weight, layers.linear[m], layers.F[m]);
             total[m * threads + t] = F;
             total[(PAIRS + m) * threads + t] =
                 fma(job.later_readout, F,
-                    fma(input_factor * job.initial, layers.linear[m], layers.A[m]));
+                    fma(input_weight * job.initial, layers.linear[m], layers.A[m]));
         }
         int half = 1;
         while (2 * half < threads) half *= 2;
@@ -90,10 +90,10 @@ struct Pairs {
     {
         auto &row = layers.row;
         const auto &separate = layers.separate;
-        gpk = l.root >= 0   ? row.product(l.root, p, q) - layers.state.U[p][q]
-              : with_linear ? fused(R(l.input_factor), separate.linear[p][q], separate.F[p][q])
-                            : separate.F[p][q];
-        ntk = !NTK ? 0.0 : l.root >= 0 || with_linear ? layers.state.A[p][q] : separate.A[p][q];
+        gpk = l.root_row >= 0 ? row.product(l.root_row, p, q) - layers.state.U[p][q]
+              : with_linear   ? fused(R(l.input_weight), separate.linear[p][q], separate.F[p][q])
+                              : separate.F[p][q];
+        ntk = !NTK ? 0.0 : l.root_row >= 0 || with_linear ? layers.state.A[p][q] : separate.A[p][q];
         if (NTK) ntk += job.later_readout * gpk;
     }
 
@@ -146,7 +146,8 @@ struct Pairs {
                 shift = int(job.runs[line].lines);
                 offset = (int(job.runs[line].first) + begin) % row.width;
                 OVER_LANES (q)
-                    row.shared[q] = q < row.valid ? R(job.shared[line * along + begin + q]) : R(0);
+                    row.window_counts[q] =
+                        q < row.valid ? R(job.window_counts[line * along + begin + q]) : R(0);
             }
             row.place(shift, offset);
             layers.run(first + row.team == 0 ? means : 0.0, [&](const Layer &l) {
@@ -159,19 +160,20 @@ struct Pairs {
         finish(unit, sides, at);
     }
     // The thread's part of F0's sum over pooled pixels.
-    FORMULA double own_means(const Sides &of) const
+    FORMULA double own_means(const Sides &sides) const
     {
         auto &row = layers.row;
         double sum = 0;
         OVER_PIXELS (p)
             for (int64 c = row.pixel(p); row.mine(p) && c < job.terms; c += row.n)
-                sum += of.left->means[of.i * job.terms + c] * of.right->means[of.k * job.terms + c];
-        return sum * job.all_shared;
+                sum += sides.left->means[sides.i * job.terms + c] *
+                       sides.right->means[sides.k * job.terms + c];
+        return sum * job.window_count_sum;
     }
     FORMULA void report_sums(const Layer &l, int64 at) const
     {
         auto &row = layers.row;
-        const double *total = totals(POOLED ? l.input_factor : 0.0);
+        const double *total = totals(POOLED ? l.input_weight : 0.0);
         if (threadIdx.x != 0) return;
         for (int64 mate = 0; mate < launch.teams; mate++, total += launch.row_bytes / 8)
             add_to(at, total[0], total[row.threads]);
@@ -188,8 +190,8 @@ struct Pairs {
             OVER_LANES (q) {
                 if (q >= row.valid) continue;
                 kernels(l, p, q, job.output == PIXELS, gpk, ntk);
-                gpk_sum += POOLED ? double(row.shared[q]) * gpk : gpk;
-                ntk_sum += POOLED ? double(row.shared[q]) * ntk : ntk;
+                gpk_sum += POOLED ? double(row.window_counts[q]) * gpk : gpk;
+                ntk_sum += POOLED ? double(row.window_counts[q]) * ntk : ntk;
                 const int64 other = (y + shift) % row.lines * width + (column + offset + q) % width;
                 if (job.output == PIXELS) write(slot + (at * n + j) * n + other, gpk, ntk);
             }
@@ -201,16 +203,16 @@ struct Pairs {
     {
         auto &row = layers.row;
         if (job.output == PIXELS || (!POINTS && threadIdx.x != 0)) return;
-        const double count = double(row.n) * (POOLED ? job.all_shared : double(row.n));
-        for (int number = 1; number <= job.depth; number++) {
-            const Layer &l = job.layers[number - 1];
+        const double count = double(row.n) * (POOLED ? job.window_count_sum : double(row.n));
+        for (int layer_number = 1; layer_number <= job.depth; layer_number++) {
+            const Layer &l = job.layers[layer_number - 1];
             if (l.report < 0) continue;
             OVER_PIXELS (p) {
                 if (POINTS ? !row.mine(p) : p > 0) continue;
                 const bool in_sums = POOLED && !POINTS;  // F0 is among the sums
                 const double sum =
                     unit == 0 && !in_sums
-                        ? l.input_factor * linear_sum(sides, POINTS ? row.pixel(p) : -1)
+                        ? l.input_weight * linear_sum(sides, POINTS ? row.pixel(p) : -1)
                         : 0.0;
                 const int64 to = (unit * launch.slots + l.report) * numbers() +
                                  (POINTS ? at * row.n + row.pixel(p) : at);
@@ -222,17 +224,17 @@ struct Pairs {
     }
     // The mean of F0 over the row's pixel pairs, times their number: products of means, which may
     // be 0.
-    FORMULA double linear_sum(const Sides &of, int pixel) const
+    FORMULA double linear_sum(const Sides &sides, int pixel) const
     {
         auto &row = layers.row;
-        const Side &a = *of.left, &b = *of.right;
+        const Side &a = *sides.left, &b = *sides.right;
         const int64 C = job.terms, place = POOLED ? pixel : 0;
         double sum = 0;
         for (int64 c = 0; c < C; c++)
-            sum +=
-                (pixel < 0 ? a.means[of.i * C + c] : a.pixels[(of.i * C + c) * a.longest + pixel]) *
-                b.means[(of.k * C + c) * job.places + place];
-        if (POOLED) return sum * job.all_shared;
+            sum += (pixel < 0 ? a.means[sides.i * C + c]
+                              : a.pixels[(sides.i * C + c) * a.longest + pixel]) *
+                   b.means[(sides.k * C + c) * job.places + place];
+        if (POOLED) return sum * job.window_count_sum;
         return sum * double(row.n) * (pixel < 0 ? double(row.n) : 1.0);
     }
 
@@ -267,7 +269,7 @@ struct Pairs {
         row.valid = LANES;
         row.place(0, 0);
         layers.run(0.0, [&](const Layer &l) {
-            const double *total = POINTS ? nullptr : totals(l.input_factor);
+            const double *total = POINTS ? nullptr : totals(l.input_weight);
             OVER_LANES (q) {
                 if (!counts(q)) continue;
                 report_lane(l, q, case_at(i, block * LANES + q), total);

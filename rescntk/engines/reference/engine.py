@@ -38,9 +38,10 @@ class ReferenceEngine(Engine):
     """The recursion as array code, for NumPy and CuPy arrays and all activations."""
 
     name = "reference"
-    fields = BASIC_FIELDS | {"bias", "norm"}
+    known_fields = BASIC_FIELDS | {"bias", "norm"}
     activations = None
     arrays = frozenset(("numpy", "cupy"))
+    auto_arrays = arrays
     lists = True
 
     def plan(self, request: Request, X: Any, Z: Any = None, paired: bool = False) -> ReferencePlan:

@@ -12,7 +12,6 @@ from collections.abc import Iterator
 from functools import partial
 from itertools import chain
 from operator import mul
-from typing import Any
 
 import numpy as np
 
@@ -43,14 +42,14 @@ class Pairs(Recursion[Deficits]):
     ) -> None:
         self.request, self.operations, self.tables = request, operations, (left, right)
         self.xp, self.all_pairs = array_module(left.rows), all_pairs
-        self.axes, self.T = left.rows.shape[2:], left.rows.dtype.type
+        self.axes, self.real = left.rows.shape[2:], left.rows.dtype.type
         self.n_axes, self.right_rows = len(self.axes), right.rows
         if request.pool:
             widths = zip(widths_of(request.pool, self.axes), self.axes, strict=True)
             self.offsets = [offsets(*axis) for axis in widths]
             self.right_rows = self.around(right.rows)
         self.parts, self.with_ntk = request.network.carried_parts, "ntk" in request.kinds
-        self.weights = rounded_weights(operations, self.T.__name__)
+        self.skip_weights = rounded_weights(operations, self.real.__name__)
         self.activation = activation_of(request.network)
 
     def sides(self, row: int) -> tuple[Array, Array]:
@@ -89,19 +88,18 @@ class Pairs(Recursion[Deficits]):
             return window_mean(values, window, second)
         return window_mean(values, window, *((first, second) if self.all_pairs else (first,)))
 
-    def at_depth(self, kernels: Kernels, input_factor: float, linear: Array) -> dict[str, Array]:
-        """Return the kernels with their head; they lack `input_factor` times F⁰, `linear`."""
-        of_kinds: dict[str, tuple[Any, Any]]
-        of_kinds = by_kind(self.request.network, kernels, input_factor)
-        return {kind: self.head(*of_kinds[kind], linear) for kind in self.request.kinds}
+    def at_depth(self, kernels: Kernels, input_weight: float, linear: Array) -> dict[str, Array]:
+        """Return the kernels with their head; they lack `input_weight` times F⁰, `linear`."""
+        weighted = by_kind(self.request.network, kernels, input_weight)
+        return {kind: self.head(*weighted[kind], linear) for kind in self.request.kinds}
 
-    def head(self, kernel: Array, factor: float, linear: Array) -> Array:
-        """Return a kernel with its head, (pairs, …), to which `factor` times F⁰ is added."""
+    def head(self, kernel: Array, input_weight: float, linear: Array) -> Array:
+        """Return a kernel with its head, (pairs, …), to which `input_weight` times F⁰ is added."""
         check_stop()
         request, n, d = self.request, len(kernel), math.prod(self.axes)
         averages_pairs = request.head == "gap" or request.pool
         if not averages_pairs:
-            kernel = kernel + factor * linear
+            kernel = kernel + input_weight * linear
         if request.head == "pixels":
             return kernel.reshape(n, d, d)
         if request.head == "equivariant":
@@ -121,26 +119,28 @@ class Pairs(Recursion[Deficits]):
             product = (left * right).sum(axis=1)
             if not request.shares:
                 product = product.mean(axis=1, keepdims=True)
-            at_pixels = at_pixels + factor * product
+            at_pixels = at_pixels + input_weight * product
         return at_pixels / d if request.shares else at_pixels[:, 0]
 
     def at_depths(self) -> Iterator[dict[str, Array]]:
         """Yield the kernels with their head at each depth asked for."""
         state, linear = self.enter()
-        zeros, input_factor = self.xp.zeros_like(linear), 1.0
+        zeros, input_weight = self.xp.zeros_like(linear), self.operations.constants.input_weight
         kernels = Kernels(zeros, zeros if self.with_ntk else None)
-        for layer, of_layer in enumerate(self.operations.layers, start=1):
-            state, kernels = self.layer(of_layer, state, kernels, input_factor, linear)
-            input_factor *= self.operations.constants.of_layer(layer).feature_factor
-            if layer in self.request.depths:
-                yield self.at_depth(kernels, input_factor, linear)
+        for layer_number, layer_operations in enumerate(self.operations.layers, start=1):
+            before = input_weight(layer_number - 1)
+            state, kernels = self.behind_layer(layer_operations, state, kernels, before, linear)
+            if layer_number in self.request.depths:
+                yield self.at_depth(kernels, input_weight(layer_number), linear)
 
     def enter(self) -> tuple[Deficits, Array]:
         """Return the deficits of the input, and F⁰."""
         units = [self.sides(row) for row in range(self.operations.n_channels)]
         a, b = self.sides(self.operations.n_channels)
         U, opposite = (
-            a * b * (self.T(0.5) * summed([*until_stopped((u + sign * v) ** 2 for u, v in units)]))
+            a
+            * b
+            * (self.real(0.5) * summed([*until_stopped((u + sign * v) ** 2 for u, v in units)]))
             for sign in (-1, 1)
         )
         deficits = Deficits(U, opposite)
@@ -153,13 +153,13 @@ class Pairs(Recursion[Deficits]):
 
     def merge_term(self, operation: Operation) -> Array:
         """Return N, which a merge adds to deficits: the squared distance of coordinates."""
-        coordinates = [self.sides(row) for row in operation.coordinates]
-        c, d = self.sides(operation.factor)
+        coordinates = [self.sides(row) for row in operation.coordinate_rows]
+        c, d = self.sides(operation.factor_row)
         N: Array = c * d * summed([*until_stopped((u - v) ** 2 for u, v in coordinates)])
         return N
 
     def norm(self, operation: Operation, state: Deficits) -> tuple[Deficits, Array]:
-        left, right = self.sides(operation.factor)
+        left, right = self.sides(operation.factor_row)
         factor = left * right
         return mapped(partial(mul, factor), state), factor
 
@@ -171,7 +171,7 @@ class Pairs(Recursion[Deficits]):
         They are computed piece by piece: dozens of arrays of a piece fit in the cache, and a task
         ends between pieces.
         """
-        sides = [*self.sides(operation.root), *self.sides(operation.row)]
+        sides = [*self.sides(operation.root_row), *self.sides(operation.row)]
         shape, most = state.U.shape, _PIECE * (1 if self.xp is np else 64)
         if math.prod(shape) <= most:
             return self.activated(operation, sides, state, A)
@@ -194,29 +194,30 @@ class Pairs(Recursion[Deficits]):
         self, operation: Operation, sides: list[Array], deficits: Deficits, A: Array | None
     ) -> tuple[Deficits, Kernels]:
         """Return what `activate` returns, at once; `sides` are the roots and their inverses."""
-        xp, T, constants = self.xp, self.T, self.operations.constants.of_layer(operation.layer)
+        xp, real = self.xp, self.real
+        constants = self.operations.constants.of_layer(operation.layer_number)
         a, b, *inverse = sides
         g = a * b
-        w, v = mapped(lambda u: xp.minimum(u * (inverse[0] * inverse[1]), T(2.0)), deficits)
+        w, v = mapped(lambda u: xp.minimum(u * (inverse[0] * inverse[1]), real(2.0)), deficits)
         if v is None:
-            v = T(2.0) - w
+            v = real(2.0) - w
         if not operation.has_root:
             K, branch, times_slope = self.activation.dual(Gaussians(w, v, g, (a * a, b * b)))
         else:
-            c_w, scale = constants.layer.c_w, constants.branch_scale
+            c_w, factor = constants.layer.c_w, constants.dual_factor
             variances = c_w * a * a, c_w * b * b
             K, branch, times_slope = self.activation.dual(Gaussians(w, v, c_w * g, variances))
-            K, branch = scale * K, (scale * branch[0], scale * branch[1])
+            K, branch = factor * K, (factor * branch[0], factor * branch[1])
         U, opposite = branch
         deficits = Deficits(U, opposite if self.operations.constants.has_opposite else None)
         if A is None:
             return deficits, Kernels(K, None)
         if c := self.parts.inner_minus_readout:
-            A = A + T(c) * (g * xp.where(w < v, T(1.0) - w, v - T(1.0)))
+            A = A + real(c) * (g * xp.where(w < v, real(1.0) - w, v - real(1.0)))
         M = times_slope(A)
         if operation.has_root:
-            M = (constants.layer.c_w * scale) * M
-        return deficits, Kernels(K, M + T(self.parts.outer_plus_readout) * K)
+            M = (c_w * factor) * M
+        return deficits, Kernels(K, M + real(self.parts.outer_plus_readout) * K)
 
     def window(self, operation: Operation, state: Deficits) -> Deficits:
         N = self.merge_term(operation)
@@ -224,16 +225,16 @@ class Pairs(Recursion[Deficits]):
 
     def bias(self, operation: Operation, state: Deficits) -> tuple[Deficits, Array]:
         """Return merged deficits, and the product of both sides' biases, (pairs, 1, …)."""
-        root = self.operations.constants.bias(operation.layer, operation.is_branch)
+        root = self.operations.constants.bias(operation.layer_number, operation.is_branch)
         left, right = (root * side.input.bias for side in self.tables)
-        product = column((left * right).astype(self.T), self.sides(operation.row)[0])
+        product = column((left * right).astype(self.real), self.sides(operation.row)[0])
         N, of_bias = self.merge_term(operation), Deficits(0.0, 2.0 * product)  # of equal biases
         return mapped(lambda u, bias: u + bias + N, state, of_bias), product
 
     def skip(
         self, operation: Operation, features: Deficits, branch: Deficits
     ) -> tuple[Deficits, tuple[float, float]]:
-        weights, N = self.weights[operation.row], self.merge_term(operation)
+        weights, N = self.skip_weights[operation.row], self.merge_term(operation)
         merged = mapped(lambda u, v: past_skip(u, v, *weights) + N, features, branch)
         return merged, weights
 
