@@ -49,16 +49,16 @@ class Signal(NamedTuple):
 def read_signal(operations: Operations, head: str | int, x: jax.Array) -> Signal:
     """Return a signal (channels, *pixels) as the recursion takes it."""
     network, forgets = operations.network, operations.constants.forgets_size
-    mantissa, of_bias = frexp(operations.constants.largest_bias)
+    mantissa, bias_exponent = frexp(operations.constants.largest_bias)
     values, exponents = normal(lax.stop_gradient(x))
     none = -(2**14)
     exponents = jnp.where(values == 0, none, jnp.frexp(values)[1] - 1 + exponents)
-    beside = max(of_bias - 1 if mantissa else none, 0 if network.norm else none)
+    beside = max(bias_exponent - 1 if mantissa else none, 0 if network.norm else none)
     exponent = jnp.maximum(exponents.max(), none if forgets else beside)
     exponent = jnp.where(exponent == none, 0, exponent)
     x = read_scaled(x, -exponent)
     exponent = jnp.zeros_like(exponent) if forgets else exponent
-    bias = scaled(jnp.asarray(mantissa, x.dtype), of_bias - exponent)
+    bias = scaled(jnp.asarray(mantissa, x.dtype), bias_exponent - exponent)
     norm = scaled(jnp.ones((), x.dtype), -exponent)
     squares = (x * x).sum(axis=0)
     input_scale = network.factor_of_input(len(x))
@@ -101,7 +101,10 @@ def _numbers_of_layers(operations: Operations, dtype: DTypeLike) -> LayerNumbers
     rows, constants = [], operations.constants
     for layer_number in range(1, operations.depth + 1):
         layer_constants = constants.of_layer(layer_number)
-        biases = constants.bias(layer_number), constants.bias(layer_number, is_branch=True)
+        biases = (
+            constants.bias_root(layer_number),
+            constants.bias_root(layer_number, is_branch=True),
+        )
         weights = layer_constants.feature_weight, layer_constants.branch_weight
         rows.append((constants.input_weight(layer_number - 1), *biases, *weights))
     return LayerNumbers(*jnp.asarray(rows, dtype).T)

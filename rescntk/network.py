@@ -248,7 +248,7 @@ class Network:
     @property
     def has_bias(self) -> bool:
         """True if a layer has biases."""
-        return any(self.values_of("bias"))
+        return any(layer.bias for layer in self.different_layers())
 
     @property
     def branch_gain(self) -> float:

@@ -118,10 +118,9 @@ BASIC_FIELDS = frozenset[str]().union(
 )
 """The fields that every function knows, by itself or through another, unless it says otherwise.
 
-A new field stays out of this set. Each implementation that learns it adds it to its own
-declaration: `known_fields` of an engine, `KNOWN_FIELDS` of JAX and of networks of finite width, and
-``check_network(network, BASIC_FIELDS | {"new"})`` of a function of theory. All others refuse it by
-name.
+A new field stays out of this set. Each implementation that learns it declares it among its known
+fields: an engine, JAX, networks of finite width, and a function of theory by
+``check_network(network, BASIC_FIELDS | {"new"})``. All others refuse it by name.
 """
 
 LAYER_FIELDS = BASIC_FIELDS | frozenset(Layer._fields)

@@ -35,7 +35,7 @@ class TrainedParts(NamedTuple):
         """[outer] + ι: the multiple of K that joins the tangent kernel after the activation."""
         return self.outer + self.readout
 
-    def of_bias(self, is_branch: bool) -> float:
+    def bias_multiple(self, is_branch: bool) -> float:
         """The multiple of the product of both biases that joins the tangent kernel.
 
         Once the product joins F before the activation, and K behind it (`is_branch`).

@@ -1,7 +1,9 @@
 """A new field of `Network`, or a new activation, reaches no function that does not name it."""
 
 import inspect
-from dataclasses import dataclass
+import re
+from dataclasses import dataclass, fields
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -13,7 +15,9 @@ import rescntk as rk
 from rescntk import activations, engines, finite, stored
 from rescntk import jax as rj
 from rescntk.engines.request import Request
-from rescntk.network_parameters import parameter
+from rescntk.network import OF_LAYERS
+from rescntk.network_parameters import FILTER_FIELDS, parameter
+from rescntk.network_parts import BRANCH_POWERS, Layer
 from rescntk.theory import (
     conditioning,
     depth,
@@ -125,7 +129,9 @@ def public():
 
 @dataclass(frozen=True)
 class Wider(rk.Network):
-    made_up: float = parameter(check_nonnegative, 0.0)
+    """A network with one more number of each layer."""
+
+    made_up: float | tuple[float, ...] = parameter(check_nonnegative, 0.0, of_layers=True)
 
 
 class MadeUp(activations.Erf):
@@ -142,10 +148,29 @@ def test_a_made_up_field_is_refused_by_name(call):
         CALLS[call](Wider(2, 1, made_up=0.5))
 
 
-@pytest.mark.parametrize("engine", ["reference", "cpu", "cuda"])
+@pytest.mark.parametrize("engine", engines.ENGINES)
 def test_no_engine_takes_a_made_up_field(engine):
-    request = Request(Wider(2, made_up=0.5), "gap", KINDS, (2,))
-    assert "made_up 0.5, expected 0.0" in engines.ENGINES[engine].refuses(request, SIGNALS)
+    for value in (0.5, (0.0, 0.5)):
+        request = Request(Wider(2, made_up=value), "gap", KINDS, (2,))
+        refusal = engines.ENGINES[engine].refuses(request, SIGNALS)
+        assert f"made_up {value}, expected 0.0" in refusal
+
+
+def test_the_gain_of_a_branch_refuses_a_made_up_number():
+    for value in (0.5, (0.0, 0.5)):
+        with pytest.raises(ValueError, match="network has made_up .*, expected 0.0"):
+            _ = Wider(2, made_up=value).branch_gain
+
+
+def test_numbers_of_layers_stand_in_every_place():
+    """The places of docs/project/contributing.md that do not refuse a new number by themselves."""
+    page = (Path(__file__).parents[1] / "docs/theory/network.md").read_text("utf-8")
+    for field in fields(rk.Network):
+        assert re.search(rf"^    [\w, ]*\b{field.name}\b[\w, ]* : ", rk.Network.__doc__, re.M)
+        assert f"`{field.name}" in page or field.name not in OF_LAYERS
+    numbers = set(Layer._fields) - {"inner", "outer", "activation_gain"}
+    assert numbers == OF_LAYERS - FILTER_FIELDS and BRANCH_POWERS.keys() <= numbers
+    assert set(quadruple.OF_LAYERS.split()) == OF_LAYERS
 
 
 ORACLES = {

@@ -1,10 +1,13 @@
 """Kernels as JAX functions: values beside `gram`, derivatives beside 80-digit differences."""
 
+from dataclasses import fields
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 
 import rescntk as rk
+from rescntk.network import OF_LAYERS
 from rescntk.validation import PARTS
 from tests import tolerances
 from tests.difficult_signals import SIGNALS, UNEVEN
@@ -40,6 +43,17 @@ CASES = {
     ),
 }
 """A network with a head."""
+
+
+def test_cases_have_each_field():
+    """Of each field another value than its default; of each number of layers several values."""
+    networks = [network for network, _ in CASES.values()]
+    for field in fields(rk.Network):
+        values = [getattr(network, field.name) for network in networks]
+        if field.name in rj.KNOWN_FIELDS - {"depth"}:
+            assert any(value != field.default for value in values), field.name
+        if field.name in OF_LAYERS:
+            assert any(isinstance(value, tuple) for value in values), field.name
 
 
 @pytest.fixture(autouse=True)

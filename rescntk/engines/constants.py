@@ -15,7 +15,7 @@ n is the same in all layers, and kernels are divided by S_L.
 
 All engines use these words. A *weight* multiplies one term of a sum, a *factor* the whole. A *gain*
 is what the branch multiplies variances by, a *growth* what the layer does. A *scale* is what a
-signal was divided by (`Input.scale`), or a parameter of `Network`.
+signal was divided by (`Input` has it), or a parameter of `Network`.
 
 ======  =======================  ===================================================================
 symbol  name                     meaning
@@ -202,7 +202,7 @@ class NetworkConstants:
 
     @once
     def has_bias(self) -> bool:
-        """True if a layer has biases."""
+        """True if a layer has biases, of the first `depth` or of later ones."""
         return self.network.has_bias
 
     @once
@@ -231,7 +231,7 @@ class NetworkConstants:
     @once
     def largest_bias(self) -> float:
         """The largest standard deviation of biases that a layer has, the unit of others."""
-        return max(self.network.values_of("bias")[: self.depth])
+        return max(constants.layer.bias for constants in self._constants)
 
     @once
     def forgets_size(self) -> bool:
@@ -263,7 +263,7 @@ class NetworkConstants:
         ]
         return max(ratios, default=0.0)
 
-    def bias(self, layer_number: int, is_branch: bool = False) -> float:
+    def bias_root(self, layer_number: int, is_branch: bool = False) -> float:
         """Return the root of the mass that biases add in a layer, at a signal of size 1.
 
         The network's largest bias is 1; layers without biases have 0.

@@ -103,7 +103,7 @@ class Masses(Recursion[MassState]):
         return after, NO_KERNELS
 
     def bias(self, operation: Operation, state: MassState) -> tuple[MassState, Array]:
-        root = self.operations.constants.bias(operation.layer_number, operation.is_branch)
+        root = self.operations.constants.bias_root(operation.layer_number, operation.is_branch)
         variance = column(root**2 * self.bias_variance, state.mass)
         parts = [state.mass, variance + self.xp.zeros_like(state.mass)]
         mass, lost = sum_and_rest(state.mass, parts[1] + state.lost)

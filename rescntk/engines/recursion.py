@@ -129,7 +129,7 @@ class Recursion(ABC, Generic[State]):
                 branch = mapped(partial(self.mean, operation.window), branch)
             elif operation.kind == "bias":
                 state, product = self.bias(operation, state)
-                tangent = self.parts.of_bias(operation.is_branch) * product
+                tangent = self.parts.bias_multiple(operation.is_branch) * product
                 branch = mapped(add, branch, Kernels(product, tangent))
             elif operation.kind == "skip":
                 state, weights = self.skip(operation, features, state)

@@ -44,14 +44,14 @@ NO_WINDOW = Window(0, 1, 0)
 """The window of operations that read a pixel pair alone: it has no taps."""
 
 
-def windows_of(whole_filter: Filter) -> Iterator[Window]:
+def windows_of(convolution_filter: Filter) -> Iterator[Window]:
     """Yield the windows that make a filter, one after the other.
 
     Each has a prime number of equal taps, so that few numbers are added. Two primes above
     `_MOST_TAPS` stay together: nobody has memory for rows of 10^12 taps.
     """
-    for axis in reversed(range(whole_filter.n_axes)):
-        dilation, size = whole_filter.dilation, whole_filter.size
+    for axis in reversed(range(convolution_filter.n_axes)):
+        dilation, size = convolution_filter.dilation, convolution_filter.size
         while size > 1:
             most = min(math.isqrt(size), _MOST_TAPS)
             primes = (p for p in range(3, most + 1, 2) if size % p == 0)

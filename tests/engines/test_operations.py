@@ -165,7 +165,7 @@ def test_the_largest_bias_is_the_unit_of_biases():
     operations = Operations(network, 3, 1)
     assert operations.constants.largest_bias == 0.5
     # Layers of c_v 2 and c_w 4 multiply variances by 4.
-    assert [operations.constants.bias(k) for k in (1, 2, 3)] == [0.0, 0.5 / 2.0, 1.0 / 2.0]
+    assert [operations.constants.bias_root(k) for k in (1, 2, 3)] == [0.0, 0.5 / 2.0, 1.0 / 2.0]
 
 
 def test_powers_of_the_growth():

@@ -155,7 +155,7 @@ class Program:
         ]
         for record, operation in zip(records, every_operation, strict=True):
             if operation.kind == "bias":
-                root = operations.constants.bias(operation.layer_number, operation.is_branch)
+                root = operations.constants.bias_root(operation.layer_number, operation.is_branch)
                 record["bias_product"] = root**2
             elif operation.row in weights:
                 record["feature_weight"], record["branch_weight"] = weights[operation.row]
@@ -177,7 +177,9 @@ class Program:
             record["feature_weight"] = constants.feature_weight
             record["branch_weight"] = constants.branch_weight
             record["input_weight"] = operations.constants.input_weight(layer_number)
-            record["bias_product"] = operations.constants.bias(layer_number, is_branch=True) ** 2
+            record["bias_product"] = (
+                operations.constants.bias_root(layer_number, is_branch=True) ** 2
+            )
             record["report"] = depths.index(layer_number) if layer_number in depths else -1
             first += count
         return records

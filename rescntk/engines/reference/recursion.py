@@ -225,11 +225,11 @@ class Pairs(Recursion[Deficits]):
 
     def bias(self, operation: Operation, state: Deficits) -> tuple[Deficits, Array]:
         """Return merged deficits, and the product of both sides' biases, (pairs, 1, …)."""
-        root = self.operations.constants.bias(operation.layer_number, operation.is_branch)
+        root = self.operations.constants.bias_root(operation.layer_number, operation.is_branch)
         left, right = (root * side.input.bias for side in self.tables)
         product = column((left * right).astype(self.real), self.sides(operation.row)[0])
-        N, of_bias = self.merge_term(operation), Deficits(0.0, 2.0 * product)  # of equal biases
-        return mapped(lambda u, bias: u + bias + N, state, of_bias), product
+        N, joins = self.merge_term(operation), Deficits(0.0, 2.0 * product)  # of equal biases
+        return mapped(lambda u, bias: u + bias + N, state, joins), product
 
     def skip(
         self, operation: Operation, features: Deficits, branch: Deficits
