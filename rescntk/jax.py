@@ -156,9 +156,9 @@ def _gram(
     kinds: tuple[str, ...],
     factor: float | None,
     block: int | None,
-    X: Any,
-    Z: Any,
-) -> list[Any]:
+    X: jax.Array,
+    Z: jax.Array | None,
+) -> list[jax.Array]:
     """Return kernels, times a factor or normalized. They are compiled once for each shape."""
     read = jax.vmap(partial(read_signal, operations, head))
     x = read(X)
@@ -186,7 +186,9 @@ def _gram(
     return [safe_quotient(K, r[:n, None] * r[-m:]) for K, r in zip(kernels, roots, strict=True)]
 
 
-def _by_blocks(function: Callable[..., Any], block: int | None, batch: Signal) -> Any:
+def _by_blocks(
+    function: Callable[[Signal], list[jax.Array]], block: int | None, batch: Signal
+) -> list[jax.Array]:
     """Return results of a batch, whose axis is their first, block by block."""
     n = len(batch.exponent)
     if block is None or block >= n:

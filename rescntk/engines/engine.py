@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import Any, ClassVar
+from typing import ClassVar, Protocol
 
 from .. import memory
 from ..arrays import Batch, SignalList, array_module
@@ -16,6 +16,17 @@ _BLOCK_SHARE = 1 / 8
 
 TAP_BYTES = 1500
 """Bytes of a tap of the largest window, an object of Python in a list."""
+
+
+class EngineSignals(Protocol):
+    """Checked signals as an engine takes them: a `Batch`, or what its `prepared` has returned."""
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the signals and of all that is held with them."""
+
+    def __len__(self) -> int:
+        """Return the number of signals."""
 
 
 class Engine(ABC):
@@ -61,16 +72,22 @@ class Engine(ABC):
             return "it takes signals of one length, and these have different lengths"
         return self.why_not()
 
-    def prepared(self, request: Request, X: Batch) -> Any:
+    def prepared(self, request: Request, X: Batch) -> EngineSignals:
         """Return signals in the form that plans take at least cost, for many calls.
 
-        It has `nbytes`. Kernels have the same bits as with the signals themselves, which is what
-        this returns unless an engine has tables that are worth their memory.
+        Kernels have the same bits as with the signals themselves. This returns them unless an
+        engine has tables that are worth their memory.
         """
         return X
 
     @abstractmethod
-    def plan(self, request: Request, X: Any, Z: Any = None, paired: bool = False) -> Plan:
+    def plan(
+        self,
+        request: Request,
+        X: EngineSignals,
+        Z: EngineSignals | None = None,
+        paired: bool = False,
+    ) -> Plan:
         """Return how the engine computes the kernels of each case of `X` with each of `Z`.
 
         Without Z, of `X` with itself: the kernels are symmetric. If `paired`, of each case of `X`
@@ -98,7 +115,12 @@ class Plan(ABC):
     """
 
     def __init__(
-        self, request: Request, X: Any, Z: Any, paired: bool, lengths: tuple[int, int]
+        self,
+        request: Request,
+        X: EngineSignals,
+        Z: EngineSignals | None,
+        paired: bool,
+        lengths: tuple[int, int],
     ) -> None:
         self.request, self.paired, self.lengths = request, paired, lengths
         self.symmetric = Z is None and not paired

@@ -12,13 +12,15 @@ from concurrent.futures import CancelledError, ThreadPoolExecutor, wait
 from contextlib import contextmanager, suppress
 from functools import cache
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any, TypeVar
+from typing import Protocol, TypeVar
 
 import numpy as np
 
+Task = TypeVar("Task")
+"""A part of a computation, as a pool's function takes it."""
+
 Result = TypeVar("Result")
-"""What a step of a long computation returns."""
+"""What a task, or a step of a long computation, returns."""
 
 Tick = Callable[[int], None]
 """A function that an engine calls with the number of case pairs done since the last call."""
@@ -66,8 +68,35 @@ _thread = threading.local()  # `stop`: the flag of the pool that the thread belo
 _NEVER = np.zeros(1, np.int64)  # the flag of threads that belong to none
 
 
+class Pool(Protocol):
+    """Threads, or this thread alone, which do tasks."""
+
+    def map(self, function: Callable[[Task], Result], tasks: Iterable[Task]) -> Iterator[Result]:
+        """Yield the results of a function of each task, in the order of the tasks."""
+
+
+class _ThisThread:
+    """The `Pool` that does a task when its result is asked for."""
+
+    def map(self, function: Callable[[Task], Result], tasks: Iterable[Task]) -> Iterator[Result]:
+        return map(function, tasks)
+
+
+class _Threads:
+    """The `Pool` of an executor."""
+
+    def __init__(self, executor: ThreadPoolExecutor) -> None:
+        self._executor = executor
+
+    def map(self, function: Callable[[Task], Result], tasks: Iterable[Task]) -> Iterator[Result]:
+        waiting = deque(self._executor.submit(function, task) for task in tasks)
+        while waiting:
+            if wait([waiting[0]], _AWAKE).done:
+                yield waiting.popleft().result()
+
+
 @contextmanager
-def pool_of(threads: int) -> Iterator[Any]:
+def pool_of(threads: int) -> Iterator[Pool]:
     """Make a pool of `threads` threads with `map`, as of executors; with 0, this thread.
 
     With an exception in the block, such as `KeyboardInterrupt`, tasks that wait are dropped, and
@@ -76,22 +105,15 @@ def pool_of(threads: int) -> Iterator[Any]:
     moment therefore belong to a pool, even of one thread.
     """
     if threads == 0:
-        yield SimpleNamespace(map=map)  # runs a task when its result is asked for
+        yield _ThisThread()
         return
     stop = np.zeros(1, np.int64)
-    pool = ThreadPoolExecutor(threads, initializer=lambda: setattr(_thread, "stop", stop))
-
-    def results(function: Callable[[Any], Any], tasks: Iterable[Any]) -> Iterator[Any]:
-        waiting = deque(pool.submit(function, task) for task in tasks)
-        while waiting:
-            if wait([waiting[0]], _AWAKE).done:
-                yield waiting.popleft().result()
-
+    executor = ThreadPoolExecutor(threads, initializer=lambda: setattr(_thread, "stop", stop))
     try:
-        yield SimpleNamespace(map=results)
+        yield _Threads(executor)
     finally:
         stop[0] = 1  # unless an exception has come, all tasks are done
-        pool.shutdown(cancel_futures=True)
+        executor.shutdown(cancel_futures=True)
 
 
 def stop_flag() -> np.ndarray:

@@ -14,7 +14,7 @@ import numpy as np
 
 from .. import engines
 from ..arrays import Array, Batch, SignalList, channels_and_length, images_as_signals
-from ..engines.engine import Plan
+from ..engines.engine import EngineSignals, Plan
 from ..engines.request import ScaledKernel
 from ..memory import check_free_memory, is_always_free
 from .arguments import Arguments
@@ -50,8 +50,8 @@ class KernelCall:
         self.arguments, self.request = arguments, arguments.request
         self.engine = engines.choose(arguments.engine, self.request, arguments.X)
         self.results, self.prepared = Results(arguments), arguments.prepared
-        self.left: Any = arguments.X
-        self.right: Any = arguments.Z
+        self.left: EngineSignals = arguments.X
+        self.right: EngineSignals | None = arguments.Z
         if self.prepared is None:
             return
         self.prepared.check_engine(self.engine)
@@ -69,7 +69,7 @@ class KernelCall:
         call.left, call.right, call.prepared = X, None if Z is None else Z.tables, Z
         return call
 
-    def plan(self, left: Any, right: Any, paired: bool = False) -> Plan:
+    def plan(self, left: EngineSignals, right: EngineSignals | None, paired: bool = False) -> Plan:
         """Return the engine's plan, or raise a MemoryError if it exceeds the free memory."""
         request = self.request
         if paired and request.shares:
@@ -108,16 +108,20 @@ class KernelCall:
     def _prepare_few(self) -> None:
         """Hold the tables of X for two passes, if they are few."""
         if self.left is self.arguments.X and not self.request.shares:
-            pixels = len(self.left) * channels_and_length(self.left)[1]
+            X = self.arguments.X
+            pixels = len(X) * channels_and_length(X)[1]
             if pixels * (self.request.depths[-1] + 1) <= _FEW_NUMBERS:
-                self.left = self.engine.prepared(self.request, self.left)
+                self.left = self.engine.prepared(self.request, X)
 
     def diagonals(self) -> tuple[ScaledKernel, ScaledKernel]:
         """Return the kernels of each signal with itself, of X and of Z."""
-        of_right = None if self.prepared is None else self.prepared.diagonal
-        return self._diagonal(self.left), of_right or self._diagonal(self.right)
+        left = self._diagonal(self.left)
+        right = None if self.prepared is None else self.prepared.diagonal
+        if right is None:
+            right = left if self.right is None else self._diagonal(self.right)
+        return left, right
 
-    def _diagonal(self, signals: Any) -> ScaledKernel:
+    def _diagonal(self, signals: EngineSignals) -> ScaledKernel:
         return self.plan(signals, None, paired=True).compute()
 
     def prepare(self, source: Any) -> PreparedSignals:

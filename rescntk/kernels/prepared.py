@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..arrays import Array, ArrayT, Batch, SignalList
-from ..engines.engine import Engine
+from ..engines.engine import Engine, EngineSignals
 from ..engines.request import Request, ScaledKernel
 from ..messages import shown
 
@@ -26,7 +26,7 @@ class PreparedSignals:
     """The copies: an array, of images with four axes; or a list, also of one length."""
     source: Any
     """The signals as the caller gave them."""
-    tables: Any
+    tables: EngineSignals
     """The signals in the engine's own form (`Engine.prepared`)."""
     diagonal: ScaledKernel | None
     """The kernels of each signal with itself, where calls need them."""

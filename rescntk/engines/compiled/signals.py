@@ -9,7 +9,7 @@ import math
 import zlib
 from collections.abc import Callable, Iterator
 from types import ModuleType
-from typing import Any
+from typing import TypeVar
 
 import numpy as np
 
@@ -26,8 +26,11 @@ _OF_SIGNAL = 5
 """Numbers that `BlockTables` have of each signal, besides rows and terms."""
 
 
-def row_bytes(request: Request, lengths: Any, behind: int) -> Any:
-    """Return the bytes of a row of signals of these lengths; it is doubled with pixels `behind`."""
+Lengths = TypeVar("Lengths", int, np.ndarray)
+
+
+def row_bytes(request: Request, lengths: Lengths, behind: int) -> Lengths:
+    """Return the bytes of a row of signals of some lengths; it is doubled with pixels `behind`."""
     numbers = lengths
     if behind:
         lines = lengths // request.width if request.width > 1 else 1

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Iterator
-from typing import Any
+from typing import cast
 
 import numpy as np
 
@@ -18,7 +18,7 @@ from ...memory import free_bytes
 from ...network_parameters import BASIC_FIELDS
 from ..compiled.records import copied, pointer
 from ..compiled.signals import BlockTables, Signals, bytes_to_hold, over_blocks
-from ..engine import TAP_BYTES, Engine, Plan, room_for_tables
+from ..engine import TAP_BYTES, Engine, EngineSignals, Plan, room_for_tables
 from ..heads import runs
 from ..request import Request, ScaledKernel
 from ..work import Tick, blocks, pool_of, processors, stop_flag
@@ -72,18 +72,28 @@ class CpuEngine(Engine):
             signals.held_bytes = int(min(_HELD_BYTES, free_bytes() * _HELD_SHARE))
         return signals
 
-    def plan(self, request: Request, X: Any, Z: Any = None, paired: bool = False) -> CpuPlan:
+    def plan(
+        self,
+        request: Request,
+        X: EngineSignals,
+        Z: EngineSignals | None = None,
+        paired: bool = False,
+    ) -> CpuPlan:
         return CpuPlan(request, X, Z, paired)
 
 
 class CpuPlan(Plan):
     """Blocks of signals, and tasks of pairs for threads."""
 
-    def __init__(self, request: Request, X: Any, Z: Any = None, paired: bool = False) -> None:
-        self.left = left = X if isinstance(X, Signals) else _signals(request, X)
-        self.right = left
-        if Z is not None:
-            self.right = Z if isinstance(Z, Signals) else _signals(request, Z)
+    def __init__(
+        self,
+        request: Request,
+        X: EngineSignals,
+        Z: EngineSignals | None = None,
+        paired: bool = False,
+    ) -> None:
+        self.left = left = _signals(request, X)
+        self.right = left if Z is None else _signals(request, Z)
         super().__init__(request, X, Z, paired, (left.longest, self.right.longest))
         self.lanes = 1 if paired and request.pool else self.right.lanes
         self.threads = request.threads or _threads()
@@ -151,9 +161,12 @@ class CpuPlan(Plan):
                 yield lefts, rights, height * (rights.stop - rights.start)
 
 
-def _signals(request: Request, X: Batch) -> Signals:
-    """Return signals with the tables of one block at a time."""
-    signals = Signals(request, X, lanes=1, behind=_behind(request), most_bytes=_TABLE_BYTES)
+def _signals(request: Request, X: EngineSignals) -> Signals:
+    """Return signals with the tables of one block at a time; prepared ones as they are."""
+    if isinstance(X, Signals):
+        return X
+    batch, behind = cast(Batch, X), _behind(request)
+    signals = Signals(request, batch, lanes=1, behind=behind, most_bytes=_TABLE_BYTES)
     lanes = 1 if request.all_pairs else library.lanes(request.dtype)
     most = room_for_tables(_TABLE_BYTES, float(signals.bytes_of_rows.sum()))
     if lanes > 1:  # no more right signals side by side than there are, and than fit

@@ -13,7 +13,7 @@ import sys
 from importlib import import_module
 from importlib.util import find_spec
 from types import ModuleType
-from typing import Any
+from typing import cast
 
 import numpy as np
 
@@ -22,7 +22,7 @@ from ...network_parameters import BASIC_FIELDS
 from ..compiled.program import operations_of
 from ..compiled.records import filled
 from ..compiled.signals import BlockTables, Signals, bytes_to_hold, moved, over_blocks
-from ..engine import Engine, Plan
+from ..engine import Engine, EngineSignals, Plan
 from ..request import Request, ScaledKernel
 from ..work import Tick, blocks, silent
 from . import compiler, selfcheck
@@ -87,8 +87,15 @@ class CudaEngine(Engine):
         operations = operations_of(request, channels, len(request.axes(d)))
         return launch_plan(request, d, operations, compiler.device_limits())
 
-    def plan(self, request: Request, X: Any, Z: Any = None, paired: bool = False) -> CudaPlan:
-        return CudaPlan(request, X, Z, paired, self._launch_plan(request, X))
+    def plan(
+        self,
+        request: Request,
+        X: EngineSignals,
+        Z: EngineSignals | None = None,
+        paired: bool = False,
+    ) -> CudaPlan:
+        batch, other = cast(Array, X), cast("Array | None", Z)
+        return CudaPlan(request, batch, other, paired, self._launch_plan(request, batch))
 
 
 class CudaPlan(Plan):

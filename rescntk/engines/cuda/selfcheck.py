@@ -16,7 +16,6 @@ import threading
 from dataclasses import replace
 from itertools import product
 from types import ModuleType
-from typing import Any
 
 import numpy as np
 
@@ -163,7 +162,7 @@ def errors_of(name: str, dtype: str, engine: Engine) -> dict[str, float]:
     return errors
 
 
-def with_scales(scaled: ScaledKernel, paired: bool = False) -> dict[str, Any]:
+def with_scales(scaled: ScaledKernel, paired: bool = False) -> dict[str, np.ndarray]:
     """Return kernels with their scales: engines take out sizes of their own."""
     sizes = scaled.left * scaled.right if paired else np.multiply.outer(scaled.left, scaled.right)
     scale = [np.ldexp(sizes, exponent) for exponent in scaled.exponents]

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import NamedTuple, cast
 
 import numpy as np
 
 from ...arrays import Array, Batch, SignalList, array_module, channels_and_length, lengths_of
 from ...network_parameters import BASIC_FIELDS
-from ..engine import TAP_BYTES, Engine, Plan, room_for_tables
+from ..engine import TAP_BYTES, Engine, EngineSignals, Plan, room_for_tables
 from ..once import once
 from ..operations import Operations
 from ..request import Request, ScaledKernel
@@ -44,8 +44,14 @@ class ReferenceEngine(Engine):
     auto_arrays = arrays
     lists = True
 
-    def plan(self, request: Request, X: Any, Z: Any = None, paired: bool = False) -> ReferencePlan:
-        return ReferencePlan(request, X, Z, paired)
+    def plan(
+        self,
+        request: Request,
+        X: EngineSignals,
+        Z: EngineSignals | None = None,
+        paired: bool = False,
+    ) -> ReferencePlan:
+        return ReferencePlan(request, cast(Batch, X), cast("Batch | None", Z), paired)
 
 
 class Block(NamedTuple):
