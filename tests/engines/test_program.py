@@ -32,7 +32,7 @@ def test_windows_are_kept_once():
     windows = found.arrays["windows"].view(WINDOW)
     assert windows["n_taps"].tolist() == [3, 3] and windows["dilation"].tolist() == [1, 3]
     assert windows["axis"].tolist() == [1, 1]  # signals are lines
-    third = Fraction(windows["weight"][0]) + Fraction(windows["rest"][0])
+    third = Fraction(windows["weight"][0]) + Fraction(windows["weight_error"][0])
     assert abs(third - Fraction(1, 3)) < Fraction(1, 2**105)
 
 

@@ -190,13 +190,13 @@ FORMULA Numbers<V> mean(const Numbers<V> &middle, const Numbers<V> &distance, V 
     return result;
 }
 
-// A bias, a part with the deficit 0: `twice` its product of both sides, and what it adds to A.
+// A bias, a part with the deficit 0: `twice` its product of both sides; `tangent` joins A.
 template <bool OPPOSITE, bool NTK, class V>
-FORMULA Numbers<V> with_bias(Numbers<V> sum, V twice, V more, V N)
+FORMULA Numbers<V> with_bias(Numbers<V> sum, V twice, V tangent, V N)
 {
     sum.U = sum.U + N;
     if (OPPOSITE) sum.O = sum.O + (twice + N);
-    if (NTK) sum.A = sum.A + more;
+    if (NTK) sum.A = sum.A + tangent;
     return sum;
 }
 

@@ -222,7 +222,7 @@ def _window_records(windows: dict[Window, int], n_axes: int) -> np.ndarray:
         record["axis"] = window.axis if n_axes == 2 else 1
         record["is_triangle"] = window.is_triangle
         record["weight"] = float(weight)
-        record["rest"] = float(weight - Fraction(float(weight)))
+        record["weight_error"] = float(weight - Fraction(float(weight)))
     return records
 
 

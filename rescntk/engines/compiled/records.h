@@ -7,7 +7,7 @@ typedef long long int64;  // NVRTC has no <stdint.h>
 struct Window {
     int64 n_taps, dilation, axis;  // axis 0 across lines, 1 along them
     int64 is_triangle;             // five taps of weights 1 2 3 2 1
-    double weight, rest;           // of a tap of weight 1, rounded; and its rounding error
+    double weight, weight_error;   // of a tap of weight 1, rounded; and its rounding error
 };
 
 enum OperationKind { NORM, WINDOW, BIAS, ACTIVATION, SKIP, JOINED };

@@ -38,8 +38,8 @@ struct ActivatedLayer {
                            stop = end;
                            for (const int64 cut : cuts)
                                if (j < cut && cut < stop) stop = cut;
-                           pass(at, j, stop, strip.is_own(j) && !shares);
-                           if (shares && strip.is_own(j)) add_each(at, j, stop);
+                           pass(at, j, stop, strip.is_counted(j) && !shares);
+                           if (shares && strip.is_counted(j)) add_rows(at, j, stop);
                        }
                        if (K_sum.terms >= LONG) settle();
                    });
@@ -89,7 +89,7 @@ private:
         }
     }
     // The sums of each row, of rows that the head shares.
-    INLINE void add_each(const Rows<R> &at, int64 j, int64 stop)
+    INLINE void add_rows(const Rows<R> &at, int64 j, int64 stop)
     {
         for (; j < stop; j++)
             strip.sums.template add<Lanes<R>::LANES>(

@@ -9,14 +9,14 @@ namespace
 // would err in the same direction.
 template <class V>
 struct Weight {
-    V weight, rest;
+    V weight, weight_error;
     INLINE explicit Weight(const Window &w) : weight(number<V>(w.weight))
     {
         using R = typename RealOf<V>::type;
-        rest = number<V>(w.weight - double(R(w.weight)) + w.rest);
+        weight_error = number<V>(w.weight - double(R(w.weight)) + w.weight_error);
     }
-    INLINE V times(V sum) const { return fused(weight, sum, rest * sum); }
-    INLINE V times(V sum, V N) const { return fused(weight, sum, rest * sum + N); }
+    INLINE V times(V sum) const { return fused(weight, sum, weight_error * sum); }
+    INLINE V times(V sum, V N) const { return fused(weight, sum, weight_error * sum + N); }
 };
 
 // The sum of the last five terms, of weights 1 2 3 2 1: two windows of three.
@@ -26,24 +26,24 @@ struct FiveTaps {
     V sum2{}, sum1{};     // sums of three terms, likewise
     INLINE V push(V term)
     {
-        const V sum = (second + term) + first, whole = (sum2 + sum) + sum1;
+        const V sum = (second + term) + first, five = (sum2 + sum) + sum1;
         second = first;
         first = term;
         sum2 = sum1;
         sum1 = sum;
-        return whole;
+        return five;
     }
 };
 
 // The sum of a row and its neighbours.
 template <class V>
 struct ThreeTaps {
-    V before{}, here{};
+    V before{}, middle{};
     INLINE V push(V next)
     {
-        const V sum = (before + next) + here;
-        before = here;
-        here = next;
+        const V sum = (before + next) + middle;
+        before = middle;
+        middle = next;
         return sum;
     }
 };

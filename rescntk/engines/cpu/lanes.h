@@ -10,34 +10,35 @@
 #if defined(__AVX512F__)
 #include <immintrin.h>
 #define BYTES 64
-#define OF(name, of) _mm512_##name##_##of
-#define ROOT(of, a) OF(maskz_sqrt, of)(-1, a)
-#define FUSED(of, a, b, c) OF(fmadd, of)(a, b, c)
-#define SMALLER(of, a, b) OF(maskz_min, of)(-1, a, b)
-#define PICK(of, a, b, x, y) OF(mask_blend, of)(_mm512_cmp_##of##_mask(a, b, _CMP_LT_OQ), y, x)
-#define ANY_LESS(of, a, b) _mm512_cmp_##of##_mask(a, b, _CMP_LT_OQ) != 0
+#define INTRINSIC(name, type) _mm512_##name##_##type
+#define ROOT(type, a) INTRINSIC(maskz_sqrt, type)(-1, a)
+#define FUSED(type, a, b, c) INTRINSIC(fmadd, type)(a, b, c)
+#define SMALLER(type, a, b) INTRINSIC(maskz_min, type)(-1, a, b)
+#define PICK(type, a, b, x, y)                                                                     \
+    INTRINSIC(mask_blend, type)(_mm512_cmp_##type##_mask(a, b, _CMP_LT_OQ), y, x)
+#define ANY_LESS(type, a, b) _mm512_cmp_##type##_mask(a, b, _CMP_LT_OQ) != 0
 using D = __m512d;
 using S = __m512;
 #elif defined(__AVX2__) && defined(__FMA__)
 #include <immintrin.h>
 #define BYTES 32
-#define OF(name, of) _mm256_##name##_##of
-#define ROOT(of, a) OF(sqrt, of)(a)
-#define FUSED(of, a, b, c) OF(fmadd, of)(a, b, c)
-#define SMALLER(of, a, b) OF(min, of)(a, b)
-#define PICK(of, a, b, x, y) OF(blendv, of)(y, x, OF(cmp, of)(a, b, _CMP_LT_OQ))
-#define ANY_LESS(of, a, b) OF(movemask, of)(OF(cmp, of)(a, b, _CMP_LT_OQ)) != 0
+#define INTRINSIC(name, type) _mm256_##name##_##type
+#define ROOT(type, a) INTRINSIC(sqrt, type)(a)
+#define FUSED(type, a, b, c) INTRINSIC(fmadd, type)(a, b, c)
+#define SMALLER(type, a, b) INTRINSIC(min, type)(a, b)
+#define PICK(type, a, b, x, y) INTRINSIC(blendv, type)(y, x, INTRINSIC(cmp, type)(a, b, _CMP_LT_OQ))
+#define ANY_LESS(type, a, b) INTRINSIC(movemask, type)(INTRINSIC(cmp, type)(a, b, _CMP_LT_OQ)) != 0
 using D = __m256d;
 using S = __m256;
 #elif defined(__SSE4_1__)
 #include <smmintrin.h>
 #define BYTES 16
-#define OF(name, of) _mm_##name##_##of
-#define ROOT(of, a) OF(sqrt, of)(a)
-#define FUSED(of, a, b, c) OF(add, of)(OF(mul, of)(a, b), c)
-#define SMALLER(of, a, b) OF(min, of)(a, b)
-#define PICK(of, a, b, x, y) OF(blendv, of)(y, x, OF(cmplt, of)(a, b))
-#define ANY_LESS(of, a, b) OF(movemask, of)(OF(cmplt, of)(a, b)) != 0
+#define INTRINSIC(name, type) _mm_##name##_##type
+#define ROOT(type, a) INTRINSIC(sqrt, type)(a)
+#define FUSED(type, a, b, c) INTRINSIC(add, type)(INTRINSIC(mul, type)(a, b), c)
+#define SMALLER(type, a, b) INTRINSIC(min, type)(a, b)
+#define PICK(type, a, b, x, y) INTRINSIC(blendv, type)(y, x, INTRINSIC(cmplt, type)(a, b))
+#define ANY_LESS(type, a, b) INTRINSIC(movemask, type)(INTRINSIC(cmplt, type)(a, b)) != 0
 using D = __m128d;
 using S = __m128;
 #elif defined(__aarch64__)
@@ -45,13 +46,13 @@ using S = __m128;
 #define BYTES 16
 #define pd f64  // the names of the intrinsics
 #define ps f32
-#define JOIN(name, of) name##_##of
-#define OF(name, of) JOIN(name, of)
-#define ROOT(of, a) OF(vsqrtq, of)(a)
-#define FUSED(of, a, b, c) OF(vfmaq, of)(c, a, b)
-#define SMALLER(of, a, b) OF(vminq, of)(a, b)
-#define PICK(of, a, b, x, y) OF(vbslq, of)(OF(vcltq, of)(a, b), x, y)
-#define ANY_LESS(of, a, b) vmaxvq_u32((uint32x4_t)OF(vcltq, of)(a, b)) != 0
+#define JOIN(name, type) name##_##type
+#define INTRINSIC(name, type) JOIN(name, type)
+#define ROOT(type, a) INTRINSIC(vsqrtq, type)(a)
+#define FUSED(type, a, b, c) INTRINSIC(vfmaq, type)(c, a, b)
+#define SMALLER(type, a, b) INTRINSIC(vminq, type)(a, b)
+#define PICK(type, a, b, x, y) INTRINSIC(vbslq, type)(INTRINSIC(vcltq, type)(a, b), x, y)
+#define ANY_LESS(type, a, b) vmaxvq_u32((uint32x4_t)INTRINSIC(vcltq, type)(a, b)) != 0
 using D = float64x2_t;
 using S = float32x4_t;
 #else

@@ -171,7 +171,7 @@ private:
                     strip.separate.linear[j] = F;
                     strip.separate.F[j] = strip.separate.A[j] = V{};
                 }
-                if (!strip.is_own(j) || sums_are_products) continue;
+                if (!strip.is_counted(j) || sums_are_products) continue;
                 if (job.output == SHARES) {
                     strip.sums.template add<LANES>(0, j - strip.layout->first, strip.valid, F, F);
                     continue;

@@ -36,9 +36,9 @@ int64 modulo(int64 a, int64 n)
 int64 common_divisor(int64 a, int64 b)
 {
     while (b) {
-        const int64 rest = a % b;
+        const int64 remainder = a % b;
         a = b;
-        b = rest;
+        b = remainder;
     }
     return a;
 }
@@ -47,18 +47,18 @@ int64 common_divisor(int64 a, int64 b)
 struct Memory {
     Memory() = default;
     Memory(const Memory &) = delete;
-    ~Memory() { free(whole); }
+    ~Memory() { free(allocation); }
     // Return some bytes in place of those there were, or null.
     void *take(int64 bytes)
     {
         constexpr uintptr_t line = 64;
-        free(whole);
-        whole = malloc(size_t(bytes) + line);
-        return whole ? (void *)((uintptr_t(whole) + line) / line * line) : nullptr;
+        free(allocation);
+        allocation = malloc(size_t(bytes) + line);
+        return allocation ? (void *)((uintptr_t(allocation) + line) / line * line) : nullptr;
     }
 
 private:
-    void *whole = nullptr;
+    void *allocation = nullptr;
 };
 
 struct Layout {
@@ -121,7 +121,7 @@ struct Layout {
 
 private:
     // Steps of windows are multiples of `unit` pixels; own_unit rows lie between two such taps.
-    int64 unit, own_unit;
+    int64 unit, unit_rows;
     Memory memory;
 
     // The numbers of rows. An open strip begins and ends as far out as all windows reach. Where all
@@ -130,19 +130,19 @@ private:
     void measure()
     {
         const int64 d = left_length, e = right_length;
-        const int64 ring = d / common_divisor(d, e) * e, own = job.output == PIXEL_1 ? 1 : d;
+        const int64 ring = d / common_divisor(d, e) * e, counted = job.output == PIXEL_1 ? 1 : d;
         int64 margin = 0;
         unit = 0;
         for (int64 m = 0; m < job.n_windows; m++)
             unit = common_divisor(unit, job.windows[m].dilation);
-        own_unit = unit > own ? own : unit;
+        unit_rows = unit > counted ? counted : unit;
         for (int64 m = 0; m < job.n_operations && margin < ring; m++)
             if (job.operations[m].window >= 0)
                 margin += reach(job.windows[job.operations[m].window]);
-        closed = job.height || ring <= own + 2 * margin || (d == e && own == d);
-        n = closed ? ring : own + 2 * margin;
+        closed = job.height || ring <= counted + 2 * margin || (d == e && counted == d);
+        n = closed ? ring : counted + 2 * margin;
         first = closed ? 0 : margin;
-        last = first + own;
+        last = first + counted;
         stride = job.all_pairs ? 1 : job.lanes;
     }
     // Take memory for places, taps and runs; return where taps and runs are, or null.
@@ -184,14 +184,14 @@ private:
     }
     int64 rows_in(int64 pixels) const
     {
-        return unit == own_unit ? pixels : pixels / unit * own_unit;
+        return unit == unit_rows ? pixels : pixels / unit * unit_rows;
     }
     // The pixels from a strip's first own pixel to a row's.
     int64 position(int64 j) const
     {
-        if (closed || unit == own_unit) return j - first;
-        const int64 turns = (j - first - modulo(j - first, own_unit)) / own_unit;
-        return j - first + turns * (unit - own_unit);
+        if (closed || unit == unit_rows) return j - first;
+        const int64 turns = (j - first - modulo(j - first, unit_rows)) / unit_rows;
+        return j - first + turns * (unit - unit_rows);
     }
     // The place of a pixel in a row of a table, some lines of an image further on.
     int place(int64 pixel, int64 length, int64 lines) const

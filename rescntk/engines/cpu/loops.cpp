@@ -105,33 +105,34 @@ private:
     // opposite have one sum: one of them counts `twice`.
     Status pair(const Side &a, int64 s, const Side &b, int64 t, int64 at, bool twice)
     {
-        const int64 d = a.length[s], e = b.length[t], wide = job.height ? job.width : e,
-                    high = job.height ? job.height : 1;
+        const int64 d = a.length[s], e = b.length[t], width = job.height ? job.width : e,
+                    height = job.height ? job.height : 1;
         if (!lay_out(d, e)) return NO_MEMORY;
         Strip<R> &strip = strips.strip[0];
-        const Table<R> whole = table(b, t, false);
+        const Table<R> right_table = table(b, t, false);
         const double product = a.bias[s] * b.bias[t];
         strip.x = table(a, s, false);
-        strip.z = whole;
+        strip.z = right_table;
         strip.biases = number<V>(product);
         strip.sums.clear();
         const double left = job.output == SHARES ? 1.0 : double(d);
         if (job.output <= SHARES) results.sum_linear(strip, 0, a, s, b, t, left * double(e));
-        for (int64 lines = 0; lines <= (twice ? high / 2 : high - 1); lines++) {
+        for (int64 lines = 0; lines <= (twice ? height / 2 : height - 1); lines++) {
             if (job.height) layout.place_right(lines);
-            const bool half = twice && (lines == 0 || 2 * lines == high);
-            const int64 offsets = half ? wide / 2 + 1 : wide;
+            const bool half = twice && (lines == 0 || 2 * lines == height);
+            const int64 offsets = half ? width / 2 + 1 : width;
             for (int64 offset = 0; offset < offsets; offset += LANES) {
-                strip.z.rows = whole.rows + offset;
+                strip.z.rows = right_table.rows + offset;
                 strip.valid = offsets - offset < LANES ? offsets - offset : LANES;
                 for (int64 q = 0; q < strip.valid; q++) {
-                    const bool own = half && 2 * (offset + q) % wide == 0;  // its own opposite
-                    strip.sums.times[q] = twice && !own ? 2.0 : 1.0;
+                    const bool is_own_opposite = half && 2 * (offset + q) % width == 0;
+                    strip.sums.times[q] = twice && !is_own_opposite ? 2.0 : 1.0;
                 }
                 auto place_of = [&](int64, int64 j, int64 q) INLINED {
-                    const int64 y = (j / wide + lines) % high, x = (j % wide + offset + q) % wide;
+                    const int64 y = (j / width + lines) % height,
+                                x = (j % width + offset + q) % width;
                     return (at * job.extent + j) * job.extent +
-                           (job.height ? y * wide + x : (j + offset + q) % e);
+                           (job.height ? y * width + x : (j + offset + q) % e);
                 };
                 if (!all_layers(1, place_of)) return STOPPED;
             }
@@ -155,7 +156,7 @@ private:
         for (int64 i = job.first_left, count; i < job.last_left; i += count) {
             const int64 d = job.left.length[i];
             if (!lay_out(d, d)) return NO_MEMORY;
-            count = job.last_left - i < strips.together ? job.last_left - i : strips.together;
+            count = job.last_left - i < strips.count ? job.last_left - i : strips.count;
             if (job.paired) count = 1;
             for (int64 k = first_right(i) / group * group; k < end_right(i); k += group)
                 if (!block(i, count, k, k + group)) return STOPPED;
@@ -165,7 +166,7 @@ private:
     // Left signals from i on, and right signals from k to end; return false if the call is to end.
     bool block(int64 i, int64 count, int64 k, int64 end)
     {
-        double products[TOGETHER][LANES];
+        double products[MOST_STRIPS][LANES];
         const bool in_blocks = job.lanes > 1;
         Table<R> z = table(job.right, k, in_blocks);
         z.rows += k % job.lanes;
@@ -204,10 +205,10 @@ private:
     // Whose sums a strip has: an offset's, its opposite's, or those of both, which are one offset.
     enum class Way { THERE, BACK, BOTH };
     // The offsets that go through the layers together: a strip for each, and for each left signal.
-    struct Together {
-        const double *window_counts[TOGETHER];  // of the offset, or of those of the lanes
-        Way way[TOGETHER];
-        int64 lane_offsets[TOGETHER];  // the number of lanes that are offsets, or 0
+    struct OffsetGroup {
+        const double *window_counts[MOST_STRIPS];  // of the offset, or of those of the lanes
+        Way way[MOST_STRIPS];
+        int64 lane_offsets[MOST_STRIPS];  // the number of lanes that are offsets, or 0
         int64 count = 0;
     };
     // Take the strips of some left signals through the layers at all offsets of pooled pixels, and
@@ -218,71 +219,71 @@ private:
     {
         const bool in_blocks = job.lanes > 1;
         const int64 width = job.height ? job.width : layout.left_length;
-        Table<R> x[TOGETHER];
+        Table<R> x[MOST_STRIPS];
         const Table<R> z = strips.strip[0].z;
         for (int64 s = 0; s < count; s++) {
             x[s] = strips.strip[s].x;
             strips.strip[s].sums.clear_offsets();
         }
-        Together now;
+        OffsetGroup group;
         for (int turned = 0; turned <= job.turns; turned++) {
             const bool sides_change = turned && !in_blocks, left_moves = turned && in_blocks;
             const double *counts = job.window_counts;
             for (int64 r = 0; r < job.n_runs; counts += job.runs[r++].count) {
                 const Run &run = job.runs[r];
                 if (job.height) {
-                    if (!through_layers(now, count)) return false;
+                    if (!through_layers(group, count)) return false;
                     layout.place_left(left_moves ? run.lines : 0);
                     layout.place_right(left_moves ? 0 : run.lines);
                 }
                 // The first offset is 0, its own opposite.
                 for (int64 o = turned && r == 0, step; o < run.count; o += step) {
-                    const int64 more = (run.first + o) % width;
+                    const int64 shift = (run.first + o) % width;
                     step = in_blocks ? 1 : run.count - o < LANES ? run.count - o : LANES;
                     for (int64 s = 0; s < count; s++) {
-                        Strip<R> &strip = strips.strip[now.count * count + s];
+                        Strip<R> &strip = strips.strip[group.count * count + s];
                         strip.x = sides_change ? z : x[s];
                         strip.z = sides_change ? x[s] : z;
                         if (left_moves)
-                            strip.x.rows += more;
+                            strip.x.rows += shift;
                         else
-                            strip.z.rows += more * job.lanes;
+                            strip.z.rows += shift * job.lanes;
                         strip.valid = LANES;
                         strip.biases = strips.strip[s].biases;
                         strip.sums.clear();
                     }
-                    now.window_counts[now.count] = counts + o;
-                    now.lane_offsets[now.count] = in_blocks ? 0 : step;
+                    group.window_counts[group.count] = counts + o;
+                    group.lane_offsets[group.count] = in_blocks ? 0 : step;
                     const bool is_opposite = r == 0 && o == 0 && job.turns;
-                    now.way[now.count++] = turned        ? Way::BACK
-                                           : is_opposite ? Way::BOTH
-                                                         : Way::THERE;
-                    if ((now.count + 1) * count > strips.together && !through_layers(now, count))
+                    group.way[group.count++] = turned        ? Way::BACK
+                                               : is_opposite ? Way::BOTH
+                                                             : Way::THERE;
+                    if ((group.count + 1) * count > strips.count && !through_layers(group, count))
                         return false;
                 }
             }
         }
-        if (!through_layers(now, count)) return false;
+        if (!through_layers(group, count)) return false;
         for (int64 s = 0; s < count; s++) strips.strip[s].sums.gather();
         return true;
     }
     // Take strips through the layers, and add their sums to those over offsets.
-    bool through_layers(Together &now, int64 count)
+    bool through_layers(OffsetGroup &group, int64 count)
     {
-        if (now.count &&
-            !all_layers(now.count * count, [](int64, int64, int64) { return int64(-1); }))
+        if (group.count &&
+            !all_layers(group.count * count, [](int64, int64, int64) { return int64(-1); }))
             return false;
-        for (int64 k = 0; k < now.count; k++)
+        for (int64 k = 0; k < group.count; k++)
             for (int64 s = 0; s < count; s++) {
                 const Sums &offset = strips.strip[k * count + s].sums;
                 Sums &total = strips.strip[s].sums;
-                total.collect(offset, now.way[k] == Way::BACK, now.window_counts[k],
-                              now.lane_offsets[k]);
+                total.collect(offset, group.way[k] == Way::BACK, group.window_counts[k],
+                              group.lane_offsets[k]);
                 // Offset 0 is the first lane.
-                if (now.way[k] == Way::BOTH)
-                    total.collect(offset, 1, now.window_counts[k], now.lane_offsets[k] > 0);
+                if (group.way[k] == Way::BOTH)
+                    total.collect(offset, 1, group.window_counts[k], group.lane_offsets[k] > 0);
             }
-        now.count = 0;
+        group.count = 0;
         return true;
     }
 };

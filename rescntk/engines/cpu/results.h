@@ -92,7 +92,7 @@ private:
         for (; k + 8 <= n; k += 8) UNROLL
         for (int64 q = 0; q < 8; q++) part[q] += a[k + q] * b[k + q];
         for (; k < n; k++) sum += a[k] * b[k];
-        for (const double each : part) sum += each;
+        for (const double term : part) sum += term;
         return sum;
     }
     // The means over the outer filter's windows of numbers at the left pixels, in place.

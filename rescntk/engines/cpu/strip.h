@@ -10,10 +10,10 @@
 
 namespace
 {
-constexpr int64 FLUSH = 32;    // terms of a sum in the working precision, before float64 has them
-constexpr int64 LONG = 1024;   // terms of a sum; sums of more terms carry their rounding errors
-constexpr int64 TOGETHER = 8;  // left signals that go through a layer with a block of right ones,
-                               // whose tables of the layer then stay in the cache
+constexpr int64 FLUSH = 32;   // terms of a sum in the working precision, before float64 has them
+constexpr int64 LONG = 1024;  // terms of a sum; sums of more terms carry their rounding errors
+constexpr int64 MOST_STRIPS = 8;      // left signals that go through a layer with a block of right
+                                      // ones, whose tables of the layer then stay in the cache
 constexpr int64 MOST_ROWS = 1 << 16;  // of strips that go through the layers together: more take
                                       // 64 MB of memory
 
@@ -186,10 +186,10 @@ private:
             total += term;
             return;
         }
-        double &rest = owed[&total - numbers];
-        const double more = term - rest, whole = total + more;
-        rest = (whole - total) - more;
-        total = whole;
+        double &error = owed[&total - numbers];
+        const double corrected = term - error, rounded = total + corrected;
+        error = (rounded - total) - corrected;
+        total = rounded;
     }
 };
 
@@ -210,7 +210,7 @@ struct Strip {
     } separate;  // F0, and both kernels without it: for the heads of pixels, with skips
     Sums sums;
 
-    bool is_own(int64 j) const { return j >= layout->first && j < layout->last; }
+    bool is_counted(int64 j) const { return j >= layout->first && j < layout->last; }
     INLINE Rows<R> rows_from(int64 j) const
     {
         const int64 stride = layout->stride;
@@ -252,8 +252,8 @@ struct Strip {
 template <class R>
 struct Strips {
     using V = typename Lanes<R>::V;
-    Strip<R> strip[TOGETHER];
-    int64 together;
+    Strip<R> strip[MOST_STRIPS];
+    int64 count;
 
     // Take memory for strips of a layout; return whether there is enough.
     bool lay_out(const Job &job, const Layout &layout)
@@ -261,20 +261,20 @@ struct Strips {
         const int64 points = job.output == SHARES ? layout.left_length : 1,
                     lanes = job.all_pairs ? 1 : Lanes<R>::LANES,
                     size = (job.depth + 1) * points * lanes;
-        together = job.all_pairs ? 1 : job.n_runs ? TOGETHER : job.last_left - job.first_left;
-        if (together > TOGETHER) together = TOGETHER;
-        while (together > 1 && together * layout.n > MOST_ROWS) together--;
+        count = job.all_pairs ? 1 : job.n_runs ? MOST_STRIPS : job.last_left - job.first_left;
+        if (count > MOST_STRIPS) count = MOST_STRIPS;
+        while (count > 1 && count * layout.n > MOST_ROWS) count--;
         // At powers of 2, arrays would take each other's place in the cache.
         const int64 spacing = layout.n + 5;
-        V *at = (V *)memory.take(int64(sizeof(V)) * (6 + 6 * together) * spacing +
-                                 int64(sizeof(double)) * together * (job.n_runs ? 8 : 4) * size);
+        V *at = (V *)memory.take(int64(sizeof(V)) * (6 + 6 * count) * spacing +
+                                 int64(sizeof(double)) * count * (job.n_runs ? 8 : 4) * size);
         if (!at) return false;
         auto array = [&] {
             at += spacing;
             return at - spacing;
         };
         spare = {{array(), array(), array()}, {array(), array(), array()}};
-        for (int64 s = 0; s < together; s++) {
+        for (int64 s = 0; s < count; s++) {
             strip[s].layout = &layout;
             strip[s].spare = &spare;
             strip[s].features = {array(), array(), array()};
@@ -285,7 +285,7 @@ struct Strips {
             numbers += 2 * size;
             return numbers - 2 * size;
         };
-        for (int64 s = 0; s < together; s++) {
+        for (int64 s = 0; s < count; s++) {
             strip[s].sums = {kinds(), kinds(), {}, points, lanes, size, layout.right_length > LONG,
                              {}};
             if (!job.n_runs) continue;

@@ -6,7 +6,9 @@
 
 // A few pixels are unrolled, into registers; the state of more is in local memory, so that code
 // stays short.
-#define OVER_PIXELS(p) _Pragma("unroll (OWN <= 2 ? OWN : 1)") for (int p = 0; p < OWN; p++)
+#define OVER_PIXELS(p)                                                                             \
+    _Pragma("unroll (THREAD_PIXELS <= 2 ? THREAD_PIXELS : 1)") for (int p = 0; p < THREAD_PIXELS;  \
+                                                                    p++)
 #define OVER_LANES(q)                                                                              \
     UNROLL                                                                                         \
     for (int q = 0; q < LANES; q++)
@@ -35,16 +37,16 @@ struct Vector<double, 2> {
     using type = double2;
 };
 
-template <class R, int LANES, int OWN, bool ALL>
+template <class R, int LANES, int THREAD_PIXELS, bool ALL>
 struct Row {
-    using Own = R[OWN][LANES];  // a number of each pixel pair of the thread
-    using Together = typename Vector<R, LANES>::type;
+    using PairNumbers = R[THREAD_PIXELS][LANES];  // a number of each pixel pair of the thread
+    using LaneVector = typename Vector<R, LANES>::type;
     struct Pack {
         R lane[LANES];
         FORMULA R operator[](int q) const { return lane[q]; }
     };
     struct State {
-        Own U, O, A;  // O is U+
+        PairNumbers U, O, A;  // O is U+
         FORMULA Numbers<R> at(int p, int q) const { return {U[p][q], O[p][q], A[p][q]}; }
         template <bool OPPOSITE, bool NTK>
         FORMULA void put(int p, int q, const Numbers<R> &numbers)
@@ -61,7 +63,7 @@ struct Row {
     char *const memory;  // of the team
     const R *x, *z;      // tables of both sides, and numbers of a row
     int x_stride, z_stride;
-    int left_at[OWN], right_at[OWN];
+    int left_at[THREAD_PIXELS], right_at[THREAD_PIXELS];
     int valid;               // lanes that count
     R window_counts[LANES];  // of pooled heads, of each lane's offset
 
@@ -76,15 +78,15 @@ struct Row {
     // ------------------------------------------------------------------ pixels and tables
 
     FORMULA int pixel(int p) const { return t + p * threads; }
-    FORMULA bool mine(int p) const { return OWN == 1 || pixel(p) < n; }
+    FORMULA bool has_pixel(int p) const { return THREAD_PIXELS == 1 || pixel(p) < n; }
     FORMULA const R *left(int64 row, int p) const { return x + (int(row) * x_stride + left_at[p]); }
     FORMULA const R *right(int64 row, int p) const
     {
         return z + (int(row) * z_stride + right_at[p]);
     }
-    FORMULA static Pack together(const R *at)
+    FORMULA static Pack load_lanes(const R *at)
     {
-        const Together vector = *(const Together *)at;
+        const LaneVector vector = *(const LaneVector *)at;
         Pack pack;
         OVER_LANES (q) pack.lane[q] = ((const R *)&vector)[q];
         return pack;
@@ -93,7 +95,7 @@ struct Row {
     // is aligned.
     FORMULA static Pack lanes_of(const R *at)
     {
-        if (!ALL) return together(at);
+        if (!ALL) return load_lanes(at);
         Pack pack;
         OVER_LANES (q) pack.lane[q] = at[q];
         return pack;
@@ -104,7 +106,7 @@ struct Row {
     FORMULA void place(int shift, int offset)
     {
         OVER_PIXELS (p) {
-            const int j = mine(p) ? pixel(p) : 0, y = j / width, column = j % width;
+            const int j = has_pixel(p) ? pixel(p) : 0, y = j / width, column = j % width;
             if (ALL) {
                 const int line = 2 * width + LANES;
                 left_at[p] = y * line + column;
@@ -165,13 +167,13 @@ struct Row {
     {
         return (R *)memory + (number * (n + 2 * HALO) + HALO) * LANES;
     }
-    FORMULA void put(int number, const Own &numbers, bool halo) const
+    FORMULA void put(int number, const PairNumbers &numbers, bool halo) const
     {
         OVER_PIXELS (p) {
-            if (!mine(p)) continue;
-            Together vector;
+            if (!has_pixel(p)) continue;
+            LaneVector vector;
             OVER_LANES (q) ((R *)&vector)[q] = numbers[p][q];
-            Together *const at = (Together *)ring(number) + pixel(p);
+            LaneVector *const at = (LaneVector *)ring(number) + pixel(p);
             *at = vector;
             if (halo && pixel(p) < HALO) at[n] = vector;
             if (halo && pixel(p) >= n - HALO) at[-n] = vector;
@@ -189,14 +191,14 @@ struct Row {
     }
     FORMULA void add(int number, int pixel, R weight, R (&sum)[LANES]) const
     {
-        const Pack pack = together(ring(number) + pixel * LANES);
+        const Pack pack = load_lanes(ring(number) + pixel * LANES);
         OVER_LANES (q) sum[q] = fused(weight, pack[q], sum[q]);
     }
     // Add the distance to the number in the middle of a window.
     FORMULA void add_distance(int number, int pixel, R weight, const R (&middle)[LANES],
                               R (&sum)[LANES]) const
     {
-        const Pack pack = together(ring(number) + pixel * LANES);
+        const Pack pack = load_lanes(ring(number) + pixel * LANES);
         OVER_LANES (q) sum[q] = fused(weight, pack[q] - middle[q], sum[q]);
     }
 };

@@ -1,15 +1,16 @@
-// A row through the layers. A thread has OWN left pixels, whose state stays in registers; windows
+// A row through the layers. A thread has THREAD_PIXELS left pixels, whose state stays in registers; windows
 // read neighbouring pixels from shared memory.
 #pragma once
 #include "row.h"
 
 constexpr int TERMS = 32;  // of a sum, before it is added to the sum of sums
 
-template <class R, int LANES, int OWN, bool ALL, bool POOLED, bool OPPOSITE, bool NTK, bool POINTS>
+template <class R, int LANES, int THREAD_PIXELS, bool ALL, bool POOLED, bool OPPOSITE, bool NTK,
+          bool POINTS>
 struct Layers {
-    using ThisRow = Row<R, LANES, OWN, ALL>;
+    using ThisRow = Row<R, LANES, THREAD_PIXELS, ALL>;
     using State = typename ThisRow::State;
-    using Own = typename ThisRow::Own;
+    using PairNumbers = typename ThisRow::PairNumbers;
     static constexpr int PAIRS = ALL ? 1 : LANES;  // pairs of signals of a row
 
     ThisRow row;
@@ -18,7 +19,7 @@ struct Layers {
     R biases[PAIRS];  // the products of both sides' biases
     State state;
     struct {
-        Own linear, F, A;
+        PairNumbers linear, F, A;
     } separate;  // F0, and both kernels without it: of heads of pixels
     // The thread's sums of both kernels without F0, and of F0.
     double F[PAIRS], A[PAIRS], linear[PAIRS];
@@ -88,7 +89,7 @@ struct Layers {
                     separate.linear[p][q] = F0;
                     separate.F[p][q] = separate.A[p][q] = 0;
                 }
-                if (!ALL && row.mine(p)) linear[pair_of(q)] += double(F0);
+                if (!ALL && row.has_pixel(p)) linear[pair_of(q)] += double(F0);
             }
     }
 
@@ -168,19 +169,19 @@ struct Layers {
         const R weight = R(w.weight);
         row.template show<WITH_OPPOSITE, NTK>(s);
         OVER_PIXELS (p) {
-            if (!row.mine(p)) continue;
+            if (!row.has_pixel(p)) continue;
             Taps sum;
             const int n_taps = int(w.n_taps);
             taps<WITH_OPPOSITE>(w, merge.row, s, p, 0, n_taps < TERMS ? n_taps : TERMS, sum);
             for (int begin = TERMS; begin < n_taps; begin += TERMS) {
-                Taps more;
+                Taps next;
                 const int end = begin + TERMS < n_taps ? begin + TERMS : n_taps;
-                taps<WITH_OPPOSITE>(w, merge.row, s, p, begin, end, more);
+                taps<WITH_OPPOSITE>(w, merge.row, s, p, begin, end, next);
                 OVER_LANES (q) {
-                    sum.U[q] += more.U[q];
-                    sum.O[q] += more.O[q];
-                    sum.A[q] += more.A[q];
-                    sum.N[q] += more.N[q];
+                    sum.U[q] += next.U[q];
+                    sum.O[q] += next.O[q];
+                    sum.A[q] += next.A[q];
+                    sum.N[q] += next.N[q];
                 }
             }
             OVER_LANES (q) {
@@ -231,7 +232,7 @@ struct Layers {
         UNROLL
         for (int m = 0; m < PAIRS; m++) K_sum[m] = M_sum[m] = 0;
         OVER_PIXELS (p) {
-            if (!row.mine(p)) continue;
+            if (!row.has_pixel(p)) continue;
             count++;
             const R a = *row.left(o.root_row, p), over_a = *row.left(o.row, p);
             const auto b = row.lanes_of(row.right(o.root_row, p)),
@@ -296,7 +297,7 @@ struct Layers {
         if (first) {
             row.template show<false, NTK>(state, true);
             OVER_PIXELS (p) {
-                if (!row.mine(p)) continue;
+                if (!row.has_pixel(p)) continue;
                 UNROLL
                 for (int side = -1; side <= 1; side += 2) {
                     row.add(0, row.pixel(p) + side, 1, passing.U[p]);
@@ -306,7 +307,7 @@ struct Layers {
         }
         row.template show<false, NTK>(branch, true);
         OVER_PIXELS (p) {
-            if (!row.mine(p)) continue;
+            if (!row.has_pixel(p)) continue;
             R N[LANES], U[LANES], M[LANES];
             OVER_LANES (q) {
                 U[q] = 3 * branch.U[p][q];

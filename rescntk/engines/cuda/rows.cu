@@ -15,9 +15,10 @@
 //   rows.cu                 pairs of signals, results, the kernel
 #include "row_layers.h"
 
-template <class R, int LANES, int OWN, bool ALL, bool POOLED, bool OPPOSITE, bool NTK, bool POINTS>
+template <class R, int LANES, int THREAD_PIXELS, bool ALL, bool POOLED, bool OPPOSITE, bool NTK,
+          bool POINTS>
 struct Pairs {
-    using TheseLayers = Layers<R, LANES, OWN, ALL, POOLED, OPPOSITE, NTK, POINTS>;
+    using TheseLayers = Layers<R, LANES, THREAD_PIXELS, ALL, POOLED, OPPOSITE, NTK, POINTS>;
     static constexpr int PAIRS = TheseLayers::PAIRS;
     const Launch &launch;
     const Job &job;
@@ -135,7 +136,7 @@ struct Pairs {
                   lines = POOLED ? int(job.n_runs) : row.lines,
                   per_line = (along + LANES - 1) / LANES, groups = lines * per_line,
                   step = int(launch.units * launch.teams);
-        const double means = POOLED && !POINTS && unit == 0 ? own_means(sides) : 0.0;
+        const double means = POOLED && !POINTS && unit == 0 ? thread_means(sides) : 0.0;
         for (int first = int(unit * launch.teams); first < groups; first += step) {
             const bool active = first + row.team < groups;
             const int group = active ? first + row.team : groups - 1, line = group / per_line,
@@ -160,12 +161,12 @@ struct Pairs {
         finish(unit, sides, at);
     }
     // The thread's part of F0's sum over pooled pixels.
-    FORMULA double own_means(const Sides &sides) const
+    FORMULA double thread_means(const Sides &sides) const
     {
         auto &row = layers.row;
         double sum = 0;
         OVER_PIXELS (p)
-            for (int64 c = row.pixel(p); row.mine(p) && c < job.terms; c += row.n)
+            for (int64 c = row.pixel(p); row.has_pixel(p) && c < job.terms; c += row.n)
                 sum += sides.left->means[sides.i * job.terms + c] *
                        sides.right->means[sides.k * job.terms + c];
         return sum * job.window_count_sum;
@@ -175,7 +176,7 @@ struct Pairs {
         auto &row = layers.row;
         const double *total = totals(POOLED ? l.input_weight : 0.0);
         if (threadIdx.x != 0) return;
-        for (int64 mate = 0; mate < launch.teams; mate++, total += launch.row_bytes / 8)
+        for (int64 team = 0; team < launch.teams; team++, total += launch.row_bytes / 8)
             add_to(at, total[0], total[row.threads]);
     }
     // Pixels of results that begin at a slot.
@@ -186,7 +187,7 @@ struct Pairs {
         OVER_PIXELS (p) {
             double gpk, ntk, gpk_sum = 0, ntk_sum = 0;
             const int j = row.pixel(p), y = j / width, column = j % width;
-            if (!row.mine(p)) continue;
+            if (!row.has_pixel(p)) continue;
             OVER_LANES (q) {
                 if (q >= row.valid) continue;
                 kernels(l, p, q, job.output == PIXELS, gpk, ntk);
@@ -208,7 +209,7 @@ struct Pairs {
             const Layer &l = job.layers[layer_number - 1];
             if (l.report < 0) continue;
             OVER_PIXELS (p) {
-                if (POINTS ? !row.mine(p) : p > 0) continue;
+                if (POINTS ? !row.has_pixel(p) : p > 0) continue;
                 const bool in_sums = POOLED && !POINTS;  // F0 is among the sums
                 const double sum =
                     unit == 0 && !in_sums
@@ -289,7 +290,7 @@ struct Pairs {
         }
         OVER_PIXELS (p) {
             double gpk, ntk;
-            if (!row.mine(p)) continue;
+            if (!row.has_pixel(p)) continue;
             kernels(l, p, q, true, gpk, ntk);
             if (job.output == SHARES)
                 write(slot + at * n + row.pixel(p), gpk / n, ntk / n);
@@ -299,11 +300,13 @@ struct Pairs {
     }
 };
 
-template <class R, int LANES, int OWN, bool ALL, bool POOLED, bool OPPOSITE, bool NTK, bool POINTS>
+template <class R, int LANES, int THREAD_PIXELS, bool ALL, bool POOLED, bool OPPOSITE, bool NTK,
+          bool POINTS>
 __global__ void __launch_bounds__(MOST_THREADS) rows(const __grid_constant__ Launch launch)
 {
     extern __shared__ __align__(16) double memory[];
-    Pairs<R, LANES, OWN, ALL, POOLED, OPPOSITE, NTK, POINTS> pairs(launch, (char *)memory);
+    Pairs<R, LANES, THREAD_PIXELS, ALL, POOLED, OPPOSITE, NTK, POINTS> pairs(launch,
+                                                                             (char *)memory);
     if constexpr (ALL)
         pairs.all_pairs();
     else
