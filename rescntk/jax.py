@@ -77,10 +77,10 @@ def kernel(kernel: Kernel, *, block: int | None = None) -> Callable[..., jax.Arr
     net, head, kinds, normalized = kernel.network, kernel.head, (kernel.kind,), kernel.normalized
     _check_network(net, normalized)
 
-    def of_signals(X: jax.typing.ArrayLike, Z: jax.typing.ArrayLike | None = None) -> jax.Array:
+    def of_arrays(X: jax.typing.ArrayLike, Z: jax.typing.ArrayLike | None = None) -> jax.Array:
         return gram(net, X, Z, head=head, kinds=kinds, normalized=normalized, block=block)[0]
 
-    return of_signals
+    return of_arrays
 
 
 def gram(

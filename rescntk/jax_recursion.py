@@ -175,11 +175,11 @@ class Pair:
     def window(self, operation: Operation, state: State) -> State:
         (masses, deficits), window = state, operation.window
         parts = [self.taps(m, window) for m in masses]
-        of_windows = State(
+        means = State(
             (self.mean(window, masses[0]), self.mean(window, masses[1])),
             mapped(partial(self.mean, window), deficits),
         )
-        return self.merged(of_windows, parts, window.weights)
+        return self.merged(means, parts, window.weights)
 
     def merged(
         self, state: State, parts: Sequence[Sequence[jax.Array]], weights: Sequence[AnyArray]

@@ -114,8 +114,8 @@ def runs(head: int, axes: tuple[int, ...], half: bool = False) -> tuple[Run, ...
 
     With `half`, one of the offsets δ and −δ, from 0 on; n is halved where both are one offset.
     """
-    *of_lines, (width, d) = zip(widths_of(head, axes), axes, strict=True)
-    height, n_lines = of_lines[0] if of_lines else (1, 1)
+    *across_lines, (width, d) = zip(widths_of(head, axes), axes, strict=True)
+    height, n_lines = across_lines[0] if across_lines else (1, 1)
     across, along = window_counts(height, n_lines), window_counts(width, d)
     runs_of_lines = []
     for lines in map(int, offsets(height, n_lines)):

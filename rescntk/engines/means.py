@@ -146,5 +146,5 @@ def _added(one: Sequence[AnyArray], other: Sequence[AnyArray]) -> tuple[AnyArray
 def sum_and_rest(a: AnyArray, b: AnyArray) -> tuple[AnyArray, AnyArray]:
     """Return a + b, rounded, and what rounding has lost, exactly."""
     total = a + b
-    of_b = total - a
-    return total, (a - (total - of_b)) + (b - of_b)
+    rounded_b = total - a
+    return total, (a - (total - rounded_b)) + (b - rounded_b)

@@ -107,8 +107,8 @@ def reads_pixels(head: str | int) -> bool:
 def _last_layer(network: Network, params: Parameters, x: jax.Array) -> jax.Array:
     """Return the features f^L, (n, d, width) or (n, h, w, width), of signals (…, n_channels)."""
     energy = 1.0 if network.input_scale is None else network.input_scale * x.shape[-1]
-    activation, of_signal = activation_of(network), Weights(network.input_filter, energy, 0.0)
-    f: Any = None if params.input is None else convolve(params.input, x, of_signal)
+    activation, signal_weights = activation_of(network), Weights(network.input_filter, energy, 0.0)
+    f: Any = None if params.input is None else convolve(params.input, x, signal_weights)
     for index, inner in enumerate(params.inner):
         layer = network.layer(index + 1)
         weights, read = layer.inner_weights, normalized(f) if network.norm else f

@@ -81,8 +81,8 @@ def check_arguments(
     kinds = check_kinds(kinds)
     depths = (network.depth,) if depths is None else check_depths(depths)
     rising = tuple(sorted(set(depths)))
-    of_results = np.dtype(check_dtype(dtype))
-    _check_constants(network, kinds, rising[-1], of_results)
+    result_dtype = np.dtype(check_dtype(dtype))
+    _check_constants(network, kinds, rising[-1], result_dtype)
     signals = Z.signals if isinstance(Z, PreparedKernel) else Z
     prepared = signals if isinstance(signals, PreparedSignals) else None
     if prepared is not None:
@@ -97,21 +97,21 @@ def check_arguments(
         kinds=kinds,
         depths=rising,
         # Activations that are not homogeneous have float64 always (docs/theory/deficits.md).
-        dtype=of_results.name if network.homogeneous else "float64",
+        dtype=result_dtype.name if network.homogeneous else "float64",
         threads=None if threads is None else check_positive_integer(threads, "threads"),
         # An image of one line, or of one column, is a signal.
         shares=shares,
         width=axes[1] if len(axes) == 2 and min(axes) > 1 else 1,
     )
     if prepared is not None:
-        prepared.check_call(request, of_results.name)
+        prepared.check_call(request, result_dtype.name)
     return Arguments(
         request,
         X,
         X if Z is None and shares else Z,
         axes,
         depths,
-        of_results,
+        result_dtype,
         check_flag(normalized, "normalized"),
         engine,
         check_flag(progress, "progress"),

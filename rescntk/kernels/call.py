@@ -162,14 +162,14 @@ def mean_of_normalized(X: Array, Z: PreparedSignals) -> Array:
 
 def _check_memory(plan: Plan, results: Results) -> None:
     """Raise a MemoryError if results, or what a plan holds beside them, exceed the free memory."""
-    of_results, of_plan = results.bytes(math.prod(plan.result_axes)), plan.bytes
-    if is_always_free(max(of_results, of_plan)):
+    result_bytes, plan_bytes = results.bytes(math.prod(plan.result_axes)), plan.bytes
+    if is_always_free(max(result_bytes, plan_bytes)):
         return
     request, network = plan.request, plan.request.network
     kinds, n_depths = " and ".join(map(str.upper, request.kinds)), len(results.order)
     axes = " × ".join(map(str, plan.result_axes))
     check_free_memory(
-        of_results,
+        result_bytes,
         f"the {kinds}, {axes} numbers{f', at {n_depths} depths,' * (n_depths > 1)}",
         "give fewer signals, kinds or depths at a time: gram(network, X[:k], X) has k rows",
         plan.room_for_results,
@@ -177,7 +177,7 @@ def _check_memory(plan: Plan, results: Results) -> None:
     names = "filter_size", "outer_filter_size", "input_filter_size"
     size = max(max(network.values_of(name)) for name in names)
     check_free_memory(
-        of_plan,
+        plan_bytes,
         f"depth {request.depths[-1]} for signals of {max(plan.lengths)} timepoints and filters of "
         f"{size}",
         "give a smaller depth, shorter filters or signals",

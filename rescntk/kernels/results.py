@@ -59,9 +59,9 @@ class Results:
             return [xp.broadcast_to(side, cases) for side in (left, right)]
 
         (left, left_power), (right, right_power) = map(xp.frexp, (scaled.left, scaled.right))
-        readout, of_readout = math.frexp(self.request.network.readout_scale)
+        readout, readout_power = math.frexp(self.request.network.readout_scale)
         mantissas, powers = of_cases(readout * left, right), of_cases(left_power, right_power)
-        of_float64, least = np.finfo(np.float64), float(np.finfo(self.dtype).tiny)
+        float64, least = np.finfo(np.float64), float(np.finfo(self.dtype).tiny)
         below = OverflowError(
             f"the kernel falls below {self.dtype.name} at depth {self.request.depths[-1]}: "
             f"expected larger signals or readout_scale; normalized=True has no such limit"
@@ -81,15 +81,15 @@ class Results:
         def product(values: Array, factor: Array, exponents: Array) -> Array:
             if xp is np:  # a device would be waited for; `ldexp` takes the time of ten products
                 scales = np.ldexp(factor, exponents)
-                if of_float64.tiny <= scales.min() and scales.max() <= of_float64.max:
+                if float64.tiny <= scales.min() and scales.max() <= float64.max:
                     return values * scales
             return xp.ldexp(values * factor, exponents)
 
         def scale(t: int, values: Array, piece: tuple[slice, ...], out: Array) -> None:
             a, b = (side[piece[:2]] for side in mantissas)
             factor = a * b
-            of_left, of_right = (side[piece[:2]] for side in powers)
-            exponents = of_left + of_right + (scaled.exponents[t] + of_readout)
+            x_power, z_power = (side[piece[:2]] for side in powers)
+            exponents = x_power + z_power + (scaled.exponents[t] + readout_power)
             out[...] = product(values, factor, exponents)
             small = xp.abs(out) < least  # such numbers have few digits, or are 0
             if bool(small.any()):  # which is right beside a larger √(K(x,x) K(z,z))

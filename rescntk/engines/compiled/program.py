@@ -86,8 +86,8 @@ class Program:
         sums = _has_sums(request)
         self.request = request
         self.operations = operations_of(request, channels, n_axes)
-        of_pixels: dict[str | int, str] = {"equivariant": "pixel 1", "pixels": "pixels"}
-        output = "sums" if sums else "shares" if request.shares else of_pixels.get(request.head)
+        pixel_outputs: dict[str | int, str] = {"equivariant": "pixel 1", "pixels": "pixels"}
+        output = "sums" if sums else "shares" if request.shares else pixel_outputs.get(request.head)
         if output is None:
             raise NotImplementedError(f"compiled engines have no head {request.head!r}")
         windows: dict[Window, int] = {}

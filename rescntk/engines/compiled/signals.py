@@ -94,7 +94,7 @@ class Signals:
         return row_bytes(self.request, self.lengths, self.behind) * float(self.operations.n_rows)
 
     @once
-    def bytes_of_each(self) -> np.ndarray:
+    def bytes_of_tables(self) -> np.ndarray:
         """Bytes of the table of each signal. Rows of lanes are copied once more, side by side."""
         pixels = self.longest * ((self.request.pool > 0) + self.request.shares)
         terms = self.n_terms * (pixels + (not self.request.pool))
@@ -103,7 +103,7 @@ class Signals:
     def bytes_of(self, block: slice) -> int:
         """Return the bytes of the tables of a block."""
         beside = -(block.stop - block.start) % self.lanes  # empty places of the last block of lanes
-        return int(self.bytes_of_each[block].sum() + beside * self.bytes_of_rows.max())
+        return int(self.bytes_of_tables[block].sum() + beside * self.bytes_of_rows.max())
 
     @property
     def nbytes(self) -> int:
@@ -133,15 +133,15 @@ class Signals:
     def blocks(self) -> list[slice]:
         """Blocks of signals whose tables take at most `most_bytes`."""
         if self.request.all_pairs:
-            return list(cut(self.bytes_of_each, self.most_bytes))
-        most = int(self.most_bytes / self.bytes_of_each.max()) // self.lanes * self.lanes
+            return list(cut(self.bytes_of_tables, self.most_bytes))
+        most = int(self.most_bytes / self.bytes_of_tables.max()) // self.lanes * self.lanes
         return list(blocks(0, len(self), max(self.lanes, most)))
 
     def blocks_with(self, right: Signals) -> list[slice]:
         """Blocks of pairs of signals, whose tables on both sides take at most `most_bytes`."""
         if right is self or not self.request.all_pairs:
             return self.blocks
-        return list(cut(self.bytes_of_each + right.bytes_of_each, self.most_bytes))
+        return list(cut(self.bytes_of_tables + right.bytes_of_tables, self.most_bytes))
 
     def tables(self, block: slice) -> BlockTables:
         """Return the tables of a block; the sizes of its signals are known from then on."""
@@ -158,7 +158,7 @@ class Signals:
         self._last = place, tables
         return tables
 
-    def of_each_length(self, block: slice) -> Iterator[tuple[np.ndarray, Array]]:
+    def by_length(self, block: slice) -> Iterator[tuple[np.ndarray, Array]]:
         """Yield the places of the signals of one length in a block, and the signals."""
         places = np.arange(block.start, block.stop)
         if not isinstance(self.batch, SignalList):
@@ -183,15 +183,15 @@ def over_blocks(
     after it. Tables are let go before the next ones take memory.
     """
     for rows in left.blocks_with(right) if paired else left.blocks:
-        of_left = left.tables(rows)
+        left_tables = left.tables(rows)
         for columns in [rows] if paired else right.blocks:
             if symmetric and columns.stop <= rows.start:
                 continue
             same = left is right and rows == columns
-            of_right = of_left if same else right.tables(columns)
-            compute(of_left, rows, of_right, columns)
-            del of_right
-        del of_left
+            right_tables = left_tables if same else right.tables(columns)
+            compute(left_tables, rows, right_tables, columns)
+            del right_tables
+        del left_tables
 
 
 def bytes_to_hold(left: Signals, right: Signals) -> int:
@@ -224,8 +224,8 @@ class BlockTables:
         means = xp.zeros((n, terms, longest if request.pool else 1))
         pixels = xp.zeros((n, terms, longest if request.shares else 0))
         tables, size = [], 0
-        for places, X in signals.of_each_length(block):
-            part, at = self._made(signals, X), places - block.start
+        for places, X in signals.by_length(block):
+            part, at = self._padded_tables(signals, X), places - block.start
             tables.append(part.rows.reshape(-1))
             begin[at] = size + np.arange(len(at)) * math.prod(part.rows.shape[1:])
             size += part.rows.size
@@ -234,17 +234,19 @@ class BlockTables:
             bias[inside] = inputs.bias
             if signals.behind and xp is np:
                 key[at] = [zlib.crc32(x) for x in inputs.pixels]
-            of_left, means[inside] = linear_terms(signals.operations, request, inputs)
+            left_terms, means[inside] = linear_terms(signals.operations, request, inputs)
             if request.shares:
-                pixels[inside, :, : of_left.shape[2]] = of_left
+                pixels[inside, :, : left_terms.shape[2]] = left_terms
         self.rows = tables[0] if len(tables) == 1 else xp.concatenate(tables)
         self.begin, self.scale, self.xp = begin, scale, signals.xp
         self.shape = n, signals.operations.n_rows
         self.lanes, self.longest = signals.lanes, pixels.shape[2]
-        self.of_signals = [moved(array, signals.xp) for array in (length, key, bias, means, pixels)]
+        arrays = length, key, bias, means, pixels
+        self.numbers_of_signals = [moved(array, signals.xp) for array in arrays]
         self._sides: dict[tuple[bool, int], tuple[np.ndarray, list[Array]]] = {}
 
-    def _made(self, signals: Signals, X: Array) -> Tables:
+    def _padded_tables(self, signals: Signals, X: Array) -> Tables:
+        """Return the tables of signals of one length, with doubled lines where they are read so."""
         request, width = signals.request, X.shape[-1]
         pad = width + signals.behind if signals.behind else 0
         table = signal_tables(signals.operations, request, X, pad)
@@ -273,7 +275,9 @@ class BlockTables:
             source = self._wide() if is_wide else (self.rows, self.begin)
             rows, begin = arrays = [moved(array, self.xp) for array in source]
             places = [pointer(begin) - first // (self.lanes if is_wide else 1) * 8]
-            places += [pointer(array) - first * array.strides[0] for array in self.of_signals]
+            places += [
+                pointer(array) - first * array.strides[0] for array in self.numbers_of_signals
+            ]
             names = "begin", "length", "key", "bias", "means", "pixels"
             addresses = dict(zip(names, places, strict=True))
             record = filled(SIDE, rows=pointer(rows), **addresses, longest=self.longest)

@@ -111,9 +111,11 @@ class CpuPlan(Plan):
         job = left.program.job(values, *self.shape, self.extent, self.paired, self.symmetric)
         job["lanes"], job["behind"] = self.lanes, right.behind
 
-        def compute(of_left: BlockTables, rows: slice, of_right: BlockTables, cols: slice) -> None:
-            job["left"] = of_left.side(False, rows.start)
-            job["right"] = of_right.side(self.lanes > 1, cols.start)
+        def compute(
+            left_tables: BlockTables, rows: slice, right_tables: BlockTables, cols: slice
+        ) -> None:
+            job["left"] = left_tables.side(False, rows.start)
+            job["right"] = right_tables.side(self.lanes > 1, cols.start)
             self._compute_blocks(job, rows, cols, tick)
 
         over_blocks(left, right, self.paired, self.symmetric, compute)
@@ -170,12 +172,12 @@ def _signals(request: Request, X: EngineSignals) -> Signals:
     lanes = 1 if request.all_pairs else library.lanes(request.dtype)
     most = room_for_tables(_TABLE_BYTES, float(signals.bytes_of_rows.sum()))
     if lanes > 1:  # no more right signals side by side than there are, and than fit
-        of_signal = float(signals.bytes_of_rows.max())
-        if lanes * of_signal > most:
-            most = max(most, min(lanes * of_signal, free_bytes() * _FREE_SHARE))
-        while lanes > 1 and (lanes // 2 >= len(X) or lanes * of_signal > most):
+        signal_bytes = float(signals.bytes_of_rows.max())
+        if lanes * signal_bytes > most:
+            most = max(most, min(lanes * signal_bytes, free_bytes() * _FREE_SHARE))
+        while lanes > 1 and (lanes // 2 >= len(X) or lanes * signal_bytes > most):
             lanes //= 2
-        if len(X) <= _FEW and len(X) * of_signal > _TABLE_BYTES // 3:
+        if len(X) <= _FEW and len(X) * signal_bytes > _TABLE_BYTES // 3:
             lanes = 1  # with their own tables, which take no more memory
     if request.pool and _meet_offsets(request, len(X), signals.longest, lanes):
         lanes = 1
@@ -193,10 +195,10 @@ def _meet_offsets(request: Request, n: int, d: int, lanes: int) -> bool:
 
     Results are the same. With `n` right signals of `d` pixels, the choice with fewer strips wins.
     """
-    axes, of_signals = request.axes(d), -(-n // lanes) * request.n_offsets(d)
+    axes, n_signal_strips = request.axes(d), -(-n // lanes) * request.n_offsets(d)
     ways, width = 1 if request.shares else 2, library.lanes(request.dtype)
     counts = [len(run.window_counts) for run in runs(request.pool, axes, half=ways == 2)]
-    return ways * n * sum(-(-count // width) for count in counts) <= of_signals
+    return ways * n * sum(-(-count // width) for count in counts) <= n_signal_strips
 
 
 def _threads() -> int:

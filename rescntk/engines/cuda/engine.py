@@ -117,15 +117,15 @@ class CudaPlan(Plan):
 
         def signals(batch: Array) -> Signals:
             # Beside many pixel pairs tables cost little: NumPy spares hundreds of launches.
-            of_offsets, lanes = launches.of_offsets, launches.lanes
+            lanes_are_offsets, lanes = launches.lanes_are_offsets, launches.lanes
             return Signals(
                 request,
                 batch,
-                lanes=1 if of_offsets else lanes,
-                behind=lanes * of_offsets,
+                lanes=1 if lanes_are_offsets else lanes,
+                behind=lanes * lanes_are_offsets,
                 most_bytes=min(int(TABLE_SHARE * self.free), TABLE_BYTES),
                 xp=self.xp,
-                maker=np if of_offsets else self.xp,
+                maker=np if lanes_are_offsets else self.xp,
             )
 
         self.left = signals(X)
@@ -133,7 +133,7 @@ class CudaPlan(Plan):
 
     @property
     def bytes(self) -> float:
-        if not self.launches.of_offsets:  # tables are made on the device
+        if not self.launches.lanes_are_offsets:  # tables are made on the device
             return 0.0
         return bytes_to_hold(self.left, self.right)
 
@@ -153,8 +153,8 @@ class CudaPlan(Plan):
         sizes = (len(self.request.depths), *self.result_axes)
         values = {kind: self.home.zeros(sizes) for kind in self.request.kinds}
 
-        def compute(of_left: BlockTables, rows: slice, of_right: BlockTables, cols: slice) -> None:
-            self._tiles(values, (of_left, rows), (of_right, cols), tick)
+        def compute(left: BlockTables, rows: slice, right: BlockTables, cols: slice) -> None:
+            self._tiles(values, (left, rows), (right, cols), tick)
 
         over_blocks(self.left, self.right, self.paired, self.symmetric, compute)
         scales = (moved(side.scale, self.home) for side in (self.left, self.right))

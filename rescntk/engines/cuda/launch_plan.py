@@ -87,23 +87,23 @@ class LaunchPlan:
         itemsize, slots = np.dtype(request.dtype).itemsize, len(request.depths)
         ntk, pooled = "ntk" in request.kinds, request.pool > 0
         points = request.shares or not (request.head in ("gap", "trace") or pooled)
-        self.of_offsets = request.meets_others
+        self.lanes_are_offsets = request.meets_others
         self.lanes, self.pixels = next(cut[1:] for cut in CUTS[request.dtype] if d <= cut[0])
         self.threads = -(-d // self.pixels)
         self.teams = max(1, THREADS // self.threads)
         self.units = 1
         *_, width = request.axes(d)
-        of_lines = [width] * (d // width)
+        line_offsets = [width] * (d // width)
         if pooled:
-            of_lines = [len(run.window_counts) for run in runs(request.pool, request.axes(d))]
-        groups = sum(-(-offsets // self.lanes) for offsets in of_lines)  # rows of a pair
-        if self.of_offsets:
+            line_offsets = [len(run.window_counts) for run in runs(request.pool, request.axes(d))]
+        groups = sum(-(-offsets // self.lanes) for offsets in line_offsets)  # rows of a pair
+        if self.lanes_are_offsets:
             self.teams = 1 if request.shares else min(self.teams, groups)
             if not request.shares:
                 self.units = min(MOST_UNITS, max(1, groups // (self.teams * TURNS)))
         # The kernel numbers a table's entries with 32 bits.
-        of_row = row_bytes(request, d, self.lanes if self.of_offsets else 0) // itemsize
-        numbers = operations.n_rows * of_row * (1 if self.of_offsets else self.lanes)
+        row_numbers = row_bytes(request, d, self.lanes if self.lanes_are_offsets else 0) // itemsize
+        numbers = operations.n_rows * row_numbers * (1 if self.lanes_are_offsets else self.lanes)
         if numbers >= MOST_NUMBERS:
             raise ValueError(
                 f"X has {d} timepoints, and network depth {request.depths[-1]} and filters of "
@@ -112,7 +112,7 @@ class LaunchPlan:
                 "no such limit"
             )
         state = 2 + ntk  # U and U⁺, which the input has in any case, and A
-        sums = 2 * 8 * self.threads * (1 if self.of_offsets else self.lanes)
+        sums = 2 * 8 * self.threads * (1 if self.lanes_are_offsets else self.lanes)
         row = max(state * (d + 2 * HALO) * self.lanes * itemsize, 0 if points else sums)
         self.row_bytes = -(-row // 16) * 16
         if self.row_bytes > device.shared_bytes:
@@ -122,7 +122,7 @@ class LaunchPlan:
                 "fewer kinds, dtype='float32' or engine='reference'"
             )
         self.teams = min(self.teams, device.shared_bytes // self.row_bytes)
-        switches = self.of_offsets, pooled, operations.constants.has_opposite, ntk, points
+        switches = self.lanes_are_offsets, pooled, operations.constants.has_opposite, ntk, points
         words = real, self.lanes, self.pixels, *switches
         self.name = f"rows<{', '.join(str(word).lower() for word in words)}>"
         entries = d * request.n_offsets(d)
@@ -140,14 +140,14 @@ class LaunchPlan:
         most = max(1, min(int(RESULT_SHARE * free / self.pair_bytes), self.most_pairs))
         rows = min(n, max(1, math.isqrt(most)))
         columns = max(1, min(m, most // rows))
-        if not self.of_offsets and columns < m:  # blocks of right signals are taken whole
+        if not self.lanes_are_offsets and columns < m:  # blocks of right signals are taken whole
             columns = max(self.lanes, columns // self.lanes * self.lanes)
         return max(1, min(n, most // columns)), columns
 
     def blocks(self, rows: slice, columns: slice, paired: bool) -> int:
         """Return the blocks of a launch of a tile."""
         height = rows.stop - rows.start
-        if self.of_offsets:
+        if self.lanes_are_offsets:
             return height * (1 if paired else columns.stop - columns.start) * self.units
         wide = -(-columns.stop // self.lanes) - columns.start // self.lanes
         return -(-height * (1 if paired else wide) // self.teams)

@@ -1,5 +1,5 @@
-// A row through the layers. A thread has THREAD_PIXELS left pixels, whose state stays in registers; windows
-// read neighbouring pixels from shared memory.
+// A row through the layers. A thread has THREAD_PIXELS left pixels, whose state stays in registers;
+// windows read neighbouring pixels from shared memory.
 #pragma once
 #include "row.h"
 

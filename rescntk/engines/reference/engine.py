@@ -128,10 +128,10 @@ class ReferencePlan(Plan):
     def crossed_blocks(self) -> Iterator[PairsOfBlocks]:
         """Yield the pairs of each block of left signals with each block of right ones."""
         fit = self.bytes_of(self.Z) <= self.most_bytes
-        of_right = list(self.blocks(self.Z)) if fit else None
-        of_left = of_right if of_right and self.symmetric else self.blocks(self.X)
-        for left in of_left:
-            for right in of_right or self.blocks(self.Z):
+        right_blocks = list(self.blocks(self.Z)) if fit else None
+        left_blocks = right_blocks if right_blocks and self.symmetric else self.blocks(self.X)
+        for left in left_blocks:
+            for right in right_blocks or self.blocks(self.Z):
                 both = left.cases, right.cases
                 i, k = (cases.ravel() for cases in np.meshgrid(*both, indexing="ij"))
                 if self.symmetric:
@@ -185,8 +185,8 @@ class ReferencePlan(Plan):
             lefts = left.tables.selected(self.xp.asarray(a[batch]))
             rights = right.tables.selected(self.xp.asarray(b[batch]))
             all_pairs = self.request.all_pairs
-            of_batch = Pairs(self.request, self.operations, lefts, rights, all_pairs)
-            for t, kernels in enumerate(of_batch.at_depths()):
+            batch_pairs = Pairs(self.request, self.operations, lefts, rights, all_pairs)
+            for t, kernels in enumerate(batch_pairs.at_depths()):
                 for kind, value in kernels.items():
                     self.write(values[kind][t], i[batch], k[batch], value)
             return len(a[batch])
