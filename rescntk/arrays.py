@@ -13,6 +13,15 @@ import numpy as np
 Array: TypeAlias = np.ndarray
 """An array of NumPy, or of CuPy, whose methods have the same names."""
 
+SignalArray: TypeAlias = Array
+"""Signals of one length, or images: (n, channels, *pixels)."""
+
+PixelNumbers: TypeAlias = Array
+"""A number of each pixel of some signals: (n, *pixels)."""
+
+SignalNumbers: TypeAlias = Array
+"""A number of each signal: (n,)."""
+
 AnyArray: TypeAlias = Any
 """An array of NumPy, CuPy or JAX."""
 

@@ -34,6 +34,9 @@ b       `branch_weight`          weight of the branch: p where G is 1 + β
 ∏ f     `input_weight`           weight of F⁰ in the features, over layers 1 … l
 α² c_v  `dual_factor`            factor on `Activation.dual`; 1 of homogeneous activations
 λ       `linear_share`           the linear part of a leaky ReLU
+σ_b     `Layer.bias`             standard deviation of biases; σ, the largest, is their unit
+–       `bias_root`              root of what they add to the mass of a signal of size 1, for σ = 1
+H       `bias_variance_ratio`    the most that they add to such a mass, over σ²
 ======  =======================  ===================================================================
 
 ``docs/theory/network.md`` and ``docs/theory/glossary.md`` have the symbols down to p.

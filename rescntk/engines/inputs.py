@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..activations import activation_of
-from ..arrays import Array, array_module
+from ..arrays import Array, PixelNumbers, SignalArray, SignalNumbers, array_module
 from .heads import widths_of
 from .masses import seen_by_pixel_1, weights_at_pixel_1
 from .means import column, exact_means, pooled, taps_of, window_mean
@@ -41,11 +41,11 @@ _TINY = 1e-300
 class Input:
     """The input of some signals of one length, divided by their sizes."""
 
-    unit: Array
+    unit: SignalArray
     """(n, channels, *pixels), each pixel's vector divided by its norm; 0 where the norm is 0."""
-    energy: Array
+    energy: PixelNumbers
     """(n, *pixels), F⁰ of single pixels at x = z, before the input filter."""
-    pixels: Array
+    pixels: SignalArray
     """(n, channels, *pixels), times the root of the input's scale: products of pixels are F⁰."""
     means: Array
     """Means of the same pixels, whose products are means of F⁰; rounded once if branches are weak.
@@ -54,11 +54,11 @@ class Input:
     over the window that begins at each pixel; with shares, means of these over all windows that
     have the pixel.
     """
-    scale: Array
+    scale: SignalNumbers
     """(n,), the number by which each signal was divided; infinite or NaN beyond float64's range."""
-    bias: Array
+    bias: SignalNumbers
     """(n,), the largest standard deviation of biases, divided by the scale; 0 without biases."""
-    norm: Array
+    norm: SignalNumbers
     """(n,), the root n of normalized features: 1, divided by the scale; 0 without normalization."""
 
 
@@ -79,7 +79,7 @@ def check_fraction(
         )
 
 
-def check_pixels(has_values: Array, fraction: Array, request: Request) -> None:
+def check_pixels(has_values: PixelNumbers, fraction: PixelNumbers, request: Request) -> None:
     """Raise an OverflowError if pixels are not 0 and have no digits that could be normalized.
 
     `fraction` is each pixel's of its signal's variance, biases and normalized features included.
@@ -88,7 +88,7 @@ def check_pixels(has_values: Array, fraction: Array, request: Request) -> None:
     check_fraction(fraction, request, "a pixel, whose features are normalized, has", _LEAST_PIXEL)
 
 
-def read_input(operations: Operations, request: Request, X: Array) -> Input:
+def read_input(operations: Operations, request: Request, X: SignalArray) -> Input:
     """Return the input of signals, of size 1 in the mean over pixels, or at pixel 1."""
     xp, net, constants = array_module(X), operations.network, operations.constants
     unscaled = xp.ascontiguousarray(X, np.float64)
@@ -122,7 +122,7 @@ def read_input(operations: Operations, request: Request, X: Array) -> Input:
     return Input(unit, energy, pixels, means, scale, bias, norm)
 
 
-def _powers_that_keep_squares(operations: Operations, X: Array) -> Array:
+def _powers_that_keep_squares(operations: Operations, X: SignalArray) -> SignalNumbers:
     """Return powers of two, (n,), at most 2^1023: divided by them, squares stay within float64.
 
     They are near the largest number of a signal. Where layer 1 sees the signal's size beside biases
@@ -135,13 +135,17 @@ def _powers_that_keep_squares(operations: Operations, X: Array) -> Array:
         bits = math.frexp(largest)[1]
         has_values = X.reshape(len(X), -1).any(axis=1)
         exponents = xp.where(has_values, xp.maximum(exponents, bits), bits)
-    powers: Array = xp.ldexp(xp.ones(len(X)), exponents - 1)
+    powers: SignalNumbers = xp.ldexp(xp.ones(len(X)), exponents - 1)
     return powers
 
 
 def mean_variances(
-    operations: Operations, request: Request, X: Array, energy: Array, scale: Array
-) -> Array:
+    operations: Operations,
+    request: Request,
+    X: SignalArray,
+    energy: PixelNumbers,
+    scale: SignalNumbers,
+) -> SignalNumbers:
     """Return the variances by which signals are divided, (n,): of the mean pixel, or of pixel 1.
 
     Biases and normalized features are part of them. `energy` is of pixels, divided by `scale`; the
@@ -170,7 +174,7 @@ def mean_variances(
     return mean
 
 
-def read_input_as_given(operations: Operations, request: Request, X: Array) -> Input:
+def read_input_as_given(operations: Operations, request: Request, X: SignalArray) -> Input:
     """Return the input of signals that keep their sizes, but for powers of two of tiny signals."""
     xp, net, constants = array_module(X), operations.network, operations.constants
     X, root = xp.ascontiguousarray(X, np.float64), math.sqrt(net.factor_of_input(X.shape[1]))
@@ -202,7 +206,7 @@ def read_input_as_given(operations: Operations, request: Request, X: Array) -> I
     )
 
 
-def means_of(request: Request, X: Array) -> Array:
+def means_of(request: Request, X: SignalArray) -> Array:
     """Return the means of each channel over pixels, or over windows (`Input.means`)."""
     if not request.pool:
         return exact_means(X)
@@ -211,7 +215,7 @@ def means_of(request: Request, X: Array) -> Array:
     return pooled(means, widths, xp, turn=-1) if request.shares else means
 
 
-def powers_of_tiny(operations: Operations, request: Request, X: Array) -> Array:
+def powers_of_tiny(operations: Operations, request: Request, X: SignalArray) -> SignalNumbers:
     """Return the powers of two, at most 0, by which signals and biases are divided, (n,).
 
     Tiny pre-activations, in all layers, see a linear network (`Activation.linear_below`).
@@ -239,10 +243,10 @@ def powers_of_tiny(operations: Operations, request: Request, X: Array) -> Array:
     return powers
 
 
-def powers_of_two(X: Array) -> Array:
+def powers_of_two(X: SignalArray) -> SignalNumbers:
     """Return the exponents of the powers of two above the largest values of signals, (n,)."""
     xp = array_module(X)
-    exponents: Array = xp.frexp(xp.abs(X).reshape(len(X), -1).max(axis=1))[1]
+    exponents: SignalNumbers = xp.frexp(xp.abs(X).reshape(len(X), -1).max(axis=1))[1]
     return exponents
 
 

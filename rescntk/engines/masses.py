@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ..activations import activation_of
-from ..arrays import Array
+from ..arrays import PixelNumbers, SignalNumbers
 from .means import (
     column,
     from_the_middle,
@@ -36,11 +36,11 @@ _LEAST_VARIANCE = 1e-153
 class MassState(NamedTuple):
     """The masses of signals behind an operation, (n, *pixels)."""
 
-    mass: Array
-    lost: Array
+    mass: PixelNumbers
+    lost: PixelNumbers
     """The rounding errors of masses with biases. The next bias adds them: their sign is the same in
     all layers."""
-    root: Array
+    root: PixelNumbers
     """The root of the mass."""
 
 
@@ -52,25 +52,32 @@ class Masses(Recursion[MassState]):
     """
 
     def __init__(
-        self, operations: Operations, xp: ModuleType, energy: Array, bias: Array, norm: Array
+        self,
+        operations: Operations,
+        xp: ModuleType,
+        energy: PixelNumbers,
+        bias: SignalNumbers,
+        norm: SignalNumbers,
     ) -> None:
         self.operations, self.xp, self.energy = operations, xp, energy
         self.bias_variance, self.norm_variance = bias, norm
         self.parts = operations.network.carried_parts
 
-    def report_norm(self, operation: Operation, before: Array, root: Array) -> None:
+    def report_norm(self, operation: Operation, before: PixelNumbers, root: PixelNumbers) -> None:
         """Take the roots of masses before and after a normalization."""
 
-    def report_activation(self, operation: Operation, before: Array, root: Array) -> None:
+    def report_activation(
+        self, operation: Operation, before: PixelNumbers, root: PixelNumbers
+    ) -> None:
         """Take the roots of masses before and after an activation."""
 
     def report_merge(
         self,
         operation: Operation,
-        parts: list[Array],
+        parts: list[PixelNumbers],
         weights: Sequence[float],
-        mass: Array,
-        root: Array,
+        mass: PixelNumbers,
+        root: PixelNumbers,
     ) -> None:
         """Take the parts of a merge, that of most weight first; mass and root are of the whole."""
 
@@ -83,18 +90,18 @@ class Masses(Recursion[MassState]):
             state, _ = self.behind_layer(layer_operations, state, NO_KERNELS, 0.0, 0.0)
         return state
 
-    def state(self, mass: Array) -> MassState:
+    def state(self, mass: PixelNumbers) -> MassState:
         """Return the state of masses that have lost nothing yet."""
         return MassState(mass, 0.0 * mass, self.xp.sqrt(mass))
 
-    def norm(self, operation: Operation, state: MassState) -> tuple[MassState, Array]:
+    def norm(self, operation: Operation, state: MassState) -> tuple[MassState, PixelNumbers]:
         mass = self.xp.where(state.mass > 0, column(self.norm_variance, state.mass), 0.0)
         after = self.state(mass)
         self.report_norm(operation, state.root, after.root)
         return after, mass
 
     def activate(
-        self, operation: Operation, state: MassState, A: Array | None
+        self, operation: Operation, state: MassState, A: PixelNumbers | None
     ) -> tuple[MassState, Kernels]:
         after = state
         if operation.has_root:
@@ -102,7 +109,7 @@ class Masses(Recursion[MassState]):
         self.report_activation(operation, state.root, after.root)
         return after, NO_KERNELS
 
-    def bias(self, operation: Operation, state: MassState) -> tuple[MassState, Array]:
+    def bias(self, operation: Operation, state: MassState) -> tuple[MassState, PixelNumbers]:
         root = self.operations.constants.bias_root(operation.layer_number, operation.is_branch)
         variance = column(root**2 * self.bias_variance, state.mass)
         parts = [state.mass, variance + self.xp.zeros_like(state.mass)]
@@ -133,22 +140,22 @@ class Masses(Recursion[MassState]):
         parts = [features.mass, branch.mass][::forward]
         return self._merged(operation, parts, weights[::forward], mass, lost), weights
 
-    def mean(self, window: Window, values: Array) -> Array:
+    def mean(self, window: Window, values: PixelNumbers) -> PixelNumbers:
         return window_mean(values, window, 1)
 
     def _merged(
         self,
         operation: Operation,
-        parts: list[Array],
+        parts: list[PixelNumbers],
         weights: Sequence[float],
-        mass: Array,
-        lost: Array,
+        mass: PixelNumbers,
+        lost: PixelNumbers,
     ) -> MassState:
         root = self.xp.sqrt(mass)
         self.report_merge(operation, parts, weights, mass, root)
         return MassState(mass, lost, root)
 
-    def _behind_smooth_activation(self, operation: Operation, mass: Array) -> Array:
+    def _behind_smooth_activation(self, operation: Operation, mass: PixelNumbers) -> PixelNumbers:
         """Return the masses behind an activation that is not homogeneous, of pre-activations."""
         check_variances(self.operations, operation.layer_number, mass, self.energy)
         constants = self.operations.constants.of_layer(operation.layer_number)
@@ -163,7 +170,9 @@ class Masses(Recursion[MassState]):
         return mass
 
 
-def check_variances(operations: Operations, layer_number: int, mass: Array, energy: Array) -> None:
+def check_variances(
+    operations: Operations, layer_number: int, mass: PixelNumbers, energy: PixelNumbers
+) -> None:
     """Raise an OverflowError if pre-activations leave the range in which `Activation.dual` works.
 
     `mass` is of the pre-activations of a layer, and `energy` of the input, (n, *pixels).

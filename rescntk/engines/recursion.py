@@ -6,9 +6,6 @@ Each pixel pair (j, j') of two signals carries, with g = a b the product of both
     F, A = T + ι F;                     the two kernels, without the part of the input F⁰.
                                         ι is `Network.carried_parts.readout`.
 
-Arrays of pixel pairs have the axes (pairs, *pixels, *pixels') of all pixel pairs, (pairs, *pixels)
-of equal pixels, and (pairs, *offsets, *pixels) of pooled heads; JAX's have no axis of pairs.
-
 One layer, with w = 1 − ρ = U / g and v = 1 + ρ, is ::
 
     U, U⁺, A ← n n' / g times them, of the branch alone;          "norm";
@@ -33,7 +30,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from functools import partial
 from operator import add, mul
-from typing import Generic, NamedTuple, TypeVar
+from typing import Generic, NamedTuple, TypeAlias, TypeVar
 
 from ..arrays import AnyArray
 from ..network import Network
@@ -46,19 +43,24 @@ State = TypeVar("State")
 """What goes through merges beside the kernels: deficits, and variances if there are no tables."""
 
 
+PairNumbers: TypeAlias = AnyArray
+"""A number of each pixel pair: (pairs, *pixels, *pixels') of all pixel pairs, (pairs, *pixels) of
+equal pixels, (pairs, *offsets, *pixels) of pooled heads. JAX's arrays have no axis of pairs."""
+
+
 class Deficits(NamedTuple):
     """The deficits of pixel pairs; U⁺ is None where 2 g − U has its digits."""
 
-    U: AnyArray
-    opposite: AnyArray | None
+    U: PairNumbers
+    opposite: PairNumbers | None
 
 
 class Kernels(NamedTuple):
     """The kernels of pixel pairs. What is not computed is None: A if it is not asked for."""
 
-    F: AnyArray | None
+    F: PairNumbers | None
     """F of the features, K of a branch; None before the activation."""
-    A: AnyArray | None
+    A: PairNumbers | None
     """A of the features and of pre-activations, M of a branch."""
 
 
@@ -85,7 +87,7 @@ def mapped(function: Callable[..., AnyArray], *records: Record) -> Record:
 
 def by_kind(
     network: Network, kernels: Kernels, input_weight: float
-) -> dict[str, tuple[AnyArray, float]]:
+) -> dict[str, tuple[PairNumbers, float]]:
     """Return the kernel of each kind without the part of F⁰, and the weight of F⁰ in it.
 
     The features hold `input_weight` times F⁰.
@@ -108,7 +110,7 @@ class Recursion(ABC, Generic[State]):
         state: State,
         kernels: Kernels,
         input_weight: AnyArray,
-        linear: AnyArray,
+        linear: PairNumbers,
     ) -> tuple[State, Kernels]:
         """Return the state and the kernels behind a layer, from those before it.
 
@@ -140,18 +142,18 @@ class Recursion(ABC, Generic[State]):
         return state, mapped(lambda F, K: self.past_skip(F, K, weights), kernels, branch)
 
     def past_skip(
-        self, features: AnyArray, branch: AnyArray, weights: tuple[AnyArray, AnyArray]
-    ) -> AnyArray:
+        self, features: PairNumbers, branch: PairNumbers, weights: tuple[AnyArray, AnyArray]
+    ) -> PairNumbers:
         """Return kernels behind a skip connection; `weights` are of features and branch."""
         return past_skip(features, branch, *weights)
 
     @abstractmethod
-    def norm(self, operation: Operation, state: State) -> tuple[State, AnyArray]:
+    def norm(self, operation: Operation, state: State) -> tuple[State, PairNumbers]:
         """Return the state of normalized features, and n n'/g, the factor on the tangent kernel."""
 
     @abstractmethod
     def activate(
-        self, operation: Operation, state: State, A: AnyArray | None
+        self, operation: Operation, state: State, A: PairNumbers | None
     ) -> tuple[State, Kernels]:
         """Return the branch's state, and K and M, of pre-activations with the kernel A."""
 
@@ -160,11 +162,11 @@ class Recursion(ABC, Generic[State]):
         """Return the state behind a window."""
 
     @abstractmethod
-    def mean(self, window: Window, values: AnyArray) -> AnyArray:
+    def mean(self, window: Window, values: PairNumbers) -> PairNumbers:
         """Return the means of kernels over the taps of a window, which moves both pixels."""
 
     @abstractmethod
-    def bias(self, operation: Operation, state: State) -> tuple[State, AnyArray]:
+    def bias(self, operation: Operation, state: State) -> tuple[State, PairNumbers]:
         """Return the state with a bias, and the product of both sides' biases."""
 
     @abstractmethod

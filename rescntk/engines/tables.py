@@ -14,7 +14,7 @@ from types import ModuleType
 
 import numpy as np
 
-from ..arrays import Array, array_module
+from ..arrays import Array, PixelNumbers, SignalArray, array_module
 from .inputs import Input, check_fraction, read_input, read_input_as_given
 from .masses import Masses, seen_by_pixel_1
 from .operations import Operation, Operations
@@ -42,7 +42,7 @@ class Tables:
         )
 
 
-def signal_tables(operations: Operations, request: Request, X: Array, pad: int = 0) -> Tables:
+def signal_tables(operations: Operations, request: Request, X: SignalArray, pad: int = 0) -> Tables:
     """Return the tables of signals X, (n, channels, *pixels).
 
     Signals are divided by their sizes if the activation is homogeneous; for the head "equivariant"
@@ -55,7 +55,7 @@ def signal_tables(operations: Operations, request: Request, X: Array, pad: int =
     inside = rows[..., : pixels[-1]]
     inside[:, : operations.n_channels] = inputs.unit
 
-    def write(row: int, values: Array) -> None:
+    def write(row: int, values: PixelNumbers) -> None:
         inside[:, row] = values
 
     write_mass_rows(operations, request, xp, inputs, write)
@@ -82,16 +82,18 @@ class MassRows(Masses):
         xp: ModuleType,
         inputs: Input,
         least: float,
-        write: Callable[[int, Array], None],
+        write: Callable[[int, PixelNumbers], None],
     ) -> None:
         super().__init__(operations, xp, inputs.energy, inputs.bias**2, inputs.norm**2)
         self.least, self.write = least, write
 
-    def report_norm(self, operation: Operation, before: Array, root: Array) -> None:
+    def report_norm(self, operation: Operation, before: PixelNumbers, root: PixelNumbers) -> None:
         self.write(operation.row, root)
         self.write(operation.factor_row, root / self.xp.where(before > 0, before, math.inf))
 
-    def report_activation(self, operation: Operation, before: Array, root: Array) -> None:
+    def report_activation(
+        self, operation: Operation, before: PixelNumbers, root: PixelNumbers
+    ) -> None:
         self.write(operation.row, 1.0 / self.xp.maximum(before, self.least))
         if operation.has_root:
             self.write(operation.row + 1, root)
@@ -99,10 +101,10 @@ class MassRows(Masses):
     def report_merge(
         self,
         operation: Operation,
-        parts: list[Array],
+        parts: list[PixelNumbers],
         weights: Sequence[float],
-        mass: Array,
-        root: Array,
+        mass: PixelNumbers,
+        root: PixelNumbers,
     ) -> None:
         # Ratios of equal masses are 1: their coordinates are equal to the bit, at any size.
         positive_mass = self.xp.maximum(mass, _TINY)
@@ -121,7 +123,7 @@ def write_mass_rows(
     request: Request,
     xp: ModuleType,
     inputs: Input,
-    write: Callable[[int, Array], None],
+    write: Callable[[int, PixelNumbers], None],
 ) -> None:
     """Write the rows of a table behind the unit vectors, or raise an OverflowError."""
     # The product 1/a · 1/b of both sides stays finite if roots of at least this number divide.
@@ -137,7 +139,7 @@ def write_mass_rows(
         check_fraction(mean, request, "the last layer has")
 
 
-def check_pixel_1(operations: Operations, roots: Array, inputs: Input, least: float) -> None:
+def check_pixel_1(operations: Operations, roots: PixelNumbers, inputs: Input, least: float) -> None:
     """Raise an OverflowError if pixel 1 sees signals whose variances have too few digits there.
 
     `roots` are of the last layer's variances, (n, *pixels).
