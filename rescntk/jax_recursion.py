@@ -42,7 +42,7 @@ class Signal(NamedTuple):
     """(), of the power of two. Kernels are homogeneous: their scale is a power of two too."""
     bias: jax.Array
     """(), the largest standard deviation of biases, divided by the power."""
-    norm: jax.Array
+    norm_root: jax.Array
     """(), the root of normalized features: 1, divided by the power."""
 
 
@@ -252,8 +252,8 @@ class PairLayer(Pair, Recursion[State]):
         self.constants, self.numbers = constants, numbers
 
     def norm(self, operation: Operation, state: State) -> tuple[State, jax.Array]:
-        norms = self.x.norm, self.z.norm
-        pairs = list(zip(norms, state.masses, strict=True))
+        roots = self.x.norm_root, self.z.norm_root
+        pairs = list(zip(roots, state.masses, strict=True))
         factor = mul(*self.sides(*(safe_quotient(n, safe_root(m)) for n, m in pairs)))
         left, right = (jnp.where(m > 0, n**2, 0.0) for n, m in pairs)
         return State((left, right), mapped(partial(mul, factor), state.deficits)), factor

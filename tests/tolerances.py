@@ -55,7 +55,7 @@ STANDARD_ERRORS = 5.0
 GRADIENT = {"float64": 1e-11}
 
 # Seconds from Ctrl-C to the end of a call. Measured: 0.1 on an idle machine, which is how often a
-# waiting thread looks (`work._AWAKE`).
+# waiting thread looks (`work._WAKE_INTERVAL`).
 REACTION = 0.3
 
 # What default grids may leave of an eigenvalue as its estimated error, relative to it. A tangent

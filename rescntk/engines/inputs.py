@@ -58,7 +58,7 @@ class Input:
     """(n,), the number by which each signal was divided; infinite or NaN beyond float64's range."""
     bias: SignalNumbers
     """(n,), the largest standard deviation of biases, divided by the scale; 0 without biases."""
-    norm: SignalNumbers
+    norm_root: SignalNumbers
     """(n,), the root n of normalized features: 1, divided by the scale; 0 without normalization."""
 
 

@@ -37,7 +37,7 @@ class MassState(NamedTuple):
     """The masses of signals behind an operation, (n, *pixels)."""
 
     mass: PixelNumbers
-    lost: PixelNumbers
+    rounding_error: PixelNumbers
     """The rounding errors of masses with biases. The next bias adds them: their sign is the same in
     all layers."""
     root: PixelNumbers
@@ -47,7 +47,7 @@ class MassState(NamedTuple):
 class Masses(Recursion[MassState]):
     """The recursion of signals alone, from the energy of their pixels, (n, *pixels).
 
-    `bias` and `norm`, (n,), are the variances of biases and of normalized features. Subclasses
+    `bias_variance` and `norm_variance`, (n,), are of biases and of normalized features. Subclasses
     learn of each operation by `report_norm`, `report_activation` and `report_merge`.
     """
 
@@ -56,11 +56,11 @@ class Masses(Recursion[MassState]):
         operations: Operations,
         xp: ModuleType,
         energy: PixelNumbers,
-        bias: SignalNumbers,
-        norm: SignalNumbers,
+        bias_variance: SignalNumbers,
+        norm_variance: SignalNumbers,
     ) -> None:
         self.operations, self.xp, self.energy = operations, xp, energy
-        self.bias_variance, self.norm_variance = bias, norm
+        self.bias_variance, self.norm_variance = bias_variance, norm_variance
         self.parts = operations.network.carried_parts
 
     def report_norm(self, operation: Operation, before: PixelNumbers, root: PixelNumbers) -> None:
@@ -91,7 +91,7 @@ class Masses(Recursion[MassState]):
         return state
 
     def state(self, mass: PixelNumbers) -> MassState:
-        """Return the state of masses that have lost nothing yet."""
+        """Return the state of masses that have no rounding errors yet."""
         return MassState(mass, 0.0 * mass, self.xp.sqrt(mass))
 
     def norm(self, operation: Operation, state: MassState) -> tuple[MassState, PixelNumbers]:
@@ -113,32 +113,39 @@ class Masses(Recursion[MassState]):
         root = self.operations.constants.bias_root(operation.layer_number, operation.is_branch)
         variance = column(root**2 * self.bias_variance, state.mass)
         parts = [state.mass, variance + self.xp.zeros_like(state.mass)]
-        mass, lost = sum_and_rest(state.mass, parts[1] + state.lost)
-        return self._merged(operation, parts, [1.0, 1.0], mass, lost), variance
+        mass, rounding_error = sum_and_rest(state.mass, parts[1] + state.rounding_error)
+        return self._merged(operation, parts, [1.0, 1.0], mass, rounding_error), variance
 
     def window(self, operation: Operation, state: MassState) -> MassState:
         parts, weights = taps_of(state.mass, operation.window, 1), operation.window.weights
-        lost = state.lost
+        rounding_error = state.rounding_error
         if self.operations.constants.has_bias:
-            lost = self.mean(operation.window, lost)
-        return self._merged(operation, parts, weights, weighted_mean(parts, weights), lost)
+            rounding_error = self.mean(operation.window, rounding_error)
+        return self._merged(
+            operation, parts, weights, weighted_mean(parts, weights), rounding_error
+        )
 
     def joined(self, operation: Operation, state: MassState) -> MassState:
         weights = from_the_middle(self.operations.joined_weights(operation.layer_number))
         parts = taps_of(state.mass, operation.window, 1)
-        return self._merged(operation, parts, weights, weighted_mean(parts, weights), state.lost)
+        return self._merged(
+            operation, parts, weights, weighted_mean(parts, weights), state.rounding_error
+        )
 
     def skip(
         self, operation: Operation, features: MassState, branch: MassState
     ) -> tuple[MassState, tuple[float, float]]:
         constants = self.operations.constants.of_layer(operation.layer_number)
         weights = constants.feature_weight, constants.branch_weight
-        mass, lost = past_skip(features.mass, branch.mass, *weights), branch.lost
+        mass, rounding_error = (
+            past_skip(features.mass, branch.mass, *weights),
+            branch.rounding_error,
+        )
         if self.operations.constants.has_bias:
-            lost = past_skip(features.lost, lost, *weights)
+            rounding_error = past_skip(features.rounding_error, rounding_error, *weights)
         forward = 1 if constants.feature_weight >= constants.branch_weight else -1
         parts = [features.mass, branch.mass][::forward]
-        return self._merged(operation, parts, weights[::forward], mass, lost), weights
+        return self._merged(operation, parts, weights[::forward], mass, rounding_error), weights
 
     def mean(self, window: Window, values: PixelNumbers) -> PixelNumbers:
         return window_mean(values, window, 1)
@@ -149,11 +156,11 @@ class Masses(Recursion[MassState]):
         parts: list[PixelNumbers],
         weights: Sequence[float],
         mass: PixelNumbers,
-        lost: PixelNumbers,
+        rounding_error: PixelNumbers,
     ) -> MassState:
         root = self.xp.sqrt(mass)
         self.report_merge(operation, parts, weights, mass, root)
-        return MassState(mass, lost, root)
+        return MassState(mass, rounding_error, root)
 
     def _behind_smooth_activation(self, operation: Operation, mass: PixelNumbers) -> PixelNumbers:
         """Return the masses behind an activation that is not homogeneous, of pre-activations."""

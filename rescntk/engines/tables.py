@@ -84,7 +84,7 @@ class MassRows(Masses):
         least: float,
         write: Callable[[int, PixelNumbers], None],
     ) -> None:
-        super().__init__(operations, xp, inputs.energy, inputs.bias**2, inputs.norm**2)
+        super().__init__(operations, xp, inputs.energy, inputs.bias**2, inputs.norm_root**2)
         self.least, self.write = least, write
 
     def report_norm(self, operation: Operation, before: PixelNumbers, root: PixelNumbers) -> None:

@@ -57,7 +57,7 @@ def pieces(shape: tuple[int, ...], most: int) -> Iterator[tuple[slice, ...]]:
             yield from ((rows, *inner) for inner in pieces(shape[1:], most))
 
 
-_AWAKE = 0.1
+_WAKE_INTERVAL = 0.1
 """Seconds after which a thread that waits for tasks looks whether it was interrupted.
 
 A larger number reacts later. Some systems do not wake a waiting thread when they interrupt it. A
@@ -91,7 +91,7 @@ class _Threads:
     def map(self, function: Callable[[Task], Result], tasks: Iterable[Task]) -> Iterator[Result]:
         waiting = deque(self._executor.submit(function, task) for task in tasks)
         while waiting:
-            if wait([waiting[0]], _AWAKE).done:
+            if wait([waiting[0]], _WAKE_INTERVAL).done:
                 yield waiting.popleft().result()
 
 

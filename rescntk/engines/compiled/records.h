@@ -58,7 +58,7 @@ struct Job {
     int64 channels, height, width;  // height 0 for signals, which are lines
     int64 n_rows;                   // of a signal's table
     int64 lanes;                    // right signals side by side, or 1
-    int64 behind;                   // numbers behind the doubled lines of tables; 0: single lines
+    int64 padding;                  // numbers behind each doubled line of tables; 0: single lines
     int64 terms, places;            // of the means of F0
     int64 n_runs, turns;  // of pooled heads; whether runs have o alone, of offsets o and -o
     const Run *runs;

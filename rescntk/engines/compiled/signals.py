@@ -29,12 +29,15 @@ _OF_SIGNAL = 5
 Lengths = TypeVar("Lengths", int, np.ndarray)
 
 
-def row_bytes(request: Request, lengths: Lengths, behind: int) -> Lengths:
-    """Return the bytes of a row of signals of some lengths; it is doubled with pixels `behind`."""
+def row_bytes(request: Request, lengths: Lengths, padding: int) -> Lengths:
+    """Return the bytes of a row of signals of some lengths.
+
+    Where `padding` is not 0, lines are doubled, and have so many pixels behind them.
+    """
     numbers = lengths
-    if behind:
+    if padding:
         lines = lengths // request.width if request.width > 1 else 1
-        numbers = 2 * lengths + lines * behind
+        numbers = 2 * lengths + lines * padding
     return numbers * np.dtype(request.dtype).itemsize
 
 
@@ -46,7 +49,7 @@ class Signals:
 
     The module `maker` makes tables, and they are moved to the module `xp`. `lanes` is the number
     of right signals that lie side by side. Lines are doubled where lanes read right pixels from any
-    pixel on; `behind` is the number of numbers behind them, or 0.
+    pixel on; `padding` numbers stand behind each, or 0.
     """
 
     def __init__(
@@ -55,14 +58,14 @@ class Signals:
         batch: Batch,
         *,
         lanes: int,
-        behind: int,
+        padding: int,
         most_bytes: float,
         held_bytes: int = 0,
         xp: ModuleType = np,
         maker: ModuleType = np,
     ) -> None:
         self.request, self.batch = request, batch
-        self.lanes, self.behind, self.most_bytes = lanes, behind, most_bytes
+        self.lanes, self.padding, self.most_bytes = lanes, padding, most_bytes
         self.held_bytes, self.xp, self.maker = held_bytes, xp, maker
         channels, self.longest = channels_and_length(batch)
         self.axes = request.axes(self.longest)
@@ -91,7 +94,7 @@ class Signals:
     @once
     def bytes_of_rows(self) -> np.ndarray:
         """Bytes of the rows of each signal; these may be too many for integers of 64 bits."""
-        return row_bytes(self.request, self.lengths, self.behind) * float(self.operations.n_rows)
+        return row_bytes(self.request, self.lengths, self.padding) * float(self.operations.n_rows)
 
     @once
     def bytes_of_tables(self) -> np.ndarray:
@@ -211,7 +214,7 @@ def moved(array: Array, xp: ModuleType) -> Array:
 class BlockTables:
     """The tables of a block of signals as the loops read them.
 
-    Lines are doubled, and `behind` numbers longer, where lanes read them from any pixel on. Right
+    Lines are doubled, and `padding` numbers longer, where lanes read them from any pixel on. Right
     signals lie side by side, in blocks of `lanes`.
     """
 
@@ -232,7 +235,7 @@ class BlockTables:
             inputs, inside = part.input, slice(None) if len(at) == n else at
             scale[inside] = inputs.scale
             bias[inside] = inputs.bias
-            if signals.behind and xp is np:
+            if signals.padding and xp is np:
                 key[at] = [zlib.crc32(x) for x in inputs.pixels]
             left_terms, means[inside] = linear_terms(signals.operations, request, inputs)
             if request.shares:
@@ -248,7 +251,7 @@ class BlockTables:
     def _padded_tables(self, signals: Signals, X: Array) -> Tables:
         """Return the tables of signals of one length, with doubled lines where they are read so."""
         request, width = signals.request, X.shape[-1]
-        pad = width + signals.behind if signals.behind else 0
+        pad = width + signals.padding if signals.padding else 0
         table = signal_tables(signals.operations, request, X, pad)
         for start in range(width, width + pad, width):
             stop = min(start + width, width + pad)

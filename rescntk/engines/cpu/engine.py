@@ -109,7 +109,7 @@ class CpuPlan(Plan):
         sizes = (len(self.request.depths), *self.result_axes)
         values = {kind: np.zeros(sizes) for kind in self.request.kinds}
         job = left.program.job(values, *self.shape, self.extent, self.paired, self.symmetric)
-        job["lanes"], job["behind"] = self.lanes, right.behind
+        job["lanes"], job["padding"] = self.lanes, right.padding
 
         def compute(
             left_tables: BlockTables, rows: slice, right_tables: BlockTables, cols: slice
@@ -167,8 +167,8 @@ def _signals(request: Request, X: EngineSignals) -> Signals:
     """Return signals with the tables of one block at a time; prepared ones as they are."""
     if isinstance(X, Signals):
         return X
-    batch, behind = cast(Batch, X), _behind(request)
-    signals = Signals(request, batch, lanes=1, behind=behind, most_bytes=_TABLE_BYTES)
+    batch, padding = cast(Batch, X), _padding(request)
+    signals = Signals(request, batch, lanes=1, padding=padding, most_bytes=_TABLE_BYTES)
     lanes = 1 if request.all_pairs else library.lanes(request.dtype)
     most = room_for_tables(_TABLE_BYTES, float(signals.bytes_of_rows.sum()))
     if lanes > 1:  # no more right signals side by side than there are, and than fit
@@ -185,7 +185,7 @@ def _signals(request: Request, X: EngineSignals) -> Signals:
     return signals
 
 
-def _behind(request: Request) -> int:
+def _padding(request: Request) -> int:
     """Return the pixels behind a line of a table, where lanes read right pixels from any on."""
     return MOST_LANES if request.meets_others else 0
 

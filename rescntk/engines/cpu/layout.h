@@ -197,7 +197,7 @@ private:
     int place(int64 pixel, int64 length, int64 lines) const
     {
         const int64 width = job.height ? job.width : length,
-                    line = job.behind ? 2 * width + job.behind : width,
+                    line = job.padding ? 2 * width + job.padding : width,
                     y = job.height ? (pixel / width + lines) % job.height : 0;
         return int(y * line + pixel % width);
     }

@@ -41,7 +41,7 @@ private:
     {
         const int64 d = side.length[signal], width = job.height ? job.width : d;
         const R *rows = (const R *)side.rows + side.begin[in_blocks ? signal / job.lanes : signal];
-        const int64 line = job.behind ? 2 * width + job.behind : width;
+        const int64 line = job.padding ? 2 * width + job.padding : width;
         return {rows, d / width * line * (in_blocks ? job.lanes : 1)};
     }
     // The right signals of a left one: of a symmetric result only those from the diagonal on.
@@ -297,7 +297,7 @@ template <class R>
 int start(const Job *job)
 {
     if (job->bytes != int64(sizeof(Job))) return OTHER_VERSION;
-    if (job->behind && job->behind < Lanes<R>::LANES) return OTHER_VERSION;
+    if (job->padding && job->padding < Lanes<R>::LANES) return OTHER_VERSION;
     if (job->has_opposite)
         return job->with_ntk ? run<R, true, true>(*job) : run<R, true, false>(*job);
     return job->with_ntk ? run<R, false, true>(*job) : run<R, false, false>(*job);

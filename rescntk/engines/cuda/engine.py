@@ -122,7 +122,7 @@ class CudaPlan(Plan):
                 request,
                 batch,
                 lanes=1 if lanes_are_offsets else lanes,
-                behind=lanes * lanes_are_offsets,
+                padding=lanes * lanes_are_offsets,
                 most_bytes=min(int(TABLE_SHARE * self.free), TABLE_BYTES),
                 xp=self.xp,
                 maker=np if lanes_are_offsets else self.xp,
