@@ -133,8 +133,8 @@ class Pair:
     def kernels(self, kinds: tuple[str, ...]) -> list[jax.Array]:
         """Return the kernels of each kind with their head, without scale and growth."""
         operations = self.operations
-        state, linear = self.enter()
-        zeros, numbers = jnp.zeros_like(linear), _numbers_of_layers(operations, linear.dtype)
+        state, F0 = self.enter()
+        zeros, numbers = jnp.zeros_like(F0), _numbers_of_layers(operations, F0.dtype)
 
         def passed(
             layer_operations: tuple[Operation, ...],
@@ -143,7 +143,7 @@ class Pair:
         ) -> tuple[tuple[State, Kernels], None]:
             constants = operations.constants.of_layer(layer_operations[0].layer_number)
             layer = PairLayer(self, constants, numbers)
-            behind = layer.behind_layer(layer_operations, *carried, numbers.input_weight, linear)
+            behind = layer.behind_layer(layer_operations, *carried, numbers.input_weight, F0)
             return behind, None
 
         carried = state, Kernels(zeros, zeros if "ntk" in kinds else None)
@@ -155,22 +155,22 @@ class Pair:
             carried, _ = lax.scan(layer, carried, _part(numbers, slice(first, first + len(alike))))
         input_weight = operations.constants.input_weight(operations.depth)
         weighted = by_kind(operations.network, carried[1], input_weight)
-        return [self.with_head(*weighted[kind], linear) for kind in kinds]
+        return [self.with_head(*weighted[kind], F0) for kind in kinds]
 
     def enter(self) -> tuple[State, jax.Array]:
         """Return the state of the input, and F⁰."""
         x, z = self.x, self.z
-        masses, linear = (x.energy, z.energy), self.over_channels(mul, x.pixels, z.pixels)
+        masses, F0 = (x.energy, z.energy), self.over_channels(mul, x.pixels, z.pixels)
         g, deficits = self.product(masses), []
         for sign in (-1.0, 1.0):
             half = self.over_channels(lambda u, v, s=sign: 0.5 * (u + s * v) ** 2, x.unit, z.unit)
             # Where g is 0, deficits are 0, and ± F⁰ has their derivatives.
-            deficits.append(g * half + jnp.where(g > 0, 0.0, sign * linear))
+            deficits.append(g * half + jnp.where(g > 0, 0.0, sign * F0))
         state = State(masses, Deficits(*deficits))
         for operation in self.operations.input:
             state = self.window(operation, state)
-            linear = self.mean(operation.window, linear)
-        return state, linear
+            F0 = self.mean(operation.window, F0)
+        return state, F0
 
     def window(self, operation: Operation, state: State) -> State:
         (masses, deficits), window = state, operation.window
@@ -225,10 +225,10 @@ class Pair:
         """Return the sum over channels of a function of both sides' pixels."""
         return jax.vmap(lambda *channels: function(*self.sides(*channels)))(p, q).sum(axis=0)
 
-    def with_head(self, kernel: jax.Array, input_weight: float, linear: jax.Array) -> jax.Array:
-        """Return a kernel with its head, to which `input_weight` times F⁰, `linear`, is added."""
+    def with_head(self, kernel: jax.Array, input_weight: float, F0: jax.Array) -> jax.Array:
+        """Return a kernel with its head, to which `input_weight` times F⁰, `F0`, is added."""
         if self.head in ("trace", "equivariant"):
-            kernel = kernel + input_weight * linear
+            kernel = kernel + input_weight * F0
             return kernel.mean() if self.head == "trace" else kernel.ravel()[0]
         if not isinstance(self.head, str):
             weights = jnp.asarray(pool_weights(self.head, kernel.shape[1:]), kernel.dtype)

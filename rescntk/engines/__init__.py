@@ -3,9 +3,9 @@
 What an engine computes and refuses stands in its class (`Engine`), and all engines in one table.
 The files, from the network to the kernels:
 
-- order: the steps of layers, and how engines rewrite them; windows: equal taps, of which filters
-  are made; heads: which pixel pairs a head reads.
-- constants: the words of all engines; weights of features and branch, growth, biases.
+- order: the steps of layers, and how engines rewrite them; windows: some taps along an axis, of
+  which filters are made; heads: which pixel pairs a head reads.
+- constants: the words of all engines; weights of features and branch, divisors, biases.
 - operations: the steps as operations, with the rows of tables that each reads.
 - recursion: a layer, with a method for each kind of operation; means: means and sums over pixels.
 - inputs: signals divided by their sizes; masses: the recursion of their variances; tables: their

@@ -1,4 +1,4 @@
-"""Constants of layers, with all their digits: weights of features and branch, growth, biases.
+"""Constants of layers, with all their digits: weights of features and branch, divisors, biases.
 
 Kernels of homogeneous activations are divided by the sizes of both signals and by the growth G of
 each layer. With the mean over the taps of the outer filter, box, ::

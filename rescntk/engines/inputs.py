@@ -154,8 +154,10 @@ def mean_variances(
     xp, net, constants = array_module(X), operations.network, operations.constants
     mean = signal_part = energy.reshape(len(X), -1).mean(axis=1)
     if (constants.has_bias or net.norm) and not constants.forgets_size:
-        more = constants.bias_variance_ratio * (constants.largest_bias / scale) ** 2
-        mean = mean + (more + 1.0 / scale**2 if net.norm else more)
+        added = constants.bias_variance_ratio * (constants.largest_bias / scale) ** 2
+        if net.norm:
+            added = added + 1.0 / scale**2
+        mean = mean + added
     if net.norm:
         fraction = energy / column(xp.where(mean > 0, mean, math.inf), energy)
         check_pixels((X != 0).any(axis=1), fraction, request)
@@ -250,7 +252,7 @@ def powers_of_two(X: SignalArray) -> SignalNumbers:
     return exponents
 
 
-def linear_terms(operations: Operations, request: Request, inputs: Input) -> tuple[Array, Array]:
+def input_terms(operations: Operations, request: Request, inputs: Input) -> tuple[Array, Array]:
     """Return numbers of signals on the left and on the right, (n, terms, pixels or 1).
 
     Added up over terms, their products are the head's means of F⁰, which may be 0. They are means

@@ -110,15 +110,15 @@ class Recursion(ABC, Generic[State]):
         state: State,
         kernels: Kernels,
         input_weight: AnyArray,
-        linear: PairNumbers,
+        F0: PairNumbers,
     ) -> tuple[State, Kernels]:
         """Return the state and the kernels behind a layer, from those before it.
 
-        F and A lack F⁰. The features hold `input_weight` times F⁰, which is `linear`.
+        F and A lack F⁰. The features hold `input_weight` times F⁰, `F0`.
         """
         features, weights, A = state, (0.0, 1.0), kernels.A
         if A is not None:
-            A = A + self.parts.initial * input_weight * linear
+            A = A + self.parts.initial * input_weight * F0
         branch = Kernels(None, A)
         for operation in layer_operations:
             if operation.kind == "norm":

@@ -59,7 +59,7 @@ def operations_of(request: Request, channels: int, n_axes: int) -> Operations:
 
 
 def n_terms(request: Request, operations: Operations) -> int:
-    """Return the number of terms of `linear_terms`, for each pixel of pooled windows.
+    """Return the number of terms of `input_terms`, for each pixel of pooled windows.
 
     Shares of pooled heads have a term for each tap of the input filter.
     """

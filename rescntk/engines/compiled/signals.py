@@ -14,7 +14,7 @@ from typing import TypeVar
 import numpy as np
 
 from ...arrays import Array, Batch, SignalList, array_module, channels_and_length, lengths_of
-from ..inputs import linear_terms
+from ..inputs import input_terms
 from ..once import once
 from ..request import Request
 from ..tables import Tables, signal_tables, zeros
@@ -84,7 +84,7 @@ class Signals:
 
     @once
     def n_terms(self) -> int:
-        """The number of terms of `linear_terms`, for each pixel of pooled windows."""
+        """The number of terms of `input_terms`, for each pixel of pooled windows."""
         return n_terms(self.request, self.operations)
 
     @once
@@ -237,7 +237,7 @@ class BlockTables:
             bias[inside] = inputs.bias
             if signals.padding and xp is np:
                 key[at] = [zlib.crc32(x) for x in inputs.pixels]
-            left_terms, means[inside] = linear_terms(signals.operations, request, inputs)
+            left_terms, means[inside] = input_terms(signals.operations, request, inputs)
             if request.shares:
                 pixels[inside, :, : left_terms.shape[2]] = left_terms
         self.rows = tables[0] if len(tables) == 1 else xp.concatenate(tables)

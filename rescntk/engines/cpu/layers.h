@@ -69,7 +69,7 @@ struct Layers {
     {
         strip.begin = 0;
         strip.end = strip.layout->n;
-        if (!job.n_input) return add_linear<true>(strip);
+        if (!job.n_input) return add_F0<true>(strip);
         strip.runs([&](const Rows<R> &at, int64 j, int64 to) INLINED {
             for (; j < to; j++) put<true, NTK>(strip.features, j, input_numbers(at, j));
         });
@@ -77,7 +77,7 @@ struct Layers {
         for (int64 m = 0; m < job.n_input; m++)
             state = windowed<true>(strip, job.operations[m], state);
         strip.take(state);
-        add_linear<false>(strip);
+        add_F0<false>(strip);
     }
 
     // A layer, whose number is at least 1.
@@ -152,7 +152,7 @@ private:
     }
     // F0: the start of A, and a sum. FROM_INPUT: of the input's pixels, whose U and U+ are set too.
     template <bool FROM_INPUT>
-    void add_linear(Strip<R> &strip) const
+    void add_F0(Strip<R> &strip) const
     {
         const int64 root = job.n_input ? job.operations[job.n_input - 1].row : job.channels;
         const V initial = number<V>(job.initial);
@@ -168,7 +168,7 @@ private:
                 const V F = covariance(at.product(root, j), input.U, input.O);
                 if (NTK) features.A[j] = initial * F;
                 if (has_pixel_results) {
-                    strip.separate.linear[j] = F;
+                    strip.separate.F0[j] = F;
                     strip.separate.F[j] = strip.separate.A[j] = V{};
                 }
                 if (!strip.is_counted(j) || sums_are_products) continue;
@@ -347,7 +347,7 @@ private:
                 if (!NTK) continue;
                 V &A = has_pixel_results ? separate.A[j] : features.A[j];
                 pass(A, branch.A[j]);
-                if (has_pixel_results) features.A[j] = fused(input_weight, separate.linear[j], A);
+                if (has_pixel_results) features.A[j] = fused(input_weight, separate.F0[j], A);
             }
         });
     }

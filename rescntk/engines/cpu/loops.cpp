@@ -116,7 +116,7 @@ private:
         strip.biases = number<V>(product);
         strip.sums.clear();
         const double left = job.output == SHARES ? 1.0 : double(d);
-        if (job.output <= SHARES) results.sum_linear(strip, 0, a, s, b, t, left * double(e));
+        if (job.output <= SHARES) results.sum_F0(strip, 0, a, s, b, t, left * double(e));
         for (int64 lines = 0; lines <= (twice ? height / 2 : height - 1); lines++) {
             if (job.height) layout.place_right(lines);
             const bool half = twice && (lines == 0 || 2 * lines == height);
@@ -194,8 +194,8 @@ private:
                 if (at < 0 || job.output > SHARES) continue;
                 const bool shares = job.output == SHARES;
                 if (job.n_runs)
-                    results.sum_linear(strips.strip[s], q, job.left, i + s, job.right, k + q,
-                                       job.window_count_sum);
+                    results.sum_F0(strips.strip[s], q, job.left, i + s, job.right, k + q,
+                                   job.window_count_sum);
                 results.write_sums(strips.strip[s], q, d * job.window_count_sum,
                                    (shares ? 1.0 : d) * job.window_count_sum * products[s][q],
                                    at * (shares ? job.extent : 1));

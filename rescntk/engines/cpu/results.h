@@ -18,10 +18,10 @@ struct Results {
         const int64 numbers =
             job.cases * job.columns * (job.output == PIXELS ? job.extent * job.extent : 1);
         for (int64 j = strip.layout->first; j < strip.layout->last; j++) {
-            const V F = l.root_row < 0
-                            ? fused(number<V>(l.input_weight), strip.separate.linear[j],
-                                    strip.separate.F[j])
-                            : strip.rows_from(j).product(l.root_row, j) - strip.features.U[j];
+            const V F =
+                l.root_row < 0
+                    ? fused(number<V>(l.input_weight), strip.separate.F0[j], strip.separate.F[j])
+                    : strip.rows_from(j).product(l.root_row, j) - strip.features.U[j];
             for (int64 q = 0; q < strip.valid; q++) {
                 const int64 at = place_of(j - strip.layout->first, q);
                 if (at < 0) continue;
@@ -35,8 +35,8 @@ struct Results {
 
     // Set a lane's sums of F0 to `times` the means of F0, which are products of means: they may be
     // 0 where the terms are not.
-    void sum_linear(const Strip<R> &strip, int64 lane, const Side &a, int64 s, const Side &b,
-                    int64 t, double times) const
+    void sum_F0(const Strip<R> &strip, int64 lane, const Side &a, int64 s, const Side &b, int64 t,
+                double times) const
     {
         const int64 C = job.terms;
         const bool shares = job.output == SHARES;
@@ -65,7 +65,7 @@ struct Results {
                 for (int kind = 0; kind < 2; kind++)
                     average(strip, sums.at(kind, layer, 0) + lane, job.layers[layer - 1]);
         for (int64 p = 0; p < sums.points; p++) {
-            const double linear = sums.at(0, 0, p)[lane];
+            const double F0 = sums.at(0, 0, p)[lane];
             double F = 0, A = 0;
             for (int64 layer = 1; layer <= job.depth; layer++) {
                 const Layer &l = job.layers[layer - 1];
@@ -75,8 +75,8 @@ struct Results {
                 A = l.feature_weight * A + l.branch_weight * (M + job.outer_plus_readout * product);
                 if (l.report < 0) continue;
                 const int64 place = l.report * numbers + at + p;
-                const double gpk = F + l.input_weight * linear,
-                             tangent = A + l.input_weight * job.initial * linear;
+                const double gpk = F + l.input_weight * F0,
+                             tangent = A + l.input_weight * job.initial * F0;
                 if (job.gpk) job.gpk[place] = gpk / count;
                 if (job.ntk) job.ntk[place] = (tangent + job.later_readout * gpk) / count;
             }

@@ -206,7 +206,7 @@ struct Strip {
     int64 begin, end;   // the rows that are known
     State<V> features;  // or the pre-activations, where these are carried
     struct {
-        V *linear, *F, *A;
+        V *F0, *F, *A;
     } separate;  // F0, and both kernels without it: for the heads of pixels, with skips
     Sums sums;
 

@@ -19,10 +19,10 @@ struct Layers {
     R biases[PAIRS];  // the products of both sides' biases
     State state;
     struct {
-        PairNumbers linear, F, A;
+        PairNumbers F0, F, A;
     } separate;  // F0, and both kernels without it: of heads of pixels
     // The thread's sums of both kernels without F0, and of F0.
-    double F[PAIRS], A[PAIRS], linear[PAIRS];
+    double F[PAIRS], A[PAIRS], F0[PAIRS];
 
     __device__ Layers(const Launch &launch, char *block_memory)
         : row(launch, block_memory), job(launch.job),
@@ -33,11 +33,11 @@ struct Layers {
     FORMULA static int pair_of(int lane) { return ALL ? 0 : lane; }
 
     // Take the row through all layers. Call report(layer) at the depths asked for. The sum of F0
-    // begins with `linear_sum`.
+    // begins with `F0_sum`.
     template <class Report>
-    FORMULA void run(double linear_sum, Report report)
+    FORMULA void run(double F0_sum, Report report)
     {
-        enter(linear_sum);
+        enter(F0_sum);
         for (int layer_number = 1; layer_number <= job.depth; layer_number++) {
             const Layer &l = job.layers[layer_number - 1];
             pass(l, layer_number == 1, !POINTS && layer_number == job.depth);
@@ -59,7 +59,7 @@ struct Layers {
         OVER_LANES (q) sum[q] *= R(0.5);
     }
     // U, U+ and A of the input's pixels, and sums of F0.
-    FORMULA void enter(double linear_sum)
+    FORMULA void enter(double F0_sum)
     {
         const int64 C = job.channels, root = job.n_input ? job.operations[job.n_input - 1].row : C;
         OVER_PIXELS (p) {
@@ -79,17 +79,17 @@ struct Layers {
         UNROLL
         for (int m = 0; m < PAIRS; m++) {
             F[m] = A[m] = 0;
-            linear[m] = linear_sum;
+            F0[m] = F0_sum;
         }
         OVER_PIXELS (p)
             OVER_LANES (q) {
-                const R F0 = covariance(row.product(root, p, q), state.U[p][q], state.O[p][q]);
-                state.A[p][q] = R(job.initial) * F0;
+                const R pair_F0 = covariance(row.product(root, p, q), state.U[p][q], state.O[p][q]);
+                state.A[p][q] = R(job.initial) * pair_F0;
                 if (POINTS) {
-                    separate.linear[p][q] = F0;
+                    separate.F0[p][q] = pair_F0;
                     separate.F[p][q] = separate.A[p][q] = 0;
                 }
-                if (!ALL && row.has_pixel(p)) linear[pair_of(q)] += double(F0);
+                if (!ALL && row.has_pixel(p)) F0[pair_of(q)] += double(pair_F0);
             }
     }
 
@@ -283,7 +283,7 @@ struct Layers {
                 if (!NTK) continue;
                 R &passing = POINTS ? separate.A[p][q] : state.A[p][q];
                 passing = merged(heavier, weight, passing, branch.A[p][q]);
-                if (POINTS) state.A[p][q] = fused(input_weight, separate.linear[p][q], passing);
+                if (POINTS) state.A[p][q] = fused(input_weight, separate.F0[p][q], passing);
             }
         }
     }

@@ -41,11 +41,10 @@ struct Pairs {
         __syncthreads();
         UNROLL
         for (int m = 0; m < PAIRS; m++) {
-            const double F = fma(input_weight, layers.linear[m], layers.F[m]);
+            const double F = fma(input_weight, layers.F0[m], layers.F[m]);
             total[m * threads + t] = F;
-            total[(PAIRS + m) * threads + t] =
-                fma(job.later_readout, F,
-                    fma(input_weight * job.initial, layers.linear[m], layers.A[m]));
+            total[(PAIRS + m) * threads + t] = fma(
+                job.later_readout, F, fma(input_weight * job.initial, layers.F0[m], layers.A[m]));
         }
         int half = 1;
         while (2 * half < threads) half *= 2;
@@ -86,15 +85,14 @@ struct Pairs {
         if (job.ntk) job.ntk[at] += ntk;
     }
     // Both kernels at a pixel pair, with F0 or without.
-    FORMULA void kernels(const Layer &l, int p, int q, bool with_linear, double &gpk,
-                         double &ntk) const
+    FORMULA void kernels(const Layer &l, int p, int q, bool with_F0, double &gpk, double &ntk) const
     {
         auto &row = layers.row;
         const auto &separate = layers.separate;
         gpk = l.root_row >= 0 ? row.product(l.root_row, p, q) - layers.state.U[p][q]
-              : with_linear   ? fused(R(l.input_weight), separate.linear[p][q], separate.F[p][q])
+              : with_F0       ? fused(R(l.input_weight), separate.F0[p][q], separate.F[p][q])
                               : separate.F[p][q];
-        ntk = !NTK ? 0.0 : l.root_row >= 0 || with_linear ? layers.state.A[p][q] : separate.A[p][q];
+        ntk = !NTK ? 0.0 : l.root_row >= 0 || with_F0 ? layers.state.A[p][q] : separate.A[p][q];
         if (NTK) ntk += job.later_readout * gpk;
     }
 
@@ -211,10 +209,9 @@ struct Pairs {
             OVER_PIXELS (p) {
                 if (POINTS ? !row.has_pixel(p) : p > 0) continue;
                 const bool in_sums = POOLED && !POINTS;  // F0 is among the sums
-                const double sum =
-                    unit == 0 && !in_sums
-                        ? l.input_weight * linear_sum(sides, POINTS ? row.pixel(p) : -1)
-                        : 0.0;
+                const double sum = unit == 0 && !in_sums
+                                       ? l.input_weight * F0_sum(sides, POINTS ? row.pixel(p) : -1)
+                                       : 0.0;
                 const int64 to = (unit * launch.slots + l.report) * numbers() +
                                  (POINTS ? at * row.n + row.pixel(p) : at);
                 write(to, job.gpk ? (job.gpk[to] + sum) / count : 0.0,
@@ -225,7 +222,7 @@ struct Pairs {
     }
     // The mean of F0 over the row's pixel pairs, times their number: products of means, which may
     // be 0.
-    FORMULA double linear_sum(const Sides &sides, int pixel) const
+    FORMULA double F0_sum(const Sides &sides, int pixel) const
     {
         auto &row = layers.row;
         const Side &a = *sides.left, &b = *sides.right;

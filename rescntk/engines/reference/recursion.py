@@ -18,7 +18,7 @@ import numpy as np
 from ...activations import Gaussians, activation_of
 from ...arrays import Array, array_module
 from ..heads import offsets, pool_weights, widths_of
-from ..inputs import linear_terms
+from ..inputs import input_terms
 from ..means import column, past_skip, summed, window_mean
 from ..operations import Operation, Operations, rounded_weights
 from ..recursion import Deficits, Kernels, Recursion, by_kind, mapped
@@ -88,18 +88,18 @@ class Pairs(Recursion[Deficits]):
             return window_mean(values, window, second)
         return window_mean(values, window, *((first, second) if self.all_pairs else (first,)))
 
-    def at_depth(self, kernels: Kernels, input_weight: float, linear: Array) -> dict[str, Array]:
-        """Return the kernels with their head; they lack `input_weight` times F⁰, `linear`."""
+    def at_depth(self, kernels: Kernels, input_weight: float, F0: Array) -> dict[str, Array]:
+        """Return the kernels with their head; they lack `input_weight` times F⁰, `F0`."""
         weighted = by_kind(self.request.network, kernels, input_weight)
-        return {kind: self.head(*weighted[kind], linear) for kind in self.request.kinds}
+        return {kind: self.head(*weighted[kind], F0) for kind in self.request.kinds}
 
-    def head(self, kernel: Array, input_weight: float, linear: Array) -> Array:
+    def head(self, kernel: Array, input_weight: float, F0: Array) -> Array:
         """Return a kernel with its head, (pairs, …), to which `input_weight` times F⁰ is added."""
         check_stop()
         request, n, d = self.request, len(kernel), math.prod(self.axes)
         averages_pairs = request.head == "gap" or request.pool
         if not averages_pairs:
-            kernel = kernel + input_weight * linear
+            kernel = kernel + input_weight * F0
         if request.head == "pixels":
             return kernel.reshape(n, d, d)
         if request.head == "equivariant":
@@ -114,7 +114,7 @@ class Pairs(Recursion[Deficits]):
         if not request.shares:
             at_pixels = at_pixels.mean(axis=1, keepdims=True)
         if averages_pairs:  # F⁰ averages to products of means, which may be 0
-            terms = (linear_terms(self.operations, request, side.input) for side in self.tables)
+            terms = (input_terms(self.operations, request, side.input) for side in self.tables)
             (left, _), (_, right) = terms
             product = (left * right).sum(axis=1)
             if not request.shares:
@@ -124,14 +124,14 @@ class Pairs(Recursion[Deficits]):
 
     def at_depths(self) -> Iterator[dict[str, Array]]:
         """Yield the kernels with their head at each depth asked for."""
-        state, linear = self.enter()
-        zeros, input_weight = self.xp.zeros_like(linear), self.operations.constants.input_weight
+        state, F0 = self.enter()
+        zeros, input_weight = self.xp.zeros_like(F0), self.operations.constants.input_weight
         kernels = Kernels(zeros, zeros if self.with_ntk else None)
         for layer_number, layer_operations in enumerate(self.operations.layers, start=1):
             before = input_weight(layer_number - 1)
-            state, kernels = self.behind_layer(layer_operations, state, kernels, before, linear)
+            state, kernels = self.behind_layer(layer_operations, state, kernels, before, F0)
             if layer_number in self.request.depths:
-                yield self.at_depth(kernels, input_weight(layer_number), linear)
+                yield self.at_depth(kernels, input_weight(layer_number), F0)
 
     def enter(self) -> tuple[Deficits, Array]:
         """Return the deficits of the input, and F⁰."""
