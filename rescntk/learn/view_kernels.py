@@ -60,10 +60,10 @@ class ViewKernel(ABC):
         """Return the kernel of each signal with itself, (n,)."""
 
     @abstractmethod
-    def shares(
+    def contributions(
         self, X: Signals, landmarks: Signals, coefficients: np.ndarray, options: Options
     ) -> np.ndarray:
-        """Return the shares of points in ``matrix(X, landmarks) @ coefficients``.
+        """Return the contributions of points to ``matrix(X, landmarks) @ coefficients``.
 
         (n_cases, n_outputs, n_points), with the points of the longest signal. Sums over points are
         the product.
@@ -106,14 +106,14 @@ class NetworkKernel(ViewKernel):
     def diag(self, X: Signals) -> np.ndarray:
         return np.ones(len(X))
 
-    def shares(
+    def contributions(
         self, X: Signals, landmarks: Signals, coefficients: np.ndarray, options: Options
     ) -> np.ndarray:
         most = longest(X)
         parts = np.zeros((len(X), coefficients.shape[1], most))
         for rows in blocks(0, len(X), max(1, _NUMBERS_AT_ONCE // (most * len(landmarks)))):
-            shares = gram_shares(self.network, X[rows], landmarks, **self._kernels, **options)
-            mean = np.mean([of_kind[0] for of_kind in shares], axis=0, dtype=np.float64)
+            of_kinds = gram_shares(self.network, X[rows], landmarks, **self._kernels, **options)
+            mean = np.mean([of_kind[0] for of_kind in of_kinds], axis=0, dtype=np.float64)
             parts[rows, :, : mean.shape[2]] = coefficients.T @ mean
         return parts
 
@@ -148,7 +148,7 @@ class LinearKernel(ViewKernel):
     def diag(self, X: Signals) -> np.ndarray:
         return np.mean(_flat(X) ** 2, axis=1)
 
-    def shares(
+    def contributions(
         self, X: Signals, landmarks: Signals, coefficients: np.ndarray, options: Options
     ) -> np.ndarray:
         """Return values times coefficients, added up over channels."""

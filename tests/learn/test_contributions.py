@@ -61,24 +61,24 @@ def test_shares_of_lists_and_intercept_add_up_to_predictions(n_landmarks, target
         np.testing.assert_allclose(sums, np.atleast_1d(prediction), rtol=0, atol=1e-10 * size)
 
 
-def test_lists_have_no_usual_contributions(options, rng):
+def test_lists_have_no_median_contributions(options, rng):
     model, _, _ = with_lists(options, rng, lambda y: 1.0 * y)
-    assert model.usual_contributions() is None
+    assert model.median_contributions() is None
 
 
 @pytest.mark.parametrize("n", [30, 50])
-def test_usual_contributions_are_medians_of_up_to_40_training_signals(n, rng):
+def test_median_contributions_are_medians_of_up_to_40_training_signals(n, rng):
     X, y = waves(rng, n, 3)
     for kind in (ResidualKernelClassifier, ResidualKernelRegressor):
         model = kind(**ONE, random_state=0).fit(X, 1e9 * y)
         parts = model.contributions(X)
         answers = model.predict(X) if hasattr(model, "classes_") else np.zeros(n)
         medians = [np.median(parts[answers == k], axis=0) for k in np.unique(answers)]
-        off = np.abs(model.usual_contributions() - np.mean(medians, axis=0)).max() / parts.std()
+        off = np.abs(model.median_contributions() - np.mean(medians, axis=0)).max() / parts.std()
         assert off < 1e-9 if n == 30 else 0 < off < 1
 
 
-def test_usual_contributions_are_of_the_classes_that_weights_predict(rng):
+def test_median_contributions_are_of_the_classes_that_weights_predict(rng):
     """Weights of classes shift decisions: here the classes without the shift are others."""
     X, y = waves(rng, 40, 3)
     X = X + 2.0 * rng.standard_normal(X.shape)
@@ -87,7 +87,7 @@ def test_usual_contributions_are_of_the_classes_that_weights_predict(rng):
     unshifted = (model.decision_function(X) - model.offsets_).argmax(axis=1)
     assert (model.classes_[unshifted] != classes).any()
     medians = [np.median(parts[classes == k], axis=0) for k in np.unique(classes)]
-    expected, found = np.mean(medians, axis=0), model.usual_contributions()
+    expected, found = np.mean(medians, axis=0), model.median_contributions()
     assert np.abs(found - expected).max() <= 1e-9 * parts.std()
 
 
@@ -184,7 +184,7 @@ def test_waves_that_were_added_are_found(name):
     parts, decisions = model.contributions(X[80:])[:, 0], model.decision_function(X[80:])
     assert np.abs(parts.sum(axis=1) + model.intercept_ - decisions).max() < 1e-12
     assert np.abs(parts).max() < np.abs(decisions).max() / 7
-    from_start = np.abs(parts - model.usual_contributions()[0]).argmax(axis=1) - places[80:]
+    from_start = np.abs(parts - model.median_contributions()[0]).argmax(axis=1) - places[80:]
     on_wave = np.mean((from_start >= -1) & (from_start <= width))
     guide = Path(__file__).parents[2] / "docs/guide/explanation.md"
     assert f"| {name} | {100 * on_wave:.0f} % |" in guide.read_text(encoding="utf-8")
@@ -211,7 +211,7 @@ def test_what_decides_is_found(rng):
         x[0, place : place + 9] += np.hanning(9) * (3 if label else -3)
     view = View(standardize="channel", filter_size=3, length=90)
     model = ResidualKernelClassifier([view]).fit(X[:40], y[:40])
-    shares = (model.contributions(X[40:]) - model.usual_contributions())[:, 0]
+    shares = (model.contributions(X[40:]) - model.median_contributions())[:, 0]
     assert model.score(X[40:], y[40:]) > 0.9
     found = np.abs(shares).argmax(axis=1) - places[40:]
     assert np.mean((found >= -2) & (found <= 10)) > 0.8

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from rescntk.learn import View
-from rescntk.learn.steps import Step, Unit
+from rescntk.learn.steps import BlockStep, LengthKeepingStep, Step, Unit, WholeSpectrum
 from tests.learn.cases import EVERY_STEP
 
 
@@ -22,18 +22,29 @@ def leaves(kind):
 STEPS = set(leaves(Step))
 
 
-@pytest.mark.parametrize("missing", ["stage", "depends_on_levels", "reach", "transform", "to_time"])
-def test_a_step_declares_what_it_does(missing):
-    names = {
-        "stage": "time",
-        "depends_on_levels": True,
-        "reach": 0,
-        "transform": None,
-        "to_time": None,
-    }
-    del names[missing]
+DECLARED = {
+    "stage": "time",
+    "depends_on_levels": True,
+    "reach": 0,
+    "transform": None,
+    "to_time": None,
+    "channel_scale": None,
+}
+"""Names that a class of steps gives."""
+
+LEFT_OUT = [
+    *((Step, name) for name in ("stage", "depends_on_levels", "reach", "transform", "to_time")),
+    *((LengthKeepingStep, name) for name in ("stage", "depends_on_levels", "reach", "transform")),
+    *((BlockStep, name) for name in ("depends_on_levels", "reach", "transform", "channel_scale")),
+]
+"""Bases of steps, and names that they do not have by themselves."""
+
+
+@pytest.mark.parametrize(("base", "missing"), LEFT_OUT)
+def test_a_step_declares_what_it_does(base, missing):
+    names = {name: value for name, value in DECLARED.items() if name != missing}
     with pytest.raises(TypeError, match=f"abstract.*{missing}"):
-        type("Doubled", (Step,), names)()
+        type("Doubled", (base,), names)()
 
 
 def test_the_views_of_tests_have_every_step(rng):
@@ -78,6 +89,17 @@ def test_a_point_changes_points_within_reach(view, rng):
             assert farthest >= after.shape[2] / 4
         else:
             assert farthest == step.reach
+
+
+@pytest.mark.parametrize("length", [200, 37])
+@pytest.mark.parametrize("view", EVERY_STEP)
+def test_a_block_has_as_many_points_as_its_step_says(view, length, rng):
+    """The last block may be shorter. Blocks of a whole spectrum are of frequencies."""
+    for step, X in measured(view, rng.standard_normal((6, 2, length))):
+        if isinstance(step, BlockStep):
+            whole = isinstance(step, WholeSpectrum)
+            before = WholeSpectrum.frequencies_of(length) if whole else length
+            assert step.transform(X).shape[2] == math.ceil(before / step.block)
 
 
 REACHING = [

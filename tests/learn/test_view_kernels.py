@@ -49,10 +49,10 @@ def test_novelty_of_a_linear_view_is_the_variance_of_its_process(rng, fitted_vie
     inverse = np.linalg.inv(K + PENALTY * np.eye(40))
     variance = own.diagonal() - np.einsum("ij,jk,ik->i", k, inverse, k) + PENALTY
     (fitted,) = fitted_views
-    found = fitted.decide(3 * Z, OPTIONS)[1][:, 0] * fitted.usual_variance[0]
+    found = fitted.decide(3 * Z, OPTIONS)[1][:, 0] * fitted.left_out_variance[0]
     assert np.abs(found / variance - 1).max() <= tolerances.solution(40, 1 / PENALTY)
     left_out = 1 / inverse.diagonal()
-    assert fitted.usual_variance[0] == pytest.approx(left_out.mean(), rel=1e-9)
+    assert fitted.left_out_variance[0] == pytest.approx(left_out.mean(), rel=1e-9)
 
 
 def test_differences_of_all_points(rng):

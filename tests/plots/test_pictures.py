@@ -162,11 +162,11 @@ def test_contributions_to_the_first_of_two_classes():
     """Contributions to the second class have the other sign, with usual ones subtracted or not."""
     shares, X = np.random.default_rng(0).standard_normal((2, 1, 4)), np.ones((2, 1, 4))
     model = SimpleNamespace(contributions=lambda X: shares, intercept_=np.array([0.25]))
-    model.usual_contributions, model.classes_ = lambda: shares.mean(axis=0), [5, 7]
+    model.median_contributions, model.classes_ = lambda: shares.mean(axis=0), [5, 7]
     for usual in (True, False):
-        of_second = plots.contributions(model, X, 7, subtract_usual=usual)
+        of_second = plots.contributions(model, X, 7, subtract_median=usual)
         assert "blue: class 5, orange: class 7" in of_second[0].figure.axes[-1].get_ylabel()
-        of_first = plots.contributions(model, X, 5, subtract_usual=usual)
+        of_first = plots.contributions(model, X, 5, subtract_median=usual)
         assert "blue: class 7, orange: class 5" in of_first[0].figure.axes[-1].get_ylabel()
         for pair in zip(of_first, of_second, shares, strict=True):
             first, second = (ax.collections[0].get_array() for ax in pair[:2])
@@ -295,8 +295,8 @@ def test_contributions_to_one_decision():
     """Of two classes, less what is usual; and refusals of the arguments beside the model."""
     shares, X = np.random.default_rng(0).standard_normal((2, 1, 4)), np.ones((2, 1, 4))
     model = SimpleNamespace(contributions=lambda X: shares, intercept_=[0.0], classes_="ab")
-    model.usual_contributions = lambda: 3 * np.mean(shares, axis=0)
-    (ax, _) = plots.contributions(model, X, y=["b", "a"], subtract_usual=True)
+    model.median_contributions = lambda: 3 * np.mean(shares, axis=0)
+    (ax, _) = plots.contributions(model, X, y=["b", "a"], subtract_median=True)
     assert ax.get_title().startswith(f"true b, predicted {'ab'[int(shares[0].sum() > 0)]}: ")
     assert "blue: class a, orange: class b" in ax.figure.axes[-1].get_ylabel()
     rest = 3 * shares.mean(axis=(0, 1))
@@ -313,7 +313,7 @@ def test_contributions_to_one_decision():
         (None, {"output": 1}, "output is 1, expected an integer below 1"),
         (None, {"output": "a"}, "output is 'a', expected an integer"),
         ("ab", {"y": ["b"]}, r"y has shape \(1,\), expected \(2,\)"),
-        ("ab", {"subtract_usual": X}, "(?s)subtract_usual is .*, expected True or False"),
+        ("ab", {"subtract_median": X}, "(?s)subtract_median is .*, expected True or False"),
         (None, {"y": ["b", "a"]}, r"y has dtype <U1, expected real numbers \(2,\)"),
     ):
         model.classes_ = classes
