@@ -8,7 +8,8 @@ import pytest
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from rescntk import learn
-from tests.helpers import run
+from tests import tolerances
+from tests.helpers import assert_within, run
 from tests.learn.cases import ONE, beginnings, waves
 from tests.learn.estimators import ESTIMATORS
 
@@ -116,7 +117,7 @@ def test_aeon_early(rng):
     assert decided == 40
     harmonic, accuracy, earliness = model.score(Z, truth)
     assert accuracy == expected.score(Z, truth) and earliness == times.mean() / 32
-    assert 1 / harmonic == pytest.approx((1 / accuracy + 1 / (1 - earliness)) / 2, rel=1e-12)
+    assert_within(1 / harmonic, (1 / accuracy + 1 / (1 - earliness)) / 2, tolerances.ROUTES)
     model.reset_state_info()
     n = sorted(set(times))[1]
     proba, final = model.update_predict_proba(Z[:, :, :n])

@@ -8,6 +8,8 @@ import pytest
 
 from rescntk.learn import View
 from rescntk.learn.steps import BlockStep, LengthKeepingStep, Step, Unit, WholeSpectrum
+from tests import tolerances
+from tests.helpers import assert_within
 from tests.learn.cases import EVERY_STEP
 
 
@@ -80,7 +82,7 @@ def test_a_point_changes_points_within_reach(view, rng):
         for j in range(0, length - 1, 7):
             changed = X.copy()
             changed[:, :, [j, j + 1]] = X[:, :, [j + 1, j]]
-            differs = np.abs(step.transform(changed) - after).max(axis=(0, 1)) > 1e-9
+            differs = np.abs(step.transform(changed) - after).max(axis=(0, 1)) > tolerances.CHANGED
             places = np.flatnonzero(differs)
             ends = j // size, (j + 1) // size
             farther = np.maximum(ends[0] - places, places - ends[1])
@@ -122,7 +124,7 @@ def test_the_reach_of_what_comes_behind_is_in_points_after_a_step(view, rng, mon
     for j in range(119):  # neighbours change places: mean and deviation of the signal stay
         changed = X.copy()
         changed[:, :, [j, j + 1]] = X[:, :, [j + 1, j]]
-        differs = np.abs(fitted.transform(changed) - seen).max(axis=(0, 1)) > 1e-9
+        differs = np.abs(fitted.transform(changed) - seen).max(axis=(0, 1)) > tolerances.CHANGED
         points = np.flatnonzero(differs)
         if not len(points):
             continue
@@ -173,14 +175,16 @@ def test_energy_of_bands_divides_a_block(kind, rng):
     fitted, seen = view.fit_and_transform(X, np.ones(1))
     parts = fitted.to_time(np.eye(seen.shape[2]), X[0])
     assert (parts >= 0).all() and abs(parts[2] @ time - 43) < 3  # the middle is 6.5 away
-    np.testing.assert_allclose(parts.sum(axis=1), 1, atol=1e-12)
+    assert_within(parts.sum(axis=1), 1, tolerances.SEEN)
     flat = fitted.to_time(np.eye(seen.shape[2]), np.zeros((2, 160)))  # no energy: equal parts
-    np.testing.assert_allclose(flat[2, 40:60], 1 / 20, atol=1e-12)
+    assert_within(flat[2, 40:60], 1 / 20, tolerances.SEEN)
 
 
 @pytest.mark.parametrize("view", EVERY_STEP)
 def test_views_see_levels_if_all_steps_do(view, rng):
     X = rng.standard_normal((6, 2, 200))
     fitted, seen = view._resolve(X).fit_and_transform(X, np.ones(6))
-    changed = np.abs(fitted.transform(X + np.array([[3.0], [-2.0]])) - seen).max() > 1e-9
+    changed = (
+        np.abs(fitted.transform(X + np.array([[3.0], [-2.0]])) - seen).max() > tolerances.CHANGED
+    )
     assert changed == fitted.depends_on_levels
