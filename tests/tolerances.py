@@ -39,6 +39,9 @@ ROUTES = 100 * EPS["float64"]
 # in ρ into eps/√(1−ρ), and random pairs stay a percent away from ρ = ±1.
 TRANSCRIPTION = 1e-13
 
+# Constants of layers by two formulas: three or four roundings.
+CONSTANT = 4 * EPS["float64"]
+
 # Signals as a view shows them, by plain formulas: a dozen roundings for each of eight steps.
 SEEN = 100 * EPS["float64"]
 
@@ -125,6 +128,11 @@ def receptive_field(depth, n_timepoints=1):
     some 2 log2(depth) convolutions adds up at most n_timepoints positive terms.
     """
     return (20 + 8 * depth + np.log2(2 * depth) * n_timepoints) * EPS["float64"]
+
+
+def printed(decimals):
+    """Return half a unit of the last of some decimals, to which a page or a paper rounds."""
+    return 0.5 * 10.0**-decimals
 
 
 def added_up(n):

@@ -27,7 +27,7 @@ import ucr
 from classification_methods import draw_signals, on_all_points, signals
 from harness import RESULTS
 
-from tests.tolerances import ROUTES
+from tests.tolerances import ROUTES, STANDARD_ERRORS
 
 pytestmark = pytest.mark.slow
 
@@ -149,7 +149,7 @@ def test_left_out_signals_and_folds(monkeypatch, rng):
         if counts[label] > 1
     ]
     assert len(of_truth) == 15
-    assert row["log_loss_left_out"] == pytest.approx(-np.log(of_truth).mean(), rel=1e-6)
+    assert row["log_loss_left_out"] == pytest.approx(-np.log(of_truth).mean(), rel=ROUTES)
 
 
 def test_normalized_views_have_kernels_of_normalized_networks(rng):
@@ -209,13 +209,17 @@ def test_holms_steps():
     assert ucr.significant_differences(scores[[ucr.OURS, "d"]]) == ([], [])
 
 
+PUBLISHED = 1e-4
+"""Published errors have five digits, relatively half a unit of the last one and more."""
+
+
 @pytest.mark.parametrize("name", ["Covid3Month", "CardanoSentiment"])
 def test_published_errors_are_of_the_same_signals_and_splits(name):
     """The nearest neighbour of the official split has the published error."""
     X, y, Z, truth = signals(name)
     distances = np.linalg.norm(X[:, None] - Z, axis=(2, 3))
     error = np.sqrt(np.mean((y[distances.argmin(axis=0)] - truth) ** 2))
-    assert error == pytest.approx(regression.peers()["1NN-ED"]["official", name], rel=1e-4)
+    assert error == pytest.approx(regression.peers()["1NN-ED"]["official", name], rel=PUBLISHED)
 
 
 def test_the_table_of_ratios_has_the_cases_of_the_script():
@@ -306,10 +310,10 @@ def test_problems_are_what_they_say():
     seen = dict(robustness.conditions(X, np.arange(50) % 2, 0 * X))
     for size in robustness.LEVELS:
         found = seen[f"noise {size:g}"].std(axis=(0, 2))
-        assert found == pytest.approx([size, 9 * size], rel=0.1)
+        assert found == pytest.approx([size, 9 * size], rel=STANDARD_ERRORS / np.sqrt(2 * 2000))
     moves = seen["drift"] / X.std(axis=(0, 2))[:, None]
-    np.testing.assert_allclose(np.abs(moves), 0.5)
-    assert (np.ptp(moves, axis=(0, 2)) < 1e-12).all()
+    np.testing.assert_allclose(np.abs(moves), 0.5, rtol=ROUTES)
+    assert (np.ptp(moves, axis=(0, 2)) <= ROUTES).all()
     for name, plant in robustness.PLANTS.items():
         X, y, Z, _ = robustness.problem(name)
         assert X.shape == (100, 8, 60) and Z.shape == (200, 8, 60) and (np.bincount(y) == 20).all()
