@@ -222,7 +222,7 @@ class BlockTables:
         pixels = xp.zeros((n, terms, longest if request.shares else 0))
         tables, size = [], 0
         for places, X in signals.of_each_length(block):
-            part, at = self._made(signals, X), places - block.start
+            part, at = self._tables_with_pads(signals, X), places - block.start
             tables.append(part.rows.reshape(-1))
             begin[at] = size + np.arange(len(at)) * math.prod(part.rows.shape[1:])
             size += part.rows.size
@@ -241,7 +241,7 @@ class BlockTables:
         self.of_signals = [moved(array, signals.xp) for array in (length, key, bias, means, pixels)]
         self._sides: dict[tuple[bool, int], tuple[np.ndarray, list[Array]]] = {}
 
-    def _made(self, signals: Signals, X: Array) -> Tables:
+    def _tables_with_pads(self, signals: Signals, X: Array) -> Tables:
         request, width = signals.request, X.shape[-1]
         pad = width + signals.behind if signals.behind else 0
         table = signal_tables(signals.operations, request, X, pad)
