@@ -28,7 +28,7 @@ SAYS_NOTHING = {
     "usual",
 }
 NOR_AS_A_PART = {"kept", "found", "some", "told", "again", "usual", "apart"}
-"""Those that say nothing within a longer name either; `linear_share` and `of_each` say something."""
+"""Those that say nothing within a longer name either, as `share` does in `linear_share`."""
 
 FILES = sorted((ROOT / "rescntk").rglob("*.py"))
 
