@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import scipy.linalg
@@ -19,13 +19,14 @@ from .base import Options
 from .cases import Cases, unit_sum
 from .resolved_view import ResolvedView
 from .signals import Signals, take
+from .view_kernels import Prepared
 
 
 @dataclass(eq=False)
 class FittedView:
     """A view with ridge regression and a Gaussian process on its kernel.
 
-    One regression has all outputs, or each output has one: `n_regressions` with a penalty λ each. K
+    One regression has all outputs, or each output has one: n_regressions with a penalty λ each. K
     is the kernel matrix of cases, or the part of it that landmarks explain, and μ are its
     eigenvalues, (rank,).
     """
@@ -51,7 +52,7 @@ class FittedView:
     """(n_outputs,), the variance of each output's prior, the unit of other variances."""
     error: np.ndarray
     """(n_regressions,), the mean squared error of cases left out."""
-    prepared: tuple[Options, Any] | None = None
+    prepared: tuple[Options, Prepared] | None = None
     """The options of the last call, and the landmarks prepared for them."""
 
     def __getstate__(self) -> dict[str, object]:
@@ -62,7 +63,7 @@ class FittedView:
         prepared = self.prepared  # read once: another thread may replace it
         if prepared is None or prepared[0] != options:
             landmarks = self.view.kernel.prepared(self.signals, options)
-            self.prepared = prepared = (dict(options), landmarks)
+            self.prepared = prepared = (options.copy(), landmarks)
         return self.view.kernel.matrix(seen, prepared[1], options)
 
     def decide(self, X: Signals, options: Options) -> tuple[np.ndarray, np.ndarray]:
@@ -126,7 +127,7 @@ def fit_view(
 ) -> tuple[FittedView, np.ndarray, np.ndarray]:
     r"""Return a resolved view fitted to targets of cases; residuals and novelty of cases left out.
 
-    Each of `n_regressions`, one for all outputs or one for each, has the penalty of least
+    Each of n_regressions, one for all outputs or one for each, has the penalty of least
     leave-one-out error. The prior's variance
     :math:`\sigma^2 = y^\top (K + \lambda I)^{-1} (y - b) / n` maximizes the marginal likelihood.
     """

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
 
@@ -26,6 +26,10 @@ from .signals import Signals, longest
 
 _NUMBERS_AT_ONCE = 2**20
 """Numbers of kernels of points that are in memory at once, but for all of a single signal."""
+
+
+Prepared: TypeAlias = PreparedSignals | np.ndarray
+"""Landmarks in a form for many calls: of a network's kernel, or as rows."""
 
 
 class ViewKernel(ABC):
@@ -45,11 +49,11 @@ class ViewKernel(ABC):
         """Return the least penalty that rounding errors allow, for signals of some weights."""
 
     @abstractmethod
-    def prepared(self, landmarks: Signals, options: Options) -> Any:
+    def prepared(self, landmarks: Signals, options: Options) -> Prepared:
         """Return landmarks in a form for many calls of `matrix`."""
 
     @abstractmethod
-    def matrix(self, X: Signals, Z: Any, options: Options) -> np.ndarray:
+    def matrix(self, X: Signals, Z: Signals | Prepared | None, options: Options) -> np.ndarray:
         """Return the kernel matrix (n, m) in float64.
 
         Z are signals, prepared ones, or None: X itself.
@@ -96,10 +100,11 @@ class NetworkKernel(ViewKernel):
     def prepared(self, landmarks: Signals, options: Options) -> PreparedSignals:
         return prepare(self.network, landmarks, **self._kernels, **options)
 
-    def matrix(self, X: Signals, Z: Any, options: Options) -> np.ndarray:
-        prepared = isinstance(Z, PreparedSignals) and isinstance(Z.batch, np.ndarray)
-        if isinstance(X, np.ndarray) and prepared:
-            return mean_of_normalized(X, Z)
+    def matrix(self, X: Signals, Z: Signals | Prepared | None, options: Options) -> np.ndarray:
+        if isinstance(Z, PreparedSignals) and all(
+            isinstance(batch, np.ndarray) for batch in (X, Z.batch)
+        ):
+            return mean_of_normalized(np.asarray(X), Z)
         matrices = gram(self.network, X, Z, **self._kernels, **options)
         return np.asarray(np.mean([K[0] for K in matrices], axis=0, dtype=np.float64))
 
@@ -140,7 +145,8 @@ class LinearKernel(ViewKernel):
     def prepared(self, landmarks: Signals, options: Options) -> np.ndarray:
         return _flat(landmarks)
 
-    def matrix(self, X: Signals, Z: Any, options: Options) -> np.ndarray:
+    def matrix(self, X: Signals, Z: Signals | Prepared | None, options: Options) -> np.ndarray:
+        assert not isinstance(Z, PreparedSignals)  # they are of networks
         x = _flat(X)
         z = x if Z is None else _flat(Z)
         return x @ z.T / x.shape[1]

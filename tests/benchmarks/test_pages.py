@@ -1,6 +1,7 @@
 """The benchmarks' scripts: pages of committed results, problems, and parts at small sizes."""
 
 import json
+import re
 
 import numpy as np
 import pytest
@@ -12,6 +13,7 @@ pytest.importorskip("jax")
 pytest.importorskip("zarr")
 pytest.importorskip("distributed")
 import accuracy
+import constants
 import cpu
 import early
 import harness
@@ -34,6 +36,7 @@ pytestmark = pytest.mark.slow
 
 PAGES = {
     "accuracy.json": accuracy.table,
+    "constants.csv": constants.table,
     "cpu.json": cpu.table,
     "cpu_intel.json": cpu.table,
     "early.csv": early.text,
@@ -319,3 +322,25 @@ def test_problems_are_what_they_say():
         assert X.shape == (100, 8, 60) and Z.shape == (200, 8, 60) and (np.bincount(y) == 20).all()
         rise = np.abs(X[:, :, 50:].mean(axis=2) - X[:, :, :9].mean(axis=2))
         assert abs(rise[y == 3, 4:6].mean() / rise[y == 0, 4:6].mean() - plant.attenuation) < 0.2
+
+
+def test_comments_on_constants_have_the_measured_numbers():
+    """Those of rescntk/learn, in the order of their values."""
+    rows = pd.read_csv(RESULTS / "constants.csv")
+    means = rows.groupby(["constant", "value", "condition"])[["accuracy", "log_loss"]].mean()
+    folder, in_use = RESULTS.parents[1] / "rescntk/learn", ("in use", 0.0)
+    compared = {
+        "view_weights.py": [
+            ("log_loss", "noise 0.05", [("_ERROR_POWER", 0.0), in_use, ("_ERROR_POWER", 12.0)]),
+            ("accuracy", "noise 0.05", [("_NOVELTY_POWER", 2.0), in_use]),
+            ("accuracy", "noise 0.1", [("_NOVELTY_POWER", 2.0), in_use, ("_NOVELTY_POWER", 4.0)]),
+            ("accuracy", "drift", [("_LEVEL_POWER", 0.0), in_use]),
+        ],
+        "estimator.py": [("accuracy", "clean", [("n_landmarks", n) for n in (100, 200, 400)])],
+    }
+    for file, lines in compared.items():
+        comments = " ".join((folder / file).read_text(encoding="utf-8").split())
+        for measure, condition, values in lines:
+            numbers = [means.loc[(*value, condition), measure] for value in values]
+            texts = [f"{number:.3f}"[1:] for number in numbers]
+            assert re.search(r"[^.]*?".join(map(re.escape, texts)), comments), (file, texts)
