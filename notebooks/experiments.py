@@ -7,14 +7,14 @@ from functools import partial
 from itertools import product
 from typing import Any
 
-import circle
 import jax
 import numpy as np
 import optax
+
+import circle
+import rescntk as rk
 import responses
 from practical_networks import practical_layers, practical_network, train_on_single_points
-
-import rescntk as rk
 from rescntk import finite, literature, regression
 from rescntk.theory import locality, multisphere, smoothness, spectrum
 
@@ -25,7 +25,9 @@ WIDE = literature.tirer_resnet(5, 0.1)
 SGD, ADAM, SLOW_ADAM = optax.sgd(0.01), optax.adam(1e-3), optax.adam(1e-4)
 
 
-def draws(key: int, network: Any, X: Any, width: int, number: int, head: str = "gap") -> Iterator[Any]:
+def draws(
+    key: int, network: Any, X: Any, width: int, number: int, head: str = "gap"
+) -> Iterator[Any]:
     """Yield the parameters of random networks of a width, in float32, for the signals X."""
     pixels = X.shape[2] if head == "trace" else None
     for one_key in jax.random.split(jax.random.key(key), number):
@@ -92,7 +94,9 @@ def trained_responses(width: int, n_networks: int, steps: int) -> Result:
             options: dict[str, Any] = {"n_timepoints": pixels, "dtype": "float32"}
             params = finite.init(key, network, channels, width, **options)
             trained = _train_from_start(network, params, X, y, kernel, steps, head)
-            start, end = (partial(outputs, network, weights, head=head) for weights in (params, trained))
+            start, end = (
+                partial(outputs, network, weights, head=head) for weights in (params, trained)
+            )
             beta = np.linalg.solve(kernel(X), y)
             measured.append(responses.responses(lambda S: end(S) - start(S), Z, W).pair)
             predicted.append(responses.responses(lambda S: kernel(S, X) @ beta, Z, W).pair)
@@ -208,7 +212,7 @@ def _interpolant_energy(kernel: Any, X: np.ndarray, y: np.ndarray, Z: np.ndarray
 
 
 def _shares(measured: Any, predicted: Any) -> Result:
-    """Return shares of the total by distance from pixel 0 (of pairs from 1), means over networks."""
+    """Return shares of the total by distance from pixel 0, of pairs from 1: means over networks."""
     drawn, exact = (_fold(np.asarray(values)) for values in (measured, predicted))
     first = int(np.isnan(drawn).any())
     drawn, exact = (v[:, first:] / v[:, first:].sum(axis=1, keepdims=True) for v in (drawn, exact))

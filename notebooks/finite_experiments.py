@@ -15,8 +15,9 @@ import time
 from pathlib import Path
 from typing import Any
 
-import experiments
 import numpy as np
+
+import experiments
 
 RESULTS = Path(__file__).with_suffix(".json")
 

@@ -1,7 +1,7 @@
 """Run the notebooks as a check, all or those named; with --write, keep their outputs.
 
-The outputs are of the notebook's own sizes. Texts that cells print with the sizes of `SMALL` are kept
-in the cells' metadata, as "small": tests compare their numbers with a run.
+The outputs are of the notebook's own sizes. Texts that cells print with the sizes of `SMALL` are
+kept in the cells' metadata, as "small": tests compare their numbers with a run.
 """
 
 from __future__ import annotations

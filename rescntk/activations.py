@@ -344,11 +344,11 @@ def activation_of(network: Any) -> Activation:
     >>> activations.activation_of(Network(3, activation="erf")).homogeneous
     False
     """
-    return _made(network.activation, network.negative_slope)
+    return _activation_of(network.activation, network.negative_slope)
 
 
 @cache
-def _made(name: str, negative_slope: float) -> Activation:
+def _activation_of(name: str, negative_slope: float) -> Activation:
     kind: Any = ACTIVATIONS[name]
     return kind(negative_slope) if kind.has_negative_slope else kind()
 

@@ -74,6 +74,17 @@ def pairs_meet(first, second, third):
     return [(a, b, third[(i + j) % len(third)]) for (i, a), (j, b) in of]
 
 
+def assert_within(found, expected, tolerance, unit=None):
+    """Assert that arrays of one shape differ by `tolerance` at most, in a unit: the largest number.
+
+    One number stands for all of an array's shape. NaN differs.
+    """
+    found, expected = np.asarray(found), np.asarray(expected)
+    assert found.shape == expected.shape or not expected.shape
+    error = np.max(np.abs(found - expected) / (np.abs(expected).max() if unit is None else unit))
+    assert error <= tolerance, f"an error of {error:.3g}, expected at most {tolerance:.3g}"
+
+
 def run(code, **environment):
     """Return the output of Python code in a process with some environment variables."""
     command, env = [sys.executable, "-c", code], os.environ | environment

@@ -6,8 +6,9 @@ import os
 import subprocess
 import sys
 import warnings
-from contextlib import suppress
+from contextlib import redirect_stdout, suppress
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -38,26 +39,49 @@ def is_picture(path):
     return content.startswith(b"\x89PNG") and len(content) > 10_000
 
 
-def test_the_main_job(tmp_path, capsys):
-    """README: lower bounds in the theorem's order at every depth, condition numbers from 27 on."""
+@pytest.fixture(scope="module")
+def main_job(tmp_path_factory):
+    """The README's call: the folder of results, the rows of its table, and what was printed."""
     pytest.importorskip("aeon")
-    out = tmp_path / "new" / "folder"
-    assert cli.main(["compare", "--out", str(out)]) == 0
-    printed = capsys.readouterr().out
-    assert printed.startswith("JapaneseVowels: 270 signals, 12 channels, 25 time points")
+    out = tmp_path_factory.mktemp("main") / "new" / "folder"
+    with redirect_stdout(io.StringIO()) as printed:
+        assert cli.main(["compare", "--out", str(out)]) == 0
     with open(out / "compare.csv", newline="") as file:
         rows = list(csv.DictReader(file))
-    assert [int(row["depth"]) for row in rows] == list(cli.DEFAULT_DEPTHS)
-    for row in rows:
-        for name in ("cnn", "resnet"):
-            numbers = ("condition_number", "lower", "upper")
-            value, lower, upper = (float(row[f"{name}.{of}"]) for of in numbers)
-            assert 1 < lower <= value <= upper
+    return SimpleNamespace(out=out, rows=rows, printed=printed.getvalue())
+
+
+def test_the_main_job_has_a_row_for_each_depth(main_job):
+    assert [int(row["depth"]) for row in main_job.rows] == list(cli.DEFAULT_DEPTHS)
+
+
+@pytest.mark.parametrize("name", ["cnn", "resnet"])
+def test_condition_numbers_of_the_main_job_are_between_their_bounds(name, main_job):
+    for row in main_job.rows:
+        numbers = ("condition_number", "lower", "upper")
+        value, lower, upper = (float(row[f"{name}.{of}"]) for of in numbers)
+        assert 1 < lower <= value <= upper
+
+
+def test_lower_bounds_of_the_main_job_have_the_order_of_the_theorem(main_job):
+    for row in main_job.rows:
         assert float(row["cnn.lower"]) > float(row["resnet.lower"])
+
+
+def test_condition_numbers_of_the_main_job_have_this_order_from_depth_27_on(main_job):
+    for row in main_job.rows:
         assert (float(row["ratio"]) > 1) is (int(row["depth"]) >= 27)
-    assert len(printed.splitlines()) == len(rows) + 7
+
+
+def test_the_main_job_prints_its_signals_rows_and_notes(main_job):
+    printed = main_job.printed
+    assert printed.startswith("JapaneseVowels: 270 signals, 12 channels, 25 time points")
+    assert len(printed.splitlines()) == len(main_job.rows) + 7
     assert "inf" not in printed and "upper bounds that are vacuous at every depth" in printed
-    assert is_picture(out / "compare.png")
+
+
+def test_the_main_job_draws_a_picture(main_job):
+    assert is_picture(main_job.out / "compare.png")
 
 
 def test_compare_options(signals, capsys):

@@ -39,6 +39,19 @@ ROUTES = 100 * EPS["float64"]
 # in ρ into eps/√(1−ρ), and random pairs stay a percent away from ρ = ±1.
 TRANSCRIPTION = 1e-13
 
+# Constants of layers by two formulas: three or four roundings.
+CONSTANT = 4 * EPS["float64"]
+
+# Signals as a view shows them, by plain formulas: a dozen roundings for each of eight steps.
+SEEN = 100 * EPS["float64"]
+
+# Probabilities from kernels in float32, beside float64: the kernels' errors have half of the least
+# penalty as norm at most (`NetworkKernel.least_penalty`), and views average. Measured: 7e-6.
+SINGLE = 1e-4
+
+# By how much a number changes that changes at all, of signals of order 1.
+CHANGED = 1e-9
+
 # The place of a minimum of order 1 and curvature 2 or more, by a solver that sees values alone,
 # which have errors of some eps.
 MINIMUM = 10 * float(np.sqrt(EPS["float64"]))
@@ -115,6 +128,21 @@ def receptive_field(depth, n_timepoints=1):
     some 2 log2(depth) convolutions adds up at most n_timepoints positive terms.
     """
     return (20 + 8 * depth + np.log2(2 * depth) * n_timepoints) * EPS["float64"]
+
+
+def printed(decimals):
+    """Return half a unit of the last of some decimals, to which a page or a paper rounds."""
+    return 0.5 * 10.0**-decimals
+
+
+def added_up(n):
+    """Return the error of a sum of n numbers, relative to the sum of their magnitudes."""
+    return (10 + n) * EPS["float64"]
+
+
+def regression(n, penalty):
+    """Return the error of ridge regression on a normalized kernel of n signals: ‖K‖ ≤ n."""
+    return solution(n, n / penalty)
 
 
 def solution(n, condition, dtype="float64"):

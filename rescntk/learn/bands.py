@@ -40,8 +40,8 @@ class LocalScale(LengthKeepingStep):
     """Subtract local means, and divide by local deviations and a tenth.
 
     The signals have mean 0 and deviation 1. Means and deviations are local over a Gaussian window,
-    whose deviation is a sixteenth of the signal. A point keeps its share, since its value decides
-    more than those around it.
+    whose deviation is a sixteenth of the signal. A point keeps its contribution, since its value
+    decides more than those around it.
     """
 
     stage = "each signal's own scale"
@@ -74,6 +74,10 @@ class Bands(BlockStep):
     needs_several_points = True
     depends_on_levels = False
 
+    @property
+    def block(self) -> int:  # type: ignore[override]
+        return self.blocks.block
+
     @staticmethod
     def octaves_of(length: int) -> int:
         """Return the number of bands of signals of this length, at least 1."""
@@ -103,13 +107,13 @@ class Bands(BlockStep):
         rounding = ROUNDING * np.abs(X).max(axis=2, keepdims=True)
         return np.concatenate([np.where(np.abs(b) > rounding, b, 0.0) for b in bands], axis=1)
 
-    def to_time(self, shares: np.ndarray, x: np.ndarray, reach: float) -> np.ndarray:
-        """Divide the share of each block by the bands' energy at its points.
+    def to_time(self, contributions: np.ndarray, x: np.ndarray, reach: float) -> np.ndarray:
+        """Divide the contribution of each block by the bands' energy at its points.
 
         Each band has its root mean square as unit, but at least `_LEAST` of the largest one. Blocks
         without energy, and all blocks of "signs", are divided into equal parts.
         """
-        equal = self.blocks.to_time(shares, x, reach)
+        equal = self.blocks.to_time(contributions, x, reach)
         if self.kind == "signs":
             return equal
         bands = self.split(x[None])

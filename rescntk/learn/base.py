@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from copy import copy
 from dataclasses import KW_ONLY, dataclass
-from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, TypedDict, TypeVar
 
 import numpy as np
 from sklearn.base import BaseEstimator
@@ -19,8 +19,14 @@ if TYPE_CHECKING:
 
     from .views import View
 
-Options: TypeAlias = dict[str, Any]
-"""How kernels are computed: engine, dtype and threads."""
+
+class Options(TypedDict):
+    """How kernels are computed, as for calling a `rescntk.Kernel`."""
+
+    engine: str
+    dtype: str
+    threads: int | None
+
 
 EstimatorT = TypeVar("EstimatorT", bound=BaseEstimator)
 

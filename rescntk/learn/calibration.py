@@ -36,17 +36,17 @@ def calibrate(
     n, n_classes = columns.shape
     if not weights.any():
         return 1.0, np.zeros(decisions.shape[1])
-    targets = np.full(columns.shape, 1.0 / ((n + 2) * (n_classes - 1)))
-    targets[np.arange(n), labels] = (n + 1) / (n + 2)
-    shares, scale = unit_sum(weights)[:, None], np.abs(columns).max() or 1.0
+    smoothed = np.full(columns.shape, 1.0 / ((n + 2) * (n_classes - 1)))
+    smoothed[np.arange(n), labels] = (n + 1) / (n + 2)
+    unit_weights, scale = unit_sum(weights)[:, None], np.abs(columns).max() or 1.0
     columns = columns / scale
 
     def loss(parameters: np.ndarray) -> tuple[float, np.ndarray]:
         """Return the cross-entropy and its gradient in s and the biases b."""
         log_proba = log_softmax(parameters[0] * columns + parameters[1:], axis=1)
-        slopes = shares * (np.exp(log_proba) - targets)
+        slopes = unit_weights * (np.exp(log_proba) - smoothed)
         gradient = np.append(np.sum(slopes * columns), shift * slopes.sum(axis=0))
-        return -np.sum(shares * targets * log_proba), gradient
+        return -np.sum(unit_weights * smoothed * log_proba), gradient
 
     s, *biases = minimize(
         loss,

@@ -1,4 +1,4 @@
-"""Cases: signals with their targets, weights and groups, as fits take them."""
+"""Cases: signals with what is known of them, as fits take them."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from .signals import Signals
 
 
 class Cases(NamedTuple):
-    """Signals with targets, weights and groups, each different case once, in a fixed order.
+    """Signals with y, weights and groups, each different case once, in a fixed order.
 
-    Copies of a signal with one target and one group are one case. Without groups, the copies of a
-    signal, of any targets, are a group.
+    Copies of a signal with one y and one group are one case. Without groups, the copies of a
+    signal, of any y, are a group.
     """
 
     signals: Signals
-    targets: np.ndarray
-    """(n_cases, n_outputs)"""
+    y: np.ndarray
+    """Numbers of classes, (n_cases, 1), or targets in their own units, (n_cases, n_targets)."""
     weights: np.ndarray
     """Sums over copies, (n_cases,), of mean 1."""
     groups: np.ndarray

@@ -158,7 +158,7 @@ class ResidualKernelClassifier(ClassifierMixin, ResidualKernelEstimator):
         by_class = self._weights_of_classes(classes)
         used = by_class[class_indices] > 0
         cases = read_cases(self, X, y, class_indices[:, None], sample_weight, groups, used)
-        present, labels = np.unique(cases.targets[:, 0], return_inverse=True)
+        present, labels = np.unique(cases.y[:, 0], return_inverse=True)
         self.classes_, by_class = classes[present], by_class[present]
         if len(present) < 2:
             raise ValueError(
@@ -168,21 +168,22 @@ class ResidualKernelClassifier(ClassifierMixin, ResidualKernelEstimator):
         # Targets ±1: one column for two classes, else one a class against the rest.
         signs = 2.0 * (labels[:, None] == np.arange(len(present))) - 1.0
         self._warn_of_weights()
-        cases = cases._replace(targets=signs[:, 1:] if len(present) == 2 else signs)
+        targets = signs[:, 1:] if len(present) == 2 else signs
         # A class is unknown without its only case, or group: such errors tell nothing of a kernel.
         parts = np.bincount(np.unique(np.column_stack([labels, cases.groups]), axis=0)[:, 0])
         counted = np.where(parts[labels] > 1, cases.weights, 0.0)
         if self.class_weight == "balanced":
             by_class = len(labels) / np.bincount(labels, cases.weights) / len(present)
         error_weights = by_class[labels] * counted
-        left_out = self._fit_views(cases, error_weights)
-        proba = self._calibrate(left_out, cases, labels, error_weights, by_class)
+        left_out = self._fit_views(cases, targets, error_weights)
+        proba = self._calibrate(left_out, cases, targets, labels, error_weights, by_class)
         self._score(proba.argmax(axis=1) == labels, counted, cases, labels)
 
     def _calibrate(
         self,
         left_out: LeftOut,
         cases: Cases,
+        targets: np.ndarray,
         labels: np.ndarray,
         error_weights: np.ndarray,
         by_class: np.ndarray,
@@ -194,13 +195,13 @@ class ResidualKernelClassifier(ClassifierMixin, ResidualKernelEstimator):
         ndarray, (n_cases, n_classes)
             Probabilities of cases left out, which the other folds calibrate.
         """
-        decisions = cases.targets - average(left_out.view_weights, left_out.view_residuals)
+        decisions = targets - average(left_out.view_weights, left_out.view_residuals)
         shift = self.class_weight is not None
         calibrated = calibrate(decisions, labels, error_weights, shift)
         self.inverse_temperature_, self.offsets_ = calibrated
         self.intercept_ = self._centre + self.offsets_
         certainty = _certainty(left_out.novelty)
-        fold_decisions = cases.targets - left_out.residuals
+        fold_decisions = targets - left_out.residuals
         proba = probabilities_of_folds(
             fold_decisions, certainty, left_out.folds, decisions, labels, error_weights, shift
         )

@@ -40,20 +40,20 @@ from .resolved_view import ResolvedView
 from .signals import Signals, longest, scaled, take, unit_exponent
 from .view_kernels import ViewKernel
 from .view_weights import average_of_folds, weigh_outputs, weights_at
-from .views import View
+from .views import UnsuitableSignals, View
 
 _NUMBERS_AT_ONCE = 2**22
 """Numbers of signals, or of their kernels, that a view computes at once. More take more memory."""
 
 _LANDMARKS_OF_MANY = 400
-"""Landmarks of more than `MANY_SIGNALS`. Half as many cost 0 to .014 of accuracy on sets of 300 to
-900 signals, a quarter .003 to .018."""
+"""Landmarks of more than `MANY_SIGNALS`: kernels take their time. Measured with 1,200 signals of
+plants (`benchmarks/constants.py`): accuracy .985 with 100, .990 with 200, .987 with 400."""
 
 _MUCH_WORK = 1e12
 """Pixel pairs times layers above which a fit warns: some ten minutes on two cores."""
 
 _EXAMPLES = 40
-"""Maximum number of training signals whose contributions give the usual ones."""
+"""Maximum number of training signals of `median_contributions`."""
 
 REMEDY = (
     "Look at views_, cut the signals to the part that matters, or try views such as "
@@ -126,14 +126,14 @@ class ResidualKernelEstimator(Settings, SignalEstimator):
             Before `fit`.
         """
         signals = self._read(X)
-        shares = self._contributions(signals)
-        return np.array(shares) if isinstance(signals, np.ndarray) else shares
+        of_signals = self._contributions(signals)
+        return np.array(of_signals) if isinstance(signals, np.ndarray) else of_signals
 
-    def usual_contributions(self) -> np.ndarray | None:
-        """Return the contributions of time points of a usual signal.
+    def median_contributions(self) -> np.ndarray | None:
+        """Return the contributions of time points of a usual signal: medians.
 
-        They are medians over up to 40 training signals; of a classifier, means over classes of
-        medians. Pictures subtract them.
+        They are over up to 40 training signals; of a classifier, means over classes of medians.
+        Pictures subtract them.
 
         Returns
         -------
@@ -148,9 +148,9 @@ class ResidualKernelEstimator(Settings, SignalEstimator):
         check_is_fitted(self)
         if isinstance(self._examples, list):
             return None
-        shares = np.array(self._contributions(self._examples))
-        classes = self._labels(shares.sum(axis=2) + self.intercept_)
-        medians = [np.median(shares[classes == k], axis=0) for k in np.unique(classes)]
+        contributions = np.array(self._contributions(self._examples))
+        classes = self._labels(contributions.sum(axis=2) + self.intercept_)
+        medians = [np.median(contributions[classes == k], axis=0) for k in np.unique(classes)]
         return np.asarray(np.mean(medians, axis=0))
 
     @staticmethod
@@ -168,7 +168,7 @@ class ResidualKernelEstimator(Settings, SignalEstimator):
         A batch begins at a multiple of 64 rows and has at least 64. So products by one BLAS thread
         have the same last bits as the product of all signals.
         """
-        landmarks = max(len(fitted.signals) for fitted in self._fitted)
+        landmarks = max(len(fitted.signals) for fitted in self._fitted_views)
         numbers = max(landmarks, longest(X) * len(X[0]))
         size = 64 * max(1, _NUMBERS_AT_ONCE // (64 * numbers))
         *starts, last = range(0, max(len(X) - 63, 1), size)
@@ -179,14 +179,14 @@ class ResidualKernelEstimator(Settings, SignalEstimator):
     def _decide(self, X: Signals) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Return decisions (n_views, n_cases, n_outputs), novelties and weights of views.
 
-        Novelties and weights are (n_views, n_cases, n_chosen), as for `FittedView`. Sums of weights
-        over views are 1.
+        Novelties and weights are (n_views, n_cases, n_regressions), as for `FittedView`. Sums of
+        weights over views are 1.
         """
         options, parts = self._options(), []
-        depends_on_levels = [fitted.view.depends_on_levels for fitted in self._fitted]
+        depends_on_levels = [fitted.view.depends_on_levels for fitted in self._fitted_views]
         for batch in self._batches(X):
             with one_blas_thread():
-                pairs = [fitted.decide(batch, options) for fitted in self._fitted]
+                pairs = [fitted.decide(batch, options) for fitted in self._fitted_views]
             decisions, novelties = map(np.array, zip(*pairs, strict=True))
             distances = self._levels.distances(batch)[0]
             weights = weights_at(self._weights, novelties, distances, depends_on_levels)
@@ -197,11 +197,11 @@ class ResidualKernelEstimator(Settings, SignalEstimator):
         return decisions, novelties, weights
 
     def _novelty(self, novelties: np.ndarray, X: Signals) -> np.ndarray:
-        """Return the novelty of signals. `novelties` are (n_views, n_cases, n_chosen)."""
+        """Return the novelty of signals. `novelties` are (n_views, n_cases, n_regressions)."""
         logs = []
         for of_output, errors in zip(
             np.moveaxis(novelties, 2, 0),
-            np.transpose([fitted.error for fitted in self._fitted]),
+            np.transpose([fitted.error for fitted in self._fitted_views]),
             strict=True,
         ):
             inverse = 1.0 / np.maximum(errors, np.finfo(np.float64).eps * (errors.max() or 1.0))
@@ -215,7 +215,7 @@ class ResidualKernelEstimator(Settings, SignalEstimator):
         left = iter(totals)
         for batch in self._batches(X):
             of_batch = list(islice(left, len(batch)))
-            for fitted, weights in zip(self._fitted, self._decide(batch)[2], strict=True):
+            for fitted, weights in zip(self._fitted_views, self._decide(batch)[2], strict=True):
                 with one_blas_thread():
                     parts = fitted.contributions(batch, self._options())
                 for total, part, weight in zip(of_batch, parts, weights, strict=True):
@@ -224,13 +224,18 @@ class ResidualKernelEstimator(Settings, SignalEstimator):
         return totals
 
     def _fit_views(
-        self, cases: Cases, error_weights: np.ndarray, penalties: Sequence[float] = ()
+        self,
+        cases: Cases,
+        targets: np.ndarray,
+        error_weights: np.ndarray,
+        penalties: Sequence[float] = (),
     ) -> LeftOut:
-        """Fit the views to cases, weigh them, and return results of cases left out.
+        """Fit the views to targets of cases, weigh them, and return results of cases left out.
 
-        `penalties` are tried besides the least one. Errors of cases count with `error_weights`.
+        `targets` are what is regressed, (n_cases, n_outputs). `penalties` are tried besides the
+        least one. Errors of cases count with `error_weights`.
         """
-        self._centre = np.average(cases.targets, axis=0, weights=cases.weights)
+        self._centre = np.average(targets, axis=0, weights=cases.weights)
         self._exponent = unit_exponent(cases.signals)
         cases = cases._replace(signals=scaled(cases.signals, self._exponent))
         n, rng = len(cases.weights), check_random_state(self.random_state)
@@ -238,17 +243,16 @@ class ResidualKernelEstimator(Settings, SignalEstimator):
         views, landmarks = self._views(n), self._landmarks(n, rng)
         resolved, notes = resolve_views(views, cases.signals)
         _warn_of_work(resolved, n, n if landmarks is None else len(landmarks))
-        n_chosen = cases.targets.shape[1] if self._is_per_output else 1
+        n_regressions = targets.shape[1] if self._is_per_output else 1
         fits, options = [], self._options()
         with one_blas_thread():
             for view in resolved:
                 tried = self._penalties(view.kernel, cases.weights, penalties)
-                fits.append(
-                    fit_view(view, cases, landmarks, tried, error_weights, options, n_chosen)
-                )
+                chosen_by = error_weights, n_regressions
+                fits.append(fit_view(view, cases, targets, landmarks, tried, *chosen_by, options))
             fitted, *left_out = zip(*fits, strict=True)
             residuals, novelties = map(np.array, left_out)
-            weights = weigh_outputs(residuals, error_weights, n_chosen)
+            weights = weigh_outputs(residuals, error_weights, n_regressions)
             self._levels = TrainingLevels(cases.signals, cases.weights)
             distances = self._levels.distances(cases.signals)[0]
             depends_on_levels = np.array([view.depends_on_levels for view in resolved])
@@ -256,7 +260,7 @@ class ResidualKernelEstimator(Settings, SignalEstimator):
             averaged = average_of_folds(residuals, error_weights, folds, *at_signals)
         self.views_ = _table(views, [*resolved.values()], fitted, weights, notes)
         used = np.flatnonzero(weights.any(axis=1))
-        self._fitted, self._weights = [fitted[k] for k in used], weights[used]
+        self._fitted_views, self._weights = [fitted[k] for k in used], weights[used]
         self._examples = take(cases.signals, np.sort(rng.permutation(n)[:_EXAMPLES]))
         novelties = novelties[used]
         novelty = self._novelty(novelties, cases.signals)
@@ -314,9 +318,12 @@ def resolve_views(views: Sequence[View], X: Signals) -> tuple[dict[ResolvedView,
     """Return different views of signals with their indices; and notes, why others have no part."""
     notes, resolved = np.full(len(views), "", dtype=object), dict[ResolvedView, int]()
     for k, view in enumerate(views):
-        if reason := view._refusal(X):
-            notes[k] = reason
-        elif (of_signals := view._resolve(X)) in resolved:
+        try:
+            of_signals = view._resolve(X)
+        except UnsuitableSignals as refusal:
+            notes[k] = refusal.reason
+            continue
+        if of_signals in resolved:
             notes[k] = f"sees the same as view {resolved[of_signals]}"
         else:
             resolved[of_signals] = k

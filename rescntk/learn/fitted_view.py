@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import scipy.linalg
@@ -19,14 +19,16 @@ from .base import Options
 from .cases import Cases, unit_sum
 from .resolved_view import ResolvedView
 from .signals import Signals, take
+from .view_kernels import Prepared
 
 
 @dataclass(eq=False)
 class FittedView:
     """A view with ridge regression and a Gaussian process on its kernel.
 
-    Penalties λ are n_chosen: one for all outputs, or one for each. K is the kernel matrix of cases,
-    or the part of it that landmarks explain, and μ are its eigenvalues, (rank,).
+    One regression has all outputs, or each output has one: n_regressions with a penalty λ each. K
+    is the kernel matrix of cases, or the part of it that landmarks explain, and μ are its
+    eigenvalues, (rank,).
     """
 
     view: ResolvedView
@@ -41,16 +43,16 @@ class FittedView:
     """R, (n_landmarks, rank), of the first penalty: the process has the variance K(x, x) − ‖Rᵀk‖²
     at a signal x with the kernel k with landmarks."""
     ratios: np.ndarray
-    """(μ + λ₀)/(μ + λ), (rank, n_chosen), by which λ multiplies the squares of Rᵀk."""
+    """(μ + λ₀)/(μ + λ), (rank, n_regressions), by which λ multiplies the squares of Rᵀk."""
     penalty: np.ndarray
-    """λ, (n_chosen,)."""
-    usual_variance: np.ndarray
-    """(n_chosen,), the mean variance of an observation at a training signal left out."""
+    """λ, (n_regressions,)."""
+    left_out_variance: np.ndarray
+    """(n_regressions,), the mean variance of an observation at a training signal left out."""
     prior_variance: np.ndarray
     """(n_outputs,), the variance of each output's prior, the unit of other variances."""
     error: np.ndarray
-    """(n_chosen,), the mean squared error of cases left out."""
-    prepared: tuple[Options, Any] | None = None
+    """(n_regressions,), the mean squared error of cases left out."""
+    prepared: tuple[Options, Prepared] | None = None
     """The options of the last call, and the landmarks prepared for them."""
 
     def __getstate__(self) -> dict[str, object]:
@@ -61,13 +63,13 @@ class FittedView:
         prepared = self.prepared  # read once: another thread may replace it
         if prepared is None or prepared[0] != options:
             landmarks = self.view.kernel.prepared(self.signals, options)
-            self.prepared = prepared = (dict(options), landmarks)
+            self.prepared = prepared = (options.copy(), landmarks)
         return self.view.kernel.matrix(seen, prepared[1], options)
 
     def decide(self, X: Signals, options: Options) -> tuple[np.ndarray, np.ndarray]:
-        """Return decisions (n_cases, n_outputs) and novelties (n_cases, n_chosen).
+        """Return decisions (n_cases, n_outputs) and novelties (n_cases, n_regressions).
 
-        The novelty is the variance of an observation, divided by the usual variance.
+        The novelty is the variance of an observation, divided by `left_out_variance`.
         """
         seen = self.view.transform(X)
         K, diagonal = self.matrix(seen, options), self.view.kernel.diag(seen)[:, None]
@@ -75,12 +77,15 @@ class FittedView:
         several = len(self.penalty) > 1
         explained = squares @ self.ratios if several else squares.sum(axis=1, keepdims=True)
         variance = np.maximum(diagonal - explained, 0.0) + self.penalty
-        return K @ self.coefficients + self.intercepts, variance / self.usual_variance
+        return K @ self.coefficients + self.intercepts, variance / self.left_out_variance
 
     def contributions(self, X: Signals, options: Options) -> list[np.ndarray]:
-        """Return the shares of time points in decisions less intercepts, (n_outputs, d_i) each."""
+        """Return contributions of time points to decisions, (n_outputs, d_i) each.
+
+        Their sums are decisions less intercepts.
+        """
         seen = self.view.transform(X)
-        parts = self.view.kernel.shares(seen, self.signals, self.coefficients, options)
+        parts = self.view.kernel.contributions(seen, self.signals, self.coefficients, options)
         # Rounding errors, which large coefficients magnify, are divided evenly.
         sums = self.matrix(seen, options) @ self.coefficients
         counts = np.array([x.shape[1] for x in seen])
@@ -113,20 +118,21 @@ class _KernelOfCases(NamedTuple):
 def fit_view(
     view: ResolvedView,
     cases: Cases,
+    targets: np.ndarray,
     landmarks: np.ndarray | None,
     penalties: Sequence[float],
     error_weights: np.ndarray,
+    n_regressions: int,
     options: Options,
-    n_chosen: int,
 ) -> tuple[FittedView, np.ndarray, np.ndarray]:
-    r"""Return a resolved view fitted to cases; residuals and novelty of cases left out.
+    r"""Return a resolved view fitted to targets of cases; residuals and novelty of cases left out.
 
-    Of `penalties`, `n_chosen` have the least leave-one-out errors: one for all outputs, or one for
-    each. The prior's variance :math:`\sigma^2 = y^\top (K + \lambda I)^{-1} (y - b) / n` maximizes
-    the marginal likelihood.
+    Each of n_regressions, one for all outputs or one for each, has the penalty of least
+    leave-one-out error. The prior's variance
+    :math:`\sigma^2 = y^\top (K + \lambda I)^{-1} (y - b) / n` maximizes the marginal likelihood.
     """
     view, seen = view.fit_and_transform(cases.signals, cases.weights)
-    Y, weights = cases.targets, cases.weights
+    Y, weights = targets, cases.weights
     kernel = (
         _kernel_of_all(view, seen, weights, options)
         if landmarks is None
@@ -135,10 +141,10 @@ def fit_view(
     spectrum = kernel.spectrum
     groups = cases.groups if cases.n_groups < len(Y) else None  # without groups less time
     residuals = spectrum.leave_one_out(Y, penalties, intercept=True, groups=groups)
-    choices, error = _least_errors(residuals, error_weights, n_chosen)
+    choices, error = _least_errors(residuals, error_weights, n_regressions)
     penalty, of_outputs = np.asarray(penalties)[choices], np.resize(choices, Y.shape[1])
     beta, b = np.empty(Y.shape), np.empty(Y.shape[1])
-    variance = np.empty((len(Y), n_chosen))
+    variance = np.empty((len(Y), n_regressions))
     for choice in np.unique(choices):
         with_choice = of_outputs == choice
         outputs = slice(None) if with_choice.all() else with_choice
@@ -147,7 +153,7 @@ def fit_view(
         )
         left_out = spectrum.left_out_variance(penalties[choice], groups) + kernel.unexplained
         variance[:, choices == choice] = left_out[:, None]
-    usual_variance = np.array([np.average(column, weights=weights) for column in variance.T])
+    left_out_variance = np.array([np.average(column, weights=weights) for column in variance.T])
     sums = spectrum.eigenvalues[:, None] + penalty
     fitted = FittedView(
         view,
@@ -157,12 +163,12 @@ def fit_view(
         root=kernel.root / np.sqrt(sums[:, 0]),
         ratios=sums[:, :1] / sums,
         penalty=penalty,
-        usual_variance=usual_variance,
+        left_out_variance=left_out_variance,
         prior_variance=np.mean(beta * (Y - b), axis=0),
         error=error,
     )
     residuals = np.take_along_axis(residuals, of_outputs[None, None], axis=0)[0]
-    return fitted, residuals, variance / usual_variance
+    return fitted, residuals, variance / left_out_variance
 
 
 def _kernel_of_all(
@@ -207,12 +213,13 @@ def _kernel_of_landmarks(
 
 
 def _least_errors(
-    residuals: np.ndarray, error_weights: np.ndarray, n_chosen: int
+    residuals: np.ndarray, error_weights: np.ndarray, n_regressions: int
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return the indices of penalties of least mean squared error, and these errors, (n_chosen,).
+    """Return the indices of penalties of least mean squared error, and these errors.
 
-    `residuals` are (n_penalties, n_cases, n_outputs).
+    Both are (n_regressions,); `residuals` are (n_penalties, n_cases, n_outputs).
     """
-    parts, shares = np.split(residuals, n_chosen, axis=2), unit_sum(error_weights)
-    errors = np.array([(part**2).mean(axis=2) @ shares for part in parts])
+    unit_weights = unit_sum(error_weights)
+    parts = np.split(residuals, n_regressions, axis=2)
+    errors = np.array([(part**2).mean(axis=2) @ unit_weights for part in parts])
     return errors.argmin(axis=1), errors.min(axis=1)

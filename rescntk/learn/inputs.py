@@ -177,24 +177,24 @@ def read_cases(
     estimator: BaseEstimator,
     X: object,
     y: object,
-    targets: np.ndarray,
+    y_numbers: np.ndarray,
     sample_weight: ArrayLike | None,
     groups: ArrayLike | None,
     used: bool | np.ndarray = True,
 ) -> Cases:
     """Return the different cases of positive weight: a copy of a case is left out with it.
 
-    `targets` are of y, (n_cases, n_outputs); `used` says which cases to take, all by default. Cases
-    are sorted by their numbers, so that the order of the signals plays no part.
+    `y_numbers` are `Cases.y` of all signals; `used` says which signals to take, all by default.
+    Cases are sorted by their numbers, so that the order of the signals plays no part.
     """
     arguments = {"y": y, "sample_weight": sample_weight, "groups": groups}
     for name, values in {"X": X, **arguments}.items():
         check_container(values, name)
     check_index_order({"X": X, **arguments}.items())
     check_no_label_column(X, **arguments)
-    check_rows(X, len(targets))
-    signals, n = read_signals(estimator, X, reset=True), len(targets)
-    check_consistent_length(signals, targets)
+    check_rows(X, len(y_numbers))
+    signals, n = read_signals(estimator, X, reset=True), len(y_numbers)
+    check_consistent_length(signals, y_numbers)
     weights = np.ones(n) if sample_weight is None else sample_weight
     weights = np.where(used, check_shape(weights, "sample_weight", (n,)), 0.0)
     if weights.min() < 0:
@@ -208,7 +208,7 @@ def read_cases(
     if groups is not None:
         group_numbers[counted] = check_groups(groups, n, counted)
     # + 0.0 makes 0.0 of -0.0: both are one signal.
-    contents = (((signals[k] + 0.0).tobytes(), *targets[k], group_numbers[k]) for k in counted)
+    contents = (((signals[k] + 0.0).tobytes(), *y_numbers[k], group_numbers[k]) for k in counted)
     rows = np.fromiter(contents, dtype=object, count=len(counted))
     different, first, case_of = np.unique(rows, return_index=True, return_inverse=True)
     sums, first = np.bincount(case_of, weights[counted]), counted[first]
@@ -221,5 +221,5 @@ def read_cases(
     case_indices = np.full(n, -1)
     case_indices[counted] = case_of
     return Cases(
-        take(signals, first), targets[first], sums / sums.mean(), group_numbers, case_indices
+        take(signals, first), y_numbers[first], sums / sums.mean(), group_numbers, case_indices
     )

@@ -26,11 +26,11 @@ class LeftOut:
     view_residuals: np.ndarray
     """(n_views, n_cases, n_outputs)"""
     view_novelties: np.ndarray
-    """(n_views, n_cases, n_chosen)"""
+    """(n_views, n_cases, n_regressions)"""
     novelty: np.ndarray
     """Of all views together, (n_cases,)."""
     view_weights: np.ndarray
-    """(n_views, n_cases, n_chosen), from the errors of all cases."""
+    """(n_views, n_cases, n_regressions), from the errors of all cases."""
     residuals: np.ndarray
     """Residuals of the average, (n_cases, n_outputs). The weights of views at a fold come from the
     errors of the other folds."""

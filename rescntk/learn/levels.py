@@ -36,7 +36,7 @@ class TrainingLevels:
         self.unit[0] *= max(1.0, most)
 
     def distances(self, X: Signals) -> np.ndarray:
-        """Return the distances of levels and of sizes from the usual ones, (2, n_cases)."""
+        """Return the distances of levels and of sizes from the training signals', (2, n_cases)."""
         deviations = (_levels_and_sizes(X) - self.mean) / self.unit
         with np.errstate(over="ignore"):  # infinitely far
             return np.sqrt(np.mean(deviations**2, axis=2)).T

@@ -148,22 +148,22 @@ class ResidualKernelRegressor(MultiOutputMixin, RegressorMixin, ResidualKernelEs
         check_known(y, "y")
         check_numbers(y, "y")
         try:
-            targets = check_array(y, ensure_2d=False, dtype=np.float64, input_name="y")
+            y_numbers = check_array(y, ensure_2d=False, dtype=np.float64, input_name="y")
         except TypeError as refusal:
             raise ValueError(f"y has objects, expected numbers: {refusal}") from None
-        self._shape = targets.shape[1:]
-        targets = targets.reshape(len(targets), -1)
-        cases = read_cases(self, X, y, targets, sample_weight, groups)
-        weights, exponents = cases.weights, exponents_of(cases.targets)
-        targets = np.ldexp(cases.targets, -exponents)
-        mean = np.average(targets, axis=0, weights=weights)
-        spread = np.sqrt(np.average((targets - mean) ** 2, axis=0, weights=weights))
+        self._shape = y_numbers.shape[1:]
+        y_numbers = y_numbers.reshape(len(y_numbers), -1)
+        cases = read_cases(self, X, y, y_numbers, sample_weight, groups)
+        weights, exponents = cases.weights, exponents_of(cases.y)
+        values = np.ldexp(cases.y, -exponents)
+        mean = np.average(values, axis=0, weights=weights)
+        spread = np.sqrt(np.average((values - mean) ** 2, axis=0, weights=weights))
         unit = np.where(spread > 0, spread, 1.0)
         self.intercept_, self._unit = np.ldexp(mean, exponents), np.ldexp(unit, exponents)
-        cases = cases._replace(targets=(targets - mean) / unit)
-        left_out = self._fit_views(cases, weights, _PENALTIES)
+        targets = (values - mean) / unit
+        left_out = self._fit_views(cases, targets, weights, _PENALTIES)
         residuals = left_out.residuals
-        predicted = self._in_units(cases.targets - residuals)
+        predicted = self._in_units(targets - residuals)
         self.left_out_prediction_ = cases.at_signals(predicted)
         of_views = left_out.view_residuals, left_out.view_novelties, left_out.view_weights
         deviations = self._mixture(*of_views)[1]
@@ -275,6 +275,8 @@ class ResidualKernelRegressor(MultiOutputMixin, RegressorMixin, ResidualKernelEs
     ) -> tuple[np.ndarray, np.ndarray]:
         """Return means and standard deviations of new observations, (n_cases, n_outputs) each."""
         mean = average(weights, decisions)
-        units = np.array([fitted.usual_variance * fitted.prior_variance for fitted in self._fitted])
+        units = np.array(
+            [fitted.left_out_variance * fitted.prior_variance for fitted in self._fitted_views]
+        )
         variances = novelties * units[:, None] + (decisions - mean) ** 2
         return mean, np.sqrt(average(weights, variances))

@@ -47,13 +47,13 @@ class ResolvedView:
             raise ValueError("X has values above float64 in units of fit, expected smaller ones")
         return X
 
-    def to_time(self, shares: np.ndarray, x: np.ndarray) -> np.ndarray:
-        """Return shares of time points, (…, n_timepoints), from shares of the points seen of x."""
+    def to_time(self, contributions: np.ndarray, x: np.ndarray) -> np.ndarray:
+        """Return contributions of x's time points, (…, n_timepoints), from those of points seen."""
         before = [x[None]]
         for step in self.steps[:-1]:
             before.append(step.transform(before[-1]))
         reach = self.kernel.reach
         for step, seen in zip(reversed(self.steps), reversed(before), strict=True):
-            shares = step.to_time(shares, seen[0], reach)
+            contributions = step.to_time(contributions, seen[0], reach)
             reach = step.reach_before(reach)
-        return shares
+        return contributions

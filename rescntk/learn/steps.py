@@ -61,8 +61,8 @@ class Step(ABC):
         """Return signals after the step from signals before it, (n_cases, n_channels, n_points)."""
 
     @abstractmethod
-    def to_time(self, shares: np.ndarray, x: np.ndarray, reach: float) -> np.ndarray:
-        """Return shares of the points before the step, (…, n_points), from shares of those after.
+    def to_time(self, contributions: np.ndarray, x: np.ndarray, reach: float) -> np.ndarray:
+        """Return contributions of points before the step, (…, n_points), from those after it.
 
         The signal before the step is x, (n_channels, n_points). The steps and the kernel behind
         this step together see `reach` points around a point; the points are those after the step.
@@ -70,12 +70,10 @@ class Step(ABC):
 
 
 class LengthKeepingStep(Step):
-    """A step that keeps the number of points, and the share of each point."""
+    """A step that keeps the number of points, and the contribution of each point."""
 
-    reach: float = 0
-
-    def to_time(self, shares: np.ndarray, x: np.ndarray, reach: float) -> np.ndarray:
-        return shares
+    def to_time(self, contributions: np.ndarray, x: np.ndarray, reach: float) -> np.ndarray:
+        return contributions
 
 
 @dataclass(frozen=True)
@@ -84,6 +82,7 @@ class Unit(LengthKeepingStep):
 
     exponent: int = field(default=0, compare=False)
     stage = "the unit of all signals"
+    reach = 0
     depends_on_levels = True
 
     def fit(self, X: Signals, weights: np.ndarray) -> Self:
@@ -98,6 +97,7 @@ class SignalScale(LengthKeepingStep):
     """Give each channel of each signal mean 0 and deviation 1; constant ones are 0."""
 
     stage = "each signal's own scale"
+    reach = 0
     needs_several_points = True
     depends_on_levels = False
 
@@ -112,10 +112,10 @@ class BlockStep(Step):
 
     stage = "spectra, bands or blocks"
     block: int
-    """Number of points of a block, of steps with a finite reach."""
+    """Number of points, or of frequencies, of a block."""
 
     def reach_before(self, reach: float) -> float:
-        return math.inf if math.isinf(self.reach) else (reach + self.reach + 1) * self.block - 1
+        return (reach + self.reach + 1) * self.block - 1
 
     @abstractmethod
     def channel_scale(self, least: float = 0.0) -> ChannelScale:
@@ -140,10 +140,10 @@ class Blocks(BlockStep):
         """Return the mean of each block."""
         return self.over_blocks(np.add, X) / self.sizes(X.shape[2])
 
-    def to_time(self, shares: np.ndarray, x: np.ndarray, reach: float) -> np.ndarray:
-        """Divide the share of each block into equal parts."""
+    def to_time(self, contributions: np.ndarray, x: np.ndarray, reach: float) -> np.ndarray:
+        """Divide the contribution of each block into equal parts."""
         sizes = self.sizes(x.shape[1])
-        return np.repeat(shares / sizes, sizes, axis=-1)
+        return np.repeat(contributions / sizes, sizes, axis=-1)
 
     def over_blocks(self, function: np.ufunc, X: np.ndarray) -> np.ndarray:
         """Return what a function makes of each block's points, such as their sum for `np.add`."""
@@ -194,14 +194,14 @@ class ShortTimeSpectra(BlockStep):
         roots = np.sqrt(np.abs(np.fft.rfft(parts * np.hanning(2 * block + 1)[:-1], axis=3)))
         return roots.transpose(0, 1, 3, 2).reshape(n, channels * (block + 1), -1)
 
-    def to_time(self, shares: np.ndarray, x: np.ndarray, reach: float) -> np.ndarray:
-        """Divide the share of each spectrum by the weights of its window."""
+    def to_time(self, contributions: np.ndarray, x: np.ndarray, reach: float) -> np.ndarray:
+        """Divide the contribution of each spectrum by the weights of its window."""
         length, block = x.shape[1], self.block
         # The place of each time point in each window.
         place = np.arange(length) - np.arange(0, length, block)[:, None] + block // 2
         inside = (place >= 0) & (place < 2 * block)
         weights = np.where(inside, np.hanning(2 * block + 1)[place * inside], 0.0)
-        return np.asarray(shares @ (weights / weights.sum(axis=1, keepdims=True)))
+        return np.asarray(contributions @ (weights / weights.sum(axis=1, keepdims=True)))
 
 
 @dataclass(frozen=True)
@@ -212,6 +212,10 @@ class WholeSpectrum(BlockStep):
     reach = math.inf
     needs_several_points = True
     depends_on_levels = False
+
+    @property
+    def block(self) -> int:  # type: ignore[override]
+        return self.blocks.block
 
     @staticmethod
     def frequencies_of(length: int) -> int:
@@ -227,17 +231,17 @@ class WholeSpectrum(BlockStep):
             roots = np.zeros((*X.shape[:2], 1))
         return self.blocks.transform(roots)
 
-    def to_time(self, shares: np.ndarray, x: np.ndarray, reach: float) -> np.ndarray:
-        """Divide the share of each block of frequencies by its energy over time.
+    def to_time(self, contributions: np.ndarray, x: np.ndarray, reach: float) -> np.ndarray:
+        """Divide the contribution of each block of frequencies by its energy over time.
 
         The energy at a time is the squared envelope, summed over channels in their own units. A
         cosine bell weighs the frequencies that are seen around the block. A block without energy
-        has equal shares.
+        has equal contributions.
         """
         length = x.shape[1]
         spectrum = np.fft.rfft(SignalScale().transform(x[None])[0], axis=1)
-        blocks = (np.arange(spectrum.shape[1]) - 1) // self.blocks.block  # frequency 0 has -1
-        far = np.abs(blocks - np.arange(shares.shape[-1])[:, None])
+        blocks = (np.arange(spectrum.shape[1]) - 1) // self.block  # frequency 0 has -1
+        far = np.abs(blocks - np.arange(contributions.shape[-1])[:, None])
         inside = (far <= reach) & (blocks >= 0)
         bell = np.where(inside, 1 + np.cos(np.pi * far / (reach + 1)), 0.0)
         # Without negative frequencies the magnitude over time is the envelope.
@@ -246,7 +250,7 @@ class WholeSpectrum(BlockStep):
         sums = energy.sum(axis=1, keepdims=True)
         has_energy = sums > ROUNDING**2 * sums.sum()
         parts = np.divide(energy, sums, out=np.full(energy.shape, 1.0 / length), where=has_energy)
-        return np.asarray(shares @ parts)
+        return np.asarray(contributions @ parts)
 
 
 @dataclass(frozen=True)
@@ -261,6 +265,7 @@ class ChannelScale(LengthKeepingStep):
     mean: float | np.ndarray = field(default=0.0, compare=False, kw_only=True)
     divisor: float | np.ndarray = field(default=1.0, compare=False, kw_only=True)
     stage = "the scale of channels"
+    reach = 0
     depends_on_levels = True
 
     def fit(self, X: Signals, weights: np.ndarray) -> Self:
@@ -356,6 +361,7 @@ class ConstantChannel(LengthKeepingStep):
 
     value: float = field(default=1.0, compare=False)
     stage = "a constant channel"
+    reach = 0
     depends_on_levels = True
 
     def fit(self, X: Signals, weights: np.ndarray) -> Self:
@@ -377,6 +383,7 @@ class Time(LengthKeepingStep):
     radius_factor: float
     radius: float = field(default=1.0, compare=False)
     stage = "time"
+    reach = 0
     depends_on_levels = True
 
     def fit(self, X: Signals, weights: np.ndarray) -> Self:

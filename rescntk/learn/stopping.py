@@ -97,8 +97,8 @@ def rule_of_harmonic_mean(
     best, chosen = 0.0, StoppingRule(np.inf)
     thresholds = np.unique(proba[:-1].max(axis=2))[::-1]
     if len(thresholds) > _MOST_THRESHOLDS:
-        shares = np.linspace(1.0, 0.0, _MOST_THRESHOLDS)
-        thresholds = np.quantile(thresholds, shares, method="inverted_cdf")
+        orders = np.linspace(1.0, 0.0, _MOST_THRESHOLDS)
+        thresholds = np.quantile(thresholds, orders, method="inverted_cdf")
     for rule in (StoppingRule(t, agreement) for agreement in (2, 1) for t in thresholds):
         end = rule.simulate(proba)
         earliness = np.mean(lengths[end.last]) / lengths[-1]
@@ -124,8 +124,8 @@ def rule_with_error_bound(
     if not last:
         return chosen
     peaks = proba[:-1].max(axis=(0, 2))
-    shares = 1.0 - np.arange(1, _TESTED_THRESHOLDS + 1) / _TESTED_THRESHOLDS
-    for threshold in np.unique(np.quantile(peaks, shares, method="inverted_cdf"))[::-1]:
+    orders = 1.0 - np.arange(1, _TESTED_THRESHOLDS + 1) / _TESTED_THRESHOLDS
+    for threshold in np.unique(np.quantile(peaks, orders, method="inverted_cdf"))[::-1]:
         rule = StoppingRule(threshold)
         end = rule.simulate(proba)
         early = end.last < last

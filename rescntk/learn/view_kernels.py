@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
 
@@ -26,6 +26,10 @@ from .signals import Signals, longest
 
 _NUMBERS_AT_ONCE = 2**20
 """Numbers of kernels of points that are in memory at once, but for all of a single signal."""
+
+
+Prepared: TypeAlias = PreparedSignals | np.ndarray
+"""Landmarks in a form for many calls: of a network's kernel, or as rows."""
 
 
 class ViewKernel(ABC):
@@ -45,11 +49,11 @@ class ViewKernel(ABC):
         """Return the least penalty that rounding errors allow, for signals of some weights."""
 
     @abstractmethod
-    def prepared(self, landmarks: Signals, options: Options) -> Any:
+    def prepared(self, landmarks: Signals, options: Options) -> Prepared:
         """Return landmarks in a form for many calls of `matrix`."""
 
     @abstractmethod
-    def matrix(self, X: Signals, Z: Any, options: Options) -> np.ndarray:
+    def matrix(self, X: Signals, Z: Signals | Prepared | None, options: Options) -> np.ndarray:
         """Return the kernel matrix (n, m) in float64.
 
         Z are signals, prepared ones, or None: X itself.
@@ -60,10 +64,10 @@ class ViewKernel(ABC):
         """Return the kernel of each signal with itself, (n,)."""
 
     @abstractmethod
-    def shares(
+    def contributions(
         self, X: Signals, landmarks: Signals, coefficients: np.ndarray, options: Options
     ) -> np.ndarray:
-        """Return the shares of points in ``matrix(X, landmarks) @ coefficients``.
+        """Return the contributions of points to ``matrix(X, landmarks) @ coefficients``.
 
         (n_cases, n_outputs, n_points), with the points of the longest signal. Sums over points are
         the product.
@@ -96,24 +100,25 @@ class NetworkKernel(ViewKernel):
     def prepared(self, landmarks: Signals, options: Options) -> PreparedSignals:
         return prepare(self.network, landmarks, **self._kernels, **options)
 
-    def matrix(self, X: Signals, Z: Any, options: Options) -> np.ndarray:
-        prepared = isinstance(Z, PreparedSignals) and isinstance(Z.batch, np.ndarray)
-        if isinstance(X, np.ndarray) and prepared:
-            return mean_of_normalized(X, Z)
+    def matrix(self, X: Signals, Z: Signals | Prepared | None, options: Options) -> np.ndarray:
+        if isinstance(Z, PreparedSignals) and all(
+            isinstance(batch, np.ndarray) for batch in (X, Z.batch)
+        ):
+            return mean_of_normalized(np.asarray(X), Z)
         matrices = gram(self.network, X, Z, **self._kernels, **options)
         return np.asarray(np.mean([K[0] for K in matrices], axis=0, dtype=np.float64))
 
     def diag(self, X: Signals) -> np.ndarray:
         return np.ones(len(X))
 
-    def shares(
+    def contributions(
         self, X: Signals, landmarks: Signals, coefficients: np.ndarray, options: Options
     ) -> np.ndarray:
         most = longest(X)
         parts = np.zeros((len(X), coefficients.shape[1], most))
         for rows in blocks(0, len(X), max(1, _NUMBERS_AT_ONCE // (most * len(landmarks)))):
-            shares = gram_shares(self.network, X[rows], landmarks, **self._kernels, **options)
-            mean = np.mean([of_kind[0] for of_kind in shares], axis=0, dtype=np.float64)
+            of_kinds = gram_shares(self.network, X[rows], landmarks, **self._kernels, **options)
+            mean = np.mean([of_kind[0] for of_kind in of_kinds], axis=0, dtype=np.float64)
             parts[rows, :, : mean.shape[2]] = coefficients.T @ mean
         return parts
 
@@ -140,7 +145,8 @@ class LinearKernel(ViewKernel):
     def prepared(self, landmarks: Signals, options: Options) -> np.ndarray:
         return _flat(landmarks)
 
-    def matrix(self, X: Signals, Z: Any, options: Options) -> np.ndarray:
+    def matrix(self, X: Signals, Z: Signals | Prepared | None, options: Options) -> np.ndarray:
+        assert not isinstance(Z, PreparedSignals)  # they are of networks
         x = _flat(X)
         z = x if Z is None else _flat(Z)
         return x @ z.T / x.shape[1]
@@ -148,7 +154,7 @@ class LinearKernel(ViewKernel):
     def diag(self, X: Signals) -> np.ndarray:
         return np.mean(_flat(X) ** 2, axis=1)
 
-    def shares(
+    def contributions(
         self, X: Signals, landmarks: Signals, coefficients: np.ndarray, options: Options
     ) -> np.ndarray:
         """Return values times coefficients, added up over channels."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, Self, TypeVar
 
@@ -40,7 +40,7 @@ from .steps import (
     Unit,
     WholeSpectrum,
 )
-from .view_kernels import LinearKernel, NetworkKernel
+from .view_kernels import LinearKernel, NetworkKernel, ViewKernel
 
 _FINE_POINTS = (64, 512)
 """Least and most points of views with ``length="fine"``."""
@@ -90,6 +90,18 @@ def _check_length(value: object, name: str) -> str | int:
     if isinstance(value, str):
         return check_choice(value, name, ("all", "fine"))
     return check_positive_integer(value, name)
+
+
+class UnsuitableSignals(ValueError):
+    """Signals cannot have a view. `args` are the view and the reason."""
+
+    @property
+    def reason(self) -> str:
+        """Why the signals cannot have the view."""
+        return str(self.args[1])
+
+    def __str__(self) -> str:
+        return f"X cannot have {self.args[0]!r}: {self.reason}"
 
 
 @dataclass(repr=False, unsafe_hash=True, kw_only=True)
@@ -149,6 +161,11 @@ class View(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):  # type
         The readout, as for `rescntk.Kernel`: an integer counts points that the network sees.
     depth : int, default 2
         Number of residual layers of the network.
+
+    Attributes
+    ----------
+    n_channels_, n_timepoints_ : int
+        Of the signals; None for time points of lists.
 
     Notes
     -----
@@ -269,9 +286,8 @@ class View(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):  # type
         """
         with fitting(self) as fresh:
             signals = read_signals(fresh, X, reset=True)
-            fresh._fitted, _ = self._resolve(signals).fit_and_transform(
-                signals, np.ones(len(signals))
-            )
+            resolved, weights = self._resolve(signals), np.ones(len(signals))
+            fresh._fitted_view, _ = resolved.fit_and_transform(signals, weights)
         return self
 
     def transform(self, X: ArrayLike) -> Signals:
@@ -295,32 +311,44 @@ class View(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):  # type
             Before `fit`.
         """
         signals = read_signals(self, X)
-        return self._fitted.transform(signals)
-
-    def _refusal(self, X: Signals) -> str:
-        """Return why checked signals cannot have the view, or an empty text if they can.
-
-        Wrong parameters raise a ValueError.
-        """
-        view = self._checked()
-        steps = view._resolved(X).steps
-        has_points = view.head != "gap" or view.linear or any(s.needs_one_length for s in steps)
-        if isinstance(X, list) and has_points:
-            return "signals of different lengths have the head 'gap', and no time points in common"
-        needs_several = view.differences == "only" or any(s.needs_several_points for s in steps)
-        if longest(X) == 1 and needs_several:
-            return "one time point has no differences, no spectrum and no deviation"
-        return ""
+        return self._fitted_view.transform(signals)
 
     def _resolve(self, X: Signals) -> ResolvedView:
         """Return the steps that checked signals go through, and the network that sees them.
 
         The steps are not measured yet. Views that do the same with the signals are equal. Wrong
-        parameters, and signals that the view cannot take, raise a ValueError.
+        parameters raise a ValueError, and signals that the view cannot take `UnsuitableSignals`.
         """
-        if reason := self._refusal(X):
-            raise ValueError(f"X cannot have {self!r}: {reason}")
-        return self._checked()._resolved(X)
+        view, length = self._checked(), longest(X)
+        before = WholeSpectrum.frequencies_of(length) if view.spectra == "whole" else length
+        block = -(-before // view._most_points(len(X), before))
+        n_points = -(-before // block)
+        steps = tuple(view._steps(block, n_points, length))
+        if reason := view._refusal(X, steps):
+            raise UnsuitableSignals(self, reason)
+        return ResolvedView(view._kernel(n_points), n_points, steps)
+
+    def _refusal(self, X: Signals, steps: Sequence[Step]) -> str:
+        """Return why signals cannot have the view with these steps; an empty text if they can."""
+        one_length = self.head != "gap" or self.linear or any(s.needs_one_length for s in steps)
+        if isinstance(X, list) and one_length:
+            return "signals of different lengths have the head 'gap', and no time points in common"
+        several = self.differences == "only" or any(s.needs_several_points for s in steps)
+        if longest(X) == 1 and several:
+            return "one time point has no differences, no spectrum and no deviation"
+        return ""
+
+    def _kernel(self, n_points: int) -> ViewKernel:
+        """Return the kernel of signals that have this number of points in the view."""
+        if self.linear:
+            return LinearKernel()
+        largest = n_points - (n_points % 2 == 0)  # filters have odd sizes
+        network = Network(
+            self.depth,
+            min(self.filter_size, largest),
+            input_filter_size=min(self.input_filter_size, largest),
+        )
+        return NetworkKernel(network, pooled_head(self.head, (n_points,)))
 
     def _checked(self) -> View:
         """Return the view with its parameters as their checks return them; refuse wrong ones."""
@@ -330,24 +358,6 @@ class View(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):  # type
             if getattr(view, name):
                 view._check_combinations(name)
         return view
-
-    def _resolved(self, X: Signals) -> ResolvedView:
-        """Return steps and kernel for signals, of a view with checked parameters."""
-        length = longest(X)
-        before = WholeSpectrum.frequencies_of(length) if self.spectra == "whole" else length
-        block = -(-before // self._most_points(len(X), before))
-        n_points = -(-before // block)
-        steps = tuple(self._steps(block, n_points, length))
-        if self.linear:
-            return ResolvedView(LinearKernel(), n_points, steps)
-        largest = n_points - (n_points % 2 == 0)  # filters have odd sizes
-        network = Network(
-            self.depth,
-            min(self.filter_size, largest),
-            input_filter_size=min(self.input_filter_size, largest),
-        )
-        kernel = NetworkKernel(network, pooled_head(self.head, (n_points,)))
-        return ResolvedView(kernel, n_points, steps)
 
     def _check_combinations(self, name: str) -> None:
         """Raise a ValueError if a parameter that is not for views with `name` has a value."""

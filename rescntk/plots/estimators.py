@@ -83,12 +83,12 @@ def contributions(
     X: ArrayLike,
     output: Hashable = None,
     y: ArrayLike | None = None,
-    subtract_usual: bool = True,
+    subtract_median: bool = True,
 ) -> np.ndarray:
     """Draw signals, coloured by the contribution of each time point to a decision.
 
     The contributions of a usual signal are subtracted, where the model knows them
-    (``usual_contributions``): 0, in grey, is as usual. Orange time points speak for the class or
+    (``median_contributions``): 0, in grey, is as usual. Orange time points speak for the class or
     raise the prediction, more than usual; blue ones speak against it, or lower it. The colours of
     all signals have one scale. Each channel has axes of its own, all with the signal's colours.
     Titles have the predicted class, the decision, the sum of the drawn contributions, and
@@ -107,8 +107,8 @@ def contributions(
         greatest decision, of two classes the second one, or the first target.
     y : array-like, (n_cases,) or (n_cases, n_targets), optional
         True classes or targets, which the titles have too.
-    subtract_usual : bool, default True
-        Whether ``usual_contributions`` are subtracted.
+    subtract_median : bool, default True
+        Whether ``median_contributions`` are subtracted.
 
     Returns
     -------
@@ -136,7 +136,7 @@ def contributions(
     (3,)
     """
     check_attributes(model, "model", _FITTED, "contributions")
-    check_flag(subtract_usual, "subtract_usual")
+    check_flag(subtract_median, "subtract_median")
     data, channels, times = _signals_and_names(X)
     intercepts = np.asarray(model.intercept_)
     outputs = len(intercepts)
@@ -149,7 +149,7 @@ def contributions(
     if names is not None and sign < 0:
         names = names[::-1]
     decisions = [shares.sum(axis=1) + intercepts for shares in all_shares]
-    centre = getattr(model, "usual_contributions", lambda: None)() if subtract_usual else None
+    centre = getattr(model, "median_contributions", lambda: None)() if subtract_median else None
     if centre is not None:
         all_shares = [shares - sign * centre for shares in all_shares]
         intercepts = intercepts + sign * centre.sum(axis=1)
@@ -272,11 +272,12 @@ def _three_digits(number: float) -> str:
 
 
 def _colour_bar_label(
-    names: list[str] | None, single: bool, subtract_usual: bool, width: int
+    names: list[str] | None, single: bool, subtract_median: bool, width: int
 ) -> str:
     """Return the text beside the colours, in lines of a width."""
     absolute = f"contribution to the {'prediction' if names is None else 'decision'}"
-    label = wrap_words("contribution minus a usual signal's" if subtract_usual else absolute, width)
+    label = "contribution minus a usual signal's" if subtract_median else absolute
+    label = wrap_words(label, width)
     if names is not None and single:
         label += "\n" + wrap_words(f"blue: class {names[0]}, orange: class {names[1]}", width)
     return label

@@ -9,8 +9,10 @@ import rescntk as rk
 from rescntk.engines import heads
 from rescntk.engines.means import pooled
 from rescntk.theory import depth, multisphere
+from tests import tolerances
 from tests.helpers import ENGINES
 from tests.oracles import definition
+from tests.tolerances import CONSTANT
 
 SIZES = [(2, (3,)), (3, (7,)), (4, (7,)), (4, (8,)), (5, (8,)), (7, (8,)), (3, (3, 5)), (3, (4, 4))]
 """Windows and axes: of few and of most pixels, even and odd; of images higher than they are."""
@@ -42,7 +44,7 @@ def test_offsets_of_shared_windows(width, axes):
     whole = np.zeros((d, d))
     for weight, right in zip(weights, places, strict=True):
         whole[pixels, right] += weight
-    np.testing.assert_allclose(whole, expected / expected[0].sum(), rtol=1e-15)
+    np.testing.assert_allclose(whole, expected / expected[0].sum(), rtol=CONSTANT)
 
 
 @pytest.mark.parametrize(("width", "axes"), SIZES)
@@ -57,7 +59,7 @@ def test_means_over_windows_keep_their_digits(width, axes, turn, rng):
         along = ((k + turn * np.arange(w)) % n for k, w, n in zip(place, widths, axes, strict=True))
         rows = X[:, *np.ix_(*along)].reshape(2, -1)
         exact = [float(sum(map(Fraction, row.tolist())) / rows.shape[1]) for row in rows]
-        np.testing.assert_allclose(found[:, *place], exact, rtol=4e-16)
+        np.testing.assert_allclose(found[:, *place], exact, rtol=1.5 * tolerances.EPS["float64"])
 
 
 @pytest.mark.parametrize("engine", ENGINES)

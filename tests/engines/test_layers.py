@@ -8,6 +8,7 @@ from rescntk.validation import DTYPES
 from tests import tolerances
 from tests.helpers import ENGINES, HEADS
 from tests.oracles import definition
+from tests.tolerances import CONSTANT
 
 engines = pytest.mark.parametrize("engine", ENGINES)
 X = np.random.default_rng(0).standard_normal((3, 2, 4))
@@ -81,7 +82,7 @@ def test_signals_of_zeros_stay_zeros_without_biases(engine):
 def test_biases_of_a_late_layer_reach_signals_of_zeros(engine):
     network = rk.Network(3, 1, bias=(0.0, 0.0, 0.5))
     K = rk.gram(network, np.zeros((1, 1, 2)), engine=engine, head="trace").gpk
-    assert K[0, 0] == pytest.approx(0.5**2 + 0.5**2, rel=1e-15)  # of c_v/2 = 1, and of the outer
+    assert K[0, 0] == pytest.approx(0.5**2 + 0.5**2, rel=CONSTANT)  # of c_v/2 = 1, and of the outer
 
 
 def test_equal_networks_are_equal():

@@ -19,6 +19,7 @@ from rescntk.engines.order import (
 )
 from rescntk.engines.windows import Window, windows_of
 from rescntk.network_parts import Filter
+from tests.tolerances import CONSTANT
 
 
 @pytest.mark.parametrize(
@@ -95,8 +96,12 @@ def test_joined_layers_have_one_merge():
     kinds = [[operation.kind for operation in layer] for layer in merged.layers]
     assert kinds == [["activation", "joined"], ["activation"]]
     # Features and branch have equal weights: three taps of the first layer have a third of both.
-    np.testing.assert_allclose(merged.joined_weights(1), np.array([1, 5, 6, 5, 1]) / 18)
-    np.testing.assert_allclose(merged.joined_weights(2), np.array([1, 2, 12, 2, 1]) / 18)
+    np.testing.assert_allclose(
+        merged.joined_weights(1), np.array([1, 5, 6, 5, 1]) / 18, rtol=CONSTANT
+    )
+    np.testing.assert_allclose(
+        merged.joined_weights(2), np.array([1, 2, 12, 2, 1]) / 18, rtol=CONSTANT
+    )
 
 
 @pytest.mark.parametrize("network", [Network(1, 3), Network(5, 9, input_filter_size=3)])
@@ -123,8 +128,10 @@ def test_rows_are_counted_without_their_operations(network):
 )
 def test_constants_of_a_layer(network, growth, share, keep):
     constants = Operations(network, 1, 1).constants.of_layer(1)
-    assert (constants.divisor, constants.branch_weight) == pytest.approx((growth, share))
-    assert constants.feature_weight == pytest.approx(keep)
+    assert (constants.divisor, constants.branch_weight) == pytest.approx(
+        (growth, share), rel=CONSTANT
+    )
+    assert constants.feature_weight == pytest.approx(keep, rel=CONSTANT)
 
 
 def test_layers_have_their_own_constants():
@@ -150,8 +157,10 @@ def test_normalized_features_have_one_size_in_all_layers():
     operations = Operations(network, 3, 1)
     layers = [operations.constants.of_layer(k) for k in (1, 2, 3)]
     shares = [1 / 2, 1 / 9, 1.0]
-    assert [each.branch_weight for each in layers] == pytest.approx(shares, rel=1e-15)
-    assert [each.feature_weight for each in layers] == pytest.approx([1 / 2, 8 / 9, 0.0], rel=1e-15)
+    assert [each.branch_weight for each in layers] == pytest.approx(shares, rel=CONSTANT)
+    assert [each.feature_weight for each in layers] == pytest.approx(
+        [1 / 2, 8 / 9, 0.0], rel=CONSTANT
+    )
     assert operations.constants.total_divisor(2) == (
         1.125,
         1,
@@ -173,7 +182,7 @@ def test_powers_of_the_growth():
     mantissa, exponent = Operations(Network(1, alpha=2.0), 1, 1).constants.total_divisor(
         1000
     )  # 5^1000
-    assert mantissa * 2.0 ** (exponent - 2300) == pytest.approx(5**1000 / 2**2300, rel=1e-15)
+    assert mantissa * 2.0 ** (exponent - 2300) == pytest.approx(5**1000 / 2**2300, rel=CONSTANT)
 
 
 def test_growths_beyond_float64_are_refused():

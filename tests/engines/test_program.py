@@ -9,6 +9,7 @@ from rescntk import Network
 from rescntk.engines.compiled.program import Program
 from rescntk.engines.compiled.records import LAYER, OPERATION, OPERATION_KINDS, OUTPUTS, WINDOW
 from rescntk.engines.request import Request
+from tests.tolerances import CONSTANT
 
 
 def program(network, head="equivariant", dtype="float64", depths=None, **options):
@@ -56,17 +57,25 @@ def test_layers_name_their_operations():
 def test_weights_of_features_and_branch():
     found = program(Network(1, 3, alpha=0.5))
     (layer,), skip = layers(found), operations(found)["skip", True]
-    assert (layer["feature_weight"], layer["branch_weight"]) == pytest.approx((0.8, 0.2))
-    assert (skip["feature_weight"], skip["branch_weight"]) == pytest.approx((0.8, 0.2))
-    assert layer["input_weight"] == pytest.approx(0.8)
+    assert (layer["feature_weight"], layer["branch_weight"]) == pytest.approx(
+        (0.8, 0.2), rel=CONSTANT
+    )
+    assert (skip["feature_weight"], skip["branch_weight"]) == pytest.approx(
+        (0.8, 0.2), rel=CONSTANT
+    )
+    assert layer["input_weight"] == pytest.approx(0.8, rel=CONSTANT)
 
 
 def test_products_of_biases():
     """Before the activation β²/c_w, after it this times 2/c_v, in units of a layer."""
     found = program(Network(1, 1, c_v=4.0, c_w=2.0, bias=0.3))
     inner, outer = (operations(found)["bias", is_branch] for is_branch in (False, True))
-    assert inner["bias_product"] == pytest.approx(1 / 2)
-    assert outer["bias_product"] == layers(found)[0]["bias_product"] == pytest.approx(1 / 4)
+    assert inner["bias_product"] == pytest.approx(1 / 2, rel=CONSTANT)
+    assert (
+        outer["bias_product"]
+        == layers(found)[0]["bias_product"]
+        == pytest.approx(1 / 4, rel=CONSTANT)
+    )
 
 
 def test_networks_without_biases_have_no_such_operation():

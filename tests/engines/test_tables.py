@@ -15,9 +15,9 @@ from rescntk.engines.compiled.program import operations_of
 from rescntk.engines.operations import Operations
 from rescntk.engines.request import Request
 from rescntk.validation import DTYPES
-from tests import tolerances
 from tests.helpers import CPU, skip_unless_taken
 from tests.strategies import EVERY_FIELD, batches, heads, networks
+from tests.tolerances import CONSTANT
 
 ROOT_HALF = np.sqrt(0.5)
 
@@ -42,10 +42,12 @@ def test_rows_of_two_pixels():
         a * (1 + ROOT_HALF) / np.sqrt(2),  # (a + a_0)/√2
         np.full(2, ROOT_HALF / (1 + ROOT_HALF)),  # the branch's coordinate
     ]
-    np.testing.assert_allclose(found.rows[0], expected, rtol=4 * tolerances.EPS["float64"])
-    assert found.input.scale[0] == pytest.approx(size)
-    np.testing.assert_allclose(found.input.pixels[0, 0], np.array([3.0, -4.0]) / size)
-    assert found.input.means[0, 0] == pytest.approx(-0.5 / size)
+    np.testing.assert_allclose(found.rows[0], expected, rtol=CONSTANT)
+    assert found.input.scale[0] == pytest.approx(size, rel=CONSTANT)
+    np.testing.assert_allclose(
+        found.input.pixels[0, 0], np.array([3.0, -4.0]) / size, rtol=CONSTANT
+    )
+    assert found.input.means[0, 0] == pytest.approx(-0.5 / size, rel=CONSTANT)
 
 
 def test_coordinates_of_a_window():
@@ -55,17 +57,21 @@ def test_coordinates_of_a_window():
     window = found.rows[0, 3:]
     size = np.sqrt(14 / 3)
     whole, first = np.sqrt(14 / 3) / size, np.sqrt(1 / 3) * 2.0 / size
-    assert window[0, 1] == pytest.approx(whole)
-    assert window[1, 1] == pytest.approx((whole + first) / np.sqrt(2))
+    assert window[0, 1] == pytest.approx(whole, rel=CONSTANT)
+    assert window[1, 1] == pytest.approx((whole + first) / np.sqrt(2), rel=CONSTANT)
     coordinates = np.sqrt(1 / 3) * np.array([1.0, 3.0]) / size / (whole + first)
-    np.testing.assert_allclose(window[2:, 1], coordinates)
+    np.testing.assert_allclose(window[2:, 1], coordinates, rtol=CONSTANT)
 
 
 def test_activations_that_are_not_homogeneous_have_the_roots_of_branches():
     network = Network(1, 1, activation="erf", alpha=0.5, c_v=3.0, c_w=2.0)
     found = made(network, [[[0.3]]])
     variance = 2 / np.pi * np.arcsin(2 * 0.18 / 1.36)  # of erf(u), E[u²] = 2 · 0.3²
-    np.testing.assert_allclose(found.rows[0, :4, 0], [1, 0.3, 1 / 0.3, np.sqrt(0.75 * variance)])
+    np.testing.assert_allclose(
+        found.rows[0, :4, 0],
+        [1, 0.3, 1 / 0.3, np.sqrt(0.75 * variance)],
+        rtol=CONSTANT,
+    )
     assert found.input.scale[0] == 1.0
 
 
@@ -73,7 +79,7 @@ def test_the_head_equivariant_counts_the_energy_that_reaches_pixel_1():
     """With one outer filter of three pixels: the fourth one is out of reach."""
     found = made(Network(1, 1, outer_filter_size=3), [[[1.0, 0.0, 7.0, 2.0]]], "equivariant")
     # F at pixel 1: half of 1, and half of the mean of 2², 1² and 0² over three taps.
-    assert found.input.scale[0] ** 2 == pytest.approx(0.5 + 5 / 6)
+    assert found.input.scale[0] ** 2 == pytest.approx(0.5 + 5 / 6, rel=CONSTANT)
     assert found.input.unit[0, 0].tolist() == [1.0, 0.0, 0.0, 1.0]
 
 

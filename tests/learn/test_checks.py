@@ -1,6 +1,7 @@
 """The checks that scikit-learn and aeon have for estimators: all pass, none is skipped."""
 
 from functools import cache
+from types import SimpleNamespace
 from unittest import SkipTest
 
 import numpy as np
@@ -8,7 +9,8 @@ import pytest
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from rescntk import learn
-from tests.helpers import run
+from tests import tolerances
+from tests.helpers import assert_within, run
 from tests.learn.cases import ONE, beginnings, waves
 from tests.learn.estimators import ESTIMATORS
 
@@ -59,75 +61,106 @@ STATE = "check_non_state_changing_method"
 """Early classifiers of aeon keep a state of predictions; aeon leaves this out for its own."""
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("kind", ["Classifier", "Regressor"])
-def test_aeon(kind, rng):
+@pytest.fixture
+def aeon():
     pytest.importorskip("aeon")
-    from aeon.testing.estimator_checking import check_estimator
-
     from rescntk.learn import aeon
 
-    wrapper, empty = getattr(aeon, f"ResidualKernel{kind}"), f"check_{kind.lower()}_{EMPTY}"
-    results = check_estimator(wrapper, raise_exceptions=True, checks_to_exclude=[empty])
-    assert len(results) >= 20 and set(results.values()) == {"PASSED"}
-    inner, (X, y) = getattr(learn, f"ResidualKernel{kind}"), waves(rng, 12, 2, channels=2)
-    y = y if kind == "Classifier" else np.sqrt(np.arange(12.0))
-    assert wrapper().get_params() == inner().get_params() | {"n_jobs": 1}
-    ragged = [x[:, : 24 - k % 3] for k, x in enumerate(X)]
-    for signals in (X, ragged):
-        model, expected = wrapper(**ONE).fit(signals, y), inner(**ONE).fit(signals, y)
-        assert (model.predict(signals) == expected.predict(signals)).all()
+    return aeon
+
+
+def passed(estimator, leave_out):
+    """Return how many of aeon's checks an estimator passes, which is all but some."""
+    from aeon.testing.estimator_checking import check_estimator
+
+    results = check_estimator(estimator, raise_exceptions=True, checks_to_exclude=leave_out)
+    assert set(results.values()) == {"PASSED"}
+    return len(results)
 
 
 @pytest.mark.slow
-def test_aeon_early(rng):
-    """Signals that arrive have the decisions of whole signals, also from the state of before."""
-    pytest.importorskip("aeon")
-    from aeon.testing.estimator_checking import check_estimator
+@pytest.mark.parametrize("kind", ["Classifier", "Regressor"])
+def test_aeon(kind, aeon):
+    empty = f"check_{kind.lower()}_{EMPTY}"
+    assert passed(getattr(aeon, f"ResidualKernel{kind}"), [empty]) >= 20
 
-    from rescntk.learn import aeon
 
-    leave_out = [f"check_early_classifier_{EMPTY}", STATE]
-    results = check_estimator(
-        aeon.EarlyClassifier, raise_exceptions=True, checks_to_exclude=leave_out
-    )
-    assert len(results) >= 15 and set(results.values()) == {"PASSED"}
+@pytest.mark.slow
+def test_aeon_early(aeon):
+    assert passed(aeon.EarlyClassifier, [f"check_early_classifier_{EMPTY}", STATE]) >= 15
+
+
+def test_estimators_of_aeon_have_the_parameters_of_ours(aeon):
+    for kind in ("ResidualKernelClassifier", "ResidualKernelRegressor"):
+        of_ours = getattr(learn, kind)().get_params() | {"n_jobs": 1}
+        assert getattr(aeon, kind)().get_params() == of_ours
     assert aeon.EarlyClassifier().get_params() == learn.EarlyClassifier().get_params()
+
+
+@pytest.mark.parametrize("lists", [False, True])
+@pytest.mark.parametrize("kind", ["Classifier", "Regressor"])
+def test_estimators_of_aeon_predict_what_ours_do(kind, lists, aeon, rng):
+    wrapper, inner = (getattr(of, f"ResidualKernel{kind}") for of in (aeon, learn))
+    X, y = waves(rng, 12, 2, channels=2)
+    y = y if kind == "Classifier" else np.sqrt(np.arange(12.0))
+    signals = [x[:, : 24 - k % 3] for k, x in enumerate(X)] if lists else X
+    model, expected = wrapper(**ONE).fit(signals, y), inner(**ONE).fit(signals, y)
+    assert (model.predict(signals) == expected.predict(signals)).all()
+
+
+@pytest.fixture
+def arriving(aeon, rng):
+    """Early classifiers of aeon and ours, forty new signals, their labels, times and truth."""
     X, y = beginnings(rng, 80, channels=2)
-    labels, Z, truth = (
-        np.array(["left", "right"])[y[:40]],
-        X[40:],
-        np.array(["left", "right"])[y[40:]],
+    truth = np.array(["left", "right"])[y]
+    inner = learn.ResidualKernelClassifier(**ONE, random_state=0)
+    model, ours = (
+        of.EarlyClassifier(inner, n_prefixes=8, error=0.2).fit(X[:40], truth[:40])
+        for of in (aeon, learn)
     )
-    inner, options = learn.ResidualKernelClassifier(**ONE, random_state=0), {"n_prefixes": 8}
-    options["error"] = 0.2
-    model = aeon.EarlyClassifier(inner, **options).fit(X[:40], labels)
-    expected = learn.EarlyClassifier(inner, **options).fit(X[:40], labels)
-    times, final_labels = expected.predict_times(Z), expected.predict(Z)
+    Z, times = X[40:], ours.predict_times(X[40:])
     assert len(set(times)) > 2
-    waiting, decided = np.arange(40), 0
+    return SimpleNamespace(
+        model=model, ours=ours, Z=Z, times=times, labels=ours.predict(Z), truth=truth[40:]
+    )
+
+
+def test_signals_that_arrive_have_the_decisions_of_whole_signals(arriving):
+    """Also from the state of before."""
+    model, waiting, decided = arriving.model, np.arange(40), 0
     for n in (9, 16, 19, 22, 32):
-        found, final = model.update_predict(Z[waiting, :, :n])
-        assert (final == (times[waiting] <= n)).all() and (found[~final] == "-1").all()
-        assert (found[final] == final_labels[waiting[final]]).all()
+        labels, final = model.update_predict(arriving.Z[waiting, :, :n])
+        times = arriving.times[waiting]
+        assert (final == (times <= n)).all() and (labels[~final] == "-1").all()
+        assert (labels[final] == arriving.labels[waiting[final]]).all()
         state = model.get_state_info()
-        assert (state[final, 1] == times[waiting[final]]).all() and (state[:, 4] == final).all()
+        assert (state[final, 1] == times[final]).all() and (state[:, 4] == final).all()
         waiting, decided = waiting[~final], decided + final.sum()
     assert decided == 40
-    harmonic, accuracy, earliness = model.score(Z, truth)
-    assert accuracy == expected.score(Z, truth) and earliness == times.mean() / 32
-    assert 1 / harmonic == pytest.approx((1 / accuracy + 1 / (1 - earliness)) / 2, rel=1e-12)
-    model.reset_state_info()
-    n = sorted(set(times))[1]
-    proba, final = model.update_predict_proba(Z[:, :, :n])
+
+
+def test_early_scores_of_aeon_are_of_whole_signals(arriving):
+    harmonic, accuracy, earliness = arriving.model.score(arriving.Z, arriving.truth)
+    assert accuracy == arriving.ours.score(arriving.Z, arriving.truth)
+    assert earliness == arriving.times.mean() / 32
+    assert_within(1 / harmonic, (1 / accuracy + 1 / (1 - earliness)) / 2, tolerances.ROUTES)
+
+
+def test_early_probabilities_of_aeon_are_those_of_final_labels(arriving):
+    model, n = arriving.model, sorted(set(arriving.times))[1]
+    proba, final = model.update_predict_proba(arriving.Z[:, :, :n])
     assert (proba[~final] == -1).all() and 0 < final.sum() < 40
-    later, _ = model.update_predict_proba(Z[~final])
-    assert (model.classes_[later.argmax(axis=1)] == final_labels[~final]).all()
-    model.predict(Z[:, :, :n])
+    later, _ = model.update_predict_proba(arriving.Z[~final])
+    assert (model.classes_[later.argmax(axis=1)] == arriving.labels[~final]).all()
+
+
+def test_signals_that_do_not_go_on_are_refused(arriving):
+    model, n = arriving.model, sorted(set(arriving.times))[1]
+    _, final = model.predict(arriving.Z[:, :, :n])
     with pytest.raises(ValueError, match="X has 40 signals, expected the .* without a decision"):
-        model.update_predict(Z)
+        model.update_predict(arriving.Z)
     with pytest.raises(ValueError, match=f"X has {n} time points, expected more than {n}"):
-        model.update_predict(Z[~final, :, :n])
+        model.update_predict(arriving.Z[~final, :, :n])
 
 
 @pytest.mark.slow

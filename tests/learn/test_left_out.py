@@ -8,8 +8,16 @@ from scipy.special import softmax
 
 from rescntk.learn import ResidualKernelClassifier, ResidualKernelRegressor, View
 from rescntk.learn.calibration import calibrate
+from tests import tolerances
+from tests.helpers import assert_within
 from tests.learn.cases import FOUR, ONE, waves
 from tests.learn.refits import bordered, mean_kernel, refits
+
+BAR = tolerances.regression(30, 0.1)
+"""For ridge regression of `noisy` signals."""
+
+OF_FOLDS = 0.5
+"""How far scales of nine folds of few signals may be from the scale of all, relatively."""
 
 
 def rank(coverage, n_cases, n_groups):
@@ -69,7 +77,7 @@ def test_intervals_reach_as_far_as_refits(noisy):
     for coverage in (0.5, 0.8, 0.9):
         low, high = model.predict_interval(Z, coverage)
         expected = np.sort(ratios)[rank(coverage, 30, noisy.n_groups) - 1]
-        np.testing.assert_allclose((high - low) / 2 / deviation, expected)
+        assert_within((high - low) / 2 / deviation, expected, BAR)
     for default, end in zip(model.predict_interval(Z), (low, high), strict=True):
         assert (default == end).all()  # of the last coverage, 0.9
 
@@ -83,7 +91,7 @@ def test_left_out_novelties_are_variances_of_refits_or_sizes(noisy):
         (ResidualKernelRegressor(penalty=0.1, **ONE), noisy.targets),
     ):
         model.fit(noisy.X, targets, groups=noisy.groups)
-        np.testing.assert_allclose(model.left_out_novelty_, expected, rtol=1e-6)
+        assert_within(model.left_out_novelty_, expected, BAR)
 
 
 def test_new_signals_are_above_a_quantile_of_left_out_novelties_as_often(rng):
@@ -153,7 +161,12 @@ def test_left_out_predictions_are_those_of_refits(repeated):
     for given, predictions in ((targets, expected), (targets[:, 0], expected[:, 0])):
         model = ResidualKernelRegressor(penalty=0.05, **ONE)
         model.fit(repeated.X, given, repeated.weights, repeated.groups)
-        np.testing.assert_allclose(model.left_out_prediction_, predictions, rtol=1e-7, atol=1e-7)
+        assert_within(
+            model.left_out_prediction_[counted],
+            predictions[counted],
+            tolerances.regression(20, 0.05),
+        )
+        assert np.isnan(model.left_out_prediction_[[2, 20]]).all()
 
 
 @pytest.mark.filterwarnings("ignore:left_out_score_")  # of few signals
@@ -168,9 +181,9 @@ def test_left_out_probabilities_are_those_of_refits(repeated):
     logs = np.log(model.left_out_proba_[counted])
     logs, decisions = (a - a.mean(axis=1, keepdims=True) for a in (logs, decisions))
     scale = (logs * decisions).sum(axis=1) / (decisions**2).sum(axis=1)
-    np.testing.assert_allclose(logs, scale[:, None] * decisions, atol=1e-7)
+    assert_within(logs, scale[:, None] * decisions, tolerances.regression(20, 0.05))
     assert len(np.unique(np.round(scale, 6))) <= 10
-    np.testing.assert_allclose(scale, model.inverse_temperature_, rtol=0.5)
+    assert_within(scale, model.inverse_temperature_, OF_FOLDS)
 
 
 @pytest.mark.parametrize("class_weight", [None, {0: 1.0, 1: 2.0, 2: 1.5}])
@@ -187,7 +200,7 @@ def test_other_folds_calibrate_left_out_probabilities(class_weight, rng, folds):
         rest = decisions[~at], y[~at], weights[~at]
         scale, offsets = calibrate(*rest, shift=class_weight is not None)
         expected = softmax(scale * (decisions[at] + offsets), axis=1)
-        np.testing.assert_allclose(model.left_out_proba_[at], expected, atol=1e-6)
+        assert_within(model.left_out_proba_[at], expected, tolerances.MINIMUM)
     right = model.left_out_proba_.argmax(axis=1) == y
     assert model.left_out_score_ == right.mean()
 
@@ -212,7 +225,8 @@ def test_permuted_signals_have_permuted_left_out_results(lists, grouped, rng):
         permuted = None if groups is None else groups[order]
         other.fit([signals[k] for k in order], y[order], weights[order], permuted)
         expected, found = getattr(model, name), getattr(other, name)
-        np.testing.assert_allclose(found, expected[order], rtol=0, atol=1e-10)
+        assert_within(np.nan_to_num(found), np.nan_to_num(expected[order]), tolerances.ROUTES)
+        assert (np.isnan(found) == np.isnan(expected[order])).all()
         missing = [24, 26] if options else [26]
         assert np.flatnonzero(np.isnan(expected.reshape(27, -1)[:, 0])).tolist() == missing
 
@@ -244,7 +258,7 @@ def test_left_out_probabilities_of_a_novel_signal_are_less_certain(rng):
     found = (Y - refits(K, Y, np.full(40, 0.01), np.arange(40)))[7]
     logs = np.log(model.left_out_proba_[7])
     scale = (logs - logs.mean()) @ found / (found @ (found - found.mean()))
-    assert scale == pytest.approx(model.inverse_temperature_ / doubt, rel=0.5)
+    assert_within(scale, model.inverse_temperature_ / doubt, OF_FOLDS)
     assert scale < model.inverse_temperature_ / 2
 
 

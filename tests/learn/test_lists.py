@@ -95,8 +95,8 @@ ROWS_OF_LISTS = {
         lambda s: s.regressor.contributions(s.X),
     ],
     "usual contributions": [
-        lambda s: s.classifier.usual_contributions(),
-        lambda s: s.regressor.usual_contributions(),
+        lambda s: s.classifier.median_contributions(),
+        lambda s: s.regressor.median_contributions(),
     ],
     "`KernelMatrix`": [
         lambda s: KernelMatrix(s.kernel).fit_transform(s.X),

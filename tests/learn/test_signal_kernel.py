@@ -12,6 +12,7 @@ from sklearn.metrics.pairwise import pairwise_kernels
 import rescntk as rk
 from rescntk.learn import KernelMatrix, SignalKernel
 from tests import tolerances
+from tests.helpers import assert_within
 
 
 @pytest.fixture
@@ -84,9 +85,8 @@ def test_parameters(X):
     kernel = SignalKernel(depth=2, alpha=0.5, n_channels=2)
     assert clone(kernel) == kernel and clone(kernel).get_params() == kernel.get_params()
     assert kernel != SignalKernel(depth=3, alpha=0.5, n_channels=2)
-    np.testing.assert_allclose(kernel.theta, np.log([0.5]))
-    np.testing.assert_allclose(kernel.bounds, np.log([[1e-2, 1e1]]))
-    assert kernel.clone_with_theta(np.log([2.0])).network.alpha == pytest.approx(2.0)
+    assert kernel.theta == np.log([0.5]) and (kernel.bounds == np.log([[1e-2, 1e1]])).all()
+    assert_within(kernel.clone_with_theta(np.log([2.0])).network.alpha, 2.0, tolerances.ROUTES)
     for fixed in (SignalKernel(alpha_bounds="fixed"), SignalKernel(skip=False)):
         assert fixed.theta.shape == (0,)
         assert fixed(X, eval_gradient=True)[1].shape == (12, 12, 0)
@@ -202,6 +202,7 @@ def test_flat_signals_without_a_number_of_channels_warn(X):
         K = SignalKernel(depth=2)(flat(X))
     with warnings.catch_warnings(action="error"):
         assert (SignalKernel(depth=2, n_channels=1)(flat(X)) == K).all()
-        assert not np.allclose(SignalKernel(depth=2, n_channels=2)(flat(X)), K)
+        off = np.abs(SignalKernel(depth=2, n_channels=2)(flat(X)) - K)
+        assert off.max() > 0.01
         SignalKernel(depth=2)(X)
         KernelMatrix(SignalKernel(depth=2)).fit_transform(flat(X))  # documented: one channel

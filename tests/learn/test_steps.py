@@ -7,7 +7,9 @@ import numpy as np
 import pytest
 
 from rescntk.learn import View
-from rescntk.learn.steps import Step, Unit
+from rescntk.learn.steps import BlockStep, LengthKeepingStep, Step, Unit, WholeSpectrum
+from tests import tolerances
+from tests.helpers import assert_within
 from tests.learn.cases import EVERY_STEP
 
 
@@ -22,18 +24,29 @@ def leaves(kind):
 STEPS = set(leaves(Step))
 
 
-@pytest.mark.parametrize("missing", ["stage", "depends_on_levels", "reach", "transform", "to_time"])
-def test_a_step_declares_what_it_does(missing):
-    names = {
-        "stage": "time",
-        "depends_on_levels": True,
-        "reach": 0,
-        "transform": None,
-        "to_time": None,
-    }
-    del names[missing]
+DECLARED = {
+    "stage": "time",
+    "depends_on_levels": True,
+    "reach": 0,
+    "transform": None,
+    "to_time": None,
+    "channel_scale": None,
+}
+"""Names that a class of steps gives."""
+
+LEFT_OUT = [
+    *((Step, name) for name in ("stage", "depends_on_levels", "reach", "transform", "to_time")),
+    *((LengthKeepingStep, name) for name in ("stage", "depends_on_levels", "reach", "transform")),
+    *((BlockStep, name) for name in ("depends_on_levels", "reach", "transform", "channel_scale")),
+]
+"""Bases of steps, and names that they do not have by themselves."""
+
+
+@pytest.mark.parametrize(("base", "missing"), LEFT_OUT)
+def test_a_step_declares_what_it_does(base, missing):
+    names = {name: value for name, value in DECLARED.items() if name != missing}
     with pytest.raises(TypeError, match=f"abstract.*{missing}"):
-        type("Doubled", (Step,), names)()
+        type("Doubled", (base,), names)()
 
 
 def test_the_views_of_tests_have_every_step(rng):
@@ -69,7 +82,7 @@ def test_a_point_changes_points_within_reach(view, rng):
         for j in range(0, length - 1, 7):
             changed = X.copy()
             changed[:, :, [j, j + 1]] = X[:, :, [j + 1, j]]
-            differs = np.abs(step.transform(changed) - after).max(axis=(0, 1)) > 1e-9
+            differs = np.abs(step.transform(changed) - after).max(axis=(0, 1)) > tolerances.CHANGED
             places = np.flatnonzero(differs)
             ends = j // size, (j + 1) // size
             farther = np.maximum(ends[0] - places, places - ends[1])
@@ -78,6 +91,17 @@ def test_a_point_changes_points_within_reach(view, rng):
             assert farthest >= after.shape[2] / 4
         else:
             assert farthest == step.reach
+
+
+@pytest.mark.parametrize("length", [200, 37])
+@pytest.mark.parametrize("view", EVERY_STEP)
+def test_a_block_has_as_many_points_as_its_step_says(view, length, rng):
+    """The last block may be shorter. Blocks of a whole spectrum are of frequencies."""
+    for step, X in measured(view, rng.standard_normal((6, 2, length))):
+        if isinstance(step, BlockStep):
+            whole = isinstance(step, WholeSpectrum)
+            before = WholeSpectrum.frequencies_of(length) if whole else length
+            assert step.transform(X).shape[2] == math.ceil(before / step.block)
 
 
 REACHING = [
@@ -100,7 +124,7 @@ def test_the_reach_of_what_comes_behind_is_in_points_after_a_step(view, rng, mon
     for j in range(119):  # neighbours change places: mean and deviation of the signal stay
         changed = X.copy()
         changed[:, :, [j, j + 1]] = X[:, :, [j + 1, j]]
-        differs = np.abs(fitted.transform(changed) - seen).max(axis=(0, 1)) > 1e-9
+        differs = np.abs(fitted.transform(changed) - seen).max(axis=(0, 1)) > tolerances.CHANGED
         points = np.flatnonzero(differs)
         if not len(points):
             continue
@@ -151,14 +175,16 @@ def test_energy_of_bands_divides_a_block(kind, rng):
     fitted, seen = view.fit_and_transform(X, np.ones(1))
     parts = fitted.to_time(np.eye(seen.shape[2]), X[0])
     assert (parts >= 0).all() and abs(parts[2] @ time - 43) < 3  # the middle is 6.5 away
-    np.testing.assert_allclose(parts.sum(axis=1), 1, atol=1e-12)
+    assert_within(parts.sum(axis=1), 1, tolerances.SEEN)
     flat = fitted.to_time(np.eye(seen.shape[2]), np.zeros((2, 160)))  # no energy: equal parts
-    np.testing.assert_allclose(flat[2, 40:60], 1 / 20, atol=1e-12)
+    assert_within(flat[2, 40:60], 1 / 20, tolerances.SEEN)
 
 
 @pytest.mark.parametrize("view", EVERY_STEP)
 def test_views_see_levels_if_all_steps_do(view, rng):
     X = rng.standard_normal((6, 2, 200))
     fitted, seen = view._resolve(X).fit_and_transform(X, np.ones(6))
-    changed = np.abs(fitted.transform(X + np.array([[3.0], [-2.0]])) - seen).max() > 1e-9
+    changed = (
+        np.abs(fitted.transform(X + np.array([[3.0], [-2.0]])) - seen).max() > tolerances.CHANGED
+    )
     assert changed == fitted.depends_on_levels

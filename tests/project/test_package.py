@@ -143,6 +143,15 @@ def test_supported_versions_are_tested():
     assert f"python: [{', '.join(map(repr, pythons))}]".replace("'", '"') in workflow
 
 
+def test_the_formatter_has_one_version():
+    """`make lint`, pre-commit and both files of constraints break lines at the same places."""
+    (pinned,) = (text for text in PROJECT["optional-dependencies"]["test"] if "ruff" in text)
+    hooks = yaml.safe_load((ROOT / ".pre-commit-config.yaml").read_text("utf-8"))["repos"]
+    (revision,) = (hook["rev"] for hook in hooks if hook["repo"].endswith("/ruff-pre-commit"))
+    versions = {constraints(name, "3.11")["ruff"] for name in ("oldest", "newest")}
+    assert versions == {Version(revision)} and pinned == f"ruff=={revision.removeprefix('v')}"
+
+
 def test_what_is_cited_is_this_version():
     """Title and keywords are said in three files, the day in two."""
     cited = yaml.safe_load((ROOT / "CITATION.cff").read_text("utf-8"))

@@ -27,6 +27,9 @@ SAYS_NOTHING = {
     "here",
     "usual",
 }
+NOR_AS_A_PART = {"kept", "found", "some", "told", "again", "usual", "apart"}
+"""Those that say nothing within a longer name either, as `share` does in `linear_share`."""
+
 FILES = sorted((ROOT / "rescntk").rglob("*.py"))
 
 
@@ -43,7 +46,7 @@ def nodes(path):
 
 
 def names(path):
-    """Yield the arguments, variables and attributes to which a file gives a name."""
+    """Yield the arguments, variables, attributes, functions and classes that a file names."""
     for node in nodes(path):
         if isinstance(node, ast.arg):
             yield node.arg
@@ -51,12 +54,19 @@ def names(path):
             yield node.id
         elif isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store):
             yield node.attr
+        elif isinstance(node, ast.FunctionDef | ast.ClassDef):
+            yield node.name
+
+
+def says_nothing(name):
+    """Return whether a name, or a part of it, is a word that says nothing."""
+    return name.strip("_") in SAYS_NOTHING or bool({*name.lower().split("_")} & NOR_AS_A_PART)
 
 
 @pytest.mark.parametrize("room", ROOMS)
 def test_names_say_what_things_are(room):
     counts = Counter(name for path in FILES if room_of(path) == room for name in names(path))
-    bad = {name: n for name, n in counts.items() if name.strip("_") in SAYS_NOTHING}
+    bad = {name: n for name, n in counts.items() if says_nothing(name)}
     assert not bad, f"names in {room} that do not say what they name, and how often: {bad}"
 
 
@@ -64,6 +74,8 @@ def test_the_page_for_contributors_lists_the_names_that_say_nothing():
     page = (ROOT / "docs/project/contributing.md").read_text("utf-8")
     (words,) = re.findall(r"^Names that say nothing are refused: (.*)\.$", page, re.M)
     assert set(re.findall(r"`(\w+)`", words)) == SAYS_NOTHING
+    (words,) = re.findall(r"^As parts of longer names, too: (.*)\.$", page, re.M)
+    assert set(re.findall(r"`(\w+)`", words)) == NOR_AS_A_PART
 
 
 def imported(path):

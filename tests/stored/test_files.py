@@ -145,7 +145,7 @@ DAMAGED = ("", "null", "[]", "7", "{", '"x"', "\ud800", "[" * 5000, '{"a": 1', "
 @pytest.mark.parametrize("name", ["zarr.json", "ntk/zarr.json"])
 def test_damaged_files_have_a_remedy(path, tmp_path, name):
     """Each value of each file, changed in each way: values are right, or there is a remedy."""
-    X, options = lists(2), {"depths": (1, 2), "kinds": "ntk", "engine": "reference"}
+    X, options = lists(2), {"depths": (1, 2), "kinds": "ntk"}
     good = compute(path, X, **options).ntk[...]
     text = (path / name).read_text()
     content, damaged = json.loads(text), [each.encode("utf-8", "surrogatepass") for each in DAMAGED]

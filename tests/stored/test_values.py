@@ -7,6 +7,8 @@ import pytest
 
 import rescntk as rk
 from rescntk import regression
+from tests import tolerances
+from tests.helpers import assert_within
 from tests.stored.grams import BLOCK, NET, assert_same, compute, lists, signals, stored
 
 
@@ -86,17 +88,19 @@ def test_products_and_equations(path, rng):
     K, V = compute(path, X, kinds="ntk"), rng.standard_normal((len(X), 3))
     dense = rk.gram(NET, X, dtype="float32").ntk.astype(float)
     for v in (V, V[:, 0], V[:, :1]):
-        # 19 products of a row in float64, in another order.
-        assert np.abs(K @ v - dense @ v).max() <= 19 * 2e-16 * (np.abs(dense) @ np.abs(v)).max()
-    found = regression.solve(K, V, 0.5, tolerance=1e-10)
-    assert np.allclose(found, regression.ridge(dense, V, 0.5), rtol=1e-6, atol=1e-8)
+        assert_within(K @ v, dense @ v, tolerances.added_up(19), (np.abs(dense) @ np.abs(v)).max())
+    residual = 1e-10
+    found = regression.solve(K, V, 0.5, tolerance=residual)
+    bar = residual * np.linalg.cond(dense + 0.5 * np.eye(len(X)))
+    assert_within(found, regression.ridge(dense, V, 0.5), bar)
 
 
 def test_a_matrix_of_one_kernel_of_several(path):
     X, Z = signals(BLOCK + 1), signals(3, seed=1)
     several = compute(path, X, Z, depths=(1, 3))
     expected = rk.gram(NET, X, Z, depths=(1, 3), dtype="float32").gpk[1].astype(float)
-    assert np.allclose(several.matrix("gpk", 3) @ Z[:, 0, 0], expected @ Z[:, 0, 0], rtol=1e-12)
+    found = several.matrix("gpk", 3) @ Z[:, 0, 0]
+    assert_within(found, expected @ Z[:, 0, 0], tolerances.added_up(3))
 
 
 ONE, SEVERAL = {"kinds": "ntk"}, {"depths": (1, 3)}

@@ -42,7 +42,8 @@ def test_kernels_tend_to_double_constant_matrices(skip, expected):
     found = [conditioning.bounds(1 - gap) for gap in gaps]
     constant = [b.off_diagonal + (1 - b.off_diagonal) * np.eye(8) for b in found]
     norms = np.linalg.norm(1 - gaps - constant, 2, axis=(1, 2))
-    assert np.allclose(norms, expected, rtol=0.05)
+    two_digits = 0.05  # half a unit of the last one of 0.10
+    assert np.allclose(norms, expected, rtol=two_digits, atol=0)
     shares = [b.epsilon / (1 - b.off_diagonal) for b in found]
     assert shares[0] > shares[1] > shares[2] and shares[2] <= 0.0145
 
@@ -185,8 +186,8 @@ def test_the_leading_term_exceeds_condition_numbers_of_long_signals(
     """The numbers of docs/theory/conditioning.md, section 4."""
     X = np.random.default_rng(0).standard_normal((2, 1, pixels))
     row = conditioning.compare(rk.Network(1), X, (1000,), kind="gpk", head=head).rows[0]
-    assert row.cnn.asymptote == pytest.approx(asymptote, rel=1e-5)
-    assert row.cnn.condition_number == pytest.approx(condition, rel=1e-5)
+    assert abs(row.cnn.asymptote - asymptote) <= tolerances.printed(1)
+    assert abs(row.cnn.condition_number - condition) <= tolerances.printed(1)
 
 
 def test_asymptotes_of_any_size():

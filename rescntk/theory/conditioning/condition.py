@@ -118,10 +118,10 @@ def bounds(A: np.ndarray) -> Bounds:
     # The same with the constant vector apart from all others (docs/theory/conditioning.md).
     spread = float(np.std(complements.sum(axis=1)))
     top, bottom = mean_complement + epsilon, mean_complement - epsilon
-    most_apart = min(most, max(constant, top) + _outside_of_diagonal(constant, top, spread))
-    least_apart = max(least, min(constant, bottom) - _outside_of_diagonal(constant, bottom, spread))
+    upper_end = min(most, max(constant, top) + _outside_of_diagonal(constant, top, spread))
+    lower_end = max(least, min(constant, bottom) - _outside_of_diagonal(constant, bottom, spread))
     upper = most / least if least > 0 else math.inf
-    equal_rows = most_apart / least_apart if least_apart > 0 else math.inf
+    equal_rows = upper_end / lower_end if lower_end > 0 else math.inf
     lower = largest / smallest if smallest > 0 else math.inf
     return Bounds(b, epsilon, lower, upper, min(equal_rows, upper))
 

@@ -10,6 +10,7 @@ from scipy.special import digamma
 import rescntk as rk
 from rescntk.theory import depth, multisphere
 from tests import tolerances
+from tests.tolerances import CONSTANT
 
 ONE_PIXEL = {"head": "trace", "kinds": ("gpk",), "normalized": True}
 
@@ -34,9 +35,9 @@ def falling(layers):
 def test_parts_of_layers_add_up():
     network = rk.Network(3, alpha=(1.0, 0.5, 1.0), skip=(True, True, False), c_v=(2.0, 2.0, 3.0))
     sums = depth.effective_depth(network, (1, 2, 3))
-    np.testing.assert_allclose(sums, np.cumsum([1 / 2, 1 / 5, 1.0]), rtol=1e-15)
+    np.testing.assert_allclose(sums, np.cumsum([1 / 2, 1 / 5, 1.0]), rtol=CONSTANT)
     sums = depth.effective_depth(network.replace(norm=True), (1, 2, 3), input_variance=3.0)
-    np.testing.assert_allclose(sums, np.cumsum([1 / 4, 1 / 17, 1.0]), rtol=1e-15)
+    np.testing.assert_allclose(sums, np.cumsum([1 / 4, 1 / 17, 1.0]), rtol=CONSTANT)
 
 
 def test_depth_counts_by_its_logarithm():
@@ -47,7 +48,7 @@ def test_depth_counts_by_its_logarithm():
         found = depth.effective_depth(network, depths, input_variance=energy)
         start = 1.0 + energy / beta
         exact = digamma(start + np.array(depths)) - digamma(start)
-        np.testing.assert_allclose(found, exact, rtol=1e-12)
+        np.testing.assert_allclose(found, exact, rtol=tolerances.ROUTES)
         law = np.log1p(beta * 1e5 / energy) + math.log(energy / beta) - digamma(start)
         assert abs(found[-1] - law) <= 1e-4 * law
 
@@ -56,12 +57,14 @@ def test_the_law_of_the_logarithm():
     """u_L^-½ = u_0^-½ + k s_L + (√u_0 − √u_L)/20 + smaller terms; u_0 = .7, β = 1."""
     network, depths = rk.Network(1, 1, norm=True), range(1, 1001)
     u = complements_of(network, circle(0.7), depths)[:, 0]
-    np.testing.assert_allclose(u[[9, 999]], [0.4300, 0.2052], atol=5e-5)
+    np.testing.assert_allclose(u[[9, 999]], [0.4300, 0.2052], rtol=0, atol=tolerances.printed(4))
     s, roots = depth.effective_depth(network, depths), np.sqrt(np.append(0.7, u))
     steps = np.diff(s, prepend=0.0) ** 2 * roots[:-1]
     law = roots[0] ** -1.0 + math.sqrt(2.0) / (3.0 * math.pi) * s
     second = law + (roots[0] - roots[1:]) / 20.0 + np.cumsum(steps) / (3.0 * math.pi**2)
-    np.testing.assert_allclose(second[[9, 999]] ** -2.0, [0.4316, 0.2058], atol=5e-5)
+    np.testing.assert_allclose(
+        second[[9, 999]] ** -2.0, [0.4316, 0.2058], rtol=0, atol=tolerances.printed(4)
+    )
     assert (np.abs(second**-2.0 - u) < 0.25 * np.abs(law**-2.0 - u))[9:].all()
 
 
@@ -77,7 +80,7 @@ def test_tangent_kernels_come_to_a_quarter_from_above(u, at_10, at_1000, limit):
     network, depths = rk.Network(1, 1, norm=True), (10, 1000)
     F, Theta = rk.gram(network, circle(u), head="trace", depths=depths)
     found = Theta[:, 0, 1] / Theta[:, 0, 0]
-    np.testing.assert_allclose(found, [at_10, at_1000], atol=5e-5)
+    np.testing.assert_allclose(found, [at_10, at_1000], rtol=0, atol=tolerances.printed(4))
 
     def speed(s, state):
         root, T = state

@@ -1,0 +1,49 @@
+"""Fitted attributes: what `fit` sets is what docstrings say."""
+
+import inspect
+
+import numpy as np
+import pytest
+
+from rescntk import learn
+from tests.learn.cases import beginnings
+from tests.learn.estimators import ESTIMATORS
+
+docscrape = pytest.importorskip("numpydoc.docscrape")
+
+FITTED = [*ESTIMATORS, learn.View()]
+
+OF_TABLES = {"n_features_in_", "feature_names_in_"}
+"""What scikit-learn sets for tables, and documents itself."""
+
+
+def documented(kind):
+    """Return the names in the section "Attributes" of a class."""
+    section = docscrape.NumpyDocString(inspect.getdoc(kind))["Attributes"]
+    return {name for entry in section for name in entry.name.split(", ")}
+
+
+def set_by_fit(estimator, X):
+    y = np.arange(len(X)) % 2
+    return {name for name in vars(estimator.fit(X, y)) if name.endswith("_")}
+
+
+def test_the_estimators_of_tests_are_all_that_fit_signals():
+    """A kernel is not fitted."""
+    kinds = [value for value in map(vars(learn).get, learn.__all__) if hasattr(value, "fit")]
+    assert {type(estimator) for estimator in FITTED} == set(kinds)
+
+
+@pytest.mark.filterwarnings("ignore:left_out_score_")  # of labels that the signals do not tell
+@pytest.mark.parametrize("estimator", FITTED, ids=repr)
+def test_fit_sets_the_attributes_of_the_docstring(estimator, rng):
+    X, _ = beginnings(rng, 20)
+    assert set_by_fit(estimator, X) == documented(type(estimator))
+
+
+@pytest.mark.filterwarnings("ignore:left_out_score_")
+@pytest.mark.parametrize("estimator", FITTED, ids=repr)
+def test_fit_to_tables_sets_what_scikit_learn_documents_too(estimator, rng, pd):
+    X = beginnings(rng, 20)[0][:, 0]
+    table = pd.DataFrame(X, columns=[f"t{k}" for k in range(X.shape[1])])
+    assert set_by_fit(estimator, table) == documented(type(estimator)) | OF_TABLES
