@@ -1,6 +1,7 @@
 # make demo: the main job on real signals, and a classification with its explanation.
 # make check: linters, types and the fast tests, for daily work; about 3 minutes on two cores.
-# make test: all tests, notebooks and the site; about 9 minutes on two cores, with installation.
+# make test: tests of every claim, notebooks and the site; about 8 minutes on two cores, with installation.
+# make nightly: further cases of the claims that take longest.
 # make test-versions: the fast tests with the oldest and the newest packages, on each Python.
 # Each needs nothing but Python (3.11 or later) and make, and sets up .venv itself.
 
@@ -12,7 +13,7 @@ BIN := $(VENV)/bin
 # tests/conftest.py puts the longest tests first.
 PYTEST := $(BIN)/python -m pytest -n auto --dist worksteal --durations=15
 
-.PHONY: demo check test lint test-gpu sanitize-gpu notebooks docs docs-look benchmark benchmark-gpu clean test-versions
+.PHONY: demo check test nightly lint test-gpu sanitize-gpu notebooks docs docs-look benchmark benchmark-gpu clean test-versions
 
 demo: $(VENV)/demo.stamp
 	$(BIN)/rescntk compare --out demo --overwrite
@@ -20,13 +21,16 @@ demo: $(VENV)/demo.stamp
 
 # pytest has a worker for each core: threads of a worker, BLAS's or the engine's, would only
 # wait for each other. Tests of threads name their number.
-check test test-gpu versions-%: export OPENBLAS_NUM_THREADS = 1
+check test nightly test-gpu versions-%: export OPENBLAS_NUM_THREADS = 1
 check: lint
 	$(PYTEST) -m 'not slow'
 
 test: $(VENV)/test.stamp
 	$(MAKE) --no-print-directory lint
-	$(PYTEST) --complete
+	$(PYTEST) --complete -m 'not nightly'
+
+nightly: $(VENV)/test.stamp
+	$(PYTEST) --complete -m nightly
 
 # coefficients.h is written by tools/polynomials.py.
 CXX_SOURCES := $(filter-out %/coefficients.h,$(shell find rescntk tests -name '*.cpp' -o -name '*.h' -o -name '*.cu' -o -name '*.c'))

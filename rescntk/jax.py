@@ -68,7 +68,7 @@ def kernel(kernel: Kernel, *, block: int | None = None) -> Callable[..., jax.Arr
     --------
     >>> import jax, numpy as np, rescntk as rk
     >>> X = np.random.default_rng(0).standard_normal((5, 2, 16))
-    >>> f = rk.jax.kernel(rk.ResCNTK(depth=3, normalized=True))
+    >>> f = rk.jax.kernel(rk.ResCNTK(depth=2, normalized=True))
     >>> jax.grad(lambda X: f(X, X[:2]).sum())(X).shape
     (5, 2, 16)
     """

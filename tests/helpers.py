@@ -68,6 +68,11 @@ def rarely(*values):
     return [pytest.param(value, marks=pytest.mark.slow) for value in values]
 
 
+def nightly(*values):
+    """Return values of a parameter for the tests of each night, which `make test` leaves out."""
+    return [pytest.param(value, marks=[pytest.mark.slow, pytest.mark.nightly]) for value in values]
+
+
 def pairs_meet(first, second, third):
     """Return triples in which any two values meet; `third` is no longer than the others."""
     of = product(enumerate(first), enumerate(second))

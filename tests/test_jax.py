@@ -11,6 +11,7 @@ from rescntk.network import OF_LAYERS
 from rescntk.validation import PARTS
 from tests import tolerances
 from tests.difficult_signals import SIGNALS, UNEVEN
+from tests.helpers import nightly
 from tests.oracles import definition
 from tests.strategies import EVERY_FIELD, batches, heads, networks
 
@@ -212,7 +213,15 @@ def differences(network, head, x, z, step):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", [name for name in CASES if name not in ("windows", "pooled")])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "no skips",
+        "biases",
+        "normalized layers of their own",
+        *nightly("small alpha", "normalized features", "layers of their own"),
+    ],
+)
 def test_gradients(name, rng):
     """By both modes; windows are linear. Slopes are the mean of both sides', as at equal signals.
 
@@ -244,7 +253,7 @@ def test_blocks(rng):
 
     def of(block):
         def loss(X, Z):
-            kernels = rj.gram(rk.Network(2), X, Z, normalized=True, block=block)
+            kernels = rj.gram(rk.Network(1), X, Z, normalized=True, block=block)
             return sum((K**2).sum() for K in kernels), kernels
 
         slopes = jax.jit(jax.grad(loss, argnums=(0, 1), has_aux=True)).lower(X, Z).compile()
@@ -255,8 +264,8 @@ def test_blocks(rng):
     for found, right in zip((*slopes, *kernels), (*expected, *exact), strict=True):
         bar = tolerances.GRADIENT["float64"] * np.abs(right).max()
         assert np.abs(found - right).max() <= bar
-    alone = rj.kernel(rk.ResCNTK(2, normalized=True), block=5)(X)
-    assert np.abs(alone - rk.ResCNTK(2, normalized=True)(X)).max() <= tolerances.KERNEL["float64"]
+    alone = rj.kernel(rk.ResCNTK(1, normalized=True), block=5)(X)
+    assert np.abs(alone - rk.ResCNTK(1, normalized=True)(X)).max() <= tolerances.KERNEL["float64"]
 
 
 X, NETWORK = np.ones((2, 3, 5)), rk.Network(3)

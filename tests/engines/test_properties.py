@@ -29,7 +29,7 @@ any_network = networks(EVERY_FIELD, dilated="freely", layers="of their own")
 
 
 def fewer_of_jax(test):
-    """Compare a fourth of the examples for "jax", which compiles each layer for a second.
+    """Compare an eighth of the examples for "jax", which compiles each layer for a second.
 
     Networks of three layers have a first, an inner and a last one.
     """
@@ -37,7 +37,7 @@ def fewer_of_jax(test):
 
     @wraps(test)
     def few(engine, *arguments, **named):
-        if engine == "jax" and len(done) >= settings.default.max_examples / 4:
+        if engine == "jax" and len(done) >= settings.default.max_examples / 8:
             return
         if engine == "jax":
             assume(named["network"].depth <= 3)

@@ -13,6 +13,7 @@ from rescntk.finite.kernels import trained_parts
 from rescntk.finite.parameters import shapes
 from rescntk.validation import PARTS
 from tests import tolerances
+from tests.helpers import nightly
 
 X = np.random.default_rng(0).standard_normal((3, 4, 1))
 X[1] = X[0] + 0.4 * X[1]  # near, beside a far one
@@ -65,7 +66,7 @@ def moments(network, width, number):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", NETWORKS)
+@pytest.mark.parametrize("name", [*[*NETWORKS][2:5], *nightly(*[*NETWORKS][:2], "inner")])
 def test_sampled_networks(name):
     """Of widths 16 to 256, continued to infinite width by terms of order 1/width and 1/width²."""
     network, widths = NETWORKS[name], (16, 32, 64, 128, 256)
@@ -133,7 +134,8 @@ def test_a_near_pair_is_nearly_a_signal_with_itself():
         assert abs(deviation[0, 1] / deviation[0, 0] - 1) <= 1e-3
         assert (deviation == deviation.T).all()
     T = rk.Kernel(network, "ntk", "trace")(points)[0, 0]
-    assert abs(found.ntk_shift[0, 1]) <= 1e-3 * T and abs(found.gpk_shift[0, 1]) <= 1e-9 * T
+    rounding = np.finfo(float).eps / angle**3  # curvatures of κ0 grow like the angle's inverse cube
+    assert abs(found.ntk_shift[0, 1]) <= 1e-3 * T and abs(found.gpk_shift[0, 1]) <= rounding * T
 
 
 LINE = np.array([[1.0, 0.0], [0.0, 1.0], [0.0, -3.0]])[:, :, None]

@@ -13,6 +13,7 @@ import rescntk as rk
 from rescntk import finite, literature
 from rescntk.validation import PARTS
 from tests import tolerances
+from tests.helpers import nightly
 from tests.oracles import finite_width
 
 SUMS = 10 * tolerances.ROUTES
@@ -147,7 +148,7 @@ EXACT = {
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", EXACT)
+@pytest.mark.parametrize("name", [*EXACT][::2] + nightly(*[*EXACT][1::2]))
 def test_finite_networks_concentrate_on_the_exact_kernels(name, rng):
     network, kind, head, sides = EXACT[name]
     X, spreads = draw(rng, sides), []

@@ -9,7 +9,7 @@ import rescntk as rk
 from rescntk.datasets import load_labelled
 from rescntk.learn import ResidualKernelClassifier, ResidualKernelRegressor, View
 from tests import tolerances
-from tests.helpers import assert_within
+from tests.helpers import assert_within, nightly
 from tests.learn.cases import FOUR, ONE, waves
 
 
@@ -184,7 +184,7 @@ def marked(name, rng):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["GunPoint", "OSULeaf", "PickupGestureWiimoteZ"])
+@pytest.mark.parametrize("name", ["GunPoint", *nightly("OSULeaf", "PickupGestureWiimoteZ")])
 def test_waves_that_were_added_are_found(name):
     """The guide's numbers. No contribution is large beside the decisions."""
     X, y, places, width = marked(name, np.random.default_rng(0))

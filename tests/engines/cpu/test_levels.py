@@ -80,6 +80,7 @@ def test_tables_too_short_for_vectors_are_refused(monkeypatch, dtype, rng):
 
 
 @pytest.mark.slow
+@pytest.mark.nightly
 def test_sanitizers_find_nothing(request, tmp_path, monkeypatch):
     """No access beyond arrays, no undefined behaviour. The library is kept for the next run."""
     # A fifth of the time to compile; nulls and ends of objects are the address sanitizer's too.

