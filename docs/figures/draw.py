@@ -51,17 +51,19 @@ def chooser() -> Any:
     question, call = "#EAF2F8", "#FBE9DD"
     nodes = {
         "start": (50, 55, "What do you need?", question),
-        "class": (14, 38, "ResidualKernel\nClassifier", call),
-        "number": (43, 38, "ResidualKernel\nRegressor", call),
-        "matrix": (80, 38, "For which use?", question),
-        "size": (28, 21, "More than 1000 signals?", question),
-        "call": (67, 21, "ResCNTK(…)(X)", call),
-        "learn": (91, 21, "KernelMatrix,\nSignalKernel", call),
+        "early": (9, 38, "Early\nClassifier", call),
+        "class": (30, 38, "ResidualKernel\nClassifier", call),
+        "number": (53, 38, "ResidualKernel\nRegressor", call),
+        "matrix": (84, 38, "For which use?", question),
+        "size": (31, 21, "More than 1000 signals?", question),
+        "call": (70, 21, "ResCNTK(…)(X)", call),
+        "learn": (92, 21, "KernelMatrix,\nSignalKernel", call),
         "few": (12, 4, 'views="fast" first,\nthen "default"', call),
         "many": (44, 4, "the same: it uses\nlandmarks by itself", call),
         "stored": (80, 4, "stored.gram,\nLandmarkFeatures", call),
     }
     arrows = (
+        ("start", "early", "a class,\nearly"),
         ("start", "class", "a class"),
         ("start", "number", "a number"),
         ("start", "matrix", "a kernel matrix"),

@@ -55,7 +55,7 @@ class ResidualKernelClassifier(ClassifierMixin, ResidualKernelEstimator):
         signals. They weigh the views' errors, and shift decisions. 0 excludes a class. A weight
         that finds no signal is told by a warning.
     engine : str, default "auto"
-        As for calling a `rescntk.Kernel`.
+        As for calling a `rescntk.Kernel`. "auto" takes the fastest one that can serve.
     dtype : {"float32", "float64"}, default "float32"
         Precision of kernels. Solutions are in float64. Kernels in "float64" take about twice the
         time, and allow penalties below 1e-5, for targets nearly without noise.

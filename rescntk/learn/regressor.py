@@ -49,7 +49,7 @@ class ResidualKernelRegressor(MultiOutputMixin, RegressorMixin, ResidualKernelEs
         Maximum number of signals, drawn at random, to which solutions are restricted. The default
         is all of up to 1,000 signals, and 400 of more.
     engine : str, default "auto"
-        As for calling a `rescntk.Kernel`.
+        As for calling a `rescntk.Kernel`. "auto" takes the fastest one that can serve.
     dtype : {"float32", "float64"}, default "float32"
         Precision of kernels. Solutions are in float64. Kernels in "float64" take about twice the
         time, and allow penalties below 1e-5, for targets nearly without noise.

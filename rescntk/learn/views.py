@@ -141,7 +141,8 @@ class View(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):  # type
         itself, and then all; "local": the same, after a division by the local deviation;
         "channel": each channel of all signals; "point": each time point of all signals.
     time : float, default 0.0
-        Scale of two channels with the relative time, a half circle. 0 has none.
+        Scale of two channels with the relative time, a half circle. 0 has none. With the head
+        "gap", 1 tells at which time a pattern is.
     length : int, "all" or "fine", default 64
         Maximum number of points that the network sees. Longer signals are averaged over blocks.
         Signals that are not longer have neither short-time spectra nor statistics. "all" has no
@@ -160,7 +161,7 @@ class View(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):  # type
     head : {"gap", "trace", "equivariant"} or int, default "gap"
         The readout, as for `rescntk.Kernel`: an integer counts points that the network sees.
     depth : int, default 2
-        Number of residual layers of the network.
+        Number of residual layers of the network. More see longer patterns, for their time.
 
     Attributes
     ----------
