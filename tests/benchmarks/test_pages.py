@@ -19,6 +19,7 @@ import early
 import harness
 import images
 import left_out
+import many_signals
 import other_views
 import pandas as pd
 import ratios
@@ -42,6 +43,7 @@ PAGES = {
     "early.csv": early.text,
     "images.json": images.text,
     "left_out.csv": left_out.table,
+    "many_signals.csv": many_signals.table,
     "other_views.csv": other_views.table,
     "regression.csv": regression.report,
     "robustness.csv": robustness.table,

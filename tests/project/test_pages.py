@@ -106,6 +106,7 @@ def tables(text):
         ("docs/guide/choosing.md", "regression"),
         ("docs/guide/regression.md", "regression"),
         ("docs/guide/accuracy.md", "accuracy"),
+        ("docs/guide/large_data.md", "many_signals"),
         ("docs/guide/large_data.md", "scale"),
         ("docs/guide/speed.md", "ratios"),
         ("paper/paper.md", "ucr"),
