@@ -9,7 +9,7 @@ same machine, each with one thread. Other methods are as published. Rows that th
 
 import warnings
 from argparse import Namespace
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import harness
@@ -54,22 +54,28 @@ def table(rows: pd.DataFrame) -> str:
     """Return the page of the results."""
     by_method = rows.pivot(index="set", columns="method").reindex(sets().index).dropna(how="all")
     about = sets().loc[by_method.index]
-    sections: list[object] = []
+    header, sections = ("set", "n", "points", "classes"), list[str | Sequence[str]]()
     for measure in ("accuracy", "log_loss"):
         published = ucr.peers(measure).query("splits == 'official'").set_index("set")
         ours = by_method[measure].drop(columns=MINIROCKET)[[*map(str, LANDMARKS)]]
         scores = ours.rename(columns=_name).join(published[[*PEERS]])
-        least = measure == "log_loss"
-        lines = [
-            (name, *about.loc[name, ["n_train", "length", "classes"]], *_bold(row, least))
-            for name, row in scores.iterrows()
-        ]
+        sign = -1 if measure == "log_loss" else 1
+        every = sign * published.drop(columns=ucr.ABOUT, errors="ignore")
+        lines = []
+        for name, row in scores.iterrows():
+            sizes = about.loc[name, ["n_train", "length", "classes"]]
+            ranks = [1 + sum(every.loc[name] > sign * row[of]) for of in ours.columns.map(_name)]
+            texts = harness.bold(sign * row, harness.decimals(row))
+            lines.append((name, *sizes, *texts, *ranks))
         sections.append(f"## {measure.replace('_', ' ').capitalize()}")
-        sections.append(harness.table(("set", "n", "points", "classes", *scores.columns), lines))
+        sections.append(
+            harness.table((*header, *scores.columns, *(f"rank, {k}" for k in LANDMARKS)), lines)
+        )
     return harness.page(
         "# Thousands of signals",
         "Official splits of the UCR archive, on which no choice of views was made. Our classifier "
-        "has its defaults, and the landmarks of a column; peers are as published by tsml-eval.",
+        "has its defaults, and the landmarks of a column; peers are as published by tsml-eval. A "
+        "rank, of ours with these landmarks, is among 41 methods.",
         *sections,
         "## Time",
         "One thread of an Intel Xeon, processor seconds; of a prediction the mean over all test "
@@ -80,10 +86,6 @@ def table(rows: pd.DataFrame) -> str:
             (0, 1),
         ),
     )
-
-
-def _bold(row: pd.Series, least: bool) -> list[str]:
-    return harness.bold(-row if least else row, harness.decimals(row))
 
 
 def times(by_method: pd.DataFrame, about: pd.DataFrame) -> Iterator[tuple[object, ...]]:

@@ -149,8 +149,18 @@ def _parser() -> argparse.ArgumentParser:
     text = f"{', '.join(HEADS)}, or the pixels of windows (default: trace)"
     add("--head", type=_head, default="trace", help=text)
     add("--kind", default="gpk", help="gpk, or ntk for CNTK and ResCNTK (default: gpk)")
-    add("--raw", action="store_true", help="keep the signals as they are; by default each time point gets one norm")
-    add("--out", type=Path, default=Path(), metavar="FOLDER", help="folder of compare.csv and compare.png (default: the current one)")
+    add(
+        "--raw",
+        action="store_true",
+        help="keep the signals as they are; by default each time point gets one norm",
+    )
+    add(
+        "--out",
+        type=Path,
+        default=Path(),
+        metavar="FOLDER",
+        help="folder of compare.csv and compare.png (default: the current one)",
+    )
     add("--overwrite", action="store_true", help="replace compare.csv and compare.png")
     return parser
 

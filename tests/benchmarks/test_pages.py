@@ -346,3 +346,25 @@ def test_comments_on_constants_have_the_measured_numbers():
             numbers = [means.loc[(*value, condition), measure] for value in values]
             texts = [f"{number:.3f}"[1:] for number in numbers]
             assert re.search(r"[^.]*?".join(map(re.escape, texts)), comments), (file, texts)
+
+
+def test_ranks_on_thousands_of_signals():
+    """The guide's ranks among methods and ratios of seconds, without the script's functions."""
+    rows = harness.load(RESULTS / "many_signals.csv").pivot(index="set", columns="method")
+    page = (RESULTS.parents[1] / "docs/guide/large_data.md").read_text(encoding="utf-8")
+    ranks, endings = [], {1: "st", 3: "rd"}
+    for measure, sign in (("accuracy", 1), ("log_loss", -1)):
+        peers = ucr.peers(measure).query("splits == 'official'").set_index("set")
+        scores = sign * peers.drop(columns=ucr.ABOUT, errors="ignore").loc[rows.index]
+        better = scores.gt(sign * rows[measure, "400"], axis=0).sum(axis=1)
+        ranks += [f"{rank}{endings.get(rank, 'th')}" for rank in 1 + better]
+    by_accuracy = "{} on Crop (24 classes), {} on ElectricDevices, {} on FordA and {} on FordB"
+    by_loss = ", and by log loss {}, {}, {} and {}."
+    assert (by_accuracy + by_loss).format(*ranks) in page
+    ratios = rows["fit_seconds", "1000"] / rows["fit_seconds", "400"]
+    assert f"for {ratios.min():.1f} to {ratios.max():.1f} times the seconds" in page
+    fits, predictions = (
+        rows[f"{step}_seconds", "MiniRocket"] / rows[f"{step}_seconds", "400"]
+        for step in ("fit", "predict")
+    )
+    assert predictions.max() < 1 / 6.6 and fits.min() > 0.95
