@@ -358,11 +358,13 @@ def test_ranks_on_thousands_of_signals():
         scores = sign * peers.drop(columns=ucr.ABOUT, errors="ignore").loc[rows.index]
         better = scores.gt(sign * rows[measure, "400"], axis=0).sum(axis=1)
         ranks += [f"{rank}{endings.get(rank, 'th')}" for rank in 1 + better]
-    by_accuracy = "{} on Crop (24 classes), {} on ElectricDevices, {} on FordA and {} on FordB"
+    by_accuracy = "{} on Crop, {} on ElectricDevices, {} on FordA and {} on FordB"
     by_loss = ", and by log loss {}, {}, {} and {}."
     assert (by_accuracy + by_loss).format(*ranks) in page
     ratios = rows["fit_seconds", "1000"] / rows["fit_seconds", "400"]
-    assert f"for {ratios.min():.1f} to {ratios.max():.1f} times the seconds" in page
+    fits = rows["fit_seconds", "400"]
+    assert f"take {fits.min():.0f} to {fits.max():.0f} s of a core, 1,000 landmarks " in page
+    assert f"{ratios.min():.1f} to {ratios.max():.1f} times as long" in page
     fits, predictions = (
         rows[f"{step}_seconds", "MiniRocket"] / rows[f"{step}_seconds", "400"]
         for step in ("fit", "predict")

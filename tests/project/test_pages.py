@@ -198,7 +198,7 @@ def test_docstrings_and_the_guide_have_the_numbers_of_landmarks(kind):
     of_many = import_module("rescntk.learn.estimator")._LANDMARKS_OF_MANY
     words = getattr(import_module("rescntk.learn"), f"ResidualKernel{kind}").__doc__.split()
     assert f"is all of up to {most} signals, and {of_many} of more" in " ".join(words)
-    quote = f"landmarks up to {most}. Of more signals they draw {of_many} at random"
+    quote = f"landmarks up to {most}. Above that they draw {of_many} at random"
     assert quote in PAGES["docs/guide/large_data.md"]
 
 

@@ -307,6 +307,20 @@ def test_asymptotes_hold_where_compare_says(X, head, filter_size, holds):
     assert ("no asymptotes" in str(table)) != holds
 
 
+@pytest.mark.parametrize(
+    ("options", "kind", "why"),
+    [
+        ({"negative_slope": 0.1}, "gpk", "network has negative_slope 0.1, expected 0.0"),
+        ({"bias": 0.1}, "gpk", "network has bias 0.1, expected 0.0"),
+        ({"trained": "input"}, "ntk", "no law is known without trained inner or outer weights"),
+    ],
+)
+def test_a_table_says_why_it_has_no_asymptotes(options, kind, why):
+    X = multisphere.sample(3, 3, 4, rng=0)
+    table = conditioning.compare(rk.Network(1, **options), X, (1, 2), kind=kind, head="trace")
+    assert f"no asymptotes: {why}" in str(table)
+
+
 DILATED, POINTS = rk.Network(1, dilation=5), rk.Network(1, 1, outer_filter_size=1)
 
 

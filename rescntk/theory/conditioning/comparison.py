@@ -97,8 +97,7 @@ class Comparison(ReportTable[ComparisonRow]):
         if any(vacuous[name].any() for name in upper - silent):
             body.append("upper bound inf: vacuous, ε ≥ 1 − b")
         if math.isnan(self.rows[0].ratio_limit):
-            why = "positive multiples of each other, or filters of 1"
-            body.append(f"no asymptotes: they do not hold for these signals ({why})")
+            body.append(f"no asymptotes: {self._why_none()}")
         known = [row.depth for row in self.rows if not math.isnan(row.ratio)]
         better = [row.depth for row in self.rows if row.ratio > 1]
         first = f", first at depth {better[0]}" if 0 < len(better) < len(known) else ""
@@ -107,6 +106,15 @@ class Comparison(ReportTable[ComparisonRow]):
             text += f"; {unknown} of {len(self)} depths have infinite condition numbers"
         body.append(f"ratio above 1, so skip connections condition better: {text}")
         return "\n".join([top, head, "-" * len(head), *body])
+
+    def _why_none(self) -> str:
+        """Return why there are no asymptotes."""
+        if reason := unknown_field(self.network, RELU_FIELDS):
+            return reason
+        if self.kind == "ntk" and not _trains_branches(self.network):
+            return "no law is known without trained inner or outer weights"
+        why = "positive multiples of each other, or filters of 1"
+        return f"they do not hold for these signals ({why})"
 
 
 def compare(
@@ -216,13 +224,17 @@ def _ratio(numerator: float, denominator: float) -> float:
     return numerator / denominator if math.isfinite(denominator) else math.nan
 
 
+def _trains_branches(network: Network) -> bool:
+    return bool(network.parts.inner or network.parts.outer)
+
+
 def _laws_hold(network: Network, signals: Iterable[np.ndarray], kind: str, head: str | int) -> bool:
     """Return whether the asymptotes hold for signals, whose kernels are not 0: see `compare`.
 
     Other pixels of two signals meet in pooled heads as in "gap": fewer do, which is not asked.
     """
-    parts, meets = network.parts, head == "gap" or not (isinstance(head, str) or head == 1)
-    if unknown_field(network, RELU_FIELDS) or (kind == "ntk" and not (parts.inner or parts.outer)):
+    meets = head == "gap" or not (isinstance(head, str) or head == 1)
+    if unknown_field(network, RELU_FIELDS) or (kind == "ntk" and not _trains_branches(network)):
         return False
     lengths = {length for signal in signals for length in signal.shape[1:] if length > 1}
     splits_pixels = any(math.gcd(cast(int, network.dilation), length) > 1 for length in lengths)

@@ -262,7 +262,7 @@ def _half_power(network: Network, kind: str, X: np.ndarray, head: str | int) -> 
         pooled, terms = (Kernel(layer, "gpk", readout).diag(X) for readout in (head, "trace"))
         ratio = float((pooled / np.maximum(terms, 1e-300)).min())
         error = max(error, 64.0 * _EPS / max(ratio, _EPS))
-    theta = 1.0 if _smooth_gain(network, kind, X, head) else 0.5
+    theta = _powers_of_gain(network, kind, X, head)[1]
     source = "the flow dF/dt = a² box K(box F) at time 1"
     return Prediction(limit, source=source, correction_exponent=theta, error=error)
 
@@ -275,7 +275,8 @@ def _one_layer(
     terms = K if _width(head, X) == 1 else one_layer_kernel(network, X, kind=kind, head="trace")
     if (K.diagonal() <= 20.0 * _EPS * terms.diagonal()).any():  # roundings of a mean over pairs
         return Prediction(undefined="a signal's kernel of one layer with itself is 0")
-    smooth, power = _smooth_gain(network, kind, X, head), 2.0 * gamma - 1.0
+    power = 2.0 * gamma - 1.0
+    smooth, correction = _powers_of_gain(network, kind, X, head)
     # The first layer sees single pixels, all others windows: an error of O(1/L) if it moves K.
     pixels = network.replace(filter_size=1, outer_filter_size=network.outer_filter_size)
     first = one_layer_kernel(pixels, X, kind=kind, head=head)
@@ -285,7 +286,8 @@ def _one_layer(
     of_others, of_first = power if smooth else 0.5 * power, 1.0 if differs else math.inf
     # Where both have one power, there is no error between them.
     difference = abs(of_others - of_first)
-    exponent, theta = min(of_others, of_first), min(of_others, difference or 1.0, 1.0)
+    exponent = min(of_others, of_first)
+    theta = min(correction * power, difference or 1.0, 1.0)
     source = "Barzilai et al., app. F; Huang et al., theorem 7: the kernel of one layer"
     onset, settled = (_depth_of(network.branch_gain / gain, power) for gain in (1.0, smooth or 1.0))
     limit = _normalized(K)
@@ -294,23 +296,30 @@ def _one_layer(
     )
 
 
-def _smooth_gain(network: Network, kind: str, X: np.ndarray, head: str | int) -> float:
-    """Return the branch gain below which layers move the kernel in proportion to it, at most 1.
+def _powers_of_gain(
+    network: Network, kind: str, X: np.ndarray, head: str | int
+) -> tuple[float, float]:
+    """Return the smooth gain, and the power of the gain in the first correction, 0.5 or 1.
 
-    It is 0 at square-root points: of K̇ where windows of two signals are opposite or parallel, of K
-    where one of them is 0 (docs/theory/depth_rates.md). There the kernel moves like the gain's
-    square root.
+    Below the smooth gain, at most 1, layers move the kernel in proportion to the branch gain. It is
+    0 at square-root points: of K̇ where windows of two signals are opposite or parallel, of K where
+    one of them is 0 (docs/theory/depth_rates.md). There the kernel moves like the gain's square
+    root. Where it moves in proportion, the next term may have the power 3/2.
     """
     gains = 16.0 ** -np.arange(11.0)
     alphas = network.alpha * np.sqrt(gains / network.branch_gain)
     networks = [network.replace(depth=2, alpha=alpha) for alpha in alphas]
-    K = np.array([_normalized(Kernel(weaker, kind, head)(X)) for weaker in networks])
-    moved = np.abs(np.diff(K, axis=0)).max(axis=(1, 2))
+    moves = np.diff([_normalized(Kernel(weaker, kind, head)(X)) for weaker in networks], axis=0)
+    moved = np.abs(moves).max(axis=(1, 2))
     moved = moved[moved > 1e-12]
+    smooth = 1.0
     rough = np.flatnonzero(moved[1:] / moved[:-1] > 16.0**-0.98)  # a square root has 0.5
-    if not len(rough):
-        return 1.0
-    return float(gains[rough[-1] + 1]) if rough[-1] < len(moved) - 2 else 0.0
+    if len(rough):
+        smooth = float(gains[rough[-1] + 1]) if rough[-1] < len(moved) - 2 else 0.0
+    rest = np.abs(16.0 * moves[1:] - moves[:-1]).max(axis=(1, 2))  # without the linear term
+    rest = rest[rest > 1e-12]
+    has_half = len(rest) > 1 and rest[-1] / rest[-2] > 16.0**-1.75  # between 3/2 and 2
+    return smooth, 0.5 if has_half or not smooth else 1.0
 
 
 def _dot_product(
@@ -335,7 +344,7 @@ def _dot_product(
     source = "Barzilai et al., theorem 6.1: the dot product"
     if not zero.any():
         onset = _depth_of(float(ratio.max()) or network.branch_gain, power)
-        theta = min(power if _smooth_gain(network, kind, X, head) else 0.5 * power, 1.0)
+        theta = min(_powers_of_gain(network, kind, X, head)[1] * power, 1.0)
         error = 2.0 * float(errors.max())
         return Prediction(
             _normalized(F0), power, 0, source, correction_exponent=theta, onset=onset, error=error

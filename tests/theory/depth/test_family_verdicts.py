@@ -81,6 +81,21 @@ def test_a_slow_law():
     assert abs(six.exponent.value - 0.2) <= six.exponent.error <= 0.02
 
 
+@pytest.mark.parametrize("seed", [1, 2, 4])
+@pytest.mark.parametrize(
+    ("trained", "exponent"), [("outer", 0.5), ("inner", 0.25), (("input", "inner"), 0.5)]
+)
+def test_corrections_at_opposite_windows(seed, trained, exponent):
+    """They have the power h^½ beside the law, h itself with trained outer weights."""
+    X = multisphere.project(np.random.default_rng(seed).standard_normal((2, 3, 3)))
+    X[1, :, 0] = -X[0, :, 0]
+    family, options = Family(rk.Network(1, 1, trained=trained), 0.75), {"kind": "ntk"}
+    report = depth.check_convergence(family, X, head="trace", depths=powers(16), **options)
+    assert report.prediction.exponent == exponent
+    assert report.prediction.correction_exponent == 0.25
+    assert report.verdict != checker.CONTRADICTS
+
+
 @pytest.mark.parametrize(("a", "gamma"), [(4.0, 0.6), (10.0, 0.25)])
 def test_laws_that_set_in_late(a, gamma):
     """At depths of 10⁶ and 10⁴."""
