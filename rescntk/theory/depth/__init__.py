@@ -42,7 +42,7 @@ __all__ = [
     "huang_resnet_constant",
     "huang_resnet_limit",
     "limit_classifier",
-    "one_layer_kernel",
     "mode_scales",
+    "one_layer_kernel",
     "without_normalization",
 ]
