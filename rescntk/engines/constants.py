@@ -171,7 +171,7 @@ class NetworkConstants:
         if net.norm:
             variances = self._feature_variances
             return tuple(map(_normalized, layers, variances, variances[1:]))
-        return tuple(_divided(layer, net.has_bias) for layer in layers)
+        return tuple(_divided(layer, self.has_bias) for layer in layers)
 
     @once
     def _feature_variances(self) -> tuple[Fraction, ...]:

@@ -6,7 +6,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from rescntk import Network
+from rescntk import Network, gram
 from rescntk.engines.constants import check_growth
 from rescntk.engines.operations import Operations, rounded_weights
 from rescntk.engines.order import (
@@ -200,3 +200,19 @@ def test_rounded_weights_keep_products_over_layers(dtype):
     for rounded, exact in zip(weights.T, (1 - share, share), strict=True):
         logarithm = sum(Fraction(weight) / exact - 1 for weight in rounded)
         assert abs(logarithm) <= np.finfo(dtype).eps
+
+
+def test_work_for_constants_grows_with_the_depth(monkeypatch):
+    """Not with its square: each layer is read as often in a network of twice the depth."""
+    read, counts = Network.layer, []
+
+    def counting(network, number):
+        counts[-1] += 1
+        return read(network, number)
+
+    monkeypatch.setattr(Network, "layer", counting)
+    for depth in (30, 60):
+        counts.append(0)
+        network = Network(depth, alpha=[1 / k for k in range(1, depth + 1)])
+        gram(network, np.ones((1, 1, 3)), engine="reference")
+    assert counts[1] <= 2 * counts[0]

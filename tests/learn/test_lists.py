@@ -94,7 +94,7 @@ ROWS_OF_LISTS = {
         lambda s: s.classifier.contributions(s.X),
         lambda s: s.regressor.contributions(s.X),
     ],
-    "usual contributions": [
+    "median contributions": [
         lambda s: s.classifier.median_contributions(),
         lambda s: s.regressor.median_contributions(),
     ],
