@@ -284,7 +284,8 @@ def test_early_errors_above_their_bound():
     above = rows[rows["early_error"] > rows["error"]]
     page = (RESULTS.parents[1] / "docs/guide/early.md").read_text(encoding="utf-8")
     assert len(above) == 1 and above["early_error"].round(3).item() == 0.056
-    assert f"Of {len(rows)} splits and bounds with early labels one has more errors, .056" in page
+    pairs = f"Of {len(rows)} pairs of a split and a bound that have early labels"
+    assert f"{pairs}, one exceeds its bound: .056 for .05" in page
 
 
 def test_every_part_of_many_signals_runs_once(tmp_path, monkeypatch):

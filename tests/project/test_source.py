@@ -70,14 +70,6 @@ def test_names_say_what_things_are(room):
     assert not bad, f"names in {room} that do not say what they name, and how often: {bad}"
 
 
-def test_the_page_for_contributors_lists_the_names_that_say_nothing():
-    page = (ROOT / "docs/project/contributing.md").read_text("utf-8")
-    (words,) = re.findall(r"^Names that say nothing are refused: (.*)\.$", page, re.M)
-    assert set(re.findall(r"`(\w+)`", words)) == SAYS_NOTHING
-    (words,) = re.findall(r"^As parts of longer names, too: (.*)\.$", page, re.M)
-    assert set(re.findall(r"`(\w+)`", words)) == NOR_AS_A_PART
-
-
 def imported(path):
     """Yield the parts of the name of each module, and of each name, that a file imports."""
     package = list(path.relative_to(ROOT).parent.parts)

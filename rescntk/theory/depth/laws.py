@@ -316,9 +316,9 @@ def _powers_of_gain(
     rough = np.flatnonzero(moved[1:] / moved[:-1] > 16.0**-0.98)  # a square root has 0.5
     if len(rough):
         smooth = float(gains[rough[-1] + 1]) if rough[-1] < len(moved) - 2 else 0.0
-    rest = np.abs(16.0 * moves[1:] - moves[:-1]).max(axis=(1, 2))  # without the linear term
-    rest = rest[rest > 1e-12]
-    has_half = len(rest) > 1 and rest[-1] / rest[-2] > 16.0**-1.75  # between 3/2 and 2
+    beyond = np.abs(16.0 * moves[1:] - moves[:-1]).max(axis=(1, 2))  # without the linear term
+    beyond = beyond[beyond > 1e-12]
+    has_half = len(beyond) > 1 and beyond[-1] / beyond[-2] > 16.0**-1.75  # between 3/2 and 2
     return smooth, 0.5 if has_half or not smooth else 1.0
 
 
