@@ -81,16 +81,24 @@ class Weights(NamedTuple):
     """The standard deviation of the biases."""
 
 
-WEIGHT_VARIANCES = ("c_v", "c_w")
-"""The numbers of a `Layer` that are variances of weights; biases need them to be positive."""
+BRANCH_FACTOR, OUTER_VARIANCE, INNER_VARIANCE = ("alpha",), ("c_v",), ("c_w",)
+"""The numbers of a `Layer` whose products are its `branch_factor`, `outer_variance` and
+`inner_variance`."""
 
-BRANCH_POWERS = {"alpha": 2} | dict.fromkeys(WEIGHT_VARIANCES, 1)
-"""The numbers of a `Layer` that multiply its branch's variance, each with its power in β. β, its
-checks and their messages read this table."""
+WEIGHT_VARIANCES = OUTER_VARIANCE + INNER_VARIANCE
+"""The numbers of a `Layer` that multiply variances of weights; biases need them to be positive."""
+
+BRANCH_POWERS = dict.fromkeys(BRANCH_FACTOR, 2) | dict.fromkeys(WEIGHT_VARIANCES, 1)
+"""The numbers of a `Layer` that multiply its branch's variance, each with its power in β, as
+messages name them."""
 
 
 class Layer(NamedTuple):
-    """The numbers of a layer: those that `Network` has for each layer, and what follows of them."""
+    """The numbers of a layer: those that `Network` has for each layer, and what follows of them.
+
+    Engines and networks of finite width read `identity_factor`, `branch_factor`, `inner_variance`
+    and `outer_variance`, never the numbers that these are made of.
+    """
 
     inner: Filter
     """The filter before the activation; of layer 1 of size 1."""
@@ -112,12 +120,32 @@ class Layer(NamedTuple):
     @property
     def inner_weights(self) -> Weights:
         """The weights W before the activation."""
-        return Weights(self.inner, self.c_w, self.bias)
+        return Weights(self.inner, self.inner_variance, self.bias)
 
     @property
     def outer_weights(self) -> Weights:
         """The weights V behind the activation."""
-        return Weights(self.outer, self.c_v, self.bias)
+        return Weights(self.outer, self.outer_variance, self.bias)
+
+    @property
+    def identity_factor(self) -> float:
+        """The factor on the features that pass the layer: 1, or 0 without the identity path."""
+        return float(self.skip)
+
+    @property
+    def branch_factor(self) -> float:
+        """α, the factor on the branch in the features."""
+        return math.prod(self.numbers(BRANCH_FACTOR).values(), start=1.0)
+
+    @property
+    def inner_variance(self) -> float:
+        """c_w, the variance of the inner weights times the number of inputs."""
+        return math.prod(self.numbers(INNER_VARIANCE).values(), start=1.0)
+
+    @property
+    def outer_variance(self) -> float:
+        """c_v, the variance of the outer weights times the number of inputs."""
+        return math.prod(self.numbers(OUTER_VARIANCE).values(), start=1.0)
 
     def numbers(self, names: Iterable[str]) -> dict[str, float]:
         """Return some of the layer's numbers by their names."""
@@ -125,20 +153,24 @@ class Layer(NamedTuple):
 
     @property
     def has_branch(self) -> bool:
-        """True if the branch depends on the input: none of `BRANCH_POWERS` is 0."""
+        """True if the branch depends on the input: β is not 0."""
         return self.exact_branch_gain > 0
 
     @property
-    def alpha_squared(self) -> Fraction:
+    def exact_identity_gain(self) -> Fraction:
+        """The square of `identity_factor` without rounding: 1, or 0 without the identity path."""
+        return Fraction(self.identity_factor) ** 2
+
+    @property
+    def branch_factor_squared(self) -> Fraction:
         """α² without rounding, the weight of the branch, its bias included, in variances."""
-        return Fraction(self.alpha) ** 2
+        return Fraction(self.branch_factor) ** 2
 
     @property
     def exact_branch_gain(self) -> Fraction:
         """β = α² c_v c_w (1 + s²)/2 without rounding."""
-        numbers = self.numbers(BRANCH_POWERS).items()
-        powers = (Fraction(number) ** BRANCH_POWERS[name] for name, number in numbers)
-        return math.prod(powers, start=self.activation_gain)
+        weights = Fraction(self.outer_variance) * Fraction(self.inner_variance)
+        return self.activation_gain * self.branch_factor_squared * weights
 
     @property
     def branch_gain(self) -> float:
@@ -148,10 +180,10 @@ class Layer(NamedTuple):
     @property
     def growth(self) -> float:
         """1 + β, or β without the identity path: the growth of the mean variance of F."""
-        return float(self.skip + self.exact_branch_gain)
+        return float(self.exact_identity_gain + self.exact_branch_gain)
 
     @property
     def branch_weight(self) -> float:
         """β / (1 + β), or 1 without the identity path."""
         gain = self.exact_branch_gain
-        return float(gain / (1 + gain)) if self.skip else 1.0
+        return float(gain / (self.exact_identity_gain + gain)) if self.skip else 1.0

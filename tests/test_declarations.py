@@ -31,6 +31,7 @@ from rescntk.theory import (
 from rescntk.validation import KINDS, check_nonnegative
 from tests.helpers import CPU
 from tests.oracles import definition, finite_width, quadruple, strided
+from tests.tolerances import ROUTES
 
 SIGNALS = np.random.default_rng(0).standard_normal((3, 2, 3))
 GAP = {"kind": "gpk", "head": "gap"}
@@ -171,6 +172,50 @@ def test_numbers_of_layers_stand_in_every_place():
     numbers = set(Layer._fields) - {"inner", "outer", "activation_gain"}
     assert numbers <= OF_LAYERS - FILTER_FIELDS and BRANCH_POWERS.keys() <= numbers
     assert set(quadruple.OF_LAYERS.split()) == OF_LAYERS
+
+
+IMPLEMENTATIONS = {
+    "reference": lambda net: rk.gram(net, SIGNALS, engine="reference"),
+    "jax": lambda net: rj.gram(net, SIGNALS),
+    "finite width": lambda net: finite.apply(net, finite.init(0, net, 2, 4), SIGNALS),
+}
+if "cpu" in CPU:
+    IMPLEMENTATIONS["cpu"] = lambda net: rk.gram(net, SIGNALS, engine="cpu")
+SLOW = {"jax": pytest.mark.slow}  # it compiles each network
+NAMES = [pytest.param(name, marks=SLOW.get(name, ())) for name in IMPLEMENTATIONS]
+
+
+@pytest.mark.parametrize("implementation", NAMES)
+@pytest.mark.parametrize(
+    ("of_layer", "field"),
+    [("branch_factor", "alpha"), ("inner_variance", "c_w"), ("outer_variance", "c_v")],
+)
+def test_a_factor_of_a_layer_reaches_kernels(implementation, of_layer, field, monkeypatch):
+    """Half of a number, in the property that formulas read, is half of it in the network."""
+    compute = IMPLEMENTATIONS[implementation]
+    activations = ("relu", "erf") if implementation == "reference" else ("relu",)
+    halves = [
+        rk.Network(2, 3, activation=activation, bias=(0.0, 0.25), **{field: 0.8125})
+        for activation in activations
+    ]
+    expected = [compute(network) for network in halves]
+    monkeypatch.setattr(Layer, of_layer, property(lambda layer: getattr(layer, field) / 2))
+    found = [compute(network.replace(**{field: 1.625})) for network in halves]
+    np.testing.assert_array_equal(found, expected)
+
+
+@pytest.mark.parametrize("implementation", NAMES)
+@pytest.mark.parametrize("options", [{}, {"trained": ("input", "outer")}, {"norm": True}])
+def test_a_factor_of_the_identity_path_reaches_kernels(implementation, options, monkeypatch):
+    """Layers f/2 + α b are half of f + 2α b; normalized branches forget the halves before them."""
+    compute, alphas = IMPLEMENTATIONS[implementation], np.array((0.40625, 0.203125))
+    halves = 2.0 ** np.arange(2) if options.get("norm") else 1.0
+    network = rk.Network(2, 3, alpha=tuple(2.0 * halves * alphas), **options)
+    expected = compute(network)
+    monkeypatch.setattr(Layer, "identity_factor", property(lambda layer: layer.skip / 2))
+    power = 4 if implementation == "finite width" else 16
+    found = compute(network.replace(alpha=tuple(alphas)))
+    np.testing.assert_allclose(power * np.asarray(found), expected, rtol=ROUTES)
 
 
 ORACLES = {

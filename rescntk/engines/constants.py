@@ -21,8 +21,11 @@ signal was divided by (`Input` has it), or a parameter of `Network`.
 symbol  name                     meaning
 ======  =======================  ===================================================================
 l       `layer_number`           from 1 on; 0 is the input filter
-α       `Layer.alpha`            weight of the branch in the features
-α²      `Layer.alpha_squared`    weight of the branch, its bias included, in variances
+[skip]  `exact_identity_gain`    gain of the identity path: 1, or 0 without it; of `Layer`
+α       `Layer.branch_factor`    weight of the branch in the features
+α²      `branch_factor_squared`  weight of the branch, its bias included, in variances; of `Layer`
+c_v     `Layer.outer_variance`   variance of the weights behind the activation
+c_w     `Layer.inner_variance`   variance of the weights before it
 β       `Layer.branch_gain`      α² c_v c_w E[σ(u)²]/q
 1 + β   `Layer.growth`           β without the identity path
 p       `Layer.branch_weight`    β / (1 + β); 1 without the identity path
@@ -82,8 +85,8 @@ class LayerConstants(NamedTuple):
     """The numbers that the network gives the layer."""
     exact_divisor: Fraction
     """G without rounding; 1 where activations are not homogeneous, and with normalization."""
-    feature_weight: float
-    """f, the weight of the features that pass the layer."""
+    exact_feature_weight: Fraction
+    """f without rounding, the weight of the features that pass the layer, beside the rounded b."""
     branch_weight: float
     """b, the weight of the branch; 1 where activations are not homogeneous."""
     dual_factor: float
@@ -96,30 +99,41 @@ class LayerConstants(NamedTuple):
         """G, rounded once."""
         return float(self.exact_divisor)
 
+    @property
+    def feature_weight(self) -> float:
+        """f, rounded once."""
+        return float(self.exact_feature_weight)
+
 
 def _smooth(layer: Layer) -> LayerConstants:
     """Return the constants of a layer whose activation is not homogeneous."""
     return LayerConstants(
         layer,
         exact_divisor=Fraction(1),
-        feature_weight=float(layer.skip),
+        exact_feature_weight=layer.exact_identity_gain,
         branch_weight=1.0,
-        dual_factor=float(layer.alpha_squared * Fraction(layer.c_v)),
-        bias_ratio=math.sqrt(layer.alpha_squared) * math.sqrt(layer.c_w),
+        dual_factor=float(layer.branch_factor_squared * Fraction(layer.outer_variance)),
+        bias_ratio=math.sqrt(layer.branch_factor_squared) * math.sqrt(layer.inner_variance),
     )
 
 
-def _homogeneous(layer: Layer, exact_divisor: Fraction, exact_weight: Fraction) -> LayerConstants:
-    """Return the constants of a layer whose activation is homogeneous, from G and b."""
-    branch_weight = float(exact_weight)
-    has_bias = layer.bias > 0.0
+def _homogeneous(
+    layer: Layer, exact_divisor: Fraction, features: Fraction, branch: Fraction
+) -> LayerConstants:
+    """Return the constants of a layer whose activation is homogeneous, from G and exact f and b.
+
+    f takes the rounding error of b: their sum has none.
+    """
+    branch_weight, bias_ratio = float(branch), 0.0
+    if layer.bias > 0.0:
+        bias_ratio = 1.0 / math.sqrt(layer.outer_variance * float(layer.activation_gain))
     return LayerConstants(
         layer,
         exact_divisor=exact_divisor,
-        feature_weight=1.0 - branch_weight if layer.skip else 0.0,
+        exact_feature_weight=features and features + branch - Fraction(branch_weight),
         branch_weight=branch_weight,
         dual_factor=1.0,
-        bias_ratio=1.0 / math.sqrt(layer.c_v * float(layer.activation_gain)) if has_bias else 0.0,
+        bias_ratio=bias_ratio,
     )
 
 
@@ -130,16 +144,17 @@ def _divided(layer: Layer, network_has_bias: bool) -> LayerConstants:
     signals keep their sizes beside these.
     """
     check_growth(layer)
-    gain = layer.exact_branch_gain
-    divisor = layer.skip + gain
+    identity, gain = layer.exact_identity_gain, layer.exact_branch_gain
+    divisor = identity + gain
     if network_has_bias or not divisor:
         divisor = max(divisor, Fraction(1))
-    return _homogeneous(layer, divisor, gain / divisor)
+    return _homogeneous(layer, divisor, identity / divisor, gain / divisor)
 
 
 def _normalized(layer: Layer, before: Fraction, after: Fraction) -> LayerConstants:
     """Return the constants of a homogeneous layer with normalization, from S before and after."""
-    return _homogeneous(layer, Fraction(1), 1 - layer.skip * before / after)
+    features = layer.exact_identity_gain * before / after
+    return _homogeneous(layer, Fraction(1), features, 1 - features)
 
 
 @dataclass(frozen=True)
@@ -178,7 +193,7 @@ class NetworkConstants:
         """S_0 … S_L of a network with normalization."""
 
         def behind(before: Fraction, layer: Layer) -> Fraction:
-            after = layer.skip * before + layer.exact_branch_gain
+            after = layer.exact_identity_gain * before + layer.exact_branch_gain
             return after or before  # where nothing is left, nothing is divided
 
         layers = map(self.network.layer, range(1, self.depth + 1))
@@ -248,9 +263,9 @@ class NetworkConstants:
         bits = 0.0
         for constants in self._constants:
             layer, slope = constants.layer, activation_of(self.network).largest_slope
-            gain = float(layer.alpha_squared) * layer.c_w
-            gain *= slope**2 * layer.c_v + bool(layer.bias)
-            bits += math.log2(1.0 + min(gain, 2.0**500))
+            gain = float(layer.branch_factor_squared) * layer.inner_variance
+            gain *= slope**2 * layer.outer_variance + bool(layer.bias)
+            bits += math.log2(max(1.0, layer.identity_factor**2) + min(gain, 2.0**500))
         return bits * self.depth if self.has_like_layers else bits
 
     @once
@@ -260,7 +275,8 @@ class NetworkConstants:
         H σ² is the variance that biases would add at a signal of size 1 if layer 1 had all of them.
         """
         ratios = [
-            (c.layer.bias / self.largest_bias) ** 2 * ((1.0 + c.bias_ratio**2) / c.layer.c_w)
+            (c.layer.bias / self.largest_bias) ** 2
+            * ((1.0 + c.bias_ratio**2) / c.layer.inner_variance)
             for c in self._constants
             if c.layer.bias
         ]
@@ -280,7 +296,7 @@ class NetworkConstants:
             root = constants.divisor ** (-0.5 * (layer_number - 1))
         else:
             root = self._inverse_roots[layer_number - 1]
-        root = root / math.sqrt(constants.layer.c_w)
+        root = root / math.sqrt(constants.layer.inner_variance)
         if constants.layer.bias != self.largest_bias:
             root *= constants.layer.bias / self.largest_bias
         return root * (constants.bias_ratio if is_branch else 1.0)

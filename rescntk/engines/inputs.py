@@ -224,7 +224,7 @@ def powers_of_tiny(operations: Operations, request: Request, X: SignalArray) -> 
     """
     xp, net = array_module(X), operations.network
     # Powers of two above the roots of variances in layer 1, of the input and of it with biases.
-    variances = net.layer(1).c_w, net.factor_of_input(X.shape[1]), X.shape[1]
+    variances = net.layer(1).inner_variance, net.factor_of_input(X.shape[1]), X.shape[1]
     bits = math.ceil(sum(map(math.log2, filter(None, variances))) / 2)
     has_values = X.reshape(len(X), -1).any(axis=1)
     inputs = xp.where(has_values, powers_of_two(X) + bits, _NONE)

@@ -166,7 +166,8 @@ class Masses(Recursion[MassState]):
         """Return the masses behind an activation that is not homogeneous, of pre-activations."""
         check_variances(self.operations, operation.layer_number, mass, self.energy)
         constants = self.operations.constants.of_layer(operation.layer_number)
-        variance = activation_of(self.operations.network).variance(constants.layer.c_w * mass)
+        activation, c_w = activation_of(self.operations.network), constants.layer.inner_variance
+        variance = activation.variance(c_w * mass)
         with np.errstate(over="ignore"):
             mass = constants.dual_factor * variance
         if not bool(self.xp.isfinite(mass).all()):
@@ -187,7 +188,7 @@ def check_variances(
     net, layer = operations.network, operations.network.layer(layer_number)
     most = activation_of(net).largest_variance
     with np.errstate(over="ignore"):
-        largest = float(layer.c_w * mass.max())
+        largest = float(layer.inner_variance * mass.max())
     if not largest < most:
         raise OverflowError(
             f"the signals are too large for float64 and activation {net.activation!r}: variances "
@@ -196,7 +197,7 @@ def check_variances(
     if layer_number < operations.depth or layer.skip or not layer.has_branch:
         return
     last, enters = (masses.reshape(len(mass), -1).max(axis=1) for masses in (mass, energy))
-    if bool(((enters > 0) & (layer.c_w * last < _LEAST_VARIANCE)).any()):
+    if bool(((enters > 0) & (layer.inner_variance * last < _LEAST_VARIANCE)).any()):
         raise OverflowError(
             f"variances of layer {layer_number} fall below {_LEAST_VARIANCE:g}, expected a "
             f"smaller depth or larger c_v and c_w: float64 does not resolve kernels that small"

@@ -195,9 +195,7 @@ def rounded_weights(operations: Operations, dtype: str) -> dict[int, tuple[float
         if operation.kind not in ("skip", "joined"):
             continue
         constants = operations.constants.of_layer(operation.layer_number)
-        branch, features = Fraction(constants.branch_weight), Fraction(constants.layer.skip)
-        if operations.network.homogeneous:
-            features *= 1 - branch
+        branch, features = Fraction(constants.branch_weight), constants.exact_feature_weight
         if operation.kind == "joined":  # weights of one tap; in layer 1 three taps have features
             branch, features = branch / 9, features / 3 if operation.layer_number == 1 else features
         weights[operation.row] = rounded(features), rounded(branch)

@@ -119,7 +119,8 @@ def _last_layer(network: Network, params: Parameters, x: jax.Array) -> jax.Array
             branch = convolve(params.outer[index], branch, layer.outer_weights)
         else:
             branch = math.sqrt(layer.outer_weights.variance) * branch
-        f = f + layer.alpha * branch if layer.skip else branch
+        branch = layer.branch_factor * branch
+        f = layer.identity_factor * f + branch if layer.skip else branch
     return f
 
 

@@ -204,7 +204,7 @@ class Pairs(Recursion[Deficits]):
         if not operation.has_root:
             K, branch, times_slope = self.activation.dual(Gaussians(w, v, g, (a * a, b * b)))
         else:
-            c_w, factor = constants.layer.c_w, constants.dual_factor
+            c_w, factor = constants.layer.inner_variance, constants.dual_factor
             variances = c_w * a * a, c_w * b * b
             K, branch, times_slope = self.activation.dual(Gaussians(w, v, c_w * g, variances))
             K, branch = factor * K, (factor * branch[0], factor * branch[1])
