@@ -92,7 +92,7 @@ def read_input(operations: Operations, request: Request, X: SignalArray) -> Inpu
     """Return the input of signals, of size 1 in the mean over pixels, or at pixel 1."""
     xp, net, constants = array_module(X), operations.network, operations.constants
     unscaled = xp.ascontiguousarray(X, np.float64)
-    if request.head == "equivariant":
+    if request.reads_pixel_1:
         unscaled = xp.where(xp.asarray(seen_by_pixel_1(operations, X.shape[2:])), unscaled, 0.0)
     scale = _powers_that_keep_squares(operations, unscaled)
     X = unscaled / column(scale, unscaled)
@@ -161,7 +161,7 @@ def mean_variances(
     if net.norm:
         fraction = energy / column(xp.where(mean > 0, mean, math.inf), energy)
         check_pixels((X != 0).any(axis=1), fraction, request)
-    elif request.head == "equivariant":
+    elif request.reads_pixel_1:
         weights, bias_weight = weights_at_pixel_1(operations, X.shape[2:])
         signal_part = (energy * xp.asarray(weights)).reshape(len(X), -1).sum(axis=1)
         at_pixel_1 = signal_part + bias_weight * (constants.largest_bias / scale) ** 2

@@ -69,6 +69,16 @@ class Request:
         """True if left pixels meet right pixels at other places too."""
         return self.all_pairs or self.pool > 0
 
+    @property
+    def has_sums(self) -> bool:
+        """True if the head is a sum over pixels, which needs no values of each."""
+        return not self.shares and (self.head in ("gap", "trace") or self.pool > 0)
+
+    @property
+    def reads_pixel_1(self) -> bool:
+        """True if the head reads pixel 1 alone, and signals are what it sees of them."""
+        return self.head == "equivariant"
+
     def n_offsets(self, d: int) -> int:
         """Return how many right pixels each left pixel meets, of signals of `d` pixels."""
         return n_offsets(self.head, self.axes(d))

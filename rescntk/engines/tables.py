@@ -131,7 +131,7 @@ def write_mass_rows(
     write(operations.n_channels, xp.sqrt(inputs.energy))
     last = MassRows(operations, xp, inputs, least, write).last()
     net = operations.network
-    if request.head == "equivariant" and (net.norm or not net.homogeneous):
+    if request.reads_pixel_1 and (net.norm or not net.homogeneous):
         check_pixel_1(operations, last.root, inputs, 4.0 * least)
     falls = not all(net.values_of("skip")) if net.norm else operations.constants.has_bias
     if falls and net.homogeneous:  # else signals keep their size

@@ -38,17 +38,12 @@ Sums of five taps of nearly equal signals round alike in all layers. Kernels of 
 """
 
 
-def _has_sums(request: Request) -> bool:
-    """Return whether a head is a sum over pixels, which needs no values of each."""
-    return not request.shares and (request.head in ("gap", "trace") or request.pool > 0)
-
-
 @lru_cache(maxsize=64)
 def operations_of(request: Request, channels: int, n_axes: int) -> Operations:
     """Return the operations of a request's program, whose rows are all that tables have."""
     network, depth = request.network, request.depths[-1]
     operations = Operations(network, depth, channels, n_axes)
-    if not _has_sums(request):
+    if not request.has_sums:
         return operations
     order = ending_with_activation(operations.order)
     if may_have_five_taps(network) and depth <= _FIVE_TAPS_DEPTH:
@@ -83,8 +78,7 @@ class Program:
     """The operations of a request as records of records.h, in arrays of the module `xp`."""
 
     def __init__(self, request: Request, channels: int, n_axes: int, xp: ModuleType) -> None:
-        sums = _has_sums(request)
-        self.request = request
+        self.request, sums = request, request.has_sums
         self.operations = operations_of(request, channels, n_axes)
         pixel_outputs: dict[str | int, str] = {"equivariant": "pixel 1", "pixels": "pixels"}
         output = "sums" if sums else "shares" if request.shares else pixel_outputs.get(request.head)

@@ -86,7 +86,6 @@ class LaunchPlan:
         real = {"float32": "float", "float64": "double"}[request.dtype]
         itemsize, slots = np.dtype(request.dtype).itemsize, len(request.depths)
         ntk, pooled = "ntk" in request.kinds, request.pool > 0
-        points = request.shares or not (request.head in ("gap", "trace") or pooled)
         self.lanes_are_offsets = request.meets_others
         self.lanes, self.pixels = next(cut[1:] for cut in CUTS[request.dtype] if d <= cut[0])
         self.threads = -(-d // self.pixels)
@@ -113,7 +112,7 @@ class LaunchPlan:
             )
         state = 2 + ntk  # U and U⁺, which the input has in any case, and A
         sums = 2 * 8 * self.threads * (1 if self.lanes_are_offsets else self.lanes)
-        row = max(state * (d + 2 * HALO) * self.lanes * itemsize, 0 if points else sums)
+        row = max(state * (d + 2 * HALO) * self.lanes * itemsize, sums if request.has_sums else 0)
         self.row_bytes = -(-row // 16) * 16
         if self.row_bytes > device.shared_bytes:
             raise ValueError(
@@ -122,7 +121,8 @@ class LaunchPlan:
                 "fewer kinds, dtype='float32' or engine='reference'"
             )
         self.teams = min(self.teams, device.shared_bytes // self.row_bytes)
-        switches = self.lanes_are_offsets, pooled, operations.constants.has_opposite, ntk, points
+        has_opposite, points = operations.constants.has_opposite, not request.has_sums
+        switches = self.lanes_are_offsets, pooled, has_opposite, ntk, points
         words = real, self.lanes, self.pixels, *switches
         self.name = f"rows<{', '.join(str(word).lower() for word in words)}>"
         entries = d * request.n_offsets(d)
@@ -131,7 +131,7 @@ class LaunchPlan:
             device.multiprocessors * LAUNCH_SLOTS / (request.depths[-1] * LAYER_SLOTS * cost)
         )
         self.most_pairs = max(1, min(int(most_entries / entries), MOST_BLOCKS // self.units))
-        self.n_partial_sums = 1 if points else self.units
+        self.n_partial_sums = self.units if request.has_sums else 1
         self.pair_bytes = 8 * len(request.kinds) * slots * self.n_partial_sums
         self.pair_bytes *= math.prod(request.pixel_axes(d))
 

@@ -102,7 +102,7 @@ class Pairs(Recursion[Deficits]):
             kernel = kernel + input_weight * F0
         if request.head == "pixels":
             return kernel.reshape(n, d, d)
-        if request.head == "equivariant":
+        if request.reads_pixel_1:
             return kernel.reshape(n, -1)[:, 0]
         if request.pool:
             weights = self.xp.asarray(pool_weights(request.pool, self.axes))[:, None]
