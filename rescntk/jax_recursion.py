@@ -92,7 +92,7 @@ class LayerNumbers(NamedTuple):
     """The same behind the activation."""
     feature_weight: jax.Array
     """f, the weight of the features in the skip connection."""
-    branch_weight: jax.Array
+    divided_gain: jax.Array
     """b, the weight of the branch."""
 
 
@@ -105,7 +105,7 @@ def _numbers_of_layers(operations: Operations, dtype: DTypeLike) -> LayerNumbers
             constants.bias_root(layer_number),
             constants.bias_root(layer_number, is_branch=True),
         )
-        weights = layer_constants.feature_weight, layer_constants.branch_weight
+        weights = layer_constants.feature_weight, layer_constants.divided_gain
         rows.append((constants.input_weight(layer_number - 1), *biases, *weights))
     return LayerNumbers(*jnp.asarray(rows, dtype).T)
 
@@ -115,7 +115,7 @@ def _what_is_compiled(
 ) -> tuple[Hashable, ...]:
     """Return what layers of one scan have in common: which weight is greater, and all steps."""
     constants = operations.constants.of_layer(layer_operations[0].layer_number)
-    order = bool(constants.feature_weight), constants.feature_weight < constants.branch_weight
+    order = bool(constants.feature_weight), constants.feature_weight < constants.divided_gain
     return order, *((operation.kind, operation.window) for operation in layer_operations)
 
 
@@ -243,7 +243,7 @@ class PairLayer(Pair, Recursion[State]):
     """A layer of the recursion of a pair of signals (rescntk/engines/recursion.py).
 
     JAX compiles it once for all layers of one scan. They share the order of feature_weight and
-    branch_weight in `constants`; `numbers` differ.
+    divided_gain in `constants`; `numbers` differ.
     """
 
     def __init__(self, pair: Pair, constants: LayerConstants, numbers: LayerNumbers) -> None:
@@ -294,9 +294,9 @@ class PairLayer(Pair, Recursion[State]):
         self, operation: Operation, features: State, branch: State
     ) -> tuple[State, SkipWeights]:
         weights: SkipWeights
-        weights = self.constants.feature_weight, self.constants.branch_weight
+        weights = self.constants.feature_weight, self.constants.divided_gain
         if not self.operations.constants.has_like_layers:
-            weights = self.numbers.feature_weight, self.numbers.branch_weight
+            weights = self.numbers.feature_weight, self.numbers.divided_gain
         parts = list(zip(features.masses, branch.masses, strict=True))
         left, right = (self.past_skip(*side, weights) for side in parts)
         deficits = mapped(
@@ -305,16 +305,16 @@ class PairLayer(Pair, Recursion[State]):
         return self.merged(State((left, right), deficits), parts, weights), weights
 
     def past_skip(self, features: jax.Array, branch: jax.Array, weights: SkipWeights) -> jax.Array:
-        feature_weight, branch_weight = weights
+        feature_weight, divided_gain = weights
         if not isinstance(feature_weight, jax.Array):
-            result: jax.Array = past_skip(features, branch, feature_weight, branch_weight)
+            result: jax.Array = past_skip(features, branch, feature_weight, divided_gain)
             return result
         # JAX does not know the weights, but which of them is greater.
         if not self.constants.feature_weight:
-            return branch_weight * branch
-        if self.constants.feature_weight < self.constants.branch_weight:
+            return divided_gain * branch
+        if self.constants.feature_weight < self.constants.divided_gain:
             return branch + feature_weight * (features - branch)
-        return features + branch_weight * (branch - features)
+        return features + divided_gain * (branch - features)
 
 
 def _part(numbers: LayerNumbers, layers: int | slice) -> LayerNumbers:

@@ -33,7 +33,7 @@ G       `divisor`                what engines divide the layer by: 1 + β, or 1 
 ∏ G     `total_divisor`          over layers 1 … l; S_l with normalization
 S       `_feature_variances`     variances of features beside normalized ones of size 1
 f       `feature_weight`         weight of the features behind the layer
-b       `branch_weight`          weight of the branch: p where G is 1 + β
+b       `divided_gain`           weight of the branch: β / G, which is p where G is 1 + β
 ∏ f     `input_weight`           weight of F⁰ in the features, over layers 1 … l
 α² c_v  `dual_factor`            factor on `Activation.dual`; 1 of homogeneous activations
 λ       `linear_share`           the linear part of a leaky ReLU
@@ -87,7 +87,7 @@ class LayerConstants(NamedTuple):
     """G without rounding; 1 where activations are not homogeneous, and with normalization."""
     exact_feature_weight: Fraction
     """f without rounding, the weight of the features that pass the layer, beside the rounded b."""
-    branch_weight: float
+    divided_gain: float
     """b, the weight of the branch; 1 where activations are not homogeneous."""
     dual_factor: float
     """The factor on `Activation.dual`: α² c_v; 1 of ReLU, whose branch has the weight b."""
@@ -111,7 +111,7 @@ def _smooth(layer: Layer) -> LayerConstants:
         layer,
         exact_divisor=Fraction(1),
         exact_feature_weight=layer.exact_identity_gain,
-        branch_weight=1.0,
+        divided_gain=1.0,
         dual_factor=float(layer.branch_factor_squared * Fraction(layer.outer_variance)),
         bias_ratio=math.sqrt(layer.branch_factor_squared) * math.sqrt(layer.inner_variance),
     )
@@ -124,14 +124,14 @@ def _homogeneous(
 
     f takes the rounding error of b: their sum has none.
     """
-    branch_weight, bias_ratio = float(branch), 0.0
+    divided_gain, bias_ratio = float(branch), 0.0
     if layer.bias > 0.0:
         bias_ratio = 1.0 / math.sqrt(layer.outer_variance * float(layer.activation_gain))
     return LayerConstants(
         layer,
         exact_divisor=exact_divisor,
-        exact_feature_weight=features and features + branch - Fraction(branch_weight),
-        branch_weight=branch_weight,
+        exact_feature_weight=features and features + branch - Fraction(divided_gain),
+        divided_gain=divided_gain,
         dual_factor=1.0,
         bias_ratio=bias_ratio,
     )
@@ -231,7 +231,7 @@ class NetworkConstants:
     @property
     def has_weak_branches(self) -> bool:
         """True if layers may add little to the features: what cancels in these decides kernels."""
-        weak = self.network.norm or min(c.branch_weight for c in self._constants) < 2.0**-4
+        weak = self.network.norm or min(c.divided_gain for c in self._constants) < 2.0**-4
         return weak or not self.network.homogeneous
 
     @once
@@ -243,7 +243,7 @@ class NetworkConstants:
         normalization beside features of any size.
         """
         least, norm = activation_of(self.network).least_opposite, self.network.norm
-        weak = (norm or least * c.branch_weight < 2.0**-4 for c in self._constants if c.layer.skip)
+        weak = (norm or least * c.divided_gain < 2.0**-4 for c in self._constants if c.layer.skip)
         return least < 0.1 or any(weak)
 
     @once

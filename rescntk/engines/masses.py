@@ -136,14 +136,14 @@ class Masses(Recursion[MassState]):
         self, operation: Operation, features: MassState, branch: MassState
     ) -> tuple[MassState, tuple[float, float]]:
         constants = self.operations.constants.of_layer(operation.layer_number)
-        weights = constants.feature_weight, constants.branch_weight
+        weights = constants.feature_weight, constants.divided_gain
         mass, rounding_error = (
             past_skip(features.mass, branch.mass, *weights),
             branch.rounding_error,
         )
         if self.operations.constants.has_bias:
             rounding_error = past_skip(features.rounding_error, rounding_error, *weights)
-        forward = 1 if constants.feature_weight >= constants.branch_weight else -1
+        forward = 1 if constants.feature_weight >= constants.divided_gain else -1
         parts = [features.mass, branch.mass][::forward]
         return self._merged(operation, parts, weights[::forward], mass, rounding_error), weights
 

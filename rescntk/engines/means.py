@@ -56,15 +56,15 @@ def weighted_mean(parts: list[Array], weights: Sequence[float]) -> Array:
     return reduce(operator.add, weighted, first)
 
 
-def past_skip(features: Array, branch: Array, feature_weight: float, branch_weight: float) -> Array:
+def past_skip(features: Array, branch: Array, feature_weight: float, divided_gain: float) -> Array:
     """Return the weighted sum of features and branch: a mean, or the sum, where there is a skip."""
     if not feature_weight:
-        return branch * branch.dtype.type(branch_weight)
-    if feature_weight == branch_weight == 1.0:
+        return branch * branch.dtype.type(divided_gain)
+    if feature_weight == divided_gain == 1.0:
         return features + branch
-    if feature_weight < branch_weight:
-        return weighted_mean([branch, features], [branch_weight, feature_weight])
-    return weighted_mean([features, branch], [feature_weight, branch_weight])
+    if feature_weight < divided_gain:
+        return weighted_mean([branch, features], [divided_gain, feature_weight])
+    return weighted_mean([features, branch], [feature_weight, divided_gain])
 
 
 def window_mean(values: Array, window: Window, *first: int) -> Array:

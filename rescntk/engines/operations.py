@@ -156,7 +156,7 @@ class Operations:
         """
         constants = self.constants.of_layer(layer_number)
         taps = (0, 1, 1, 1, 0) if layer_number == 1 else (0, 0, 1, 0, 0)
-        branch, features = constants.branch_weight, constants.feature_weight / sum(taps)
+        branch, features = constants.divided_gain, constants.feature_weight / sum(taps)
         pairs = zip((1, 2, 3, 2, 1), taps, strict=True)
         return tuple(branch * ninths / 9.0 + features * is_tap for ninths, is_tap in pairs)
 
@@ -195,7 +195,7 @@ def rounded_weights(operations: Operations, dtype: str) -> dict[int, tuple[float
         if operation.kind not in ("skip", "joined"):
             continue
         constants = operations.constants.of_layer(operation.layer_number)
-        branch, features = Fraction(constants.branch_weight), constants.exact_feature_weight
+        branch, features = Fraction(constants.divided_gain), constants.exact_feature_weight
         if operation.kind == "joined":  # weights of one tap; in layer 1 three taps have features
             branch, features = branch / 9, features / 3 if operation.layer_number == 1 else features
         weights[operation.row] = rounded(features), rounded(branch)

@@ -83,7 +83,7 @@ def _steps(
 
 def _has_weight(network: Network, constants: NetworkConstants, layer_number: int) -> bool:
     """Return whether the branch of a layer without skip connection has another weight than 1."""
-    return not network.norm and constants.of_layer(layer_number).branch_weight != 1.0
+    return not network.norm and constants.of_layer(layer_number).divided_gain != 1.0
 
 
 # ---------------------------------------------------------------- rewriting

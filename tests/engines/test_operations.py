@@ -128,7 +128,7 @@ def test_rows_are_counted_without_their_operations(network):
 )
 def test_constants_of_a_layer(network, growth, share, keep):
     constants = Operations(network, 1, 1).constants.of_layer(1)
-    assert (constants.divisor, constants.branch_weight) == pytest.approx(
+    assert (constants.divisor, constants.divided_gain) == pytest.approx(
         (growth, share), rel=CONSTANT
     )
     assert constants.feature_weight == pytest.approx(keep, rel=CONSTANT)
@@ -140,7 +140,7 @@ def test_layers_have_their_own_constants():
     operations = Operations(network, 3, 1)
     layers = [operations.constants.of_layer(k) for k in (1, 2, 3)]
     assert [each.divisor for each in layers] == [2.0, 1.25, 1.5]
-    assert [(each.feature_weight, each.branch_weight) for each in layers] == [
+    assert [(each.feature_weight, each.divided_gain) for each in layers] == [
         (0.5, 0.5),
         (0.8, 0.2),
         (0.0, 1.0),
@@ -157,7 +157,7 @@ def test_normalized_features_have_one_size_in_all_layers():
     operations = Operations(network, 3, 1)
     layers = [operations.constants.of_layer(k) for k in (1, 2, 3)]
     shares = [1 / 2, 1 / 9, 1.0]
-    assert [each.branch_weight for each in layers] == pytest.approx(shares, rel=CONSTANT)
+    assert [each.divided_gain for each in layers] == pytest.approx(shares, rel=CONSTANT)
     assert [each.feature_weight for each in layers] == pytest.approx(
         [1 / 2, 8 / 9, 0.0], rel=CONSTANT
     )
@@ -196,7 +196,7 @@ def test_rounded_weights_keep_products_over_layers(dtype):
     operations = Operations(Network(1, alpha=0.3), 999, 1)
     weights = np.array(list(rounded_weights(operations, dtype).values()))
     assert (weights == weights.astype(dtype)).all()
-    share = Fraction(operations.constants.of_layer(1).branch_weight)
+    share = Fraction(operations.constants.of_layer(1).divided_gain)
     for rounded, exact in zip(weights.T, (1 - share, share), strict=True):
         logarithm = sum(Fraction(weight) / exact - 1 for weight in rounded)
         assert abs(logarithm) <= np.finfo(dtype).eps

@@ -251,10 +251,10 @@ FORMULA Activated<V> activated(const Activation<V> &constants, const Angle<V> &a
 // lighter one, or of the branch alone. N is left out for numbers that are no deficits.
 enum class Heavier { FEATURES, BRANCH, BRANCH_ALONE };
 
-FORMULA Heavier heavier_of(double feature_weight, double branch_weight)
+FORMULA Heavier heavier_of(double feature_weight, double divided_gain)
 {
     if (feature_weight == 0.0) return Heavier::BRANCH_ALONE;
-    return feature_weight < branch_weight ? Heavier::BRANCH : Heavier::FEATURES;
+    return feature_weight < divided_gain ? Heavier::BRANCH : Heavier::FEATURES;
 }
 
 template <class V, class... Deficit>
@@ -269,11 +269,11 @@ FORMULA V merged(Heavier heavier, V weight, V features, V branch, Deficit... N)
 // From pre-activations to the next layer's: `passing` passes the layer, `sum` is the branch's over
 // both filters' taps.
 template <bool NTK, class V>
-FORMULA Numbers<V> joined(V feature_weight, V branch_weight, const Numbers<V> &passing,
+FORMULA Numbers<V> joined(V feature_weight, V divided_gain, const Numbers<V> &passing,
                           const Numbers<V> &sum, V N)
 {
-    Numbers<V> next{fused(branch_weight, sum.U, fused(feature_weight, passing.U, N)), V{}, V{}};
-    if (NTK) next.A = fused(branch_weight, sum.A, feature_weight * passing.A);
+    Numbers<V> next{fused(divided_gain, sum.U, fused(feature_weight, passing.U, N)), V{}, V{}};
+    if (NTK) next.A = fused(divided_gain, sum.A, feature_weight * passing.A);
     return next;
 }
 

@@ -152,7 +152,7 @@ class Program:
                 root = operations.constants.bias_root(operation.layer_number, operation.is_branch)
                 record["bias_product"] = root**2
             elif operation.row in weights:
-                record["feature_weight"], record["branch_weight"] = weights[operation.row]
+                record["feature_weight"], record["divided_gain"] = weights[operation.row]
         return records
 
     def _layer_records(self) -> np.ndarray:
@@ -169,7 +169,7 @@ class Program:
             else:
                 record["root_row"] = last.root_row if last.kind == "activation" else last.row
             record["feature_weight"] = constants.feature_weight
-            record["branch_weight"] = constants.branch_weight
+            record["divided_gain"] = constants.divided_gain
             record["input_weight"] = operations.constants.input_weight(layer_number)
             record["bias_product"] = (
                 operations.constants.bias_root(layer_number, is_branch=True) ** 2

@@ -14,21 +14,21 @@ enum OperationKind { NORM, WINDOW, BIAS, ACTIVATION, SKIP, JOINED };
 
 struct Operation {
     int64 kind;
-    int64 row;            // the first of its rows
-    int64 root_row;       // of the roots before it
-    int64 window;         // of WINDOW and JOINED, or -1
-    int64 is_branch;      // whether it is its layer's activation, or comes after it
-    double bias_product;  // of BIAS, at two signals of size 1
-    double feature_weight, branch_weight;  // of SKIP, rounded; of JOINED: of a tap
+    int64 row;                            // the first of its rows
+    int64 root_row;                       // of the roots before it
+    int64 window;                         // of WINDOW and JOINED, or -1
+    int64 is_branch;                      // whether it is its layer's activation, or comes after it
+    double bias_product;                  // of BIAS, at two signals of size 1
+    double feature_weight, divided_gain;  // of SKIP, rounded; of JOINED: of a tap
 };
 
 struct Layer {
-    int64 first, count;                    // its operations
-    int64 root_row;                        // of the features' roots, or -1 behind SKIP
-    int64 report;                          // the place among the depths asked for, or -1
-    double feature_weight, branch_weight;  // of the sums of F and A, not rounded
-    double bias_product;                   // behind the activation, at two signals of size 1
-    double input_weight;                   // of F0 in the features behind the layer
+    int64 first, count;                   // its operations
+    int64 root_row;                       // of the features' roots, or -1 behind SKIP
+    int64 report;                         // the place among the depths asked for, or -1
+    double feature_weight, divided_gain;  // of the sums of F and A, not rounded
+    double bias_product;                  // behind the activation, at two signals of size 1
+    double input_weight;                  // of F0 in the features behind the layer
 };
 
 struct Side {  // the signals of one side

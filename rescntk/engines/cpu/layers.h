@@ -315,15 +315,15 @@ private:
     State<V> merged_with_features(Strip<R> &strip, const Layer &l, const Operation &o,
                                   const State<V> &branch) const
     {
-        switch (heavier_of(o.feature_weight, o.branch_weight)) {
+        switch (heavier_of(o.feature_weight, o.divided_gain)) {
         case Heavier::FEATURES:
-            merge<Heavier::FEATURES>(strip, l, o, o.branch_weight, branch);
+            merge<Heavier::FEATURES>(strip, l, o, o.divided_gain, branch);
             break;
         case Heavier::BRANCH:
             merge<Heavier::BRANCH>(strip, l, o, o.feature_weight, branch);
             break;
         case Heavier::BRANCH_ALONE:
-            merge<Heavier::BRANCH_ALONE>(strip, l, o, o.branch_weight, branch);
+            merge<Heavier::BRANCH_ALONE>(strip, l, o, o.divided_gain, branch);
         }
         return strip.features;
     }

@@ -260,15 +260,15 @@ struct Layers {
             const double product = times * l.bias_product * double(biases[m]);
             const double K = double(K_sum[m]) + product,
                          M = double(M_sum[m]) + job.outer_plus_readout * product;
-            F[m] = fma(l.branch_weight, K, l.feature_weight * F[m]);
-            A[m] = fma(l.branch_weight, M, l.feature_weight * A[m]);
+            F[m] = fma(l.divided_gain, K, l.feature_weight * F[m]);
+            A[m] = fma(l.divided_gain, M, l.feature_weight * A[m]);
         }
     }
     // Merge a branch with the features that pass the layer.
     FORMULA void merge_features(const Layer &l, const Operation &o, const State &branch)
     {
-        const Heavier heavier = heavier_of(o.feature_weight, o.branch_weight);
-        const R weight = R(heavier == Heavier::BRANCH ? o.feature_weight : o.branch_weight),
+        const Heavier heavier = heavier_of(o.feature_weight, o.divided_gain);
+        const R weight = R(heavier == Heavier::BRANCH ? o.feature_weight : o.divided_gain),
                 input_weight = R(l.input_weight * job.initial);
         OVER_PIXELS (p) {
             R N[LANES];
@@ -292,7 +292,7 @@ struct Layers {
     // pass the filter of layer 2 too.
     FORMULA void join(const Operation &o, const State &branch, bool first)
     {
-        const R branch_weight = R(o.branch_weight), feature_weight = R(o.feature_weight);
+        const R divided_gain = R(o.divided_gain), feature_weight = R(o.feature_weight);
         State passing = state;
         if (first) {
             row.template show<false, NTK>(state, true);
@@ -323,7 +323,7 @@ struct Layers {
             row.merge_term(o.row, 5, p, N);
             OVER_LANES (q)
                 state.template put<false, NTK>(p, q,
-                                               joined<NTK>(feature_weight, branch_weight,
+                                               joined<NTK>(feature_weight, divided_gain,
                                                            passing.at(p, q), {U[q], 0, M[q]},
                                                            N[q]));
         }
