@@ -248,7 +248,7 @@ class PairLayer(Pair, Recursion[State]):
 
     def __init__(self, pair: Pair, constants: LayerConstants, numbers: LayerNumbers) -> None:
         super().__init__(pair.operations, pair.head, pair.x, pair.z)
-        self.parts = pair.operations.network.carried_parts
+        self.trained = pair.operations.network.carried_parts
         self.constants, self.numbers = constants, numbers
 
     def norm(self, operation: Operation, state: State) -> tuple[State, jax.Array]:
@@ -276,9 +276,9 @@ class PairLayer(Pair, Recursion[State]):
         branch = Deficits(U, opposite if self.operations.constants.has_opposite else None)
         if A is None:
             return State(masses, branch), Kernels(K, None)
-        if c := self.parts.inner_minus_readout:
+        if c := self.trained.inner_minus_readout:
             A = A + c * (g * jnp.where(is_positive, 1.0 - w, v - 1.0) + sigma)
-        M = A - (1.0 - linear_share) * lost * A + self.parts.outer_plus_readout * K
+        M = A - (1.0 - linear_share) * lost * A + self.trained.outer_plus_readout * K
         return State(masses, branch), Kernels(K, M)
 
     def bias(self, operation: Operation, state: State) -> tuple[State, jax.Array]:

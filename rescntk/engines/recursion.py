@@ -101,7 +101,7 @@ def by_kind(
 class Recursion(ABC, Generic[State]):
     """The recursion over the layers of a pair of signals, or of several pairs."""
 
-    parts: TrainedParts
+    trained: TrainedParts
     """Those of the tangent kernel A that the layers carry."""
 
     def behind_layer(
@@ -118,7 +118,7 @@ class Recursion(ABC, Generic[State]):
         """
         features, weights, A = state, (0.0, 1.0), kernels.A
         if A is not None:
-            A = A + self.parts.initial * input_weight * F0
+            A = A + self.trained.initial * input_weight * F0
         branch = Kernels(None, A)
         for operation in layer_operations:
             if operation.kind == "norm":
@@ -131,7 +131,7 @@ class Recursion(ABC, Generic[State]):
                 branch = mapped(partial(self.mean, operation.window), branch)
             elif operation.kind == "bias":
                 state, product = self.bias(operation, state)
-                tangent = self.parts.bias_multiple(operation.is_branch) * product
+                tangent = self.trained.bias_multiple(operation.is_branch) * product
                 branch = mapped(add, branch, Kernels(product, tangent))
             elif operation.kind == "skip":
                 state, weights = self.skip(operation, features, state)

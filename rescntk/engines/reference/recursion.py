@@ -48,7 +48,7 @@ class Pairs(Recursion[Deficits]):
             widths = zip(widths_of(request.pool, self.axes), self.axes, strict=True)
             self.offsets = [offsets(*axis) for axis in widths]
             self.right_rows = self.around(right.rows)
-        self.parts, self.with_ntk = request.network.carried_parts, "ntk" in request.kinds
+        self.trained, self.with_ntk = request.network.carried_parts, "ntk" in request.kinds
         self.skip_weights = rounded_weights(operations, self.real.__name__)
         self.activation = activation_of(request.network)
 
@@ -212,12 +212,12 @@ class Pairs(Recursion[Deficits]):
         deficits = Deficits(U, opposite if self.operations.constants.has_opposite else None)
         if A is None:
             return deficits, Kernels(K, None)
-        if c := self.parts.inner_minus_readout:
+        if c := self.trained.inner_minus_readout:
             A = A + real(c) * (g * xp.where(w < v, real(1.0) - w, v - real(1.0)))
         M = times_slope(A)
         if operation.has_root:
             M = (c_w * factor) * M
-        return deficits, Kernels(K, M + real(self.parts.outer_plus_readout) * K)
+        return deficits, Kernels(K, M + real(self.trained.outer_plus_readout) * K)
 
     def window(self, operation: Operation, state: Deficits) -> Deficits:
         N = self.merge_term(operation)
