@@ -16,7 +16,7 @@ from numpy.typing import DTypeLike
 
 from .arrays import AnyArray
 from .engines.constants import LayerConstants
-from .engines.heads import places_of, pool_weights, widths_of
+from .engines.heads import places_of, pool_weights, window_pixels
 from .engines.means import compensated_sum, from_the_middle, past_skip, pooled, weighted_mean
 from .engines.operations import Operation, Operations
 from .engines.recursion import Deficits, Kernels, Recursion, by_kind, mapped
@@ -28,7 +28,12 @@ SkipWeights: TypeAlias = "tuple[float, float] | tuple[jax.Array, jax.Array]"
 
 
 class Signal(NamedTuple):
-    """A signal (channels, *pixels), divided by a power of two near its largest value."""
+    """A signal (channels, *pixels), divided by a power of two.
+
+    The power is near the largest of its values, its biases and its normalized features, 1. Where
+    layer 1 forgets sizes (`NetworkConstants.forgets_size`), it is near the largest value. Then
+    biases and normalized features stand undivided beside the divided signal.
+    """
 
     unit: jax.Array
     """(channels, *pixels), each pixel's vector divided by its norm."""
@@ -39,11 +44,11 @@ class Signal(NamedTuple):
     energy: jax.Array
     """(*pixels), F⁰ of single pixels at x = z."""
     exponent: jax.Array
-    """(), of the power of two. Kernels are homogeneous: their scale is a power of two too."""
+    """(), of the power of two by which kernels are multiplied; 0 where layer 1 forgets sizes."""
     bias: jax.Array
-    """(), the largest standard deviation of biases, divided by the power."""
+    """(), the largest standard deviation of biases, divided by 2^exponent."""
     norm_root: jax.Array
-    """(), the root of normalized features: 1, divided by the power."""
+    """(), the root of normalized features: 1, divided by 2^exponent."""
 
 
 def read_signal(operations: Operations, head: str | int, x: jax.Array) -> Signal:
@@ -69,7 +74,7 @@ def read_signal(operations: Operations, head: str | int, x: jax.Array) -> Signal
     )
     means = root * sums / flat.shape[1]
     if not isinstance(head, str):
-        means = root * pooled(x, widths_of(head, x.shape[1:]), jnp)
+        means = root * pooled(x, window_pixels(head, x.shape[1:]), jnp)
     return Signal(unit, root * x, means, input_scale * squares, exponent, bias, norm)
 
 

@@ -34,19 +34,19 @@ class Run(NamedTuple):
     """(offsets,), n of each offset."""
 
 
-def window_counts(width: int, d: int) -> np.ndarray:
-    """Return n, (d,), the windows of `width` pixels with both pixels of the offsets 0 … d − 1."""
+def window_counts(w: int, d: int) -> np.ndarray:
+    """Return n, (d,), the windows of `w` pixels with both pixels of the offsets 0 … d − 1."""
     offset = np.arange(d)
-    return np.maximum(width - offset, 0) + np.maximum(width - (d - offset), 0)
+    return np.maximum(w - offset, 0) + np.maximum(w - (d - offset), 0)
 
 
-def offsets(width: int, d: int) -> np.ndarray:
+def offsets(w: int, d: int) -> np.ndarray:
     """Return the offsets of pixels that share windows, from the least on."""
-    number = min(2 * width - 1, d)
+    number = min(2 * w - 1, d)
     return np.arange(number) - (number - 1) // 2
 
 
-def widths_of(head: int, axes: tuple[int, ...]) -> tuple[int, ...]:
+def window_pixels(head: int, axes: tuple[int, ...]) -> tuple[int, ...]:
     """Return the pixels of a window along each axis."""
     return tuple(min(head, d) for d in axes)
 
@@ -72,7 +72,7 @@ def pixels_averaged(head: str | int, axes: tuple[int, ...]) -> int:
     """Return the pixels of a window that a head averages before its linear layer."""
     if isinstance(head, str):
         return math.prod(axes) if head == "gap" else 1
-    return math.prod(widths_of(head, axes))
+    return math.prod(window_pixels(head, axes))
 
 
 def pooled_head(head: str | int, axes: tuple[int, ...]) -> str | int:
@@ -86,13 +86,15 @@ def n_offsets(head: str | int, axes: tuple[int, ...]) -> int:
     """Return how many right pixels each left pixel meets, at a head or "pixels"."""
     if isinstance(head, str):
         return math.prod(axes) if head in ("gap", "pixels") else 1
-    return math.prod(len(offsets(*axis)) for axis in zip(widths_of(head, axes), axes, strict=True))
+    return math.prod(
+        len(offsets(*axis)) for axis in zip(window_pixels(head, axes), axes, strict=True)
+    )
 
 
 def places_of(head: int, axes: tuple[int, ...]) -> np.ndarray:
     """Return the number of the right pixel at each offset of `runs` from each left pixel."""
     number = np.arange(math.prod(axes)).reshape(axes)
-    along = map(offsets, widths_of(head, axes), axes)
+    along = map(offsets, window_pixels(head, axes), axes)
     every = range(len(axes))
     return np.stack([np.roll(number, [-int(o) for o in shift], every) for shift in product(*along)])
 
@@ -105,7 +107,7 @@ def pool_weights(head: int, axes: tuple[int, ...]) -> np.ndarray:
 
 def window_count_sum(head: int, axes: tuple[int, ...]) -> int:
     """Return the sum of n over all offsets: w² of signals."""
-    return math.prod(widths_of(head, axes)) ** 2
+    return math.prod(window_pixels(head, axes)) ** 2
 
 
 @lru_cache(maxsize=64)
@@ -114,14 +116,14 @@ def runs(head: int, axes: tuple[int, ...], half: bool = False) -> tuple[Run, ...
 
     With `half`, one of the offsets δ and −δ, from 0 on; n is halved where both are one offset.
     """
-    *across_lines, (width, d) = zip(widths_of(head, axes), axes, strict=True)
+    *across_lines, (w, d) = zip(window_pixels(head, axes), axes, strict=True)
     height, n_lines = across_lines[0] if across_lines else (1, 1)
-    across, along = window_counts(height, n_lines), window_counts(width, d)
+    across, along = window_counts(height, n_lines), window_counts(w, d)
     runs_of_lines = []
     for lines in map(int, offsets(height, n_lines)):
-        columns, times = offsets(width, d), np.ones(1)
+        columns, times = offsets(w, d), np.ones(1)
         if half and 2 * lines % n_lines == 0:  # −δ is on the same line
-            columns = np.arange(min(width - 1, d // 2) + 1)
+            columns = np.arange(min(w - 1, d // 2) + 1)
             times = np.where(2 * columns % d, 1.0, 0.5)
         elif half and lines < 0:
             continue

@@ -9,7 +9,7 @@ import numpy as np
 
 from ..activations import activation_of
 from ..arrays import Array, PixelNumbers, SignalArray, SignalNumbers, array_module
-from .heads import widths_of
+from .heads import window_pixels
 from .masses import seen_by_pixel_1, weights_at_pixel_1
 from .means import column, exact_means, pooled, taps_of, window_mean
 from .operations import Operations
@@ -212,9 +212,9 @@ def means_of(request: Request, X: SignalArray) -> Array:
     """Return the means of each channel over pixels, or over windows (`Input.means`)."""
     if not request.pool:
         return exact_means(X)
-    xp, widths = array_module(X), widths_of(request.pool, X.shape[2:])
-    means = pooled(X, widths, xp)
-    return pooled(means, widths, xp, turn=-1) if request.shares else means
+    xp, pixels = array_module(X), window_pixels(request.pool, X.shape[2:])
+    means = pooled(X, pixels, xp)
+    return pooled(means, pixels, xp, turn=-1) if request.shares else means
 
 
 def powers_of_tiny(operations: Operations, request: Request, X: SignalArray) -> SignalNumbers:

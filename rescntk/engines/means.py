@@ -114,27 +114,29 @@ def compensated_sum(values: AnyArray, xp: ModuleType) -> AnyArray:
     return values[..., 0] + lost
 
 
-def pooled(values: AnyArray, widths: Sequence[int], xp: ModuleType, turn: int = 1) -> AnyArray:
+def pooled(
+    values: AnyArray, window_pixels: Sequence[int], xp: ModuleType, turn: int = 1
+) -> AnyArray:
     """Return the means over circular windows of some pixels, in twice their precision.
 
-    `widths` are the pixels of a window along each of the last axes. A window begins with its own
-    pixel, and ends with it if `turn` is −1.
+    `window_pixels` are the pixels of a window along each of the last axes. A window begins with
+    its own pixel, and ends with it if `turn` is −1.
     """
     total, lost = values, 0.0 * values
-    for axis, width in zip(range(-len(widths), 0), widths, strict=True):
+    for axis, n in zip(range(-len(window_pixels), 0), window_pixels, strict=True):
 
         def shifted(parts: Sequence[AnyArray], pixels: int, axis: int = axis) -> list[AnyArray]:
             return [xp.roll(part, -turn * pixels, axis) for part in parts]
 
         sums, size, n_summed = (total, lost), 1, 0  # sums of `size` neighbours; a power of two
         while True:
-            if width & size:
+            if n & size:
                 total, lost = _added((total, lost), shifted(sums, n_summed)) if n_summed else sums
                 n_summed += size
-            if n_summed == width:
+            if n_summed == n:
                 break
             sums, size = _added(sums, shifted(sums, size)), 2 * size
-    return (total + lost) / math.prod(widths)
+    return (total + lost) / math.prod(window_pixels)
 
 
 def _added(one: Sequence[AnyArray], other: Sequence[AnyArray]) -> tuple[AnyArray, AnyArray]:

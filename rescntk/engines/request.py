@@ -40,7 +40,7 @@ class Request:
         Whether kernels of heads that average are split into the shares of the left signals' d
         pixels. Results have one more axis, (d,), over which shares add up to the kernels. A plan
         takes Z then, even where it is X.
-    width : int
+    line_pixels : int
         Pixels of a line of images, whose pixels are those of the signals, line by line. Signals
         have lines of one pixel. Filters of images have as many taps across as along lines.
     """
@@ -52,7 +52,7 @@ class Request:
     dtype: str = "float64"
     threads: int | None = None
     shares: bool = False
-    width: int = 1
+    line_pixels: int = 1
 
     @property
     def all_pairs(self) -> bool:
@@ -85,7 +85,7 @@ class Request:
 
     def axes(self, d: int) -> tuple[int, ...]:
         """Return the axes of `d` pixels: one of signals, lines and their pixels of images."""
-        return (d,) if self.width == 1 else (d // self.width, self.width)
+        return (d,) if self.line_pixels == 1 else (d // self.line_pixels, self.line_pixels)
 
     def pixel_axes(self, d: int) -> tuple[int, ...]:
         """Return the axes of results that pixels have, of signals of `d` pixels."""

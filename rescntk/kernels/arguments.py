@@ -101,7 +101,7 @@ def check_arguments(
         threads=None if threads is None else check_positive_integer(threads, "threads"),
         # An image of one line, or of one column, is a signal.
         shares=shares,
-        width=axes[1] if len(axes) == 2 and min(axes) > 1 else 1,
+        line_pixels=axes[1] if len(axes) == 2 and min(axes) > 1 else 1,
     )
     if prepared is not None:
         prepared.check_call(request, result_dtype.name)

@@ -18,45 +18,45 @@ SIZES = [(2, (3,)), (3, (7,)), (4, (7,)), (4, (8,)), (5, (8,)), (7, (8,)), (3, (
 """Windows and axes: of few and of most pixels, even and odd; of images higher than they are."""
 
 
-def shared_pairs(width, axes):
+def shared_pairs(w, axes):
     """Return the number of windows that have both pixels of each pair, by counting, (d, d)."""
-    inside = definition.windows(width, axes)
+    inside = definition.windows(w, axes)
     return inside.T @ inside
 
 
-@pytest.mark.parametrize(("width", "axes"), SIZES)
-def test_offsets_of_shared_windows(width, axes):
+@pytest.mark.parametrize(("w", "axes"), SIZES)
+def test_offsets_of_shared_windows(w, axes):
     """All pixel pairs that share windows, and each once; with `half`, in one order or both."""
-    expected, d = shared_pairs(width, axes), int(np.prod(axes))
+    expected, d = shared_pairs(w, axes), int(np.prod(axes))
     pixels = np.arange(d).reshape(axes)
     found, halves = np.zeros((d, d)), np.zeros((d, d))
     for total, half in ((found, False), (halves, True)):
-        for lines, first, shared in heads.runs(width, axes, half):
+        for lines, first, shared in heads.runs(w, axes, half):
             for more, number in enumerate(shared):
                 move = (lines, first + more)[-len(axes) :]
                 right = np.roll(pixels, [-k for k in move], range(len(axes)))
                 assert half or not total[pixels, right].any()
                 total[pixels, right] += number
     assert (found == expected).all() and (halves + halves.T == expected).all()
-    assert heads.window_count_sum(width, axes) * d == expected.sum()
-    assert heads.n_offsets(width, axes) == (expected[0] > 0).sum()
-    weights, places = heads.pool_weights(width, axes), heads.places_of(width, axes)
+    assert heads.window_count_sum(w, axes) * d == expected.sum()
+    assert heads.n_offsets(w, axes) == (expected[0] > 0).sum()
+    weights, places = heads.pool_weights(w, axes), heads.places_of(w, axes)
     whole = np.zeros((d, d))
     for weight, right in zip(weights, places, strict=True):
         whole[pixels, right] += weight
     np.testing.assert_allclose(whole, expected / expected[0].sum(), rtol=CONSTANT)
 
 
-@pytest.mark.parametrize(("width", "axes"), SIZES)
+@pytest.mark.parametrize(("w", "axes"), SIZES)
 @pytest.mark.parametrize("turn", [1, -1])
-def test_means_over_windows_keep_their_digits(width, axes, turn, rng):
+def test_means_over_windows_keep_their_digits(w, axes, turn, rng):
     """To the last digit, where terms are 1e9 times as large."""
     X = rng.standard_normal((2, *axes)) * 1e9
     X -= X.mean(axis=tuple(range(1, X.ndim)), keepdims=True)
-    widths = heads.widths_of(width, axes)
-    found = pooled(X, widths, np, turn)
+    pixels = heads.window_pixels(w, axes)
+    found = pooled(X, pixels, np, turn)
     for place in np.ndindex(*axes):
-        along = ((k + turn * np.arange(w)) % n for k, w, n in zip(place, widths, axes, strict=True))
+        along = ((k + turn * np.arange(w)) % n for k, w, n in zip(place, pixels, axes, strict=True))
         rows = X[:, *np.ix_(*along)].reshape(2, -1)
         exact = [float(sum(map(Fraction, row.tolist())) / rows.shape[1]) for row in rows]
         np.testing.assert_allclose(found[:, *place], exact, rtol=1.5 * tolerances.EPS["float64"])
@@ -66,10 +66,10 @@ def test_means_over_windows_keep_their_digits(width, axes, turn, rng):
 @pytest.mark.parametrize("axes", [(12,), (3, 5)])
 def test_windows_of_one_pixel_and_of_all_have_other_heads_bits(engine, axes, rng):
     X = rng.standard_normal((3, 2, *axes))
-    for head, width in (("trace", 1), ("gap", np.int64(max(axes))), ("gap", 100)):
+    for head, w in (("trace", 1), ("gap", np.int64(max(axes))), ("gap", 100)):
         for normalized in (False, True):
             options = {"normalized": normalized, "engine": engine}
-            pairs = (rk.gram(rk.Network(3), X, head=each, **options) for each in (head, width))
+            pairs = (rk.gram(rk.Network(3), X, head=each, **options) for each in (head, w))
             assert all((a == b).all() for a, b in zip(*pairs, strict=True))
     kernel = rk.Kernel(rk.Network(3), "gpk", np.int64(4))
     assert kernel == rk.ResCGPK(3, head=4) and type(kernel.head) is int

@@ -65,7 +65,7 @@ def test_weights_of_features_and_branch():
 
 
 def test_products_of_biases():
-    """Before the activation β²/c_w, after it this times 2/c_v, in units of a layer."""
+    """σ_b²/c_w before the activation, 2/c_v times as much behind it; σ_b, the largest, is 1."""
     found = program(Network(1, 1, c_v=4.0, c_w=2.0, bias=0.3))
     inner, outer = (operations(found)["bias", is_branch] for is_branch in (False, True))
     assert inner["bias_product"] == pytest.approx(1 / 2, rel=CONSTANT)
@@ -126,7 +126,7 @@ def test_jobs_have_the_places_of_results():
     values = {"ntk": np.zeros((1, 3, 4))}
     job = program(Network(1), "gap").job(values, 3, 4, 7, paired=False, symmetric=False)
     assert job["ntk"][0] == values["ntk"].__array_interface__["data"][0] and job["gpk"][0] == 0
-    assert [job[name][0] for name in ("cases", "columns", "extent", "height", "width")] == [
+    assert [job[name][0] for name in ("cases", "columns", "extent", "height", "line_pixels")] == [
         3,
         4,
         7,

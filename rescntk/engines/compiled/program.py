@@ -188,10 +188,11 @@ class Program:
         symmetric: bool,
     ) -> np.ndarray:
         """Return a job that writes to `values`, (depths, cases, columns, …)."""
-        *height, width = self.request.axes(extent)  # signals have no height
+        *height, line_pixels = self.request.axes(extent)  # signals have no height
         job = copied(self._job)
         fields: dict[str, object] = {"cases": cases, "columns": columns, "extent": extent}
-        fields |= {"symmetric": symmetric, "paired": paired, "height": sum(height), "width": width}
+        fields |= {"symmetric": symmetric, "paired": paired}
+        fields |= {"height": sum(height), "line_pixels": line_pixels}
         if self.request.pool:
             run_arrays = self._run_arrays(extent)
             fields |= {"n_runs": run_arrays.n_runs, "turns": self._turns}

@@ -36,7 +36,7 @@ def row_bytes(request: Request, lengths: Lengths, padding: int) -> Lengths:
     """
     numbers = lengths
     if padding:
-        lines = lengths // request.width if request.width > 1 else 1
+        lines = lengths // request.line_pixels if request.line_pixels > 1 else 1
         numbers = 2 * lengths + lines * padding
     return numbers * np.dtype(request.dtype).itemsize
 
@@ -250,11 +250,11 @@ class BlockTables:
 
     def _padded_tables(self, signals: Signals, X: Array) -> Tables:
         """Return the tables of signals of one length, with doubled lines where they are read so."""
-        request, width = signals.request, X.shape[-1]
-        pad = width + signals.padding if signals.padding else 0
+        request, line_pixels = signals.request, X.shape[-1]
+        pad = line_pixels + signals.padding if signals.padding else 0
         table = signal_tables(signals.operations, request, X, pad)
-        for start in range(width, width + pad, width):
-            stop = min(start + width, width + pad)
+        for start in range(line_pixels, line_pixels + pad, line_pixels):
+            stop = min(start + line_pixels, line_pixels + pad)
             table.rows[..., start:stop] = table.rows[..., : stop - start]
         return table
 

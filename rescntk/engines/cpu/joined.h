@@ -128,9 +128,9 @@ template <bool NTK, class R, class V>
 ALONE void five_taps(Strip<R> &strip, const Operation &merge, const State<V> in, const State<V> out)
 {
     FiveTapsMerge<R, NTK, false, false> taps(strip, merge, in, in, out);
-    const int64 width =
-        strip.layout->job.height ? strip.layout->job.width : strip.end - strip.begin;
-    for (int64 j = strip.begin; j < strip.end; j += width) taps.along(j, j + width);
+    const int64 line_pixels =
+        strip.layout->job.height ? strip.layout->job.line_pixels : strip.end - strip.begin;
+    for (int64 j = strip.begin; j < strip.end; j += line_pixels) taps.along(j, j + line_pixels);
 }
 
 // From a branch to the pre-activations of the next layer. There is no bias, leak or U+.

@@ -196,10 +196,10 @@ private:
     // The place of a pixel in a row of a table, some lines of an image further on.
     int place(int64 pixel, int64 length, int64 lines) const
     {
-        const int64 width = job.height ? job.width : length,
-                    line = job.padding ? 2 * width + job.padding : width,
-                    y = job.height ? (pixel / width + lines) % job.height : 0;
-        return int(y * line + pixel % width);
+        const int64 line_pixels = job.height ? job.line_pixels : length,
+                    line = job.padding ? 2 * line_pixels + job.padding : line_pixels,
+                    y = job.height ? (pixel / line_pixels + lines) % job.height : 0;
+        return int(y * line + pixel % line_pixels);
     }
     int neighbour(int64 j, int64 shift, int64 axis) const
     {
@@ -211,9 +211,9 @@ public:
     // A pixel of an image some pixels further on, on the ring of its line or column.
     int64 shifted(int64 pixel, int64 by, int64 axis) const
     {
-        const int64 y = pixel / job.width, x = pixel % job.width;
-        return axis ? y * job.width + modulo(x + by, job.width)
-                    : modulo(y + by, job.height) * job.width + x;
+        const int64 y = pixel / job.line_pixels, x = pixel % job.line_pixels;
+        return axis ? y * job.line_pixels + modulo(x + by, job.line_pixels)
+                    : modulo(y + by, job.height) * job.line_pixels + x;
     }
 };
 }  // namespace

@@ -39,10 +39,10 @@ private:
     }
     Table<R> table(const Side &side, int64 signal, bool in_blocks) const
     {
-        const int64 d = side.length[signal], width = job.height ? job.width : d;
+        const int64 d = side.length[signal], line_pixels = job.height ? job.line_pixels : d;
         const R *rows = (const R *)side.rows + side.begin[in_blocks ? signal / job.lanes : signal];
-        const int64 line = job.padding ? 2 * width + job.padding : width;
-        return {rows, d / width * line * (in_blocks ? job.lanes : 1)};
+        const int64 line = job.padding ? 2 * line_pixels + job.padding : line_pixels;
+        return {rows, d / line_pixels * line * (in_blocks ? job.lanes : 1)};
     }
     // The right signals of a left one: of a symmetric result only those from the diagonal on.
     int64 first_right(int64 i) const
@@ -105,7 +105,8 @@ private:
     // opposite have one sum: one of them counts `twice`.
     Status pair(const Side &a, int64 s, const Side &b, int64 t, int64 at, bool twice)
     {
-        const int64 d = a.length[s], e = b.length[t], width = job.height ? job.width : e,
+        const int64 d = a.length[s], e = b.length[t],
+                    line_pixels = job.height ? job.line_pixels : e,
                     height = job.height ? job.height : 1;
         if (!lay_out(d, e)) return NO_MEMORY;
         Strip<R> &strip = strips.strip[0];
@@ -120,19 +121,19 @@ private:
         for (int64 lines = 0; lines <= (twice ? height / 2 : height - 1); lines++) {
             if (job.height) layout.place_right(lines);
             const bool half = twice && (lines == 0 || 2 * lines == height);
-            const int64 offsets = half ? width / 2 + 1 : width;
+            const int64 offsets = half ? line_pixels / 2 + 1 : line_pixels;
             for (int64 offset = 0; offset < offsets; offset += LANES) {
                 strip.z.rows = right_table.rows + offset;
                 strip.valid = offsets - offset < LANES ? offsets - offset : LANES;
                 for (int64 q = 0; q < strip.valid; q++) {
-                    const bool is_own_opposite = half && 2 * (offset + q) % width == 0;
+                    const bool is_own_opposite = half && 2 * (offset + q) % line_pixels == 0;
                     strip.sums.times[q] = twice && !is_own_opposite ? 2.0 : 1.0;
                 }
                 auto place_of = [&](int64, int64 j, int64 q) INLINED {
-                    const int64 y = (j / width + lines) % height,
-                                x = (j % width + offset + q) % width;
+                    const int64 y = (j / line_pixels + lines) % height,
+                                x = (j % line_pixels + offset + q) % line_pixels;
                     return (at * job.extent + j) * job.extent +
-                           (job.height ? y * width + x : (j + offset + q) % e);
+                           (job.height ? y * line_pixels + x : (j + offset + q) % e);
                 };
                 if (!all_layers(1, place_of)) return STOPPED;
             }
@@ -218,7 +219,7 @@ private:
     bool all_offsets(int64 count)
     {
         const bool in_blocks = job.lanes > 1;
-        const int64 width = job.height ? job.width : layout.left_length;
+        const int64 line_pixels = job.height ? job.line_pixels : layout.left_length;
         Table<R> x[MOST_STRIPS];
         const Table<R> z = strips.strip[0].z;
         for (int64 s = 0; s < count; s++) {
@@ -238,7 +239,7 @@ private:
                 }
                 // The first offset is 0, its own opposite.
                 for (int64 o = turned && r == 0, step; o < run.count; o += step) {
-                    const int64 shift = (run.first + o) % width;
+                    const int64 shift = (run.first + o) % line_pixels;
                     step = in_blocks ? 1 : run.count - o < LANES ? run.count - o : LANES;
                     for (int64 s = 0; s < count; s++) {
                         Strip<R> &strip = strips.strip[group.count * count + s];

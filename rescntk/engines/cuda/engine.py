@@ -170,12 +170,13 @@ class CudaPlan(Plan):
         """Compute the pairs of two blocks of signals, and write their kernels to `values`."""
         (tables, rows), (other_tables, columns) = left, right
         n, m = rows.stop - rows.start, columns.stop - columns.start
-        height, width = self.launches.tile(n, 1 if self.paired else m, self.free)
+        most_rows, most_columns = self.launches.tile(n, 1 if self.paired else m, self.free)
         on_diagonal = self.symmetric and rows == columns
         if on_diagonal:  # one grid of tiles for both sides
-            height = width = width if height == n else min(height, width)
-        for lefts in blocks(0, n, height):
-            for rights in [lefts] if self.paired else blocks(0, m, width):
+            most_columns = most_columns if most_rows == n else min(most_rows, most_columns)
+            most_rows = most_columns
+        for lefts in blocks(0, n, most_rows):
+            for rights in [lefts] if self.paired else blocks(0, m, most_columns):
                 if on_diagonal and rights.stop <= lefts.start:
                     continue
                 symmetric = on_diagonal and lefts == rights

@@ -91,8 +91,8 @@ class LaunchPlan:
         self.threads = -(-d // self.pixels)
         self.teams = max(1, THREADS // self.threads)
         self.units = 1
-        *_, width = request.axes(d)
-        line_offsets = [width] * (d // width)
+        *_, line_pixels = request.axes(d)
+        line_offsets = [line_pixels] * (d // line_pixels)
         if pooled:
             line_offsets = [len(run.window_counts) for run in runs(request.pool, request.axes(d))]
         groups = sum(-(-offsets // self.lanes) for offsets in line_offsets)  # rows of a pair

@@ -59,7 +59,7 @@ struct Row {
 
     const Launch &launch;
     const Job &job;
-    const int t, threads, team, n, lines, width;
+    const int t, threads, team, n, lines, line_pixels;
     char *const memory;  // of the team
     const R *x, *z;      // tables of both sides, and numbers of a row
     int x_stride, z_stride;
@@ -71,7 +71,7 @@ struct Row {
         : launch(launch), job(launch.job), t(int(threadIdx.x % launch.threads)),
           threads(int(launch.threads)), team(int(threadIdx.x / launch.threads)),
           n(int(launch.job.extent)), lines(launch.job.height ? int(launch.job.height) : 1),
-          width(n / lines), memory(block_memory + team * launch.row_bytes)
+          line_pixels(n / lines), memory(block_memory + team * launch.row_bytes)
     {
     }
 
@@ -106,9 +106,10 @@ struct Row {
     FORMULA void place(int shift, int offset)
     {
         OVER_PIXELS (p) {
-            const int j = has_pixel(p) ? pixel(p) : 0, y = j / width, column = j % width;
+            const int j = has_pixel(p) ? pixel(p) : 0, y = j / line_pixels,
+                      column = j % line_pixels;
             if (ALL) {
-                const int line = 2 * width + LANES;
+                const int line = 2 * line_pixels + LANES;
                 left_at[p] = y * line + column;
                 right_at[p] = (y + shift) % lines * line + column + offset;
             } else {
@@ -127,8 +128,9 @@ struct Row {
     };
     FORMULA Ring ring_of(int j, bool along) const
     {
-        if (lines == 1) return {width, 1, j, j};
-        return along ? Ring{width, 1, j % width, j} : Ring{lines, width, j / width, j};
+        if (lines == 1) return {line_pixels, 1, j, j};
+        return along ? Ring{line_pixels, 1, j % line_pixels, j}
+                     : Ring{lines, line_pixels, j / line_pixels, j};
     }
     // Add the squared differences of one part to sums.
     FORMULA static void differ(R a, const R *b, R (&sum)[LANES], R sign = -1)

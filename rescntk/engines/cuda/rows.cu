@@ -109,7 +109,7 @@ struct Pairs {
         auto &row = layers.row;
         const R *rows_i = (const R *)job.left.rows + job.left.begin[i];
         const R *rows_k = (const R *)job.right.rows + job.right.begin[k];
-        row.x_stride = row.z_stride = row.lines * (2 * row.width + LANES);
+        row.x_stride = row.z_stride = row.lines * (2 * row.line_pixels + LANES);
         const bool turned = !POINTS && order_of(job.left.key[i], rows_i, job.right.key[k], rows_k,
                                                 job.n_rows * row.x_stride) > 0;
         row.x = turned ? rows_k : rows_i;
@@ -130,7 +130,7 @@ struct Pairs {
         layers.biases[0] = R(sides.left->bias[sides.i] * sides.right->bias[sides.k]);
         const int64 at = case_at(i, k);
         // All offsets of a line, or of a run; runs have equally many.
-        const int along = POOLED ? int(job.runs[0].count) : row.width,
+        const int along = POOLED ? int(job.runs[0].count) : row.line_pixels,
                   lines = POOLED ? int(job.n_runs) : row.lines,
                   per_line = (along + LANES - 1) / LANES, groups = lines * per_line,
                   step = int(launch.units * launch.teams);
@@ -143,7 +143,7 @@ struct Pairs {
             int shift = line, offset = begin;
             if (POOLED) {
                 shift = int(job.runs[line].lines);
-                offset = (int(job.runs[line].first) + begin) % row.width;
+                offset = (int(job.runs[line].first) + begin) % row.line_pixels;
                 OVER_LANES (q)
                     row.window_counts[q] =
                         q < row.valid ? R(job.window_counts[line * along + begin + q]) : R(0);
@@ -181,17 +181,18 @@ struct Pairs {
     FORMULA void report_pixels(const Layer &l, int64 slot, int64 at, int shift, int offset) const
     {
         auto &row = layers.row;
-        const int n = row.n, width = row.width;
+        const int n = row.n, line_pixels = row.line_pixels;
         OVER_PIXELS (p) {
             double gpk, ntk, gpk_sum = 0, ntk_sum = 0;
-            const int j = row.pixel(p), y = j / width, column = j % width;
+            const int j = row.pixel(p), y = j / line_pixels, column = j % line_pixels;
             if (!row.has_pixel(p)) continue;
             OVER_LANES (q) {
                 if (q >= row.valid) continue;
                 kernels(l, p, q, job.output == PIXELS, gpk, ntk);
                 gpk_sum += POOLED ? double(row.window_counts[q]) * gpk : gpk;
                 ntk_sum += POOLED ? double(row.window_counts[q]) * ntk : ntk;
-                const int64 other = (y + shift) % row.lines * width + (column + offset + q) % width;
+                const int64 other =
+                    (y + shift) % row.lines * line_pixels + (column + offset + q) % line_pixels;
                 if (job.output == PIXELS) write(slot + (at * n + j) * n + other, gpk, ntk);
             }
             if (job.output == SHARES) add_to(slot + at * n + j, gpk_sum, ntk_sum);

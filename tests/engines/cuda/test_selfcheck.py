@@ -68,7 +68,8 @@ FAULTS = {
     "pooled": ("fused(row.window_counts[q], result.K, K)", "K + result.K", "pooled pixels"),
     "first pair": ("else if (row.pixel(p) == 0)", "else if (row.pixel(p) == 1)",
                    "the first pair"),
-    "every pair": ("(column + offset + q) % width", "(column + offset) % width", "every pair"),
+    "every pair": ("(column + offset + q) % line_pixels", "(column + offset) % line_pixels",
+                   "every pair"),
 }  # fmt: skip
 
 
