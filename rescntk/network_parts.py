@@ -38,7 +38,8 @@ class TrainedParts(NamedTuple):
     def bias_multiple(self, is_branch: bool) -> float:
         """The multiple of the product of both biases that joins the tangent kernel.
 
-        Once the product joins F before the activation, and K behind it (`is_branch`).
+        A layer has biases at two places. Before the activation their product joins F too, and
+        behind it, where `is_branch` is true, it joins K.
         """
         return self.outer_plus_readout if is_branch else self.readout
 

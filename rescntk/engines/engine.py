@@ -49,7 +49,8 @@ class Engine(ABC):
     lists: ClassVar[bool]
     """Whether it takes signals of different lengths."""
     absence: ClassVar[str | None] = None
-    """What "auto" tells a process once that passes it over as it does not work on this machine."""
+    """A warning, which "auto" gives once in a process where this engine does not work on the
+    machine and another one computes."""
 
     def why_not(self) -> str | None:
         """Return the reason why it does not work on this machine, or None."""

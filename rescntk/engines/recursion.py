@@ -99,7 +99,10 @@ def by_kind(
 
 
 class Recursion(ABC, Generic[State]):
-    """The recursion over the layers of a pair of signals, or of several pairs."""
+    """The recursion over the layers of a pair of signals, or of several pairs.
+
+    `Masses` alone is of single signals, and has no kernels: all its kernels are None.
+    """
 
     trained: TrainedParts
     """Those of the tangent kernel A that the layers carry."""
@@ -149,7 +152,10 @@ class Recursion(ABC, Generic[State]):
 
     @abstractmethod
     def norm(self, operation: Operation, state: State) -> tuple[State, PairNumbers]:
-        """Return the state of normalized features, and n n'/g, the factor on the tangent kernel."""
+        """Return the state of normalized features, and n n'/g, the factor on the tangent kernel.
+
+        `Masses`, which has no tangent kernel to multiply, returns the variance n² in its place.
+        """
 
     @abstractmethod
     def activate(
