@@ -46,35 +46,53 @@ def test_networks_that_shrink_and_that_explode(engine):
             assert np.isfinite(K).all() and (K.diagonal() == 1).all()
 
 
+ONES, DOUBLING = np.ones((2, 1, 3)), rk.ResCGPK(1023, head="trace")
+"""Signals and a kernel whose value is 2^depth; 2^1024 exceeds float64."""
+
+
 @pytest.mark.slow
-def test_unnormalized_and_too_deep(engine):
-    X, kernel = np.ones((2, 1, 3)), rk.ResCGPK(1023, head="trace")
-    error = kernel(X, engine=engine)[0, 0] / 2.0**1023 - 1
+def test_the_deepest_kernel_of_float64(engine):
+    error = DOUBLING(ONES, engine=engine)[0, 0] / 2.0**1023 - 1
     assert abs(error) <= 1023 * tolerances.EPS["float64"]
-    for call in (kernel.replace(depth=1024), kernel.replace(depth=1500).diag):
+
+
+@pytest.mark.slow
+def test_deeper_kernels_are_refused(engine):
+    for call in (DOUBLING.replace(depth=1024), DOUBLING.replace(depth=1500).diag):
         with pytest.raises(OverflowError, match=r"exceeds float64 at depth .*normalized=True"):
-            call(X, engine=engine)
+            call(ONES, engine=engine)
     with pytest.raises(OverflowError, match="exceeds float32 at depth 200"):
-        kernel.replace(depth=200)(X, engine=engine, dtype="float32")
-    assert kernel.replace(depth=1500, normalized=True)(X, engine=engine)[0, 1] == 1
+        DOUBLING.replace(depth=200)(ONES, engine=engine, dtype="float32")
+
+
+@pytest.mark.slow
+def test_normalized_kernels_have_any_depth(engine):
+    assert DOUBLING.replace(depth=1500, normalized=True)(ONES, engine=engine)[0, 1] == 1
+
+
+MODEST = X * (1.5 / np.abs(X).max())
+HUGE = MODEST * 2.0**1023
 
 
 @pytest.mark.parametrize("head", HEADS)
-def test_signals_of_any_size(engine, head):
-    """Normalized kernels do not depend on a factor; other kernels exceed float64, or are right."""
-    modest = X * (1.5 / np.abs(X).max())
-    huge, sizes = modest * 2.0**1023, np.array([1e-90, 1e-75, 1e75])[:, None, None]
-    kernel = rk.ResCNTK(2, head=head)
-    normalized = kernel.replace(normalized=True)
-    expected = normalized(modest, engine=engine)
-    assert (normalized(huge, engine=engine) == expected).all()
-    K = normalized(modest * sizes, engine=engine)  # products of kernels may leave float64
+def test_normalized_kernels_of_signals_of_any_size(engine, head):
+    """They do not depend on a factor, also where products of kernels leave float64."""
+    normalized = rk.ResCNTK(2, head=head, normalized=True)
+    expected = normalized(MODEST, engine=engine)
+    assert (normalized(HUGE, engine=engine) == expected).all()
+    sizes = np.array([1e-90, 1e-75, 1e75])[:, None, None]
+    K = normalized(MODEST * sizes, engine=engine)
     assert (K.diagonal() == 1).all() and np.abs(K - expected).max() <= tolerances.ROUTES
+
+
+@pytest.mark.parametrize("head", HEADS)
+def test_kernels_of_huge_signals_are_right_or_refused(engine, head):
+    kernel = rk.ResCNTK(2, head=head)
     with pytest.raises(OverflowError):
-        kernel(huge, engine=engine)
+        kernel(HUGE, engine=engine)
     weak = kernel.replace(readout_scale=2.0**-1000, input_scale=2.0**-101)  # 2^-1100 · 1/2
-    expected = kernel(modest, engine=engine)
-    error = np.abs(weak(huge, engine=engine) / 2.0**946 - expected)
+    expected = kernel(MODEST, engine=engine)
+    error = np.abs(weak(HUGE, engine=engine) / 2.0**946 - expected)
     assert error.max() <= 2 * tolerances.KERNEL["float64"] * np.abs(expected).max()
 
 

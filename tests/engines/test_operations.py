@@ -116,7 +116,7 @@ def test_rows_are_counted_without_their_operations(network):
 
 
 @pytest.mark.parametrize(
-    ("network", "growth", "share", "keep"),
+    ("network", "divisor", "divided_gain", "feature_weight"),
     [
         (Network(1), 2.0, 0.5, 0.5),
         (Network(1, alpha=0.5), 1.25, 0.2, 0.8),
@@ -126,12 +126,12 @@ def test_rows_are_counted_without_their_operations(network):
         (Network(1, activation="gelu", skip=False), 1.0, 1.0, 0.0),
     ],
 )
-def test_constants_of_a_layer(network, growth, share, keep):
+def test_constants_of_a_layer(network, divisor, divided_gain, feature_weight):
     constants = Operations(network, 1, 1).constants.of_layer(1)
     assert (constants.divisor, constants.divided_gain) == pytest.approx(
-        (growth, share), rel=CONSTANT
+        (divisor, divided_gain), rel=CONSTANT
     )
-    assert constants.feature_weight == pytest.approx(keep, rel=CONSTANT)
+    assert constants.feature_weight == pytest.approx(feature_weight, rel=CONSTANT)
 
 
 def test_layers_have_their_own_constants():
@@ -156,8 +156,8 @@ def test_normalized_features_have_one_size_in_all_layers():
     )
     operations = Operations(network, 3, 1)
     layers = [operations.constants.of_layer(k) for k in (1, 2, 3)]
-    shares = [1 / 2, 1 / 9, 1.0]
-    assert [each.divided_gain for each in layers] == pytest.approx(shares, rel=CONSTANT)
+    gains = [1 / 2, 1 / 9, 1.0]
+    assert [each.divided_gain for each in layers] == pytest.approx(gains, rel=CONSTANT)
     assert [each.feature_weight for each in layers] == pytest.approx(
         [1 / 2, 8 / 9, 0.0], rel=CONSTANT
     )
@@ -196,8 +196,8 @@ def test_rounded_weights_keep_products_over_layers(dtype):
     operations = Operations(Network(1, alpha=0.3), 999, 1)
     weights = np.array(list(rounded_weights(operations, dtype).values()))
     assert (weights == weights.astype(dtype)).all()
-    share = Fraction(operations.constants.of_layer(1).divided_gain)
-    for rounded, exact in zip(weights.T, (1 - share, share), strict=True):
+    branch = Fraction(operations.constants.of_layer(1).divided_gain)
+    for rounded, exact in zip(weights.T, (1 - branch, branch), strict=True):
         logarithm = sum(Fraction(weight) / exact - 1 for weight in rounded)
         assert abs(logarithm) <= np.finfo(dtype).eps
 

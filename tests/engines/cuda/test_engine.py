@@ -17,31 +17,37 @@ from tests.engines.cuda import emulated
 
 pytestmark = [emulated.on_host, pytest.mark.slow]
 REQUEST = Request(rk.Network(2), "gap", ("gpk", "ntk"), (2,))
+ERF = rk.Network(2, activation="erf")
 
 
-def test_auto(device, monkeypatch):
-    def chosen(request, X, **fields):
-        request = dataclasses.replace(request, **fields)
-        return engines.choose("auto", request, device.asarray(X)).name
+def chosen(X, **fields):
+    """Return the name of the engine that "auto" takes, of `REQUEST` with other fields."""
+    return engines.choose("auto", dataclasses.replace(REQUEST, **fields), X).name
 
-    X, erf = np.ones((2, 1, 3)), rk.Network(2, activation="erf")
-    assert chosen(REQUEST, X) == chosen(REQUEST, X, network=rk.Network(2, dilation=2)) == "cuda"
-    assert chosen(REQUEST, X, network=erf) == "reference"
-    assert chosen(REQUEST, np.ones((2, 1, 4097))) == "reference"
-    assert engines.choose("auto", REQUEST, X).name != "cuda"  # NumPy's arrays
+
+def test_auto_takes_it_for_relu_on_the_device(device):
+    X = device.asarray(np.ones((2, 1, 3)))
+    assert chosen(X) == chosen(X, network=rk.Network(2, dilation=2)) == "cuda"
+    assert chosen(X, network=ERF) == "reference"
+    assert chosen(device.asarray(np.ones((2, 1, 4097)))) == "reference"
+    assert chosen(np.ones((2, 1, 3))) != "cuda"
+
+
+def test_it_refuses_erf_by_name(device):
     with pytest.raises(ValueError, match="it supports only activation='relu' .got 'erf'"):
-        engines.choose("cuda", dataclasses.replace(REQUEST, network=erf), X)
-    # A device with little shared memory refuses by name what "auto" leaves to others.
+        engines.choose("cuda", dataclasses.replace(REQUEST, network=ERF), np.ones((2, 1, 3)))
+
+
+def test_a_device_with_little_shared_memory_leaves_long_signals_to_others(device, monkeypatch):
+    """By name it refuses them."""
     monkeypatch.setitem(emulated.ATTRIBUTES, "MaxSharedMemoryPerBlockOptin", 60 * 1024)
-    X = np.ones((1, 1, 2600))
-    with pytest.raises(
-        ValueError,
-        match="compute this call: X has 2600 timepoints.*at most 61440",
-    ):
+    X, refusal = np.ones((1, 1, 2600)), "compute this call: X has 2600 timepoints.*at most 61440"
+    with pytest.raises(ValueError, match=refusal):
         rk.gram(rk.Network(2, 3), X, head="trace", engine="cuda")
-    assert chosen(REQUEST, X, head="trace") == "reference"
-    assert chosen(REQUEST, X[:, :, :2100], head="trace") == "cuda"
-    assert chosen(REQUEST, X, head="trace", dtype="float32") == "cuda"
+    X = device.asarray(X)
+    assert chosen(X, head="trace") == "reference"
+    assert chosen(X[:, :, :2100], head="trace") == "cuda"
+    assert chosen(X, head="trace", dtype="float32") == "cuda"
 
 
 def test_reasons(monkeypatch, device):
