@@ -120,8 +120,9 @@ def _what_is_compiled(
 ) -> tuple[Hashable, ...]:
     """Return what layers of one scan have in common: which weight is greater, and all steps."""
     constants = operations.constants.of_layer(layer_operations[0].layer_number)
-    order = bool(constants.feature_weight), constants.feature_weight < constants.divided_gain
-    return order, *((operation.kind, operation.window) for operation in layer_operations)
+    features, branch = constants.feature_weight, constants.divided_gain
+    heavier = bool(features), features < branch
+    return heavier, *((operation.kind, operation.window) for operation in layer_operations)
 
 
 class Pair:
@@ -247,8 +248,8 @@ class Pair:
 class PairLayer(Pair, Recursion[State]):
     """A layer of the recursion of a pair of signals (rescntk/engines/recursion.py).
 
-    JAX compiles it once for all layers of one scan. They share the order of feature_weight and
-    divided_gain in `constants`; `numbers` differ.
+    JAX compiles it once for all layers of one scan. The same one of feature_weight and divided_gain
+    is greater in all of them, as `constants` tell; `numbers` differ.
     """
 
     def __init__(self, pair: Pair, constants: LayerConstants, numbers: LayerNumbers) -> None:

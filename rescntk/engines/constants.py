@@ -14,8 +14,9 @@ then ::
 n is the same in all layers, and kernels are divided by S_L.
 
 All engines use these words. A *weight* multiplies one term of a sum, a *factor* the whole. A *gain*
-is what the branch multiplies variances by, a *growth* what the layer does. A *scale* is what a
-signal was divided by (`Input` has it), or a parameter of `Network`.
+is what the branch multiplies variances by, a *growth* what the layer does. A *mass* is the variance
+of a signal's pixel (masses.py). A *scale* is what a signal was divided by (`Input` has it), or a
+parameter of `Network`.
 
 ======  =======================  ===================================================================
 symbol  name                     meaning
