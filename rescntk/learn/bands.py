@@ -45,7 +45,7 @@ class LocalScale(LengthKeepingStep):
     """
 
     stage = "each signal's own scale"
-    needs_several_points = True
+    reason_against_one_point = "one time point has no deviation"
     reach = math.inf
     depends_on_levels = False
 
@@ -71,7 +71,7 @@ class Bands(BlockStep):
     octaves: int
     blocks: Blocks
     reach = math.inf
-    needs_several_points = True
+    reason_against_one_point = "one time point has no bands"
     depends_on_levels = False
 
     @property

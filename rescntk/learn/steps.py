@@ -25,10 +25,15 @@ class Step(ABC):
     frozen dataclasses. Steps of the same settings are equal, whatever they were fitted to.
     """
 
-    needs_several_points: bool = False
-    """True if signals of a single time point cannot have the step."""
-    needs_one_length: bool = False
-    """True if signals of different lengths cannot have the step."""
+    @property
+    def reason_against_one_point(self) -> str:
+        """Why signals of a single point before the step cannot have it; empty if they can."""
+        return ""
+
+    @property
+    def reason_against_lists(self) -> str:
+        """Why signals of different lengths cannot have the step; empty if they can."""
+        return ""
 
     @property
     @abstractmethod
@@ -98,7 +103,7 @@ class SignalScale(LengthKeepingStep):
 
     stage = "each signal's own scale"
     reach = 0
-    needs_several_points = True
+    reason_against_one_point = "one time point has no deviation"
     depends_on_levels = False
 
     def transform(self, X: np.ndarray) -> np.ndarray:
@@ -210,7 +215,7 @@ class WholeSpectrum(BlockStep):
 
     blocks: Blocks
     reach = math.inf
-    needs_several_points = True
+    reason_against_one_point = "one time point has no spectrum"
     depends_on_levels = False
 
     @property
@@ -315,7 +320,7 @@ class PointScale(ChannelScale):
 
     least: float = 0.1
     stage = "the scale of time points"
-    needs_one_length = True
+    reason_against_lists = "signals of different lengths have no time points in common"
 
     def mean_and_divisor(self, X: Signals, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         points = np.asarray(X)
@@ -333,6 +338,11 @@ class Differences(LengthKeepingStep):
     reach = 1
     kind: bool | str
     unit: float | np.ndarray = field(default=1.0, compare=False)
+
+    @property
+    def reason_against_one_point(self) -> str:
+        """A single point would have no channel left."""
+        return "one point has no differences" if self.kind == "only" else ""
 
     @property
     def depends_on_levels(self) -> bool:

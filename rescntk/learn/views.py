@@ -173,13 +173,11 @@ class View(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):  # type
     Views of the same settings are equal, and have the same hash. Attributes cannot be assigned.
     `set_params` changes settings, and with them the hash; a fitted view has to be fitted again.
 
-    Short-time spectra take the place of statistics too. Signals of different lengths, in a list,
-    need the head "gap", and neither `linear` nor ``standardize="point"``.
+    Short-time spectra take the place of statistics too.
 
-    Signals of a single time point have no differences, spectra, bands or deviation. Views with
-    ``differences="only"``, ``spectra="whole"``, `bands`, ``standardize="signal"`` or "local" refuse
-    them. Other views add no differences and no spectra to them. Among longer signals, a signal of a
-    single time point is taken as constant.
+    Some views refuse lists of signals of different lengths, or signals of a single time point: the
+    error says what the signals lack. What a view only adds, a single time point does without. Among
+    longer signals, a signal of a single time point is taken as constant.
 
     Examples
     --------
@@ -325,18 +323,24 @@ class View(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):  # type
         block = -(-before // view._most_points(len(X), before))
         n_points = -(-before // block)
         steps = tuple(view._steps(block, n_points, length))
-        if reason := view._refusal(X, steps):
+        if reason := view._refusal(X, steps, n_points):
             raise UnsuitableSignals(self, reason)
         return ResolvedView(view._kernel(n_points), n_points, steps)
 
-    def _refusal(self, X: Signals, steps: Sequence[Step]) -> str:
+    def _refusal(self, X: Signals, steps: Sequence[Step], n_points: int) -> str:
         """Return why signals cannot have the view with these steps; an empty text if they can."""
-        one_length = self.head != "gap" or self.linear or any(s.needs_one_length for s in steps)
-        if isinstance(X, list) and one_length:
-            return "signals of different lengths have the head 'gap', and no time points in common"
-        several = self.differences == "only" or any(s.needs_several_points for s in steps)
-        if longest(X) == 1 and several:
-            return "one time point has no differences, no spectrum and no deviation"
+        if isinstance(X, list) and self.head != "gap":
+            return "signals of different lengths have the head 'gap' alone"
+        if isinstance(X, list) and self.linear:
+            return "signals of different lengths have no inner product"
+        n_before = longest(X)
+        for step in steps:
+            if isinstance(X, list) and step.reason_against_lists:
+                return step.reason_against_lists
+            if n_before == 1 and step.reason_against_one_point:
+                return step.reason_against_one_point
+            if isinstance(step, BlockStep):
+                n_before = n_points
         return ""
 
     def _kernel(self, n_points: int) -> ViewKernel:
@@ -395,7 +399,7 @@ class View(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):  # type
         if to_blocks != Blocks(1):  # blocks of one point change nothing
             yield to_blocks
         yield to_blocks.channel_scale()
-        if self.differences and n_points > 1:
+        if self.differences == "only" or (self.differences and n_points > 1):
             yield Differences(self.differences)
         if self.standardize == "point":
             yield PointScale(least=0.0) if self.linear else PointScale()
