@@ -168,8 +168,8 @@ class ResidualKernelEstimator(Settings, SignalEstimator):
         A batch begins at a multiple of 64 rows and has at least 64. So products by one BLAS thread
         have the same last bits as the product of all signals.
         """
-        landmarks = max(len(fitted.signals) for fitted in self._fitted_views)
-        numbers = max(landmarks, longest(X) * len(X[0]))
+        n_landmarks = max(len(fitted.landmarks) for fitted in self._fitted_views)
+        numbers = max(n_landmarks, longest(X) * len(X[0]))
         size = 64 * max(1, _NUMBERS_AT_ONCE // (64 * numbers))
         *starts, last = range(0, max(len(X) - 63, 1), size)
         for start in starts:
@@ -240,16 +240,16 @@ class ResidualKernelEstimator(Settings, SignalEstimator):
         cases = cases._replace(signals=scaled(cases.signals, self._exponent))
         n, rng = len(cases.weights), check_random_state(self.random_state)
         folds = folds_of(cases.groups, rng)  # first: the same for all fits of one seed
-        views, landmarks = self._views(n), self._landmarks(n, rng)
+        views, landmark_indices = self._views(n), self._landmark_indices(n, rng)
         resolved, notes = resolve_views(views, cases.signals)
-        _warn_of_work(resolved, n, n if landmarks is None else len(landmarks))
+        _warn_of_work(resolved, n, n if landmark_indices is None else len(landmark_indices))
         n_regressions = targets.shape[1] if self._is_per_output else 1
         fits, options = [], self._options()
         with one_blas_thread():
             for view in resolved:
                 tried = self._penalties(view.kernel, cases.weights, penalties)
-                chosen_by = error_weights, n_regressions
-                fits.append(fit_view(view, cases, targets, landmarks, tried, *chosen_by, options))
+                settings = landmark_indices, tried, error_weights, n_regressions, options
+                fits.append(fit_view(view, cases, targets, *settings))
             fitted, *left_out = zip(*fits, strict=True)
             residuals, novelties = map(np.array, left_out)
             weights = weigh_outputs(residuals, error_weights, n_regressions)
@@ -300,7 +300,7 @@ class ResidualKernelEstimator(Settings, SignalEstimator):
             )
         return list(views)
 
-    def _landmarks(self, n: int, rng: np.random.RandomState) -> np.ndarray | None:
+    def _landmark_indices(self, n: int, rng: np.random.RandomState) -> np.ndarray | None:
         """Return the indices of the landmarks among n cases, or None for all."""
         by_default = _LANDMARKS_OF_MANY if n > MANY_SIGNALS else n
         m = by_default if self.n_landmarks is None else self.n_landmarks

@@ -33,8 +33,8 @@ class FittedView:
 
     view: ResolvedView
     """As measured on the training signals."""
-    signals: Signals
-    """The landmarks, in the view."""
+    landmarks: Signals
+    """As the view shows them."""
     coefficients: np.ndarray
     """(n_landmarks, n_outputs)"""
     intercepts: np.ndarray
@@ -52,18 +52,18 @@ class FittedView:
     """(n_outputs,), the variance of each output's prior, the unit of other variances."""
     error: np.ndarray
     """(n_regressions,), the mean squared error of cases left out."""
-    prepared: tuple[Options, Prepared] | None = None
+    prepared_landmarks: tuple[Options, Prepared] | None = None
     """The options of the last call, and the landmarks prepared for them."""
 
     def __getstate__(self) -> dict[str, object]:
-        return vars(self) | {"prepared": None}
+        return vars(self) | {"prepared_landmarks": None}
 
     def matrix(self, seen: Signals, options: Options) -> np.ndarray:
         """Return the kernel matrix of signals in the view with the landmarks, in float64."""
-        prepared = self.prepared  # read once: another thread may replace it
+        prepared = self.prepared_landmarks  # read once: another thread may replace it
         if prepared is None or prepared[0] != options:
-            landmarks = self.view.kernel.prepared(self.signals, options)
-            self.prepared = prepared = (options.copy(), landmarks)
+            prepared = options.copy(), self.view.kernel.prepared(self.landmarks, options)
+            self.prepared_landmarks = prepared
         return self.view.kernel.matrix(seen, prepared[1], options)
 
     def decide(self, X: Signals, options: Options) -> tuple[np.ndarray, np.ndarray]:
@@ -85,7 +85,7 @@ class FittedView:
         Their sums are decisions less intercepts.
         """
         seen = self.view.transform(X)
-        parts = self.view.kernel.contributions(seen, self.signals, self.coefficients, options)
+        parts = self.view.kernel.contributions(seen, self.landmarks, self.coefficients, options)
         # Rounding errors, which large coefficients magnify, are divided evenly.
         sums = self.matrix(seen, options) @ self.coefficients
         counts = np.array([x.shape[1] for x in seen])
@@ -119,7 +119,7 @@ def fit_view(
     view: ResolvedView,
     cases: Cases,
     targets: np.ndarray,
-    landmarks: np.ndarray | None,
+    landmark_indices: np.ndarray | None,
     penalties: Sequence[float],
     error_weights: np.ndarray,
     n_regressions: int,
@@ -135,8 +135,8 @@ def fit_view(
     Y, weights = targets, cases.weights
     kernel = (
         _kernel_of_all(view, seen, weights, options)
-        if landmarks is None
-        else _kernel_of_landmarks(view, seen, weights, landmarks, options)
+        if landmark_indices is None
+        else _kernel_of_landmarks(view, seen, weights, landmark_indices, options)
     )
     spectrum = kernel.spectrum
     groups = cases.groups if cases.n_groups < len(Y) else None  # without groups less time
@@ -157,7 +157,7 @@ def fit_view(
     sums = spectrum.eigenvalues[:, None] + penalty
     fitted = FittedView(
         view,
-        signals=kernel.landmarks,
+        landmarks=kernel.landmarks,
         coefficients=kernel.at_landmarks(beta),
         intercepts=b,
         root=kernel.root / np.sqrt(sums[:, 0]),
@@ -184,16 +184,17 @@ def _kernel_of_landmarks(
     view: ResolvedView,
     seen: Signals,
     weights: np.ndarray,
-    landmarks: np.ndarray,
+    landmark_indices: np.ndarray,
     options: Options,
 ) -> _KernelOfCases:
-    """Return the decomposed kernel matrix of features, with landmarks given by their indices."""
-    S, remaining = take(seen, landmarks), np.setdiff1d(np.arange(len(seen)), landmarks)
+    """Return the decomposed kernel matrix of features."""
+    landmarks = take(seen, landmark_indices)
+    remaining = np.setdiff1d(np.arange(len(seen)), landmark_indices)
     K = np.empty((len(seen), len(landmarks)))
-    K[landmarks] = view.kernel.matrix(S, None, options)
-    K[remaining] = view.kernel.matrix(take(seen, remaining), S, options)
-    values, V = scipy.linalg.eigh(K[landmarks], driver="evd")
-    resolved = values > view.kernel.least_penalty(np.ones(len(S)), options["dtype"])
+    K[landmark_indices] = view.kernel.matrix(landmarks, None, options)
+    K[remaining] = view.kernel.matrix(take(seen, remaining), landmarks, options)
+    values, V = scipy.linalg.eigh(K[landmark_indices], driver="evd")
+    resolved = values > view.kernel.least_penalty(np.ones(len(landmarks)), options["dtype"])
     inverse_root = V[:, resolved] / np.sqrt(values[resolved])
     features, roots = K @ inverse_root, np.sqrt(weights)[:, None]
     unexplained = np.maximum(view.kernel.diag(seen) - (features**2).sum(axis=1), 0.0)
@@ -208,7 +209,7 @@ def _kernel_of_landmarks(
     )
     spectrum = Decomposition(values, roots * features / np.sqrt(values), eps, roots[:, 0])
     return _KernelOfCases(
-        spectrum, S, inverse_root * np.sqrt(values), unexplained, inverse_root, features
+        spectrum, landmarks, inverse_root * np.sqrt(values), unexplained, inverse_root, features
     )
 
 

@@ -128,7 +128,7 @@ def test_many_signals_have_fewer_views_and_landmarks(views, rng, fitted_views):
     X, y = waves(rng, 1010, 2, length=4)
     model = ResidualKernelClassifier(views, random_state=0, n_jobs=1).fit(X, y)
     assert tuple(model.views_["view"]) == VIEWS_OF_MANY_SIGNALS
-    assert all(len(fitted.signals) == 400 for fitted in fitted_views)
+    assert all(len(fitted.landmarks) == 400 for fitted in fitted_views)
 
 
 def test_a_fit_that_takes_long_warns(rng, monkeypatch):

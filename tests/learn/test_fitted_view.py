@@ -73,7 +73,7 @@ def test_landmarks_are_features(rng, groups, fitted_views):
     def kernel(A, B):
         return np.mean(rk.gram(NET, A, B, **net), axis=0)
 
-    seen, S = fitted.view.transform(X), fitted.signals
+    seen, S = fitted.view.transform(X), fitted.landmarks
     cross = kernel(seen, S)
     K = cross @ np.linalg.solve(kernel(S, S), cross.T)
     w = weights / weights.mean()
