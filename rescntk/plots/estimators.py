@@ -87,12 +87,12 @@ def contributions(
 ) -> np.ndarray:
     """Draw signals, coloured by the contribution of each time point to a decision.
 
-    The contributions of a usual signal are subtracted, where the model knows them
-    (``median_contributions``): 0, in grey, is as usual. Orange time points speak for the class or
-    raise the prediction, more than usual; blue ones speak against it, or lower it. The colours of
+    Median contributions are subtracted, where the model knows them (``median_contributions``): 0,
+    in grey, is the median. Orange time points speak for the class or raise the prediction, more
+    than the median does; blue ones speak against it, or lower it. The colours of
     all signals have one scale. Each channel has axes of its own, all with the signal's colours.
     Titles have the predicted class, the decision, the sum of the drawn contributions, and
-    "usual": the sum of the intercept and of the usual signal's contributions.
+    "usual": the sum of the intercept and of the median contributions.
 
     Parameters
     ----------
@@ -144,18 +144,19 @@ def contributions(
     names = None if classes is None else [display_name(label) for label in classes]
     column, sign = _column_of(output, classes, outputs)
     truths = None if y is None else _check_truths(y, len(data), names, outputs)
-    all_shares = [sign * shares for shares in model.contributions(data)]
+    all_contributions = [sign * of_signal for of_signal in model.contributions(data)]
     intercepts = sign * intercepts
     if names is not None and sign < 0:
         names = names[::-1]
-    decisions = [shares.sum(axis=1) + intercepts for shares in all_shares]
+    decisions = [of_signal.sum(axis=1) + intercepts for of_signal in all_contributions]
     centre = getattr(model, "median_contributions", lambda: None)() if subtract_median else None
     if centre is not None:
-        all_shares = [shares - sign * centre for shares in all_shares]
+        all_contributions = [of_signal - sign * centre for of_signal in all_contributions]
         intercepts = intercepts + sign * centre.sum(axis=1)
     single = names is None or outputs == 1
     columns = [(0 if single else int(d.argmax())) if column is None else column for d in decisions]
-    most = max(abs(shares[k]).max() for shares, k in zip(all_shares, columns, strict=True)) or 1.0
+    of_columns = [of_signal[k] for of_signal, k in zip(all_contributions, columns, strict=True)]
+    most = max(abs(of_column).max() for of_column in of_columns) or 1.0
     rows = np.asarray(data) if hasattr(data, "columns") else data  # rows of a table are signals
     signals = [np.atleast_2d(np.asarray(x)) for x in rows]
     n_channels = len(signals[0])
@@ -163,15 +164,15 @@ def contributions(
     drawing = figure((7.0, max(2.6, 0.6 + height)))
     panels = drawing.subplots(len(signals) * n_channels, squeeze=False).reshape(-1, n_channels)
     _name_channels(panels, channels)
-    drawn = zip(panels, signals, all_shares, columns, decisions, strict=True)
+    drawn = zip(panels, signals, of_columns, columns, decisions, strict=True)
     width = TITLE_WIDTH if n_channels == 1 else TITLE_WIDTH - 16  # names of channels take room
     begin = "intercept" if centre is None else "usual"
-    for case, (row, x, shares, k, decision) in enumerate(drawn):
+    for case, (row, x, of_column, k, decision) in enumerate(drawn):
         coloured = [
-            _draw_coloured_line(*pair, shares[k], most) for pair in zip(row, x, strict=True)
+            _draw_coloured_line(*pair, of_column, most) for pair in zip(row, x, strict=True)
         ]
         start = intercepts[k] if abs(intercepts[k]) > 5e-4 * abs(decision[k]) else 0.0
-        terms = f"{_three_digits(decision[k])} = contributions {_three_digits(shares[k].sum())}"
+        terms = f"{_three_digits(decision[k])} = contributions {_three_digits(of_column.sum())}"
         words = f"{_title_start(names, decision, k)} {terms} + {begin} {_three_digits(start)}"
         if truths is not None:
             truth = (
@@ -234,7 +235,7 @@ def _name_channels(panels: np.ndarray, channels: list[Hashable] | None) -> None:
 
 
 def _draw_coloured_line(
-    ax: Axes, channel: np.ndarray, shares: np.ndarray, most: float
+    ax: Axes, channel: np.ndarray, contributions: np.ndarray, most: float
 ) -> LineCollection:
     """Draw a channel, (n_timepoints,), and return the line with its colours, from -most to most.
 
@@ -244,12 +245,12 @@ def _draw_coloured_line(
     from matplotlib.colors import LinearSegmentedColormap
 
     colours = LinearSegmentedColormap.from_list("contributions", [BLUE, "#B8B8B8", VERMILION])
-    n = len(shares)
+    n = len(contributions)
     places = np.repeat(np.arange(2 * n - 1) / 2, 2)[1:-1].reshape(-1, 2)
     heights = np.interp(places, np.arange(n), channel)
     segments = list(np.stack([places, heights], axis=2))
     line = LineCollection(segments, cmap=colours, linewidth=2.0, capstyle="round")
-    line.set_array(shares[np.round(places.mean(axis=1)).astype(int)])
+    line.set_array(contributions[np.round(places.mean(axis=1)).astype(int)])
     line.set_clim(-most, most)
     ax.add_collection(line)
     ax.autoscale_view()

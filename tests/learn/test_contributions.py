@@ -103,7 +103,11 @@ def test_one_view_has_the_shares_of_its_kernel(rng, fitted_views):
     (fitted,) = fitted_views
     shares = [
         rk.pixel_shares(
-            rk.Network(2), fitted.view.transform(X[:3]), fitted.landmarks, kind=kind, normalized=True
+            rk.Network(2),
+            fitted.view.transform(X[:3]),
+            fitted.landmarks,
+            kind=kind,
+            normalized=True,
         )
         for kind in ("gpk", "ntk")
     ]
