@@ -13,8 +13,10 @@ _NEGLIGIBLE = 0.02
 """Largest sum of the least weights that become 0, so that their views need not be computed."""
 
 _ERROR_POWER = 4.0
-"""Power of errors in w₀, near which weights stay. Measured (`benchmarks/constants.py`): log loss on
-signals with noise of a twentieth of the deviation .118 with 0, .114 with 4, .133 with 12."""
+"""Power of errors in w₀, near which weights stay: chosen for noise. Measured
+(`benchmarks/constants.py`): log loss on signals with noise of a twentieth of the deviation .118
+with 0, .114 with 4, .133 with 12. On signals that drift 0 is best, with .184, then .191 and .210.
+"""
 
 _NOVELTY_POWER = 3.0
 """Power of novelties above 1 in weights at a signal. Measured (`benchmarks/constants.py`): accuracy
