@@ -27,6 +27,10 @@ _NOVELTY_OF_DOUBT = 4.0
 (`benchmarks/robustness.py`): mean largest probability of white noise .50 and .83; log loss of clean
 signals the same to .001, with noise of .1 .457 and .421, due to one set."""
 
+_LEAST_CLASS_WEIGHT = 1e-100
+"""Least positive weight of a class, in units of the largest: however much larger another is, it and
+its squares stay positive in float64."""
+
 
 @dataclass(eq=False, repr=False)
 class ResidualKernelClassifier(ClassifierMixin, ResidualKernelEstimator):
@@ -263,8 +267,7 @@ class ResidualKernelClassifier(ClassifierMixin, ResidualKernelEstimator):
                 f"class_weight has keys {shown(unknown)}, expected some of {shown(labels)}"
             )
         weights = np.array([checked.get(label, 1.0) for label in labels])
-        # A positive weight stays positive, however much larger another is.
-        relative = np.maximum(np.ldexp(weights, -exponents_of(weights)), 1e-100)
+        relative = np.maximum(np.ldexp(weights, -exponents_of(weights)), _LEAST_CLASS_WEIGHT)
         return np.where(weights > 0, relative, 0.0)
 
     def _warn_of_weights(self) -> None:

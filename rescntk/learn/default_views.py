@@ -55,7 +55,7 @@ REGRESSOR_VIEWS = (
     View(linear=True, differences=True, standardize="point"),
 )
 """Views of ``views="default"`` of the regressor. The last one has means over blocks:
-they have little of the noise of spectra, whose ends may have nothing else."""
+they have little of the noise of recorded spectra, whose ends may have nothing else."""
 
 VIEWS_OF_MANY_SIGNALS = (
     replace(_CHANNELS, length=32),

@@ -55,7 +55,8 @@ class EarlyClassifier(ClassifierMixin, SignalEstimator):
         best harmonic mean of accuracy and 1 − earliness, the mean share of the time points that is
         not needed.
     random_state : int, RandomState or None, default None
-        Seed of all classifiers, in the place of their own. None leaves an integer of theirs.
+        Seed of all classifiers, in the place of `estimator`'s. With None an integer of `estimator`
+        stays.
 
     Attributes
     ----------
@@ -84,7 +85,7 @@ class EarlyClassifier(ClassifierMixin, SignalEstimator):
     signals, the chance of error among early labels of new signals would exceed `error` for one in
     ten training sets at most. Left-out results come near to this, but are not independent of each
     other. The bound is about all early labels together. It is not about each prefix or class, nor
-    about signals of new persons, machines or days: for these, give `groups`. Without an error,
+    about signals of new persons, machines or days: for these, give `groups`. If none is wrong,
     log(.1)/log(1 − error) early labels are needed, 45 for .05 and 22 for .1: fewer signals, or
     groups, have no early labels, with a warning.
 

@@ -40,6 +40,9 @@ from .tables import (
 
 _SHAPE = "(n_cases, n_channels, n_timepoints)"
 
+_LEAST_WEIGHT = 1e-12
+"""Weight above which a signal counts, in units of the largest: less has few digits in sums."""
+
 
 def read_signals(
     estimator: BaseEstimator,
@@ -200,8 +203,7 @@ def read_cases(
     if weights.min() < 0:
         raise ValueError(f"sample_weight has {weights.min():.3g}, expected numbers of at least 0")
     weights = np.ldexp(weights, -exponents_of(weights))
-    # Lighter cases would have no digits in sums.
-    counted = np.flatnonzero(weights > 1e-12 * weights.max())
+    counted = np.flatnonzero(weights > _LEAST_WEIGHT * weights.max())
     if not len(counted):
         raise ValueError("sample_weight or class_weight is zero for all, expected some above")
     group_numbers = np.zeros(n, dtype=np.intp)

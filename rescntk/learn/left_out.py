@@ -12,6 +12,9 @@ from ..validation import check_positive
 _FOLDS = 10
 """Number of folds. The weights of views at a fold come from the errors of the other folds."""
 
+_ROUNDING = 1e-12
+"""Part of a level that rounding errors may add: without it the rank would be one more."""
+
 COVERAGE = 0.9
 """Default share of sets and intervals that contain the truth. Nine signals are needed for it."""
 
@@ -62,7 +65,7 @@ class Nonconformity:
                 f"coverage is {coverage}, and {n} training signals or groups tell "
                 f"{n / (n + 1):.3g} at most",
             )
-        level = min(1.0, max(0.0, coverage * (n + 1) / n - 1e-12))
+        level = min(1.0, max(0.0, coverage * (n + 1) / n - _ROUNDING))
         return np.quantile(self.scores, level, axis=0, weights=self.weights, method="inverted_cdf")
 
 
