@@ -57,7 +57,7 @@ def test_sets_that_ship():
     for views, least in (("fast", 0.97), ("default", 0.98)):
         model = ResidualKernelClassifier(views, random_state=0).fit(X, y)
         assert model.score(Z, truth) >= least
-        assert abs(model.left_out_score_ - 1) <= 0.05
+        assert model.left_out_score_ >= 0.95  # at most two of fifty are wrong
     noise = np.random.default_rng(0).standard_normal(Z.shape)
     noise = Z.mean(axis=2, keepdims=True) + noise * Z.std(axis=2, keepdims=True)
     assert np.median(model.novelty(Z)) < 1.5 and np.median(model.novelty(noise)) > 10

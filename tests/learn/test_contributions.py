@@ -171,8 +171,9 @@ def test_energy_of_bands_is_where_the_band_is(unit, rng):
     view, seen = View(spectra="whole", filter_size=3)._resolve(X).fit_and_transform(X, np.ones(1))
     parts = view.to_time(np.eye(seen.shape[2]), X[0])
     assert (parts >= 0).all()
+    deviation = 3  # of energy over time, exp(−2 ((t − place)/6)²)
     for place, frequency in ((30, 20), (90, 45)):
-        assert abs(parts[frequency - 1] @ time - place) < 3
+        assert abs(parts[frequency - 1] @ time - place) < deviation
 
 
 def marked(name, rng):

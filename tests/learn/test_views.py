@@ -145,7 +145,8 @@ def test_octaves_are_of_the_longest_signal(X):
     ragged = [X[0, :, :5], X[1], X[2, :, :1]]
     seen = View(bands="magnitudes").fit_transform(ragged)
     assert [x.shape for x in seen] == [(7, 5), (7, 25), (7, 1)]
-    assert np.abs(seen[2][:-1] - seen[2][:-1].mean()).max() < 10  # a point has no bands
+    large = 10  # deviations, far beyond those of signals: rounding errors that were magnified
+    assert np.abs(seen[2][:-1] - seen[2][:-1].mean()).max() < large  # a point has no bands
 
 
 @pytest.mark.parametrize(("n", "points"), [(20, 500), (60, 250), (200, 125), (300, 63)])
@@ -174,7 +175,8 @@ def test_time_points(X):
     fitted = View(standardize="point").fit(X)
     changed = X.copy()
     changed[:, 0, 3] += 0.1
-    assert np.abs(fitted.transform(changed) - fitted.transform(X)).max() < 2
+    most = 2  # deviations: .1 over a tenth of the channel's deviation of about 1, and twice it
+    assert np.abs(fitted.transform(changed) - fitted.transform(X)).max() < most
 
 
 def test_lists_are_arrays_signal_by_signal(X):

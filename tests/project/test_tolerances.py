@@ -1,11 +1,21 @@
 """Tolerances of tests have names, which say what they come from (tests/tolerances.py)."""
 
 import ast
+from itertools import pairwise
 
 from tests.project.pages import ROOT
 
 COMPARISONS = {"assert_allclose", "allclose", "isclose", "approx", "assert_within"}
 TOLERANCES = {"rtol", "atol", "rel", "abs", "tolerance"}
+SIZES = {"abs", "absolute", "max", "norm"}
+
+SIZES_ARE_BARE = {
+    "tests/benchmarks/test_pages.py",
+    "tests/engines/test_out_of_range.py",
+    "tests/finite/test_correction.py",
+    "tests/test_activations.py",
+}
+"""Files that compare sizes of differences with bare numbers still."""
 
 
 def called(node):
@@ -31,6 +41,35 @@ def comparisons(text):
             yield node.lineno, tolerances_of(node)
 
 
+def is_size_of_difference(node):
+    """Return whether a side of an inequality has a magnitude, maximum or norm of a difference."""
+    calls = (call for call in ast.walk(node) if isinstance(call, ast.Call))
+    sizes = [call for call in calls if called(call) in SIZES]
+    inner = (part for call in sizes for part in ast.walk(call))
+    return any(isinstance(part, ast.BinOp) and isinstance(part.op, ast.Sub) for part in inner)
+
+
+def is_number(node):
+    """Return whether a side of an inequality is a number, or arithmetic of numbers."""
+    leaves = (ast.Constant, ast.BinOp, ast.UnaryOp, ast.operator, ast.unaryop)
+    return is_bare(node) and all(isinstance(part, leaves) for part in ast.walk(node))
+
+
+def sizes_within_numbers(text):
+    """Return lines with the size of a difference at most a bare number."""
+    lines = []
+    for node in ast.walk(ast.parse(text)):
+        sides = [node.left, *node.comparators] if isinstance(node, ast.Compare) else []
+        for (left, right), operator in zip(pairwise(sides), getattr(node, "ops", ()), strict=False):
+            if isinstance(operator, ast.Gt | ast.GtE):
+                left, right = right, left
+            elif not isinstance(operator, ast.Lt | ast.LtE):
+                continue
+            if is_size_of_difference(left) and is_number(right):
+                lines.append(node.lineno)
+    return sorted(lines)
+
+
 def bad_lines(text):
     """Return lines whose tolerance is a bare number, or left to NumPy or pytest."""
     return [line for line, values in comparisons(text) if not values or any(map(is_bare, values))]
@@ -50,11 +89,29 @@ def test_bare_tolerances_are_seen():
     assert bad_lines("\n".join(lines)) == [5, 6, 7, 8]
 
 
+def test_bare_numbers_beside_sizes_of_differences_are_seen():
+    lines = (
+        "assert abs(a - b) <= EPS",
+        "assert np.abs(a - b).max() <= 2 * bar",
+        "assert abs(a - b) > 1e-9",
+        "assert a.max() < 3",
+        "assert abs(a - b) <= 0",
+        "assert abs(a - b) <= 1e-9",
+        "assert np.abs(a / b - 1).max() < 2 * 1e-3",
+        "assert (np.abs(a - b) < 0.1).all()",
+        "assert 0.1 >= np.linalg.norm(a - b)",
+        "assert (a - b).max() < 1e-9",
+    )
+    assert sizes_within_numbers("\n".join(lines)) == [6, 7, 8, 9, 10]
+
+
 def test_tolerances_have_names():
     bad = {}
     for path in sorted((ROOT / "tests").rglob("*.py")):
-        if lines := bad_lines(path.read_text("utf-8")):
-            bad[path.relative_to(ROOT).as_posix()] = lines
+        name, text = path.relative_to(ROOT).as_posix(), path.read_text("utf-8")
+        lines = bad_lines(text) + ([] if name in SIZES_ARE_BARE else sizes_within_numbers(text))
+        if lines:
+            bad[name] = lines
     assert not bad, (
         "give each tolerance a name and its arithmetic, in tests/tolerances.py or the test"
     )

@@ -62,10 +62,10 @@ def test_real_signals():
             rng = np.random.default_rng(0)
             for row in learning.pool_curve(K, y, (10, 20, 40, 80), penalty):
                 ratios.append(row.test_error / measure(K, y, row.n, penalty, 40, rng)[0])
-    ratios = np.array(ratios)
+    ratios, of_mean, of_most = np.array(ratios), 0.05, 0.15  # what the docstring promises
     assert len(ratios) == 40
-    assert abs(ratios.mean() - 1) <= 0.05
-    assert (abs(ratios - 1) <= 0.15).mean() >= 0.9
+    assert abs(ratios.mean() - 1) <= of_mean
+    assert (abs(ratios - 1) <= of_most).mean() >= 0.9
 
 
 @pytest.mark.parametrize("noise", [0.0, 0.5])
@@ -81,11 +81,13 @@ def test_pools_with_random_eigenvectors(rank, penalty, noise):
     found = learning.pool_curve(K, y, sizes, penalty, noise=noise)
     measured = np.array([measure(K, y, n, penalty or 1e-9, 300, rng, noise) for n in sizes])
     test, train = (found.column(name) for name in ("test_error", "train_error"))
-    assert (abs(test / measured[:, 0] - 1) <= 0.1).all()
+    # Two standard errors of means of 300 draws that vary by nine tenths of their mean.
+    two_errors = 0.1
+    assert (abs(test / measured[:, 0] - 1) <= two_errors).all()
     if penalty == 0 and rank == 120:
         assert (train == 0).all()
     else:  # below the rank, interpolation leaves rounding errors
-        assert (abs(train / measured[:, 1] - 1) <= 0.1)[int(penalty == 0) :].all()
+        assert (abs(train / measured[:, 1] - 1) <= two_errors)[int(penalty == 0) :].all()
 
 
 @given(st.integers(3, 60), st.integers(1, 100), st.floats(0, 2, allow_subnormal=False))
@@ -177,8 +179,9 @@ def test_sampled_regressions(head, kind):
                 y, target = (eigenfunction(each, k, head) / scale for each in (X, Z))
                 guess = kernel(Z, X) @ np.linalg.solve(kernel(X), y)
                 found.append(guess @ target / (target @ target))
-    assert np.std(found) / np.sqrt(len(found)) < 0.025
-    assert abs(np.mean(found) - 0.5) <= 0.05
+    error = 0.025
+    assert np.std(found) / np.sqrt(len(found)) < error
+    assert abs(np.mean(found) - 0.5) <= 2 * error
 
 
 @pytest.mark.parametrize("channels", [2, 3])
@@ -217,7 +220,8 @@ def test_curve_of_the_spectrum():
     kappa = 3 * row.eigenvalue
     larger = penalty + rest + (n - row.upper) * kappa
     known = learning.curve(values, np.ones(len(values)), [int(n)], larger, multiplicities=counts)
-    assert abs(known.rows[0].kappa / kappa - 1) <= 1e-10
+    end_of_search = 1e-10  # κ is found by a search for a root
+    assert abs(known.rows[0].kappa / kappa - 1) <= end_of_search
 
 
 ON_CIRCLES = (rk.Network(2, alpha=0.7), rk.Network(3, skip=False, trained=("readout",)))
@@ -236,7 +240,10 @@ def test_eigenfunctions_are_learned_as_their_times_say(network):
     (row,) = (r for r in rows if r.frequencies == (1, 2))
     # `learned_by_frequency` has the mean over signals, a data set's flow the sum.
     learned = learned_fractions(K, y, times / len(K)).learned
-    assert np.abs(np.array(row.learned) - learned).max() <= 5e-3
+    # 24 angles see frequencies from 22 on as lower ones: eigenvalues change by a percent at most,
+    # and fractions by 1/e of it.
+    aliased = 5e-3
+    assert np.abs(np.array(row.learned) - learned).max() <= aliased
 
 
 def test_tables_of_clocks_name_times_and_pixels(tmp_path):
@@ -262,14 +269,15 @@ def test_flows_of_data(rng):
     features, y = rng.standard_normal((8, 5)), rng.standard_normal((8, 2))
     K, times = features @ features.T, [0.0, 0.3, 2.0, np.inf]
     found = learned_fractions(K, y, times)
+    squared = 1e-12  # `expm` squares a matrix up to 15 times; norms of K are some tens
     assert (np.diff(found.eigenvalues) <= 0).all() and (found.eigenvalues[5:] == 0).all()
     assert abs(found.power.sum() - 1) <= tolerances.ROUTES
     for t, total, error in zip(times, found.learned, found.error, strict=True):
         f = y - expm(-K * min(t, 1e3)) @ y
         if t < np.inf:  # the same unit of time
-            assert np.abs(K @ flow(K, y, t) - f).max() <= 1e-11
-        assert abs(total - (f * y).sum() / (y**2).sum()) <= 1e-12
-        assert abs(error - ((f - y) ** 2).sum() / (y**2).sum()) <= 1e-12
+            assert np.abs(K @ flow(K, y, t) - f).max() <= 10 * squared
+        assert abs(total - (f * y).sum() / (y**2).sum()) <= squared
+        assert abs(error - ((f - y) ** 2).sum() / (y**2).sum()) <= squared
     table = learned_by_frequency(rk.Network(1, 1), 3, 2, 1, np.inf, kind="ntk", head="equivariant")
     rows = {row.frequencies: row for row in table}
     assert rows[0, 1].learned == (0.0,) and rows[1, 0].learned == (1.0,)  # of single pixels

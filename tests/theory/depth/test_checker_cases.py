@@ -125,5 +125,6 @@ def test_no_verdict_is_false(n_cases):
         assert report.verdict != checker.CONTRADICTS, f"{name}: {report}"
         assert checker.AGREES not in verdicts, f"{name}: {verdicts} {report}"
         if report.verdict == checker.AGREES:
-            assert abs(report.exponent.value - report.prediction.exponent) <= 0.05
+            near = 0.05  # where next terms of a law that agrees leave a fitted exponent
+            assert abs(report.exponent.value - report.prediction.exponent) <= near
     assert (right, wrong) == COUNTS[n_cases]

@@ -96,7 +96,8 @@ def test_tangent_kernels_come_to_a_quarter_from_above(u, at_10, at_1000, limit):
     root, T = flow.y[:, -1]
     above = ((T + 1 - root**-2) / (own + 2 * (end - start) + 1) - 0.25) * end
     shift = root * 3 * math.pi / math.sqrt(2) - end
-    assert abs(above - limit) <= 0.01 and abs((shift - 0.5) / 4 - limit) <= 0.01
+    next_term = 0.01  # `next_of_the_ffnet` at L = 1e4 is log²(L)/L = .0085
+    assert abs(above - limit) <= next_term and abs((shift - 0.5) / 4 - limit) <= next_term
     assert shift >= 3 * math.pi / math.sqrt(2 * u)  # the bound from above: the limit is above 1
 
 

@@ -195,4 +195,5 @@ def test_exponents_off_the_multisphere(family, shape, change, head, exponent, la
     X = change(np.random.default_rng(3).standard_normal(shape))
     report = depth.check_convergence(family, X, kind="ntk", head=head, depths=powers(last))
     assert (report.prediction.exponent, report.verdict) == (exponent, verdict), str(report)
-    assert abs(report.rows[-1].slope - exponent - 0.5 * (verdict == checker.OPEN)) <= 0.06
+    next_term = 0.06  # of a slope from 2^9 to 2^10 layers, where half powers of L follow
+    assert abs(report.rows[-1].slope - exponent - 0.5 * (verdict == checker.OPEN)) <= next_term
