@@ -46,8 +46,13 @@ def test_sets_cover_signals_drawn_with_the_weights_of_classes(class_weight, rng)
         inside = np.mean(shares if class_weight else found)
         n, m = (40, 200) if class_weight else (200, 1000)
         assert abs(inside - coverage) < 3 * np.sqrt(coverage * (1 - coverage) * (1 / n + 1 / m))
+
+
+def test_a_coverage_of_one_is_refused(rng):
+    X, y = waves(rng, 16, 2)
+    model = ResidualKernelClassifier(**ONE).fit(X, y)
     with pytest.raises(ValueError, match="coverage is 1.0, expected a number between 0 and 1"):
-        model.predict_set(Z, 1.0)
+        model.predict_set(X, 1.0)
 
 
 def test_sets_that_ship():
@@ -116,21 +121,38 @@ def test_calibration_by_a_general_solver(classes, shift, rng):
     assert shift or (offsets == 0).all()
 
 
-def test_class_weights_find_rare_classes(rng):
-    X, y = uneven(rng)
-    Z, truth = uneven(rng, 50, 50)
-    plain = ResidualKernelClassifier(**ONE, penalty=1.0).fit(X, y)
-    balanced = ResidualKernelClassifier(**ONE, penalty=1.0, class_weight="balanced").fit(X, y)
-    given = ResidualKernelClassifier(**ONE, penalty=1.0, class_weight={0: 0.6, 1: 3.0}).fit(X, y)
-    assert (plain.offsets_ == 0).all() and balanced.offsets_[0] > 0
+@pytest.fixture(scope="module")
+def of_uneven():
+    """Return models of two uneven classes: without weights, balanced, and with these weights."""
+    X, y = uneven(np.random.default_rng(0))
     # 48 / 2 / 40 and 48 / 2 / 8 are 0.6 and 3.
-    assert_within(given.offsets_, balanced.offsets_, tolerances.ROUTES)
-    found = [np.mean(model.predict(Z[truth == 1]) == 1) for model in (plain, balanced)]
-    assert found[1] > found[0] + 0.2
-    without = ResidualKernelClassifier(**ONE, class_weight={2: 0}).fit(
-        np.concatenate([X, X[:3] + 1]), np.append(y, [2, 2, 2])
-    )
-    assert without.classes_.tolist() == [0, 1]
+    weights = {"plain": None, "balanced": "balanced", "the same": {0: 0.6, 1: 3.0}}
+    return {
+        name: ResidualKernelClassifier(**ONE, penalty=1.0, class_weight=weight).fit(X, y)
+        for name, weight in weights.items()
+    }
+
+
+def test_class_weights_find_rare_classes(of_uneven, rng):
+    Z, truth = uneven(rng, 50, 50)
+    rates = {name: np.mean(m.predict(Z[truth == 1]) == 1) for name, m in of_uneven.items()}
+    assert rates["balanced"] > rates["plain"] + 0.2
+
+
+def test_offsets_are_of_class_weights(of_uneven):
+    assert (of_uneven["plain"].offsets_ == 0).all() and of_uneven["balanced"].offsets_[0] > 0
+
+
+def test_balanced_classes_have_weights_inverse_to_their_numbers(of_uneven):
+    expected = of_uneven["balanced"].offsets_
+    assert_within(of_uneven["the same"].offsets_, expected, tolerances.ROUTES)
+
+
+def test_classes_of_weight_0_are_left_out(rng):
+    X, y = uneven(rng)
+    X, y = np.concatenate([X, X[:3] + 1]), np.append(y, [2, 2, 2])
+    model = ResidualKernelClassifier(**ONE, class_weight={2: 0}).fit(X, y)
+    assert model.classes_.tolist() == [0, 1]
 
 
 @pytest.mark.parametrize(

@@ -58,21 +58,47 @@ def test_other_coverages_are_refused(coverage, of_thirty):
         model.predict_interval(X, coverage)
 
 
-def test_several_targets_and_units(rng):
-    """Units of targets do not matter."""
-    X, y = rising(rng, 30)
-    Y, penalties = np.column_stack([y, 1e200 - 1e200 * y, np.full(30, 3.0)]), (1e-3, 1e-1)
-    model = ResidualKernelRegressor(**ONE, penalty=penalties).fit(X, Y)
+PENALTIES = (1e-3, 1e-1)
+
+OF_THIRTY = tolerances.regression(30, min(PENALTIES))
+
+
+@pytest.fixture(scope="module")
+def of_targets():
+    """Return a model of one target, in two units, and of equal numbers; its signals and target."""
+    X, y = rising(np.random.default_rng(0), 30)
+    Y = np.column_stack([y, 1e200 - 1e200 * y, np.full(30, 3.0)])
+    return ResidualKernelRegressor(**ONE, penalty=PENALTIES).fit(X, Y), X, y
+
+
+def test_units_of_targets_do_not_matter(of_targets):
+    model, X, _ = of_targets
     mean, deviation = model.predict(X, return_std=True)
     assert mean.shape == deviation.shape == (30, 3)
-    bar = tolerances.regression(30, min(penalties))
-    assert_within(mean[:, 1], 1e200 - 1e200 * mean[:, 0], bar)
-    assert_within(deviation[:, 1], 1e200 * deviation[:, 0], bar)
-    assert_within(mean[:, 2], 3.0, tolerances.ROUTES)
-    single = ResidualKernelRegressor(**ONE, penalty=penalties).fit(X, y)
-    assert_within(single.predict(X), mean[:, 0], bar)
-    assert_within(single.intercept_, [y.mean()], tolerances.ROUTES)
+    assert_within(mean[:, 1], 1e200 - 1e200 * mean[:, 0], OF_THIRTY)
+    assert_within(deviation[:, 1], 1e200 * deviation[:, 0], OF_THIRTY)
+
+
+def test_equal_targets_are_predicted_beside_others(of_targets):
+    model, X, _ = of_targets
+    assert_within(model.predict(X)[:, 2], 3.0, tolerances.ROUTES)
+
+
+def test_a_single_target_has_one_axis(of_targets):
+    model, X, y = of_targets
+    single = ResidualKernelRegressor(**ONE, penalty=PENALTIES).fit(X, y)
+    assert_within(single.predict(X), model.predict(X)[:, 0], OF_THIRTY)
+
+
+def test_the_intercept_is_the_mean_target(of_targets):
+    model, _, y = of_targets
+    assert_within(model.intercept_[0], y.mean(), tolerances.ROUTES)
+
+
+def test_intervals_of_several_targets_are_around_means(of_targets):
+    model, X, _ = of_targets
     low, high = model.predict_interval(X, 0.9)
+    mean = model.predict(X)
     assert (low <= mean).all() and (mean <= high).all()
 
 

@@ -8,24 +8,69 @@ from scipy.sparse.linalg import aslinearoperator
 from rescntk import regression
 from tests.regression.problems import MatrixKernel, OnlyProducts, indices
 
+PENALTY = 1e-3
 
-def test_conjugate_gradients(rng):
-    x, penalty = rng.uniform(-1, 1, (300, 3)), 1e-3
-    K = np.exp(-2 * ((x[:, None] - x[None]) ** 2).sum(axis=2))
+RESIDUAL = 1e-6
+"""The default tolerance of `solve`, of residuals in units of y."""
+
+
+@pytest.fixture(scope="module")
+def K():
+    x = np.random.default_rng(0).uniform(-1, 1, (300, 3))
+    return np.exp(-2 * ((x[:, None] - x[None]) ** 2).sum(axis=2))
+
+
+@pytest.fixture(scope="module")
+def preconditioners(K):
     low = regression.pivoted_cholesky(MatrixKernel(K), indices(300), 150)
-    for Y in (rng.standard_normal((300, 3)), rng.standard_normal(300) * 1e200):
-        exact, products = regression.ridge(K, Y, penalty), []
-        for preconditioner in (low, low.factor, None):
-            only = OnlyProducts(K)
-            options = {"preconditioner": preconditioner, "max_iterations": 5000}
-            found = regression.solve(only, Y, penalty, **options)
-            left = np.linalg.norm((Y - K @ found - penalty * found) / np.abs(Y).max(), axis=0)
-            assert (left <= 1.1e-6 * np.linalg.norm(Y / np.abs(Y).max(), axis=0)).all()
-            products.append(only.products)
-            tight = regression.solve(K, Y, penalty, tolerance=1e-11, **options)
-            assert np.abs(tight - exact).max() <= 1e-6 * np.abs(exact).max()
-        assert products[0] <= 50 and products[2] >= 150
+    return {"low rank": low, "factor": low.factor, "none": None}
+
+
+@pytest.fixture(params=["several targets", "one target of 1e200"])
+def Y(request, rng):
+    several = request.param == "several targets"
+    return rng.standard_normal((300, 3)) if several else rng.standard_normal(300) * 1e200
+
+
+NAMES = pytest.mark.parametrize("name", ["low rank", "factor", "none"])
+
+
+@NAMES
+def test_residuals_are_within_the_tolerance(name, K, preconditioners, Y):
+    options = {"preconditioner": preconditioners[name], "max_iterations": 5000}
+    found = regression.solve(K, Y, PENALTY, **options)
+    unit = np.abs(Y).max()
+    left = np.linalg.norm((Y - K @ found - PENALTY * found) / unit, axis=0)
+    # Iterations update residuals, whose rounding errors are a small part of the tolerance.
+    assert (left <= 1.1 * RESIDUAL * np.linalg.norm(Y / unit, axis=0)).all()
+
+
+@NAMES
+def test_solutions_are_those_of_ridge(name, K, preconditioners, Y):
+    options = {"preconditioner": preconditioners[name], "max_iterations": 5000}
+    tight = regression.solve(K, Y, PENALTY, tolerance=1e-11, **options)
+    # Errors are the residual over the penalty, 1e-8, in the norm of 300 numbers.
+    bar = 1e-6
+    exact = regression.ridge(K, Y, PENALTY)
+    assert np.abs(tight - exact).max() <= bar * np.abs(exact).max()
+
+
+def test_preconditioners_save_products(K, preconditioners, Y):
+    """Of a matrix of which only products are known."""
+    products = {}
+    for name, preconditioner in preconditioners.items():
+        only = OnlyProducts(K)
+        options = {"preconditioner": preconditioner, "max_iterations": 5000}
+        regression.solve(only, Y, PENALTY, **options)
+        products[name] = only.products
+    assert products["low rank"] <= 50 and products["none"] >= 150
+
+
+def test_zeros_have_the_solution_zero(K):
     zero = regression.solve(aslinearoperator(K), np.zeros((300, 2)), 1.0)
     assert (zero == 0).all() and zero.shape == (300, 2)
+
+
+def test_too_few_iterations_warn(K, Y):
     with pytest.warns(scipy.linalg.LinAlgWarning, match="ended at a residual of"):
-        regression.solve(K, Y, penalty, max_iterations=5)
+        regression.solve(K, Y, PENALTY, max_iterations=5)

@@ -12,20 +12,56 @@ from tests.regression.problems import MatrixKernel, indices, matrix
 EPS = tolerances.EPS["float64"]
 
 
-@pytest.mark.parametrize("rank", [1, 60, 200])
-def test_residual_landmarks_and_pairs(rank):
-    eigenvalues = np.arange(1.0, 201) ** -0.5
-    K = matrix(eigenvalues)
-    kernel = MatrixKernel(K)
+EIGENVALUES = np.arange(1.0, 201) ** -0.5
+K = matrix(EIGENVALUES)
+
+OF_ENTRIES = 1e4 * EPS
+"""Error of entries of K − F Fᵀ: sums of up to 200 products, times growth of the factorization."""
+
+
+@pytest.fixture(scope="module", params=[1, 60, 200])
+def landmarks(request):
+    """Return a rank, its approximation, and the number of pairs computed."""
+    rank, kernel = request.param, MatrixKernel(K)
     low = regression.pivoted_cholesky(kernel, indices(200), rank, rng=rank)
-    left = K - low.factor @ low.factor.T
+    return rank, low, kernel.pairs
+
+
+def test_landmarks_differ_and_have_the_rank(landmarks):
+    rank, low, _ = landmarks
     assert low.factor.shape == (200, rank) and len(set(low.pivots)) == rank
-    assert abs(np.trace(left) - low.residual) <= 2e4 * EPS * np.trace(K)
-    assert np.abs(left[low.pivots]).max() <= 1e4 * EPS  # columns of landmarks are exact
-    assert np.abs(np.triu(low.factor[low.pivots], 1)).max(initial=0.0) <= 100 * EPS
-    assert kernel.pairs <= (rank + 1) * 200
-    assert low.residual <= 1.5 * eigenvalues[rank:].sum() + 2e4 * EPS  # near the best of equal rank
-    again = regression.pivoted_cholesky(kernel, indices(200), rank, rng=rank)
+
+
+def test_the_residual_is_the_trace(landmarks):
+    _, low, _ = landmarks
+    trace = np.trace(K - low.factor @ low.factor.T)
+    assert abs(trace - low.residual) <= 2 * OF_ENTRIES * np.trace(K)
+
+
+def test_columns_of_landmarks_are_exact(landmarks):
+    _, low, _ = landmarks
+    assert np.abs((K - low.factor @ low.factor.T)[low.pivots]).max() <= OF_ENTRIES
+
+
+def test_rows_of_landmarks_are_lower_triangular(landmarks):
+    _, low, _ = landmarks
+    above = np.triu(low.factor[low.pivots], 1)
+    assert np.abs(above).max(initial=0.0) <= tolerances.ROUTES
+
+
+def test_landmarks_compute_a_column_each_and_the_diagonal(landmarks):
+    rank, _, pairs = landmarks
+    assert pairs <= (rank + 1) * 200
+
+
+def test_landmarks_are_near_the_best_of_equal_rank(landmarks):
+    rank, low, _ = landmarks
+    assert low.residual <= 1.5 * EIGENVALUES[rank:].sum() + 2 * OF_ENTRIES
+
+
+def test_equal_seeds_give_equal_landmarks(landmarks):
+    rank, low, _ = landmarks
+    again = regression.pivoted_cholesky(MatrixKernel(K), indices(200), rank, rng=rank)
     assert (again.pivots == low.pivots).all() and (again.factor == low.factor).all()
 
 

@@ -5,6 +5,7 @@ import os
 import subprocess
 import sys
 import time
+import warnings
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -181,18 +182,46 @@ def test_a_killed_process_is_resumed(path, computed, rng):
     assert all(file.stat().st_mtime_ns == then for file, then in written)
 
 
+OF_DASK = 3 * BLOCK + 1
+"""Number of signals that workers of dask compute with."""
+
+
+@pytest.fixture(scope="module")
+def client():
+    workers = {"n_workers": 2, "threads_per_worker": 1, "dashboard_address": None}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        with distributed.Client(processes=False, **workers) as running:
+            yield running
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("batch", [signals, lists])
+def test_workers_of_dask_compute_the_same(path, batch, client):
+    assert_same(compute(path, batch(OF_DASK), client=client), batch(OF_DASK))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("batch", [signals, lists])
+def test_workers_of_dask_compute_missing_blocks(path, batch, client):
+    compute(path, batch(OF_DASK), client=client)
+    for file in path.glob("ntk/c/1/*"):
+        file.unlink()
+    assert compute(path, batch(OF_DASK), client=client).complete
+
+
+@pytest.mark.slow
+def test_workers_of_dask_refuse_other_networks(path, client):
+    compute(path, signals(OF_DASK), client=client)
+    other = NET.replace(depth=3)
+    with pytest.raises(ValueError, match="network depth is 2 there, 3 here"):
+        stored.gram(path, other, signals(OF_DASK), block=BLOCK, client=client)
+
+
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::UserWarning")
-@pytest.mark.parametrize("batch", [signals, lists])
-def test_workers_of_dask(path, batch):
-    n = 3 * BLOCK + 1
-    workers = {"n_workers": 2, "threads_per_worker": 1, "dashboard_address": None}
-    with distributed.Client(processes=False, **workers) as client:
-        assert_same(compute(path, batch(n), client=client), batch(n))
-        for file in path.glob("ntk/c/1/*"):
-            file.unlink()
-        assert compute(path, batch(n), client=client).complete
-        with pytest.raises(ValueError, match="network depth is 2 there, 3 here"):
-            stored.gram(path, NET.replace(depth=3), batch(n), block=BLOCK, client=client)
+def test_a_client_that_is_closed_is_refused(path):
+    with distributed.Client(processes=False, n_workers=1, dashboard_address=None) as closed:
+        pass
     with pytest.raises(ValueError, match="client is .*, expected a running dask"):
-        compute(path, batch(n), client=client)
+        compute(path, signals(OF_DASK), client=closed)
