@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterator
 from dataclasses import KW_ONLY, dataclass
-from typing import Any, Self
+from typing import Any, Protocol, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -23,6 +23,19 @@ from .stopping import SIGNIFICANCE, Progress, rule_of_harmonic_mean, rule_with_e
 
 _LEAST_POINTS = 4
 """Least number of time points of a prefix, if signals have as many."""
+
+
+class ProbabilityClassifier(Protocol):
+    """A classifier of scikit-learn's kind, with probabilities."""
+
+    def fit(self, X: np.ndarray, y: np.ndarray, **options: Any) -> Self:
+        """Fit it to signals and labels."""
+
+    def predict_proba(self, X: np.ndarray) -> np.ndarray:
+        """Return the probability of each class, (n_cases, n_classes)."""
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """Return its parameters by name."""
 
 
 def prefix_lengths(n_timepoints: int, n_prefixes: int) -> np.ndarray:
@@ -180,7 +193,7 @@ class EarlyClassifier(ClassifierMixin, SignalEstimator):
         self.classes_ = self.estimators_[-1].classes_
         self._set_stopping_rule(np.array(left_out), np.searchsorted(self.classes_, labels), cases)
 
-    def _prefix_classifier(self, with_groups: bool) -> Any:
+    def _prefix_classifier(self, with_groups: bool) -> ProbabilityClassifier:
         """Return the classifier whose clones are fitted, with its seed."""
         inner = ResidualKernelClassifier("fast") if self.estimator is None else self.estimator
         if not all(hasattr(inner, name) for name in ("fit", "predict_proba", "get_params")):

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -27,8 +27,24 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.collections import LineCollection
 
-Estimator: TypeAlias = Any
-"""A fitted classifier or regressor of `rescntk.learn`, or another with the same attributes."""
+
+class HasViews(Protocol):
+    """A fitted classifier or regressor of `rescntk.learn`, or another with its table of views."""
+
+    views_: dict[str, np.ndarray]
+
+
+class HasContributions(Protocol):
+    """A fitted classifier or regressor of `rescntk.learn`, or another with contributions.
+
+    It may have `classes_` and ``median_contributions`` too.
+    """
+
+    intercept_: np.ndarray
+
+    def contributions(self, X: Any) -> Iterable[np.ndarray]:
+        """Return contributions of time points, (n_outputs, n_timepoints) of each signal."""
+
 
 _TICK_CHARACTERS = 80
 """Characters of a time axis of 7 inches that names of time points may take."""
@@ -36,7 +52,7 @@ _TICK_CHARACTERS = 80
 _FITTED = "a fitted ResidualKernelClassifier or ResidualKernelRegressor"
 
 
-def view_weights(model: Estimator, ax: Axes | None = None) -> Axes:
+def view_weights(model: HasViews, ax: Axes | None = None) -> Axes:
     """Draw the weight of each view as a bar, the largest on top, with its leave-one-out error.
 
     Parameters
@@ -79,7 +95,7 @@ def view_weights(model: Estimator, ax: Axes | None = None) -> Axes:
 
 
 def contributions(
-    model: Estimator,
+    model: HasContributions,
     X: ArrayLike,
     output: Hashable = None,
     y: ArrayLike | None = None,
