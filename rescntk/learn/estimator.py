@@ -205,7 +205,7 @@ class ResidualKernelEstimator(Settings, SignalEstimator):
         logs = []
         for of_output, errors in zip(
             np.moveaxis(novelties, 2, 0),
-            np.transpose([fitted.error for fitted in self._fitted_views]),
+            np.transpose([fitted.mean_squared_error for fitted in self._fitted_views]),
             strict=True,
         ):
             inverse = 1.0 / np.maximum(errors, np.finfo(np.float64).eps * (errors.max() or 1.0))
@@ -216,9 +216,9 @@ class ResidualKernelEstimator(Settings, SignalEstimator):
     def _contributions(self, X: Signals) -> list[np.ndarray]:
         """Return the contributions of time points, (n_outputs, d_i) each."""
         totals = [np.zeros((len(self._centre), x.shape[1])) for x in X]
-        left = iter(totals)
+        next_totals = iter(totals)
         for batch in self._batches(X):
-            of_batch = list(islice(left, len(batch)))
+            of_batch = list(islice(next_totals, len(batch)))
             for fitted, weights in zip(self._fitted_views, self._decide(batch)[2], strict=True):
                 with one_blas_thread():
                     parts = fitted.contributions(batch, self._options())
@@ -355,7 +355,7 @@ def _table(
 ) -> dict[str, np.ndarray]:
     """Return the attribute `views_`: views at `view_indices` are fitted, with these weights."""
     errors, means = np.full(len(views), np.nan), np.zeros(len(views))
-    errors[view_indices] = [view.error.mean() for view in fitted]
+    errors[view_indices] = [view.mean_squared_error.mean() for view in fitted]
     means[view_indices] = weights.mean(axis=1)
     # Clones, so that nobody changes the default views through this attribute.
     columns = np.array([clone(view) for view in views], dtype=object), errors, means, notes

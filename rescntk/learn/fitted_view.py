@@ -50,8 +50,8 @@ class FittedView:
     """(n_regressions,), the mean variance of an observation at a training signal left out."""
     prior_variance: np.ndarray
     """(n_outputs,), the variance of each output's prior, the unit of other variances."""
-    error: np.ndarray
-    """(n_regressions,), the mean squared error of cases left out."""
+    mean_squared_error: np.ndarray
+    """(n_regressions,), of cases left out."""
     prepared_landmarks: tuple[Options, Prepared] | None = None
     """The options of the last call, and the landmarks prepared for them."""
 
@@ -141,7 +141,7 @@ def fit_view(
     spectrum = kernel.spectrum
     groups = cases.groups if cases.n_groups < len(Y) else None  # without groups less time
     residuals = spectrum.leave_one_out(Y, penalties, intercept=True, groups=groups)
-    choices, error = _least_errors(residuals, error_weights, n_regressions)
+    choices, least_errors = _least_errors(residuals, error_weights, n_regressions)
     penalty, of_outputs = np.asarray(penalties)[choices], np.resize(choices, Y.shape[1])
     beta, b = np.empty(Y.shape), np.empty(Y.shape[1])
     variance = np.empty((len(Y), n_regressions))
@@ -165,7 +165,7 @@ def fit_view(
         penalty=penalty,
         left_out_variance=left_out_variance,
         prior_variance=np.mean(beta * (Y - b), axis=0),
-        error=error,
+        mean_squared_error=least_errors,
     )
     residuals = np.take_along_axis(residuals, of_outputs[None, None], axis=0)[0]
     return fitted, residuals, variance / left_out_variance

@@ -91,8 +91,8 @@ def posterior(
         explained = unit[:, 0] ** 2 * (V**2).sum(axis=0)
     else:
         explained = unit * (V.T @ V) * unit.T
-    spread = _spread(prior, -explained, size, eps, "cross and prior do not belong to K")
-    return Posterior(check_finite(mean), *spread)
+    moments = _second_moments(prior, -explained, size, eps, "cross and prior do not belong to K")
+    return Posterior(check_finite(mean), *moments)
 
 
 @np.errstate(over="ignore", invalid="ignore")  # refused by `check_finite`
@@ -206,8 +206,9 @@ def ensemble(
         else:
             half = (0.5 * (M @ K) - K_cross) @ M.T
             change = half + half.T
-        spread = _spread(K_prior, change, size, eps, "tangent and gpk are not of one network")
-        results.append((check_finite(M @ y), *spread))
+        refusal = "tangent and gpk are not of one network"
+        moments = _second_moments(K_prior, change, size, eps, refusal)
+        results.append((check_finite(M @ y), *moments))
     parts = zip(*results, strict=True)
     return Posterior(*(np.stack(p) if np.ndim(time) and p[0] is not None else p[0] for p in parts))
 
@@ -252,30 +253,30 @@ def _diagonal(prior: np.ndarray) -> np.ndarray:
     return prior if prior.ndim == 1 else prior.diagonal()
 
 
-def _spread(
+def _second_moments(
     prior: np.ndarray, change: np.ndarray, size: np.ndarray, eps: float, refusal: str
 ) -> tuple[np.ndarray, np.ndarray | None]:
     """Return variances of prior + change, and covariances if they are (m, m).
 
     What is negative by rounding becomes 0; it is at most √eps of `size`, the size of all terms.
     """
-    spread = check_finite(prior + change)
-    wrong = ~(_diagonal(spread) >= -np.sqrt(eps) * size)
+    moments = check_finite(prior + change)
+    wrong = ~(_diagonal(moments) >= -np.sqrt(eps) * size)
     if wrong.any():
         raise ValueError(
             f"{refusal}: the variance at point {wrong.argmax()} would be negative, expected "
             f"matrices of one kernel"
         )
-    if spread.ndim == 1:
-        return np.maximum(spread, 0.0), None
-    spread, units = 0.5 * spread + 0.5 * spread.T, units_of(size)[:, None]
-    values, U = scipy.linalg.eigh(spread / units / units.T, driver="evd")
-    if values[0] < -np.sqrt(eps) * len(spread):
+    if moments.ndim == 1:
+        return np.maximum(moments, 0.0), None
+    covariance, units = 0.5 * moments + 0.5 * moments.T, units_of(size)[:, None]
+    values, U = scipy.linalg.eigh(covariance / units / units.T, driver="evd")
+    if values[0] < -np.sqrt(eps) * len(covariance):
         raise ValueError(
             f"{refusal}: their covariance would have a negative eigenvalue, expected matrices of "
             f"one kernel"
         )
     if values[0] < 0 and change.any():
         root = units * U * np.sqrt(np.maximum(values, 0.0))
-        spread = root @ root.T
-    return np.maximum(spread.diagonal(), 0.0), spread
+        covariance = root @ root.T
+    return np.maximum(covariance.diagonal(), 0.0), covariance
