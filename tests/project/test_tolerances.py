@@ -11,7 +11,6 @@ SIZES = {"abs", "absolute", "max", "norm"}
 
 SIZES_ARE_BARE = {
     "tests/benchmarks/test_pages.py",
-    "tests/engines/test_out_of_range.py",
     "tests/finite/test_correction.py",
     "tests/test_activations.py",
 }
