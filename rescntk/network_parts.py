@@ -97,8 +97,8 @@ messages name them."""
 class Layer(NamedTuple):
     """The numbers of a layer: those that `Network` has for each layer, and what follows of them.
 
-    Engines and networks of finite width read `identity_factor`, `branch_factor`, `inner_variance`
-    and `outer_variance`, never the numbers that these are made of.
+    Engines and the outputs of networks of finite width read `identity_factor`, `branch_factor`,
+    `inner_variance` and `outer_variance`, never the numbers that these are made of.
     """
 
     inner: Filter

@@ -13,9 +13,10 @@ then ::
 
 n is the same in all layers, and kernels are divided by S_L.
 
-All engines use these words. A *weight* multiplies one term of a sum, a *factor* the whole. A *gain*
-is what the branch multiplies variances by, a *growth* what the layer does. A *mass* is the variance
-of a signal's pixel (masses.py). A *scale* is what a signal was divided by (`Input` has it), or a
+All engines use these words. The paths of a layer, branch and identity, have *factors* in features
+and *weights* in kernels, which are sums of both; any other factor multiplies the whole. A *gain* is
+what a path multiplies variances by, a *growth* what the layer does. A *mass* is the variance of a
+signal's pixel (masses.py). A *scale* is what a signal was divided by (`Input` has it), or a
 parameter of `Network`.
 
 ======  =======================  ===================================================================
@@ -23,7 +24,7 @@ symbol  name                     meaning
 ======  =======================  ===================================================================
 l       `layer_number`           from 1 on; 0 is the input filter
 [skip]  `exact_identity_gain`    gain of the identity path: 1, or 0 without it; of `Layer`
-α       `Layer.branch_factor`    weight of the branch in the features
+α       `Layer.branch_factor`    factor of the branch; of the identity path `identity_factor`
 α²      `branch_factor_squared`  weight of the branch, its bias included, in variances; of `Layer`
 c_v     `Layer.outer_variance`   variance of the weights behind the activation
 c_w     `Layer.inner_variance`   variance of the weights before it

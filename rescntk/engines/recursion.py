@@ -17,11 +17,13 @@ One layer, with w = 1 − ρ = U / g and v = 1 + ρ, is ::
     U, U⁺ ← merged with the features' deficits;                   "skip";
     F, A ← f F + b K, f A + b M.                                  "skip".  (constants.py)
 
-docs/theory/deficits.md derives it. Three subclasses have a method for each kind of operation:
+docs/theory/deficits.md derives it. Three subclasses have methods for the kinds of operations:
 
 - `reference.recursion.Pairs`: pairs of signals, arrays of NumPy and CuPy, from tables;
-- `jax_recursion.Pair`: a pair of signals, arrays of JAX, from variances, which are differentiated;
-- `masses.Masses`: signals alone, whose variances the tables hold. They have no kernels.
+- `jax_recursion.PairLayer`: a pair of signals, arrays of JAX, from variances, which are
+  differentiated;
+- `masses.Masses`: signals alone, whose variances the tables hold. They have no kernels. They alone
+  have a method for "joined", which compiled engines compute themselves.
 """
 
 from __future__ import annotations

@@ -41,8 +41,8 @@ class Request:
         pixels. Results have one more axis, (d,), over which shares add up to the kernels. A plan
         takes Z then, even where it is X.
     line_pixels : int
-        Pixels of a line of images, whose pixels are those of the signals, line by line. Signals
-        have lines of one pixel. Filters of images have as many taps across as along lines.
+        Pixels of a line of images, whose pixels are those of the signals, line by line; 1 stands
+        for signals, which have no lines. Filters of images have as many taps across as along lines.
     """
 
     network: Network

@@ -1,4 +1,7 @@
-"""`Window`: some taps along an axis. A filter is a sequence of windows (`windows_of`)."""
+"""`Window`: some taps along an axis. A filter is a sequence of windows (`windows_of`).
+
+Windows of pixels that a head averages are those of `heads.py`.
+"""
 
 from __future__ import annotations
 

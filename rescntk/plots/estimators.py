@@ -171,8 +171,10 @@ def contributions(
         intercepts = intercepts + sign * centre.sum(axis=1)
     single = names is None or outputs == 1
     columns = [(0 if single else int(d.argmax())) if column is None else column for d in decisions]
-    of_columns = [of_signal[k] for of_signal, k in zip(all_contributions, columns, strict=True)]
-    most = max(abs(of_column).max() for of_column in of_columns) or 1.0
+    output_contributions = [
+        of_signal[k] for of_signal, k in zip(all_contributions, columns, strict=True)
+    ]
+    most = max(abs(contribution).max() for contribution in output_contributions) or 1.0
     rows = np.asarray(data) if hasattr(data, "columns") else data  # rows of a table are signals
     signals = [np.atleast_2d(np.asarray(x)) for x in rows]
     n_channels = len(signals[0])
@@ -180,15 +182,15 @@ def contributions(
     drawing = figure((7.0, max(2.6, 0.6 + height)))
     panels = drawing.subplots(len(signals) * n_channels, squeeze=False).reshape(-1, n_channels)
     _name_channels(panels, channels)
-    drawn = zip(panels, signals, of_columns, columns, decisions, strict=True)
+    drawn = zip(panels, signals, output_contributions, columns, decisions, strict=True)
     width = TITLE_WIDTH if n_channels == 1 else TITLE_WIDTH - 16  # names of channels take room
     begin = "intercept" if centre is None else "usual"
-    for case, (row, x, of_column, k, decision) in enumerate(drawn):
+    for case, (row, x, contribution, k, decision) in enumerate(drawn):
         coloured = [
-            _draw_coloured_line(*pair, of_column, most) for pair in zip(row, x, strict=True)
+            _draw_coloured_line(*pair, contribution, most) for pair in zip(row, x, strict=True)
         ]
         start = intercepts[k] if abs(intercepts[k]) > 5e-4 * abs(decision[k]) else 0.0
-        terms = f"{_three_digits(decision[k])} = contributions {_three_digits(of_column.sum())}"
+        terms = f"{_three_digits(decision[k])} = contributions {_three_digits(contribution.sum())}"
         words = f"{_title_start(names, decision, k)} {terms} + {begin} {_three_digits(start)}"
         if truths is not None:
             truth = (
@@ -251,7 +253,7 @@ def _name_channels(panels: np.ndarray, channels: list[Hashable] | None) -> None:
 
 
 def _draw_coloured_line(
-    ax: Axes, channel: np.ndarray, contributions: np.ndarray, most: float
+    ax: Axes, channel: np.ndarray, contribution: np.ndarray, most: float
 ) -> LineCollection:
     """Draw a channel, (n_timepoints,), and return the line with its colours, from -most to most.
 
@@ -260,13 +262,13 @@ def _draw_coloured_line(
     from matplotlib.collections import LineCollection
     from matplotlib.colors import LinearSegmentedColormap
 
-    colours = LinearSegmentedColormap.from_list("contributions", [BLUE, "#B8B8B8", VERMILION])
-    n = len(contributions)
+    colours = LinearSegmentedColormap.from_list("contribution", [BLUE, "#B8B8B8", VERMILION])
+    n = len(contribution)
     places = np.repeat(np.arange(2 * n - 1) / 2, 2)[1:-1].reshape(-1, 2)
     heights = np.interp(places, np.arange(n), channel)
     segments = list(np.stack([places, heights], axis=2))
     line = LineCollection(segments, cmap=colours, linewidth=2.0, capstyle="round")
-    line.set_array(contributions[np.round(places.mean(axis=1)).astype(int)])
+    line.set_array(contribution[np.round(places.mean(axis=1)).astype(int)])
     line.set_clim(-most, most)
     ax.add_collection(line)
     ax.autoscale_view()

@@ -95,7 +95,8 @@ def test_left_out_log_losses_are_near_those_of_folds():
     assert rows["set"].nunique() == 14 and (rows["folds"] <= 10).all()
     losses = rows.groupby("set")[["log_loss_left_out", "log_loss_folds"]].mean()
     pooled = losses["log_loss_left_out"].mean() / losses["log_loss_folds"].mean()
-    assert abs(pooled - 1) < 0.15
+    of_splits = 0.15  # single sets differ by up to a fifth
+    assert abs(pooled - 1) < of_splits
     lines = (RESULTS / "left_out.md").read_text(encoding="utf-8").splitlines()
     (line,) = [x for x in lines if x.startswith("| **mean**")]
     assert f"| {pooled:.3f} |" in line
@@ -324,7 +325,8 @@ def test_problems_are_what_they_say():
         X, y, Z, _ = robustness.problem(name)
         assert X.shape == (100, 8, 60) and Z.shape == (200, 8, 60) and (np.bincount(y) == 20).all()
         rise = np.abs(X[:, :, 50:].mean(axis=2) - X[:, :, :9].mean(axis=2))
-        assert abs(rise[y == 3, 4:6].mean() / rise[y == 0, 4:6].mean() - plant.attenuation) < 0.2
+        ratio, sampling = rise[y == 3, 4:6].mean() / rise[y == 0, 4:6].mean(), 0.2  # of 20 signals
+        assert abs(ratio - plant.attenuation) < sampling
 
 
 def test_comments_on_constants_have_the_measured_numbers():

@@ -156,11 +156,12 @@ def test_weak_branches_are_right_or_refused(engine, dtype):
         small, smaller = (alone.replace(c_v=c_v)(X, **options) for c_v in (1e-24, 1e-25))
         assert np.abs(small - smaller).max() <= bar
     dark = X * (np.arange(X.shape[2]) > 0)  # pixel 1 has the branches alone
-    kernel = rk.Kernel(rk.Network(2, c_v=1e-10), "gpk", "equivariant", normalized=True)
+    second_order = 1e-10  # in c_v, of the expected kernel
+    kernel = rk.Kernel(rk.Network(2, c_v=second_order), "gpk", "equivariant", normalized=True)
     expected = kernel(dark, engine="reference")
     for c_v in (1e-20, 1e-24, *[1e-156] * (dtype == "float64")):
         K = kernel.replace(c_v=c_v)(dark, **options)
-        assert np.abs(K - expected).max() <= bar + 1e-10
+        assert np.abs(K - expected).max() <= bar + second_order
 
 
 @pytest.mark.parametrize("dtype", DTYPES)

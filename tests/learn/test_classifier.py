@@ -315,18 +315,28 @@ def test_objects_that_scores_refuse_are_refused_at_once(kind, rng):
         assert model.score(X, labels) == 1 and cross_val_score(model, X, labels, cv=2).mean() > 0.5
 
 
-def test_scores(rng):
-    """Noise is found out, with a remedy; single signals of a class do not count."""
+def test_noise_is_told_with_a_remedy(rng):
     X, y = rng.standard_normal((30, 1, 20)), np.arange(30) % 2
     with pytest.warns(UserWarning, match=r"these views do not find .* or try views such as View"):
         ResidualKernelClassifier(**ONE).fit(X, y)
+
+
+def test_the_only_signal_of_a_class_does_not_count(rng):
     X, y = waves(rng, 21, 2)
     y[-1] = 5
     model = ResidualKernelClassifier(**ONE).fit(X, y)
     assert model.left_out_score_ > 0.9 and 0 < model.left_out_score_error_ < 0.1
+
+
+def test_without_two_signals_of_a_class_there_is_no_score(rng):
+    X, _ = waves(rng, 21, 2)
     with pytest.warns(UserWarning, match="no class has two signals"):
         alone = ResidualKernelClassifier(**ONE).fit(X[:3], [0, 1, 2])
     assert np.isnan(alone.left_out_score_) and np.isfinite(alone.predict_proba(X)).all()
+
+
+def test_one_class_of_two_signals_is_told_once(rng):
+    X, _ = waves(rng, 21, 2)
     says = "^only class 'a' has two signals, or groups: accuracy and probabilities are about it"
     with pytest.warns(UserWarning, match=says) as told:
         ResidualKernelClassifier(**ONE).fit(X, np.where(np.arange(21) == 4, "b", "a"))

@@ -17,12 +17,25 @@ def rising(rng, n, noise=0.0):
     return X + 0.05 * rng.standard_normal(X.shape), y + noise * rng.standard_normal(n)
 
 
-def test_predictions(rng):
-    X, y = rising(rng, 60)
-    Z, truth = rising(rng, 40)
-    model = ResidualKernelRegressor("fast", random_state=0).fit(X, y)
-    assert model.score(Z, truth) > 0.95 and model.left_out_score_ > 0.9
+@pytest.fixture
+def fitted(rng):
+    """A model of frequencies, new signals and their targets."""
+    model = ResidualKernelRegressor("fast", random_state=0).fit(*rising(rng, 60))
+    return model, *rising(rng, 40)
+
+
+def test_frequencies_are_predicted(fitted):
+    model, Z, truth = fitted
+    assert model.score(Z, truth) > 0.95
+
+
+def test_scores_left_out_are_those_of_new_signals(fitted):
+    model, Z, truth = fitted
     assert abs(model.left_out_score_ - model.score(Z, truth)) < 5 * model.left_out_score_error_
+
+
+def test_deviations_are_positive(fitted):
+    model, Z, _ = fitted
     mean, deviation = model.predict(Z, return_std=True)
     assert mean.shape == deviation.shape == (40,) and (deviation > 0).all()
 

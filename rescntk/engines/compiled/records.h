@@ -55,7 +55,7 @@ struct Job {
     int64 first_left, last_left, first_right, last_right;  // the cases of this call
     int64 cases, columns, extent;  // results are (depths, cases, columns, extent for each axis)
     int64 output, all_pairs, symmetric, paired;
-    int64 channels, height, line_pixels;  // height 0 for signals, which are lines
+    int64 channels, height, line_pixels;  // height 0 for signals: all pixels are one line
     int64 n_rows;                         // of a signal's table
     int64 lanes;                          // right signals side by side, or 1
     int64 padding;        // numbers behind each doubled line of tables; 0: single lines

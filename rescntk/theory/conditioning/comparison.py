@@ -113,7 +113,7 @@ class Comparison(ReportTable[ComparisonRow]):
             return reason
         if self.kind == "ntk" and not _trains_branches(self.network):
             return "no law is known without trained inner or outer weights"
-        why = "positive multiples of each other, or filters of 1"
+        why = "positive multiples, with pooling of shifts too; filters of 1; rings of a dilation"
         return f"they do not hold for these signals ({why})"
 
 

@@ -50,7 +50,8 @@ def test_depth_counts_by_its_logarithm():
         exact = digamma(start + np.array(depths)) - digamma(start)
         np.testing.assert_allclose(found, exact, rtol=tolerances.ROUTES)
         law = np.log1p(beta * 1e5 / energy) + math.log(energy / beta) - digamma(start)
-        assert abs(found[-1] - law) <= 1e-4 * law
+        of_limit = 1e-4  # what the law leaves at depth 1e5
+        assert abs(found[-1] - law) <= of_limit * law
 
 
 def test_the_law_of_the_logarithm():
@@ -65,7 +66,8 @@ def test_the_law_of_the_logarithm():
     np.testing.assert_allclose(
         second[[9, 999]] ** -2.0, [0.4316, 0.2058], rtol=0, atol=tolerances.printed(4)
     )
-    assert (np.abs(second**-2.0 - u) < 0.25 * np.abs(law**-2.0 - u))[9:].all()
+    nearer = 0.25  # of the error without the second term
+    assert (np.abs(second**-2.0 - u) < nearer * np.abs(law**-2.0 - u))[9:].all()
 
 
 @pytest.mark.parametrize(
