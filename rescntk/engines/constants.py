@@ -24,8 +24,7 @@ symbol  name                     meaning
 ======  =======================  ===================================================================
 l       `layer_number`           from 1 on; 0 is the input filter
 [skip]  `exact_identity_gain`    gain of the identity path: 1, or 0 without it; of `Layer`
-α       `Layer.branch_factor`    factor of the branch; of the identity path `identity_factor`
-α²      `branch_factor_squared`  weight of the branch, its bias included, in variances; of `Layer`
+α²      `branch_factor_squared`  square of the factor of the branch and its bias; of `Layer`
 c_v     `Layer.outer_variance`   variance of the weights behind the activation
 c_w     `Layer.inner_variance`   variance of the weights before it
 β       `Layer.branch_gain`      α² c_v c_w E[σ(u)²]/q
