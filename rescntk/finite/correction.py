@@ -74,6 +74,11 @@ def correction(network: Network, X: ArrayLike, width: int) -> Correction:
         If the network has skip connections, another activation, a slope or a constant of 0, or
         signals are longer, 0, or in one line.
 
+    Notes
+    -----
+    For one signal, layers of widths n_l and the GPK, the mean square over the squared mean is
+    exp(5 Σ 1/n_l) up to constants (Hanin and Nica 2019, arXiv 1909.05989).
+
     Examples
     --------
     >>> import numpy as np
