@@ -16,8 +16,8 @@ import harness
 import numpy as np
 import pandas as pd
 import ucr
-from classification_methods import METHODS, OUR_CLASSIFIER
-from harness import Row, call_by_name
+from classification_methods import METHODS
+from harness import Row
 
 LANDMARKS = (400, 1000)
 """Numbers of landmarks; the first is the default for more than 1,000 signals."""
@@ -43,9 +43,9 @@ def measure(name: str, method: str) -> list[Row]:
         predicted, predict = harness.timed(lambda: model.predict(Z))
         row: Row = {"accuracy": float(np.mean(predicted == truth))}
     else:
-        options = {"n_landmarks": int(method), "n_jobs": 1, "random_state": 0}
-        model, fit = harness.timed(lambda: call_by_name(OUR_CLASSIFIER, **options).fit(X, y))
-        proba, predict = harness.timed(lambda: model.predict_proba(Z))
+        model, proba, (fit, predict) = ucr.fit_and_predict_proba(
+            "default", X, y, Z, n_landmarks=int(method)
+        )
         row = ucr.scores(model, proba, truth) | {"left_out": float(model.left_out_score_)}
     return [row | {"fit_seconds": fit, "predict_seconds": predict}]
 

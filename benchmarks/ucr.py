@@ -86,12 +86,11 @@ def resampled(X: np.ndarray, y: np.ndarray, Z: np.ndarray, truth: np.ndarray, se
 
 
 def fit_and_predict_proba(
-    views: str | list[Any], X: np.ndarray, y: np.ndarray, Z: np.ndarray
+    views: str | list[Any], X: np.ndarray, y: np.ndarray, Z: np.ndarray, **options: Any
 ) -> tuple[Any, np.ndarray, tuple[float, float]]:
     """Return a fitted classifier, probabilities at Z, and seconds of fitting and predicting."""
-    model, fit = harness.timed(
-        lambda: call_by_name(OUR_CLASSIFIER, views=views, n_jobs=1, random_state=0).fit(X, y)
-    )
+    options |= {"views": views, "n_jobs": 1, "random_state": 0}
+    model, fit = harness.timed(lambda: call_by_name(OUR_CLASSIFIER, **options).fit(X, y))
     proba, predict = harness.timed(lambda: model.predict_proba(Z))
     return model, proba, (fit, predict)
 

@@ -24,13 +24,7 @@ from .network_parameters import (
     unknown_field,
 )
 from .network_parts import Filter, Layer, TrainedParts
-from .validation import (
-    PARTS,
-    check_choice,
-    check_flag,
-    check_nonnegative,
-    check_positive_integer,
-)
+from .validation import PARTS, check_choice, check_flag, check_nonnegative, check_positive_integer
 
 _LONGEST_WINDOW = 2**60
 """Pixels that no filter spans: sums of some windows stay within integers of 64 bits."""
@@ -405,17 +399,11 @@ class Network:
         return replace(self, **changes)
 
 
-OF_LAYERS = frozenset(
-    declared.name for declared in fields(Network) if declared.metadata["of_layers"]
-)
+OF_LAYERS = frozenset(f.name for f in fields(Network) if f.metadata["of_layers"])
 """The fields of which each layer may have its own value. Kernels, engines and networks of finite
 width know all of them layer by layer."""
 
-NEED_SKIP = {
-    declared.name: declared.default
-    for declared in fields(Network)
-    if declared.metadata["needs_skip"]
-}
+NEED_SKIP = {f.name: f.default for f in fields(Network) if f.metadata["needs_skip"]}
 """The fields that layers without the identity path ignore, and the values stored in their place."""
 
 

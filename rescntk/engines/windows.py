@@ -1,6 +1,6 @@
 """`Window`: some taps along an axis. A filter is a sequence of windows (`windows_of`).
 
-Windows of pixels that a head averages are those of `heads.py`.
+`heads.py` has the windows of pixels that a head averages.
 """
 
 from __future__ import annotations

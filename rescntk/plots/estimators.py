@@ -193,12 +193,7 @@ def contributions(
         terms = f"{_three_digits(decision[k])} = contributions {_three_digits(contribution.sum())}"
         words = f"{_title_start(names, decision, k)} {terms} + {begin} {_three_digits(start)}"
         if truths is not None:
-            truth = (
-                display_name(truths[case, 0])
-                if names is not None
-                else _three_digits(truths[case, k])
-            )
-            words = f"true {truth}, {words}"
+            words = f"true {_truth(truths[case], names, k)}, {words}"
         row[0].set_title(wrap_words(words, width), fontsize="small")
     _name_time_points(panels, times)
     label = _colour_bar_label(names, single, centre is not None, 13 + int(17 * height / 1.5))
@@ -283,6 +278,11 @@ def _title_start(names: list[str] | None, decision: np.ndarray, k: int) -> str:
     single = len(decision) == 1
     best = int(decision[0] > 0) if single else int(decision.argmax())
     return f"predicted {names[best]}: decision for class {names[-1 if single else k]}:"
+
+
+def _truth(truths: np.ndarray, names: list[str] | None, k: int) -> str:
+    """Return a signal's class, or its target `k`, as titles have it."""
+    return _three_digits(truths[k]) if names is None else display_name(truths[0])
 
 
 def _three_digits(number: float) -> str:

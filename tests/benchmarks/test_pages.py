@@ -330,7 +330,7 @@ def test_problems_are_what_they_say():
 
 
 def test_comments_on_constants_have_the_measured_numbers():
-    """Those of rescntk/learn, in the order of their values."""
+    """Comments in rescntk/learn have them in the order of their values."""
     rows = pd.read_csv(RESULTS / "constants.csv")
     means = rows.groupby(["constant", "value", "condition"])[["accuracy", "log_loss"]].mean()
     folder, in_use = RESULTS.parents[1] / "rescntk/learn", ("in use", 0.0)

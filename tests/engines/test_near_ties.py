@@ -49,7 +49,7 @@ CNN = rk.CNTK(50, 5).network
 def close(*sizes):
     """Return a function that makes a signal, a copy changed by 1e-7, and copies of other sizes.
 
-    Kernels of the seed's two signals err more than those of nine in ten other seeds.
+    Errors of the kernels of these two signals are larger than with nine in ten other seeds.
     """
 
     def make(rng):

@@ -32,7 +32,7 @@ Lengths = TypeVar("Lengths", int, np.ndarray)
 def row_bytes(request: Request, lengths: Lengths, padding: int) -> Lengths:
     """Return the bytes of a row of signals of some lengths.
 
-    Where `padding` is not 0, lines are doubled, and have so many pixels behind them.
+    Where `padding` is not 0, lines are doubled, and `padding` pixels follow each.
     """
     numbers = lengths
     if padding:

@@ -109,10 +109,8 @@ class Comparison(ReportTable[ComparisonRow]):
 
     def _why_none(self) -> str:
         """Return why there are no asymptotes."""
-        if reason := unknown_field(self.network, RELU_FIELDS):
+        if reason := _unknown_law(self.network, self.kind):
             return reason
-        if self.kind == "ntk" and not _trains_branches(self.network):
-            return "no law is known without trained inner or outer weights"
         why = "positive multiples, with pooling of shifts too; filters of 1; rings of a dilation"
         return f"they do not hold for these signals ({why})"
 
@@ -224,8 +222,13 @@ def _ratio(numerator: float, denominator: float) -> float:
     return numerator / denominator if math.isfinite(denominator) else math.nan
 
 
-def _trains_branches(network: Network) -> bool:
-    return bool(network.parts.inner or network.parts.outer)
+def _unknown_law(network: Network, kind: str) -> str | None:
+    """Return why no law is known for a network's kernels, or None where one is."""
+    if reason := unknown_field(network, RELU_FIELDS):
+        return reason
+    if kind == "ntk" and not (network.parts.inner or network.parts.outer):
+        return "no law is known without trained inner or outer weights"
+    return None
 
 
 def _laws_hold(network: Network, signals: Iterable[np.ndarray], kind: str, head: str | int) -> bool:
@@ -234,7 +237,7 @@ def _laws_hold(network: Network, signals: Iterable[np.ndarray], kind: str, head:
     Other pixels of two signals meet in pooled heads as in "gap": fewer do, which is not asked.
     """
     meets = head == "gap" or not (isinstance(head, str) or head == 1)
-    if unknown_field(network, RELU_FIELDS) or (kind == "ntk" and not _trains_branches(network)):
+    if _unknown_law(network, kind):
         return False
     lengths = {length for signal in signals for length in signal.shape[1:] if length > 1}
     splits_pixels = any(math.gcd(cast(int, network.dilation), length) > 1 for length in lengths)

@@ -86,7 +86,7 @@ def test_a_slow_law():
     ("trained", "exponent"), [("outer", 0.5), ("inner", 0.25), (("input", "inner"), 0.5)]
 )
 def test_corrections_at_opposite_windows(seed, trained, exponent):
-    """They have the power h^½ beside the law, h itself with trained outer weights."""
+    """The first correction has the relative order h^½, whatever is trained."""
     X = multisphere.project(np.random.default_rng(seed).standard_normal((2, 3, 3)))
     X[1, :, 0] = -X[0, :, 0]
     family, options = Family(rk.Network(1, 1, trained=trained), 0.75), {"kind": "ntk"}
