@@ -16,7 +16,7 @@ from numpy.typing import DTypeLike
 
 from .arrays import AnyArray
 from .engines.constants import LayerConstants
-from .engines.heads import places_of, pool_weights, window_pixels
+from .engines.heads import places_of, pool_pixels, pool_weights
 from .engines.means import compensated_sum, from_the_middle, past_skip, pooled, weighted_mean
 from .engines.operations import Operation, Operations
 from .engines.recursion import Deficits, Kernels, Recursion, by_kind, mapped
@@ -74,7 +74,7 @@ def read_signal(operations: Operations, head: str | int, x: jax.Array) -> Signal
     )
     means = root * sums / flat.shape[1]
     if not isinstance(head, str):
-        means = root * pooled(x, window_pixels(head, x.shape[1:]), jnp)
+        means = root * pooled(x, pool_pixels(head, x.shape[1:]), jnp)
     return Signal(unit, root * x, means, input_scale * squares, exponent, bias, norm)
 
 

@@ -1,12 +1,12 @@
 """The heads of networks: which pixel pairs they read.
 
-Pooled heads take means over circular windows of w pixels, then a linear layer over these. The
-kernel is a sum over the offsets δ = j' − j of pixel pairs, ::
+Pooled heads take means over circular pools, windows of w pixels, then a linear layer over these.
+The kernel is a sum over the offsets δ = j' − j of pixel pairs, ::
 
     K = (1/d) Σ_δ c(δ) Σ_j K_{j, j+δ};    c(δ) = n(δ) / w².
 
-n(δ) of the d windows have both pixels of an offset: w − |δ|, on a ring. Offsets of w and more have
-none. Windows of images have w × w pixels, and n is a product over both axes.
+n(δ) of the d pools have both pixels of an offset: w − |δ|, on a ring. Offsets of w and more have
+none. Pools of images have w × w pixels, and n is a product over both axes.
 """
 
 from __future__ import annotations
@@ -30,24 +30,24 @@ class Run(NamedTuple):
     """The lines from a left pixel to the right ones."""
     first: int
     """The pixels along the line to the first right one, at least 0."""
-    window_counts: np.ndarray
+    pool_counts: np.ndarray
     """(offsets,), n of each offset."""
 
 
-def window_counts(w: int, d: int) -> np.ndarray:
-    """Return n, (d,), the windows of `w` pixels with both pixels of the offsets 0 … d − 1."""
+def pool_counts(w: int, d: int) -> np.ndarray:
+    """Return n, (d,), the pools of `w` pixels with both pixels of the offsets 0 … d − 1."""
     offset = np.arange(d)
     return np.maximum(w - offset, 0) + np.maximum(w - (d - offset), 0)
 
 
 def offsets(w: int, d: int) -> np.ndarray:
-    """Return the offsets of pixels that share windows, from the least on."""
+    """Return the offsets of pixels that share pools, from the least on."""
     number = min(2 * w - 1, d)
     return np.arange(number) - (number - 1) // 2
 
 
-def window_pixels(head: int, axes: tuple[int, ...]) -> tuple[int, ...]:
-    """Return the pixels of a window along each axis."""
+def pool_pixels(head: int, axes: tuple[int, ...]) -> tuple[int, ...]:
+    """Return the pixels of a pool along each axis."""
     return tuple(min(head, d) for d in axes)
 
 
@@ -69,14 +69,14 @@ def in_words(head: str | int) -> str:
 
 
 def pixels_averaged(head: str | int, axes: tuple[int, ...]) -> int:
-    """Return the pixels of a window that a head averages before its linear layer."""
+    """Return the pixels that a head averages for each number that its linear layer reads."""
     if isinstance(head, str):
         return math.prod(axes) if head == "gap" else 1
-    return math.prod(window_pixels(head, axes))
+    return math.prod(pool_pixels(head, axes))
 
 
 def pooled_head(head: str | int, axes: tuple[int, ...]) -> str | int:
-    """Return a head; windows of one pixel, or of all, have the heads "trace" and "gap"."""
+    """Return a head; pools of one pixel, or of all, have the heads "trace" and "gap"."""
     if isinstance(head, str):
         return head
     return "trace" if head == 1 else "gap" if head >= max(axes) else head
@@ -87,38 +87,38 @@ def n_offsets(head: str | int, axes: tuple[int, ...]) -> int:
     if isinstance(head, str):
         return math.prod(axes) if head in ("gap", "pixels") else 1
     return math.prod(
-        len(offsets(*axis)) for axis in zip(window_pixels(head, axes), axes, strict=True)
+        len(offsets(*axis)) for axis in zip(pool_pixels(head, axes), axes, strict=True)
     )
 
 
 def places_of(head: int, axes: tuple[int, ...]) -> np.ndarray:
     """Return the number of the right pixel at each offset of `runs` from each left pixel."""
     number = np.arange(math.prod(axes)).reshape(axes)
-    along = map(offsets, window_pixels(head, axes), axes)
+    along = map(offsets, pool_pixels(head, axes), axes)
     every = range(len(axes))
     return np.stack([np.roll(number, [-int(o) for o in shift], every) for shift in product(*along)])
 
 
 def pool_weights(head: int, axes: tuple[int, ...]) -> np.ndarray:
     """Return c, (offsets,), of the offsets of `runs`, one after the other; they add up to 1."""
-    counts = np.concatenate([run.window_counts for run in runs(head, axes)])
-    return counts / window_count_sum(head, axes)
+    counts = np.concatenate([run.pool_counts for run in runs(head, axes)])
+    return counts / pool_count_sum(head, axes)
 
 
-def window_count_sum(head: int, axes: tuple[int, ...]) -> int:
+def pool_count_sum(head: int, axes: tuple[int, ...]) -> int:
     """Return the sum of n over all offsets: w² of signals."""
-    return math.prod(window_pixels(head, axes)) ** 2
+    return math.prod(pool_pixels(head, axes)) ** 2
 
 
 @lru_cache(maxsize=64)
 def runs(head: int, axes: tuple[int, ...], half: bool = False) -> tuple[Run, ...]:
-    """Return the offsets of pixels that share windows, line by line.
+    """Return the offsets of pixels that share pools, line by line.
 
     With `half`, one of the offsets δ and −δ, from 0 on; n is halved where both are one offset.
     """
-    *across_lines, (w, d) = zip(window_pixels(head, axes), axes, strict=True)
+    *across_lines, (w, d) = zip(pool_pixels(head, axes), axes, strict=True)
     height, n_lines = across_lines[0] if across_lines else (1, 1)
-    across, along = window_counts(height, n_lines), window_counts(w, d)
+    across, along = pool_counts(height, n_lines), pool_counts(w, d)
     runs_of_lines = []
     for lines in map(int, offsets(height, n_lines)):
         columns, times = offsets(w, d), np.ones(1)

@@ -9,7 +9,7 @@ import numpy as np
 
 from ..activations import activation_of
 from ..arrays import Array, PixelNumbers, SignalArray, SignalNumbers, array_module
-from .heads import window_pixels
+from .heads import pool_pixels
 from .masses import seen_by_pixel_1, weights_at_pixel_1
 from .means import column, exact_means, pooled, taps_of, window_mean
 from .operations import Operations
@@ -51,7 +51,7 @@ class Input:
     """Means of the same pixels, whose products are means of F⁰; rounded once if branches are weak.
 
     (n, channels), the means over all pixels. Pooled heads have (n, channels, *pixels): the means
-    over the window that begins at each pixel; with shares, means of these over all windows that
+    over the pool that begins at each pixel; with shares, means of these over all pools that
     have the pixel.
     """
     scale: SignalNumbers
@@ -209,10 +209,10 @@ def read_input_as_given(operations: Operations, request: Request, X: SignalArray
 
 
 def means_of(request: Request, X: SignalArray) -> Array:
-    """Return the means of each channel over pixels, or over windows (`Input.means`)."""
+    """Return the means of each channel over pixels, or over pools (`Input.means`)."""
     if not request.pool:
         return exact_means(X)
-    xp, pixels = array_module(X), window_pixels(request.pool, X.shape[2:])
+    xp, pixels = array_module(X), pool_pixels(request.pool, X.shape[2:])
     means = pooled(X, pixels, xp)
     return pooled(means, pixels, xp, turn=-1) if request.shares else means
 
@@ -256,7 +256,7 @@ def input_terms(operations: Operations, request: Request, inputs: Input) -> tupl
     """Return numbers of signals on the left and on the right, (n, terms, pixels or 1).
 
     Added up over terms, their products are the head's means of F⁰, which may be 0. They are means
-    at each pixel of shares, else at windows of pooled pixels, or as a whole.
+    at each pixel of shares, else for each pool, or as a whole.
     """
     pixels, means = inputs.pixels, inputs.means
     if not request.shares:

@@ -114,16 +114,14 @@ def compensated_sum(values: AnyArray, xp: ModuleType) -> AnyArray:
     return values[..., 0] + lost
 
 
-def pooled(
-    values: AnyArray, window_pixels: Sequence[int], xp: ModuleType, turn: int = 1
-) -> AnyArray:
-    """Return the means over circular windows of some pixels, in twice their precision.
+def pooled(values: AnyArray, pool_pixels: Sequence[int], xp: ModuleType, turn: int = 1) -> AnyArray:
+    """Return the means over circular pools of some pixels, in twice their precision.
 
-    `window_pixels` are the pixels of a window along each of the last axes. A window begins with
-    its own pixel, and ends with it if `turn` is −1.
+    `pool_pixels` are the pixels of a pool along each of the last axes. A pool begins with its
+    own pixel, and ends with it if `turn` is −1.
     """
     total, lost = values, 0.0 * values
-    for axis, n in zip(range(-len(window_pixels), 0), window_pixels, strict=True):
+    for axis, n in zip(range(-len(pool_pixels), 0), pool_pixels, strict=True):
 
         def shifted(parts: Sequence[AnyArray], pixels: int, axis: int = axis) -> list[AnyArray]:
             return [xp.roll(part, -turn * pixels, axis) for part in parts]
@@ -136,7 +134,7 @@ def pooled(
             if n_summed == n:
                 break
             sums, size = _added(sums, shifted(sums, size)), 2 * size
-    return (total + lost) / math.prod(window_pixels)
+    return (total + lost) / math.prod(pool_pixels)
 
 
 def _added(one: Sequence[AnyArray], other: Sequence[AnyArray]) -> tuple[AnyArray, AnyArray]:

@@ -25,7 +25,7 @@ class Request:
         The infinitely wide network. `depths` take the place of its depth; where layers have
         values of their own, it has at least as many layers as the last of them.
     head : str or int
-        One of `HEADS`; the pixels along an axis of pooled windows (heads.py), more than 1 and
+        One of `HEADS`; the pixels along an axis of a pool (heads.py), more than 1 and
         fewer than a signal has, or than the longer axis of images; or "pixels": the kernel at every
         pixel pair.
     kinds : tuple of str
@@ -61,7 +61,7 @@ class Request:
 
     @property
     def pool(self) -> int:
-        """The pixels of pooled windows, or 0. Offsets of fewer pixels alone are needed."""
+        """The pixels of a pool along an axis, or 0. Offsets of fewer pixels alone are needed."""
         return 0 if isinstance(self.head, str) else self.head
 
     @property

@@ -1,6 +1,6 @@
 """`Window`: some taps along an axis. A filter is a sequence of windows (`windows_of`).
 
-`heads.py` has the windows of pixels that a head averages.
+`heads.py` has the pools of pixels, over which heads average.
 """
 
 from __future__ import annotations

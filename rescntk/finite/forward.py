@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ..activations import activation_of
-from ..engines.heads import check_head, window_pixels
+from ..engines.heads import check_head, pool_pixels
 from ..engines.means import pooled
 from ..network import Network
 from ..network_parts import Filter, Weights
@@ -92,7 +92,7 @@ def features(network: Network, head: str | int, params: Parameters, X: Signals) 
     f = _last_layer(network, params, jnp.moveaxis(jnp.asarray(X), 1, -1))
     if not isinstance(head, str):
         f = jnp.moveaxis(f, -1, 1)
-        f = jnp.moveaxis(pooled(f, window_pixels(head, f.shape[2:]), jnp), 1, -1)
+        f = jnp.moveaxis(pooled(f, pool_pixels(head, f.shape[2:]), jnp), 1, -1)
     f = f.reshape(len(f), -1, f.shape[-1])
     if reads_pixels(head):
         return f.reshape(len(f), -1)

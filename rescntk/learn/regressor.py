@@ -195,9 +195,11 @@ class ResidualKernelRegressor(MultiOutputMixin, RegressorMixin, ResidualKernelEs
 
         With weights w, the mean is :math:`\sum w f` and the variance of a new observation
         :math:`\sum w (v + (f - \sum w f)^2)`, where a view has the mean f and the variance
-        :math:`v = \sigma^2 (K(x, x) - k^\top (K + \lambda I)^{-1} k + \lambda)`. K(x, x) is 1, but
-        in linear views. With landmarks S, K and k have :math:`K(\cdot, S) K(S, S)^{-1} K(S, \cdot)`
-        in the place of the kernel, and K(x, x) has not. In λI the weight of a signal divides its λ.
+        :math:`v = \sigma^2 (K(x, x) - k^\top (K + \lambda I)^{-1} k + \lambda)`. Here K and k are
+        kernels of the training signals, among each other and with x; λ is the view's penalty; and
+        σ², of each view, makes the training targets most likely. K(x, x) is 1, but in linear
+        views. With landmarks S, K and k have :math:`K(\cdot, S) K(S, S)^{-1} K(S, \cdot)` in the
+        place of the kernel, and K(x, x) has not. In λI the weight of a signal divides its λ.
 
         Parameters
         ----------

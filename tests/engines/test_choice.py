@@ -39,40 +39,69 @@ def test_a_head_that_an_engine_has_not_learned_is_refused(name):
         engines.ENGINES[name].plan(request, X).compute()
 
 
+SIGNALS = [X, SignalList([X[0], X[0, :, :2]])]
+
+
 @needs_cpu
-def test_the_fastest_engine_that_can_serve_and_why_others_cannot():
-    for signals in (X, SignalList([X[0], X[0, :, :2]])):
-        assert engines.choose("auto", REQUEST, signals).name == "cpu"
-        assert engines.choose("auto", replace(REQUEST, network=ERF), signals).name == "reference"
-    for call in (rk.Kernel(ERF, "ntk"), partial(rk.gram, ERF), partial(rk.pixel_pairs, ERF)):
-        with pytest.raises(ValueError, match=r"^engine='cpu' cannot compute this call") as refusal:
-            call(X, engine="cpu")
-        reason, serving = str(refusal.value).split("; engines that can: ")
-        assert reason.endswith("it supports only activation='relu' (got 'erf')")
-        assert "'reference'" in serving and "'cpu'" not in serving
+@pytest.mark.parametrize("signals", SIGNALS, ids=["array", "list"])
+@pytest.mark.parametrize(("network", "name"), [(NETWORK, "cpu"), (ERF, "reference")])
+def test_auto_is_the_fastest_engine_that_takes_the_call(network, name, signals):
+    assert engines.choose("auto", replace(REQUEST, network=network), signals).name == name
+
+
+@needs_cpu
+@pytest.mark.parametrize(
+    "call", [rk.Kernel(ERF, "ntk"), partial(rk.gram, ERF), partial(rk.pixel_pairs, ERF)]
+)
+def test_a_refusal_says_why_and_which_engines_can(call):
+    with pytest.raises(ValueError, match=r"^engine='cpu' cannot compute this call") as refusal:
+        call(X, engine="cpu")
+    reason, serving = str(refusal.value).split("; engines that can: ")
+    assert reason.endswith("it supports only activation='relu' (got 'erf')")
+    assert "'reference'" in serving and "'cpu'" not in serving
+
+
+def test_an_engine_without_lists_refuses_them():
     with pytest.raises(ValueError, match="signals of one length, and these have different lengths"):
         rk.gram(NETWORK, [X[0], X[0, :, :2]], engine="cuda")
 
 
+class Newest(type(engines.ENGINES["reference"])):
+    """An engine behind all others in the table."""
+
+    name, absence = "newest", "kernels are computed by another engine"
+
+
+@pytest.fixture
+def newest(monkeypatch):
+    monkeypatch.setattr(engines, "ENGINES", engines.ENGINES | {"newest": Newest()})
+
+
+@pytest.mark.usefixtures("newest")
 @pytest.mark.parametrize("lists", [True, False])
-def test_auto_follows_the_table_of_engines(lists, monkeypatch):
-    """The last engine that serves is chosen; one that does not work here may tell why."""
+def test_auto_is_the_last_engine_of_the_table_that_serves(lists, monkeypatch):
+    monkeypatch.setattr(Newest, "lists", lists)
+    array, signals = SIGNALS
+    assert engines.choose("auto", REQUEST, array).name == "newest"
+    assert (engines.choose("auto", REQUEST, signals).name == "newest") is lists
 
-    class Newest(type(engines.ENGINES["reference"])):
-        name, absence = "newest", "kernels are computed by another engine"
 
-    Newest.lists = lists
-    table = engines.ENGINES | {"newest": Newest()}
-    monkeypatch.setattr(engines, "ENGINES", table)
-    both = SignalList([X[0], X[0, :, :2]])
-    assert engines.choose("auto", REQUEST, X).name == "newest"
-    assert (engines.choose("auto", REQUEST, both).name == "newest") is lists
-    monkeypatch.setattr(Newest, "auto_arrays", frozenset(("cupy",)))
-    assert engines.choose("auto", REQUEST, X).name != "newest"
-    monkeypatch.setattr(Newest, "auto_arrays", frozenset(("numpy",)))
+@pytest.mark.usefixtures("newest")
+@pytest.mark.parametrize(("arrays", "serves"), [("numpy", True), ("cupy", False)])
+def test_auto_asks_an_engine_for_its_arrays_alone(arrays, serves, monkeypatch):
+    monkeypatch.setattr(Newest, "auto_arrays", frozenset((arrays,)))
+    assert (engines.choose("auto", REQUEST, X).name == "newest") is serves
+
+
+@pytest.mark.usefixtures("newest")
+def test_auto_tells_why_an_engine_does_not_work_here(monkeypatch):
     monkeypatch.setattr(Newest, "why_not", lambda _: "it is not built")
     with pytest.warns(UserWarning, match="computed by another engine: it is not built"):
         assert engines.choose("auto", REQUEST, X).name != "newest"
+
+
+def test_auto_without_any_engine_is_refused(monkeypatch):
+    monkeypatch.setattr(Newest, "why_not", lambda _: "it is not built")
     monkeypatch.setattr(engines, "ENGINES", {"newest": Newest()})
     with pytest.raises(ValueError, match="no engine can compute .* numpy arrays: it is not built"):
         engines.choose("auto", REQUEST, X)
@@ -107,21 +136,28 @@ def refused():
     return reason
 
 
-def test_libraries_that_do_not_serve(tmp_path, monkeypatch):
-    """None, a damaged one, and one of other sources."""
-    with monkeypatch.context() as patch:
-        patch.setattr(library, "HERE", tmp_path)
-        assert "never compiled; to compile: python -m rescntk.engines.cpu.build" in refused()
-        (tmp_path / "missing.txt").write_text("no C++ compiler was found\n")
-        library.library.cache_clear()
-        assert "there are no compiled loops: no C++ compiler was found; to compile" in refused()
-        (tmp_path / "loops-2.so").write_bytes(b"no library")
-        library.library.cache_clear()
-        assert refused().startswith("the compiled loops do not load: ")
-    if engines.available()["cpu"] is True:
-        library.library.cache_clear()
-        monkeypatch.setattr(build, "digest", lambda: "other")
-        assert "the compiled loops are not of loops.cpp beside them" in refused()
+def test_loops_that_were_never_compiled_are_told(tmp_path, monkeypatch):
+    monkeypatch.setattr(library, "HERE", tmp_path)
+    assert "never compiled; to compile: python -m rescntk.engines.cpu.build" in refused()
+
+
+def test_the_reason_of_a_build_without_a_compiler_is_told(tmp_path, monkeypatch):
+    monkeypatch.setattr(library, "HERE", tmp_path)
+    (tmp_path / "missing.txt").write_text("no C++ compiler was found\n")
+    assert "there are no compiled loops: no C++ compiler was found; to compile" in refused()
+
+
+def test_a_damaged_library_is_told(tmp_path, monkeypatch):
+    monkeypatch.setattr(library, "HERE", tmp_path)
+    (tmp_path / "loops-2.so").write_bytes(b"no library")
+    assert refused().startswith("the compiled loops do not load: ")
+
+
+@needs_cpu
+def test_a_library_of_other_sources_is_told(monkeypatch):
+    library.library.cache_clear()
+    monkeypatch.setattr(build, "digest", lambda: "other")
+    assert "the compiled loops are not of loops.cpp beside them" in refused()
 
 
 LEVEL = "int rescntk_level() { return 2; } "
@@ -147,13 +183,13 @@ def test_libraries_without_a_function(text, lacks, tmp_path, monkeypatch):
     assert f"loops-2.so has no function {lacks}; to compile: python -m" in refused()
 
 
+@needs_cpu
 def test_libraries_of_another_command_are_loaded(monkeypatch):
     """And on machines without a compiler: loading asks for the sources alone."""
-    if engines.available()["cpu"] is True:
-        library.library.cache_clear()
-        monkeypatch.setenv("CXX", "/nonexistent")
-        monkeypatch.setenv("CXXFLAGS", "-DOTHER")
-        assert engines.available()["cpu"] is True
+    library.library.cache_clear()
+    monkeypatch.setenv("CXX", "/nonexistent")
+    monkeypatch.setenv("CXXFLAGS", "-DOTHER")
+    assert engines.available()["cpu"] is True
 
 
 @pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="no affinity there")

@@ -38,7 +38,7 @@ def test_offsets_of_shared_windows(w, axes):
                 assert half or not total[pixels, right].any()
                 total[pixels, right] += number
     assert (found == expected).all() and (halves + halves.T == expected).all()
-    assert heads.window_count_sum(w, axes) * d == expected.sum()
+    assert heads.pool_count_sum(w, axes) * d == expected.sum()
     assert heads.n_offsets(w, axes) == (expected[0] > 0).sum()
     weights, places = heads.pool_weights(w, axes), heads.places_of(w, axes)
     whole = np.zeros((d, d))
@@ -53,7 +53,7 @@ def test_means_over_windows_keep_their_digits(w, axes, turn, rng):
     """To the last digit, where terms are 1e9 times as large."""
     X = rng.standard_normal((2, *axes)) * 1e9
     X -= X.mean(axis=tuple(range(1, X.ndim)), keepdims=True)
-    pixels = heads.window_pixels(w, axes)
+    pixels = heads.pool_pixels(w, axes)
     found = pooled(X, pixels, np, turn)
     for place in np.ndindex(*axes):
         along = ((k + turn * np.arange(w)) % n for k, w, n in zip(place, pixels, axes, strict=True))

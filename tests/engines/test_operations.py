@@ -134,38 +134,43 @@ def test_constants_of_a_layer(network, divisor, divided_gain, feature_weight):
     assert constants.feature_weight == pytest.approx(feature_weight, rel=CONSTANT)
 
 
+LAYERS = {"alpha": (1.0, 0.5, 1.0), "skip": (True, True, False), "c_v": (2.0, 2.0, 3.0)}
+
+
 def test_layers_have_their_own_constants():
     """β is 1, 1/4 and, without a skip, 3/2."""
-    network = Network(3, alpha=(1.0, 0.5, 1.0), skip=(True, True, False), c_v=(2.0, 2.0, 3.0))
-    operations = Operations(network, 3, 1)
-    layers = [operations.constants.of_layer(k) for k in (1, 2, 3)]
-    assert [each.divisor for each in layers] == [2.0, 1.25, 1.5]
-    assert [(each.feature_weight, each.divided_gain) for each in layers] == [
-        (0.5, 0.5),
-        (0.8, 0.2),
-        (0.0, 1.0),
-    ]
-    assert [operations.constants.input_weight(k) for k in range(4)] == [1.0, 0.5, 0.4, 0.0]
-    assert operations.constants.total_divisor(3) == (1.875, 1)
+    constants = Operations(Network(3, **LAYERS), 3, 1).constants
+    layers = [constants.of_layer(k) for k in (1, 2, 3)]
+    assert [layer.divisor for layer in layers] == [2.0, 1.25, 1.5]
+    assert [layer.feature_weight for layer in layers] == [0.5, 0.8, 0.0]
+    assert [layer.divided_gain for layer in layers] == [0.5, 0.2, 1.0]
+
+
+def test_products_over_layers_of_their_own():
+    constants = Operations(Network(3, **LAYERS), 3, 1).constants
+    assert [constants.input_weight(k) for k in range(4)] == [1.0, 0.5, 0.4, 0.0]
+    assert constants.total_divisor(3) == (1.875, 1)
 
 
 def test_normalized_features_have_one_size_in_all_layers():
     """S = 1, 1 + 1, 2 + 1/4, and without a skip 3/2: weights of the branch are β / S."""
-    network = Network(
-        3, alpha=(1.0, 0.5, 1.0), skip=(True, True, False), c_v=(2.0, 2.0, 3.0), norm=True
-    )
-    operations = Operations(network, 3, 1)
-    layers = [operations.constants.of_layer(k) for k in (1, 2, 3)]
+    constants = Operations(Network(3, norm=True, **LAYERS), 3, 1).constants
+    layers = [constants.of_layer(k) for k in (1, 2, 3)]
     gains = [1 / 2, 1 / 9, 1.0]
-    assert [each.divided_gain for each in layers] == pytest.approx(gains, rel=CONSTANT)
-    assert [each.feature_weight for each in layers] == pytest.approx(
-        [1 / 2, 8 / 9, 0.0], rel=CONSTANT
-    )
-    assert operations.constants.total_divisor(2) == (
-        1.125,
-        1,
-    ) and operations.constants.total_divisor(3) == (1.5, 0)
-    assert [o.kind for o in operations.layers[1]][:2] == ["norm", "window"]
+    assert [layer.divided_gain for layer in layers] == pytest.approx(gains, rel=CONSTANT)
+    weights = [1 / 2, 8 / 9, 0.0]
+    assert [layer.feature_weight for layer in layers] == pytest.approx(weights, rel=CONSTANT)
+
+
+def test_total_divisors_of_normalized_features_are_their_size():
+    constants = Operations(Network(3, norm=True, **LAYERS), 3, 1).constants
+    assert constants.total_divisor(2) == (1.125, 1)  # 2.25
+    assert constants.total_divisor(3) == (1.5, 0)
+
+
+def test_a_layer_of_normalized_features_starts_with_their_norm():
+    operations = Operations(Network(3, norm=True, **LAYERS), 3, 1)
+    assert [operation.kind for operation in operations.layers[1]][:2] == ["norm", "window"]
 
 
 def test_the_largest_bias_is_the_unit_of_biases():

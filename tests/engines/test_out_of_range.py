@@ -72,20 +72,25 @@ def test_tiny_kernels_of_large_signals_are_taken(engine, dtype):
     assert 0 <= K[0, 1] < 1e-30 < K[0, 0]
 
 
+@pytest.mark.parametrize("dtype", DTYPES)  # float32 has rounded results of float64
 @pytest.mark.parametrize("normalized", [False, True])
-def test_signals_too_large_for_erf_are_refused(engine, normalized):
-    """Its kernels tend to a limit, and then would leave the range of squared variances.
-
-    They are nearer to the limit than the inverse of the least size of a pixel.
-    """
+def test_kernels_of_erf_tend_to_a_limit(engine, normalized, dtype):
+    """They are nearer to it than the inverse of the least size of a pixel."""
     kernel = rk.CGPK(3, head="trace", activation="erf", normalized=normalized)
     skip_unless_taken(engine, kernel.network)
-    for dtype in DTYPES:  # float32 has rounded results of float64
-        limit, K = (kernel(X * scale, engine=engine, dtype=dtype) for scale in (1e4, 1e70))
-        assert np.abs(K - limit).max() <= 1 / (1e4 * np.linalg.norm(X, axis=1).min())
-        for scale in (1e78, 1e200):
-            with pytest.raises(OverflowError, match="signals are too large"):
-                kernel(X * scale, engine=engine, dtype=dtype)
+    limit, K = (kernel(X * scale, engine=engine, dtype=dtype) for scale in (1e4, 1e70))
+    assert np.abs(K - limit).max() <= 1 / (1e4 * np.linalg.norm(X, axis=1).min())
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("normalized", [False, True])
+@pytest.mark.parametrize("scale", [1e78, 1e200])
+def test_signals_too_large_for_erf_are_refused(engine, normalized, dtype, scale):
+    """They would leave the range of squared variances."""
+    kernel = rk.CGPK(3, head="trace", activation="erf", normalized=normalized)
+    skip_unless_taken(engine, kernel.network)
+    with pytest.raises(OverflowError, match="signals are too large"):
+        kernel(X * scale, engine=engine, dtype=dtype)
 
 
 def far_away(distance, rng):

@@ -19,25 +19,25 @@ def options(request):
 
 
 @pytest.mark.parametrize("n_landmarks", [None, 9])
-def test_shares_and_intercept_add_up_to_decisions(options, n_landmarks, rng):
+def test_contributions_add_up_to_decisions(options, n_landmarks, rng):
     """Also of signals that are novel, and so have other weights of views."""
     X, y = waves(rng, 16, 3, channels=2)
     options = options | {"n_landmarks": n_landmarks}
     model = ResidualKernelClassifier(**options, class_weight="balanced").fit(X, y)
     Z = np.concatenate([X[:3], 5 * rng.standard_normal((2, 2, 24))])
-    shares = model.contributions(Z)
-    assert shares.shape == (5, 3, 24) and model.intercept_.shape == (3,)
-    decisions = shares.sum(axis=2) + model.intercept_
-    size = np.abs(shares).sum(axis=2)
+    parts = model.contributions(Z)
+    assert parts.shape == (5, 3, 24) and model.intercept_.shape == (3,)
+    decisions = parts.sum(axis=2) + model.intercept_
+    size = np.abs(parts).sum(axis=2)
     assert_within(decisions, model.decision_function(Z), tolerances.added_up(24), size)
 
 
-def test_shares_of_signals_one_at_a_time(options, rng, little_memory):
+def test_contributions_of_signals_one_at_a_time(options, rng, little_memory):
     X, y = waves(rng, 16, 3, channels=2)
     model = ResidualKernelClassifier(**options).fit(X, y)
-    shares = model.contributions(X[:5])
+    parts = model.contributions(X[:5])
     little_memory()
-    assert_within(model.contributions(X[:5]), shares, tolerances.ROUTES)
+    assert_within(model.contributions(X[:5]), parts, tolerances.ROUTES)
 
 
 def with_lists(options, rng, targets_of, **more):
@@ -54,7 +54,7 @@ def with_lists(options, rng, targets_of, **more):
     [(None, lambda y: np.stack([y, -7.0 * y**2], axis=1)), (9, lambda y: 1e9 * y)],
     ids=["two targets", "landmarks and a large target"],
 )
-def test_shares_of_lists_and_intercept_add_up_to_predictions(n_landmarks, targets_of, options, rng):
+def test_contributions_of_lists_add_up_to_predictions(n_landmarks, targets_of, options, rng):
     model, ragged, targets = with_lists(options, rng, targets_of, n_landmarks=n_landmarks)
     found, expected = model.contributions(ragged[:4]), model.predict(ragged[:4])
     for part, x, prediction in zip(found, ragged, expected, strict=False):
@@ -97,7 +97,7 @@ def test_median_contributions_are_of_the_classes_that_weights_predict(rng):
     assert_within(found, expected, tolerances.ROUTES)
 
 
-def test_one_view_has_the_shares_of_its_kernel(rng, fitted_views):
+def test_one_view_contributes_the_shares_of_its_kernel(rng, fitted_views):
     X, y = waves(rng, 20, 2)
     model = ResidualKernelClassifier(**ONE).fit(X, y)
     (fitted,) = fitted_views
@@ -141,10 +141,10 @@ def test_bands_without_energy(signals, views, rng):
     y = np.arange(40) % 2
     X = np.stack([signals(rng, y), 1e-9 * rng.standard_normal((40, 64))], axis=1)
     model = ResidualKernelClassifier(views, random_state=0).fit(X, y)
-    shares, decisions = model.contributions(X)[:, 0], model.decision_function(X)
-    sums, size = shares.sum(axis=1) + model.intercept_, np.abs(shares).sum(axis=1)
+    parts, decisions = model.contributions(X)[:, 0], model.decision_function(X)
+    sums, size = parts.sum(axis=1) + model.intercept_, np.abs(parts).sum(axis=1)
     assert_within(sums, decisions, tolerances.added_up(64), size)
-    assert np.abs(shares).max() < np.abs(decisions).max()
+    assert np.abs(parts).max() < np.abs(decisions).max()
 
 
 @pytest.mark.parametrize("name", ["ArrowHead", "OSULeaf"])
@@ -153,11 +153,11 @@ def test_weak_bands_are_not_magnified(name):
     pytest.importorskip("aeon")
     X, y = load_labelled(name)
     model = ResidualKernelClassifier("fast", random_state=0).fit(X[::2], y[::2])
-    shares, decisions = model.contributions(X[1::4]), model.decision_function(X[1::4])
-    sums, size = shares.sum(axis=2) + model.intercept_, np.abs(shares).sum(axis=2)
+    parts, decisions = model.contributions(X[1::4]), model.decision_function(X[1::4])
+    sums, size = parts.sum(axis=2) + model.intercept_, np.abs(parts).sum(axis=2)
     decisions = decisions.reshape(len(sums), -1)
     assert_within(sums, decisions, tolerances.added_up(X.shape[2]), size)
-    assert np.abs(shares).max() <= 0.1 * np.abs(decisions).max()
+    assert np.abs(parts).max() <= 0.1 * np.abs(decisions).max()
 
 
 @pytest.mark.parametrize("unit", [1.0, 1e-6])
@@ -227,7 +227,7 @@ def test_what_decides_is_found(rng):
         x[0, place : place + 9] += np.hanning(9) * (3 if label else -3)
     view = View(standardize="channel", filter_size=3, length=90)
     model = ResidualKernelClassifier([view]).fit(X[:40], y[:40])
-    shares = (model.contributions(X[40:]) - model.median_contributions())[:, 0]
+    parts = (model.contributions(X[40:]) - model.median_contributions())[:, 0]
     assert model.score(X[40:], y[40:]) > 0.9
-    found = np.abs(shares).argmax(axis=1) - places[40:]
+    found = np.abs(parts).argmax(axis=1) - places[40:]
     assert np.mean((found >= -2) & (found <= 10)) > 0.8

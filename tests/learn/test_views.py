@@ -1,6 +1,7 @@
 """Views against plain formulas, and what they refuse."""
 
 import re
+from contextlib import suppress
 
 import numpy as np
 import pytest
@@ -14,6 +15,7 @@ from sklearn.preprocessing import FunctionTransformer
 from rescntk.learn import ResidualKernelClassifier, View
 from rescntk.learn.default_views import CLASSIFIER_VIEWS, FAST_VIEWS
 from rescntk.learn.estimator import resolve_views
+from rescntk.learn.views import UnsuitableSignals
 from tests import tolerances
 from tests.helpers import assert_within
 from tests.learn.cases import EVERY_STEP, waves
@@ -343,6 +345,15 @@ def test_each_setting_combines_with_linear_and_bands_as_documented(name, X):
 def test_signals_that_a_view_cannot_take_are_refused(view, lengths, says, X):
     with pytest.raises(ValueError, match=f"X cannot have View.*{says}"):
         view.fit([x[:1, :length] for x, length in zip(X, lengths, strict=False)])
+
+
+@pytest.mark.parametrize("lengths", [(1, 1), (25, 9)])
+@pytest.mark.parametrize("view", EVERY_STEP)
+def test_short_and_unequal_signals_are_seen_or_refused(view, lengths, X):
+    """No step gives NaN, and none fails in another way."""
+    signals = [x[:1, :length] for x, length in zip(X, lengths, strict=False)]
+    with suppress(UnsuitableSignals):
+        assert all(np.isfinite(x).all() for x in view.fit_transform(signals))
 
 
 def test_signals_of_another_shape_are_refused(X):

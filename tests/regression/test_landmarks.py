@@ -20,47 +20,47 @@ OF_ENTRIES = 1e4 * EPS
 
 
 @pytest.fixture(scope="module", params=[1, 60, 200])
-def landmarks(request):
+def approximation(request):
     """Return a rank, its approximation, and the number of pairs computed."""
     rank, kernel = request.param, MatrixKernel(K)
     low = regression.pivoted_cholesky(kernel, indices(200), rank, rng=rank)
     return rank, low, kernel.pairs
 
 
-def test_landmarks_differ_and_have_the_rank(landmarks):
-    rank, low, _ = landmarks
+def test_landmarks_differ_and_have_the_rank(approximation):
+    rank, low, _ = approximation
     assert low.factor.shape == (200, rank) and len(set(low.pivots)) == rank
 
 
-def test_the_residual_is_the_trace(landmarks):
-    _, low, _ = landmarks
+def test_the_residual_is_the_trace(approximation):
+    _, low, _ = approximation
     trace = np.trace(K - low.factor @ low.factor.T)
     assert abs(trace - low.residual) <= 2 * OF_ENTRIES * np.trace(K)
 
 
-def test_columns_of_landmarks_are_exact(landmarks):
-    _, low, _ = landmarks
+def test_columns_of_landmarks_are_exact(approximation):
+    _, low, _ = approximation
     assert np.abs((K - low.factor @ low.factor.T)[low.pivots]).max() <= OF_ENTRIES
 
 
-def test_rows_of_landmarks_are_lower_triangular(landmarks):
-    _, low, _ = landmarks
+def test_rows_of_landmarks_are_lower_triangular(approximation):
+    _, low, _ = approximation
     above = np.triu(low.factor[low.pivots], 1)
     assert np.abs(above).max(initial=0.0) <= tolerances.ROUTES
 
 
-def test_landmarks_compute_a_column_each_and_the_diagonal(landmarks):
-    rank, _, pairs = landmarks
+def test_landmarks_compute_a_column_each_and_the_diagonal(approximation):
+    rank, _, pairs = approximation
     assert pairs <= (rank + 1) * 200
 
 
-def test_landmarks_are_near_the_best_of_equal_rank(landmarks):
-    rank, low, _ = landmarks
+def test_landmarks_are_near_the_best_of_equal_rank(approximation):
+    rank, low, _ = approximation
     assert low.residual <= 1.5 * EIGENVALUES[rank:].sum() + 2 * OF_ENTRIES
 
 
-def test_equal_seeds_give_equal_landmarks(landmarks):
-    rank, low, _ = landmarks
+def test_equal_seeds_give_equal_landmarks(approximation):
+    rank, low, _ = approximation
     again = regression.pivoted_cholesky(MatrixKernel(K), indices(200), rank, rng=rank)
     assert (again.pivots == low.pivots).all() and (again.factor == low.factor).all()
 

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ...arrays import Array
-from ..heads import runs, window_count_sum
+from ..heads import pool_count_sum, runs
 from ..operations import Operations, rounded_weights
 from ..order import ending_with_activation, joined, may_have_five_taps, may_join, with_five_taps
 from ..request import Request
@@ -69,9 +69,9 @@ class RunArrays(NamedTuple):
     n_runs: int
     records: Array
     """(n_runs, 3) integers: the records `Run` of records.h."""
-    window_counts: Array
+    pool_counts: Array
     """(offsets,), run by run."""
-    window_count_sum: float
+    pool_count_sum: float
 
 
 class Program:
@@ -106,7 +106,7 @@ class Program:
             n_rows=operations.n_rows,
             depth=operations.depth,
             n_input=len(operations.input),
-            window_count_sum=1.0,
+            pool_count_sum=1.0,
             places=1,
             terms=self._n_terms,
             n_operations=len(records),
@@ -127,10 +127,10 @@ class Program:
         if extent not in self._runs:
             axes, xp, head = self.request.axes(extent), self._xp, self.request.pool
             all_runs = runs(head, axes, self._turns)
-            sizes = [(run.lines, run.first, len(run.window_counts)) for run in all_runs]
-            counts = np.concatenate([run.window_counts for run in all_runs]).astype(np.float64)
+            sizes = [(run.lines, run.first, len(run.pool_counts)) for run in all_runs]
+            counts = np.concatenate([run.pool_counts for run in all_runs]).astype(np.float64)
             records = xp.asarray(np.array(sizes, RUN).view(np.int64))
-            total = float(window_count_sum(head, axes))
+            total = float(pool_count_sum(head, axes))
             self._runs[extent] = RunArrays(len(sizes), records, xp.asarray(counts), total)
         return self._runs[extent]
 
@@ -197,8 +197,8 @@ class Program:
             run_arrays = self._run_arrays(extent)
             fields |= {"n_runs": run_arrays.n_runs, "turns": self._turns}
             fields |= {"runs": pointer(run_arrays.records)}
-            fields |= {"window_counts": pointer(run_arrays.window_counts)}
-            fields |= {"window_count_sum": run_arrays.window_count_sum}
+            fields |= {"pool_counts": pointer(run_arrays.pool_counts)}
+            fields |= {"pool_count_sum": run_arrays.pool_count_sum}
             if self.request.shares:
                 fields["places"] = extent
             else:

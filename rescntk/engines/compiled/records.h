@@ -62,8 +62,8 @@ struct Job {
     int64 terms, places;  // of the means of F0
     int64 n_runs, turns;  // of pooled heads; whether runs have o alone, of offsets o and -o
     const Run *runs;
-    const double *window_counts;  // of pooled windows with both pixels of an offset, run by run
-    double window_count_sum;      // over all offsets; 1 of other heads
+    const double *pool_counts;  // of pools with both pixels of an offset, run by run
+    double pool_count_sum;      // over all offsets; 1 of other heads
     int64 depth, n_input, n_operations, n_windows, has_opposite, with_ntk;
     const Window *windows;
     const Operation *operations;  // the first n_input are of the input filter

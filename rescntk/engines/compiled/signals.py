@@ -84,7 +84,7 @@ class Signals:
 
     @once
     def n_terms(self) -> int:
-        """The number of terms of `input_terms`, for each pixel of pooled windows."""
+        """The number of terms of `input_terms`, for each pool."""
         return n_terms(self.request, self.operations)
 
     @once

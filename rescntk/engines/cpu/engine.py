@@ -152,15 +152,15 @@ class CpuPlan(Plan):
         n_columns = 1 if self.paired else columns.stop - columns.start
         least = 1 if self.request.all_pairs or self.paired else MOST_LANES
         for lefts in blocks(rows.start, rows.stop, max(least, int(most / n_columns))):
-            n_rows, begin = lefts.stop - lefts.start, columns.start
+            n_lefts, begin = lefts.stop - lefts.start, columns.start
             if self.paired:
-                yield lefts, lefts, n_rows
+                yield lefts, lefts, n_lefts
                 continue
             if self.symmetric:
                 begin = max(begin, lefts.start // MOST_LANES * MOST_LANES)
             size = max(MOST_LANES, int(most) // MOST_LANES * MOST_LANES)
             for rights in blocks(begin, columns.stop, size):
-                yield lefts, rights, n_rows * (rights.stop - rights.start)
+                yield lefts, rights, n_lefts * (rights.stop - rights.start)
 
 
 def _signals(request: Request, X: EngineSignals) -> Signals:
@@ -197,7 +197,7 @@ def _meet_offsets(request: Request, n: int, d: int, lanes: int) -> bool:
     """
     axes, n_signal_strips = request.axes(d), -(-n // lanes) * request.n_offsets(d)
     ways, most_lanes = 1 if request.shares else 2, library.lanes(request.dtype)
-    counts = [len(run.window_counts) for run in runs(request.pool, axes, half=ways == 2)]
+    counts = [len(run.pool_counts) for run in runs(request.pool, axes, half=ways == 2)]
     return ways * n * sum(-(-count // most_lanes) for count in counts) <= n_signal_strips
 
 

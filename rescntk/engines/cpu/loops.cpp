@@ -196,9 +196,9 @@ private:
                 const bool shares = job.output == SHARES;
                 if (job.n_runs)
                     results.sum_F0(strips.strip[s], q, job.left, i + s, job.right, k + q,
-                                   job.window_count_sum);
-                results.write_sums(strips.strip[s], q, d * job.window_count_sum,
-                                   (shares ? 1.0 : d) * job.window_count_sum * products[s][q],
+                                   job.pool_count_sum);
+                results.write_sums(strips.strip[s], q, d * job.pool_count_sum,
+                                   (shares ? 1.0 : d) * job.pool_count_sum * products[s][q],
                                    at * (shares ? job.extent : 1));
             }
         return true;
@@ -207,7 +207,7 @@ private:
     enum class Way { THERE, BACK, BOTH };
     // The offsets that go through the layers together: a strip for each, and for each left signal.
     struct OffsetGroup {
-        const double *window_counts[MOST_STRIPS];  // of the offset, or of those of the lanes
+        const double *pool_counts[MOST_STRIPS];  // of the offset, or of those of the lanes
         Way way[MOST_STRIPS];
         int64 lane_offsets[MOST_STRIPS];  // the number of lanes that are offsets, or 0
         int64 count = 0;
@@ -229,7 +229,7 @@ private:
         OffsetGroup group;
         for (int turned = 0; turned <= job.turns; turned++) {
             const bool sides_change = turned && !in_blocks, left_moves = turned && in_blocks;
-            const double *counts = job.window_counts;
+            const double *counts = job.pool_counts;
             for (int64 r = 0; r < job.n_runs; counts += job.runs[r++].count) {
                 const Run &run = job.runs[r];
                 if (job.height) {
@@ -253,7 +253,7 @@ private:
                         strip.biases = strips.strip[s].biases;
                         strip.sums.clear();
                     }
-                    group.window_counts[group.count] = counts + o;
+                    group.pool_counts[group.count] = counts + o;
                     group.lane_offsets[group.count] = in_blocks ? 0 : step;
                     const bool is_opposite = r == 0 && o == 0 && job.turns;
                     group.way[group.count++] = turned        ? Way::BACK
@@ -278,11 +278,11 @@ private:
             for (int64 s = 0; s < count; s++) {
                 const Sums &offset = strips.strip[k * count + s].sums;
                 Sums &total = strips.strip[s].sums;
-                total.collect(offset, group.way[k] == Way::BACK, group.window_counts[k],
+                total.collect(offset, group.way[k] == Way::BACK, group.pool_counts[k],
                               group.lane_offsets[k]);
                 // Offset 0 is the first lane.
                 if (group.way[k] == Way::BOTH)
-                    total.collect(offset, 1, group.window_counts[k], group.lane_offsets[k] > 0);
+                    total.collect(offset, 1, group.pool_counts[k], group.lane_offsets[k] > 0);
             }
         group.count = 0;
         return true;

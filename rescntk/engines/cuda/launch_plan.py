@@ -94,7 +94,7 @@ class LaunchPlan:
         *_, line_pixels = request.axes(d)
         line_offsets = [line_pixels] * (d // line_pixels)
         if pooled:
-            line_offsets = [len(run.window_counts) for run in runs(request.pool, request.axes(d))]
+            line_offsets = [len(run.pool_counts) for run in runs(request.pool, request.axes(d))]
         groups = sum(-(-offsets // self.lanes) for offsets in line_offsets)  # rows of a pair
         if self.lanes_are_offsets:
             self.teams = 1 if request.shares else min(self.teams, groups)

@@ -64,8 +64,8 @@ struct Row {
     const R *x, *z;      // tables of both sides, and numbers of a row
     int x_stride, z_stride;
     int left_at[THREAD_PIXELS], right_at[THREAD_PIXELS];
-    int valid;               // lanes that count
-    R window_counts[LANES];  // of pooled heads, of each lane's offset
+    int valid;             // lanes that count
+    R pool_counts[LANES];  // of pooled heads, of each lane's offset
 
     __device__ Row(const Launch &launch, char *block_memory)
         : launch(launch), job(launch.job), t(int(threadIdx.x % launch.threads)),

@@ -243,8 +243,8 @@ struct Layers {
                 s.template put<OPPOSITE, NTK>(p, q, result.branch);
                 if (POINTS || q >= row.valid) continue;
                 R &K = K_sum[pair_of(q)], &M = M_sum[pair_of(q)];
-                K = POOLED ? fused(row.window_counts[q], result.K, K) : K + result.K;
-                M = POOLED ? fused(row.window_counts[q], result.branch.A, M) : M + result.branch.A;
+                K = POOLED ? fused(row.pool_counts[q], result.K, K) : K + result.K;
+                M = POOLED ? fused(row.pool_counts[q], result.branch.A, M) : M + result.branch.A;
             }
         }
         if (POINTS) return;
@@ -252,7 +252,7 @@ struct Layers {
         if (ALL && !POOLED) times *= row.valid;
         if (POOLED) {
             double count_sum = 0;
-            OVER_LANES (q) count_sum += q < row.valid ? double(row.window_counts[q]) : 0.0;
+            OVER_LANES (q) count_sum += q < row.valid ? double(row.pool_counts[q]) : 0.0;
             times *= count_sum;
         }
         UNROLL

@@ -1,7 +1,7 @@
 // The recursion of ReLU networks (engines/order.py) on rows of pixel pairs, on a GPU.
 //
 // A row is the pixel pairs (j, j') of all left pixels j and of LANES right pixels. Where all pixel
-// pairs are wanted (ALL), or those that share windows (POOLED too), lanes are neighbouring pixels
+// pairs are wanted (ALL), or those that share pools (POOLED too), lanes are neighbouring pixels
 // j' of one right signal; else they are the pixels j' = j of LANES right signals. Filters move both
 // pixels of a pair, so that they stay in a row, which is a ring (of images, a ring of rings).
 //
@@ -145,8 +145,8 @@ struct Pairs {
                 shift = int(job.runs[line].lines);
                 offset = (int(job.runs[line].first) + begin) % row.line_pixels;
                 OVER_LANES (q)
-                    row.window_counts[q] =
-                        q < row.valid ? R(job.window_counts[line * along + begin + q]) : R(0);
+                    row.pool_counts[q] =
+                        q < row.valid ? R(job.pool_counts[line * along + begin + q]) : R(0);
             }
             row.place(shift, offset);
             layers.run(first + row.team == 0 ? means : 0.0, [&](const Layer &l) {
@@ -167,7 +167,7 @@ struct Pairs {
             for (int64 c = row.pixel(p); row.has_pixel(p) && c < job.terms; c += row.n)
                 sum += sides.left->means[sides.i * job.terms + c] *
                        sides.right->means[sides.k * job.terms + c];
-        return sum * job.window_count_sum;
+        return sum * job.pool_count_sum;
     }
     FORMULA void report_sums(const Layer &l, int64 at) const
     {
@@ -189,8 +189,8 @@ struct Pairs {
             OVER_LANES (q) {
                 if (q >= row.valid) continue;
                 kernels(l, p, q, job.output == PIXELS, gpk, ntk);
-                gpk_sum += POOLED ? double(row.window_counts[q]) * gpk : gpk;
-                ntk_sum += POOLED ? double(row.window_counts[q]) * ntk : ntk;
+                gpk_sum += POOLED ? double(row.pool_counts[q]) * gpk : gpk;
+                ntk_sum += POOLED ? double(row.pool_counts[q]) * ntk : ntk;
                 const int64 other =
                     (y + shift) % row.lines * line_pixels + (column + offset + q) % line_pixels;
                 if (job.output == PIXELS) write(slot + (at * n + j) * n + other, gpk, ntk);
@@ -203,7 +203,7 @@ struct Pairs {
     {
         auto &row = layers.row;
         if (job.output == PIXELS || (!POINTS && threadIdx.x != 0)) return;
-        const double count = double(row.n) * (POOLED ? job.window_count_sum : double(row.n));
+        const double count = double(row.n) * (POOLED ? job.pool_count_sum : double(row.n));
         for (int layer_number = 1; layer_number <= job.depth; layer_number++) {
             const Layer &l = job.layers[layer_number - 1];
             if (l.report < 0) continue;
@@ -233,7 +233,7 @@ struct Pairs {
             sum += (pixel < 0 ? a.means[sides.i * C + c]
                               : a.pixels[(sides.i * C + c) * a.longest + pixel]) *
                    b.means[(sides.k * C + c) * job.places + place];
-        if (POOLED) return sum * job.window_count_sum;
+        if (POOLED) return sum * job.pool_count_sum;
         return sum * double(row.n) * (pixel < 0 ? double(row.n) : 1.0);
     }
 

@@ -17,7 +17,7 @@ import numpy as np
 
 from ...activations import Gaussians, activation_of
 from ...arrays import Array, array_module
-from ..heads import offsets, pool_weights, window_pixels
+from ..heads import offsets, pool_pixels, pool_weights
 from ..inputs import input_terms
 from ..means import column, past_skip, summed, window_mean
 from ..operations import Operation, Operations, rounded_weights
@@ -45,7 +45,7 @@ class Pairs(Recursion[Deficits]):
         self.axes, self.real = left.rows.shape[2:], left.rows.dtype.type
         self.n_axes, self.right_rows = len(self.axes), right.rows
         if request.pool:
-            pooled = zip(window_pixels(request.pool, self.axes), self.axes, strict=True)
+            pooled = zip(pool_pixels(request.pool, self.axes), self.axes, strict=True)
             self.offsets = [offsets(*axis) for axis in pooled]
             self.right_rows = self.around(right.rows)
         self.trained, self.with_ntk = request.network.carried_parts, "ntk" in request.kinds

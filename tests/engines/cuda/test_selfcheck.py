@@ -65,7 +65,7 @@ FAULTS = {
                  "few pixels, small branches"),
     "bias": ("sum.U = sum.U + N;", "", "biases and leaks"),
     "many pixels": ("if (t < half && t +", "if (t < half - 1 && t +", "more than 48 KB"),
-    "pooled": ("fused(row.window_counts[q], result.K, K)", "K + result.K", "pooled pixels"),
+    "pooled": ("fused(row.pool_counts[q], result.K, K)", "K + result.K", "pooled pixels"),
     "first pair": ("else if (row.pixel(p) == 0)", "else if (row.pixel(p) == 1)",
                    "the first pair"),
     "every pair": ("(column + offset + q) % line_pixels", "(column + offset) % line_pixels",
