@@ -40,7 +40,7 @@ class Signal(NamedTuple):
     pixels: jax.Array
     """(channels, *pixels), times the root of the input's scale: products of pixels are F⁰."""
     means: jax.Array
-    """(channels,), the means over pixels; of pooled heads (channels, *pixels), over windows."""
+    """(channels,), the means over pixels; of pooled heads (channels, *pixels), over pools."""
     energy: jax.Array
     """(*pixels), F⁰ of single pixels at x = z."""
     exponent: jax.Array

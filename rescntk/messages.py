@@ -6,23 +6,23 @@ import reprlib
 import sys
 import warnings
 
-_MOST = 160
+_MOST_CHARACTERS = 160
 """Maximum number of characters of a value in a message."""
 
 _BETWEEN = ("rescntk", "sklearn", "aeon", "joblib", "pickle")
 """Packages whose lines a warning does not name: they stand between the user and the cause."""
 
 _REPR = reprlib.Repr()
-_REPR.maxstring = _REPR.maxother = _MOST
+_REPR.maxstring = _REPR.maxother = _MOST_CHARACTERS
 _REPR.maxlist = _REPR.maxtuple = _REPR.maxdict = _REPR.maxset = _REPR.maxfrozenset = 8
 
 
 def shown(value: object) -> str:
     """Return a value as messages show it: on one line, with the middle of long ones left out."""
     text = " ".join(_REPR.repr(value).split())
-    if len(text) <= _MOST:
+    if len(text) <= _MOST_CHARACTERS:
         return text
-    half = _MOST // 2 - 1
+    half = _MOST_CHARACTERS // 2 - 1
     return f"{text[:half]}...{text[-half + 1 :]}"
 
 

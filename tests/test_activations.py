@@ -155,6 +155,7 @@ def test_functions_have_the_variances_and_slopes_that_are_told(name):
     assert np.abs(squares @ WEIGHTS - activation.gain * activation.variance(q)).max() <= bar
 
 
+@pytest.mark.slow
 def test_polynomials_are_what_the_script_derives():
     check = [sys.executable, TOOLS / "polynomials.py", "--check"]
     subprocess.run(check, check=True)

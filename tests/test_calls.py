@@ -1,5 +1,6 @@
 """The way of a call: each argument is checked once, memory is asked for in one place, by plans."""
 
+import subprocess
 import sys
 import tracemalloc
 from collections import Counter
@@ -108,6 +109,43 @@ def test_a_plan_knows_the_bytes_of_its_tables(engine, head):
     assert 2e7 < expected and 0.6 * expected <= peak <= 3 * expected
     pair = KernelCall(check_arguments(network, signals, signals + 1.0, head=head, engine=engine))
     assert pair.plan(pair.left, pair.right).bytes > 1.5 * expected
+
+
+OF_STRIPS = """
+import re
+from pathlib import Path
+import numpy as np
+from rescntk import Network
+from rescntk.kernels.arguments import check_arguments
+from rescntk.kernels.call import KernelCall
+
+def planned(network, X):
+    options = {{"head": {head!r}, "engine": "cpu", "threads": 1, "shares": True, "kinds": ("ntk",)}}
+    call = KernelCall(check_arguments(network, X, X[:1], **options))
+    return call.plan(call.left, call.right)
+
+def peak():
+    status = Path("/proc/self/status").read_text()
+    return 1024 * int(re.search(r"VmHWM:\\s*(\\d+) kB", status)[1])
+
+X = np.random.default_rng(0).standard_normal((8, 1, {length}))
+planned(Network(2), X[..., :50]).compute()
+plan, before = planned(Network(200), X), peak()
+expected = plan.bytes
+plan.compute()
+print(expected, peak() - before)
+"""
+
+
+@needs_cpu
+@pytest.mark.skipif(sys.platform != "linux", reason="processes do not tell their peak there")
+@pytest.mark.parametrize(("head", "length"), [("trace", 500), (5, 250)])
+def test_a_plan_knows_the_bytes_of_its_strips(head, length):
+    """Of shares, whose sums over layers take most: the process grows by them."""
+    command = [sys.executable, "-c", OF_STRIPS.format(head=head, length=length)]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    expected, grown = map(float, done.stdout.split())
+    assert 2e7 < expected and 0.6 * expected <= grown <= 1.2 * expected
 
 
 @needs_cpu

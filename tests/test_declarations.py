@@ -1,4 +1,4 @@
-"""A new field of `Network`, or a new activation, reaches no function that does not name it."""
+"""A new field of `Network`, activation or head reaches no function that does not name it."""
 
 import inspect
 import re
@@ -14,6 +14,7 @@ pytest.importorskip("zarr")
 import rescntk as rk
 from rescntk import activations, engines, finite, stored
 from rescntk import jax as rj
+from rescntk.engines import heads
 from rescntk.engines.request import Request
 from rescntk.network import OF_LAYERS
 from rescntk.network_parameters import FILTER_FIELDS, parameter
@@ -28,7 +29,7 @@ from rescntk.theory import (
     smoothness,
     spectrum,
 )
-from rescntk.validation import KINDS, check_nonnegative
+from rescntk.validation import HEADS, KINDS, check_nonnegative
 from tests.helpers import CPU
 from tests.oracles import definition, finite_width, quadruple, strided
 from tests.tolerances import ROUTES
@@ -332,3 +333,65 @@ def test_compiled_engines_refuse_a_made_up_activation(engine, made_up):
 def test_oracles_do_not_know_a_made_up_activation(made_up):
     with pytest.raises(KeyError):
         definition.dual_of(made_up[0])
+
+
+NETWORK = rk.Network(2, 1)
+SPHERE = multisphere.sample(2, 2, 3, 0)
+WITH_HEADS = {
+    rk.gram: lambda head: rk.gram(NETWORK, SIGNALS, head=head),
+    rk.Kernel: lambda head: rk.Kernel(NETWORK, "gpk", head)(SIGNALS),
+    rk.pixel_shares: lambda head: rk.pixel_shares(NETWORK, SIGNALS, head=head),
+    rj.gram: lambda head: rj.gram(NETWORK, SIGNALS, head=head),
+    finite.apply: lambda head: finite.apply(NETWORK, PARAMETERS, SIGNALS, head),
+    finite.ntk: lambda head: finite.ntk(NETWORK, PARAMETERS, SIGNALS, head=head),
+    finite.mean_gpk: lambda head: finite.mean_gpk(0, NETWORK, SIGNALS, 4, 2, head=head),
+    finite.train: lambda head: finite.train(
+        NETWORK, PARAMETERS, SIGNALS, np.zeros(3), 0.1, 1, head=head
+    ),
+    conditioning.compare: lambda head: conditioning.compare(
+        NETWORK, SIGNALS, (1, 2), kind="gpk", head=head
+    ),
+    conditioning.separation_bound: lambda head: conditioning.separation_bound(
+        NETWORK, SPHERE, kind="gpk", head=head
+    ),
+    depth.flow_limit: lambda head: depth.flow_limit(NETWORK, SIGNALS, kind="gpk", head=head),
+    depth.one_layer_kernel: lambda head: depth.one_layer_kernel(
+        NETWORK, SIGNALS, kind="gpk", head=head
+    ),
+    learning.sample_complexity: lambda head: learning.sample_complexity(
+        NETWORK, 2, 2, 2, kind="gpk", head=head
+    ),
+    learning.learned_by_frequency: lambda head: learning.learned_by_frequency(
+        NETWORK, 2, 2, 2, [1.0], kind="gpk", head=head
+    ),
+    multisphere.gram_complements: lambda head: multisphere.gram_complements(
+        [NETWORK], SPHERE, kind="gpk", head=head
+    ),
+    spectrum.decay_constants: lambda head: spectrum.decay_constants(
+        NETWORK, 2, 2, 1, kind="gpk", head=head
+    ),
+    spectrum.decay_law: lambda head: spectrum.decay_law(NETWORK, 2, 2, 1, kind="gpk", head=head),
+    spectrum.eigenvalues: lambda head: spectrum.eigenvalues(
+        NETWORK, 2, 2, 2, kind="gpk", head=head
+    ),
+}
+"""Public functions of a network and a head, but `stored.gram`, which computes in blocks later."""
+OF_TESTS = {
+    "definition": lambda head: definition.head(np.eye(3), head),
+    "quadruple": lambda head: quadruple.Grams(NETWORK, SIGNALS).error(np.eye(3), "gpk", head),
+    "finite width": lambda head: finite_width.output(NETWORK, PARAMETERS, SIGNALS[0], head),
+    "family": lambda head: depth.Family(NETWORK, 1.0).predict(SIGNALS, kind="gpk", head=head),
+}
+
+
+def test_all_functions_of_a_head_are_called_here():
+    with_heads = {call for call in CALLS if "head" in inspect.signature(call).parameters}
+    assert WITH_HEADS.keys() == with_heads - {stored.gram}
+
+
+@pytest.mark.parametrize("call", [*WITH_HEADS.values(), *OF_TESTS.values()])
+def test_a_made_up_head_is_refused(call, monkeypatch):
+    """Also where it stands in `HEADS`, which arguments are checked against."""
+    monkeypatch.setattr(heads.check_head, "__defaults__", ((*HEADS, "made up"),))
+    with pytest.raises((ValueError, KeyError, NotImplementedError), match="made up|not in tuple"):
+        call("made up")

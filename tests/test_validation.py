@@ -245,12 +245,14 @@ def peak_of_memory(call):
     return peak
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("engine", "most"), [("cpu", 1e8), ("reference", 2e8)])
 def test_tables_of_long_signals_and_filters_take_the_memory_of_one_signal(engine, most, rng):
     X = rng.standard_normal((2, 1, 3000))
     assert peak_of_memory(lambda: rk.ResCNTK(30, 31, head="trace")(X, engine=engine)) <= most
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("engine", CPU)
 @pytest.mark.parametrize("lengths", [(4, 4000), (4000, 4)])
 def test_tables_of_pairs_take_the_memory_of_one_signal_at_a_time(engine, lengths, rng):

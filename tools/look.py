@@ -35,7 +35,6 @@ LOOKED_AT = (
     "guide/explanation",
     "guide/speed",
     "theory/recursion",
-    "theory/recursion",
     "theory/paper_map",
     "project/results/cpu",
 )

@@ -1,7 +1,7 @@
 """The heads of networks: which pixel pairs they read.
 
-Pooled heads take means over circular pools, windows of w pixels, then a linear layer over these.
-The kernel is a sum over the offsets δ = j' − j of pixel pairs, ::
+Pooled heads take means over circular pools of w pixels, which messages and the guide call windows,
+then a linear layer over these. The kernel is a sum over the offsets δ = j' − j of pixel pairs, ::
 
     K = (1/d) Σ_δ c(δ) Σ_j K_{j, j+δ};    c(δ) = n(δ) / w².
 
@@ -23,7 +23,7 @@ from ..messages import shown
 from ..validation import HEADS, check_positive_integer
 
 
-class Run(NamedTuple):
+class OffsetRange(NamedTuple):
     """Offsets that follow one another along a line."""
 
     lines: int
@@ -92,7 +92,7 @@ def n_offsets(head: str | int, axes: tuple[int, ...]) -> int:
 
 
 def places_of(head: int, axes: tuple[int, ...]) -> np.ndarray:
-    """Return the number of the right pixel at each offset of `runs` from each left pixel."""
+    """Return the right pixel's number at each offset of `offset_ranges` from each left pixel."""
     number = np.arange(math.prod(axes)).reshape(axes)
     along = map(offsets, pool_pixels(head, axes), axes)
     every = range(len(axes))
@@ -100,8 +100,8 @@ def places_of(head: int, axes: tuple[int, ...]) -> np.ndarray:
 
 
 def pool_weights(head: int, axes: tuple[int, ...]) -> np.ndarray:
-    """Return c, (offsets,), of the offsets of `runs`, one after the other; they add up to 1."""
-    counts = np.concatenate([run.pool_counts for run in runs(head, axes)])
+    """Return c, (offsets,), range by range of `offset_ranges`; they add up to 1."""
+    counts = np.concatenate([along.pool_counts for along in offset_ranges(head, axes)])
     return counts / pool_count_sum(head, axes)
 
 
@@ -111,7 +111,7 @@ def pool_count_sum(head: int, axes: tuple[int, ...]) -> int:
 
 
 @lru_cache(maxsize=64)
-def runs(head: int, axes: tuple[int, ...], half: bool = False) -> tuple[Run, ...]:
+def offset_ranges(head: int, axes: tuple[int, ...], half: bool = False) -> tuple[OffsetRange, ...]:
     """Return the offsets of pixels that share pools, line by line.
 
     With `half`, one of the offsets δ and −δ, from 0 on; n is halved where both are one offset.
@@ -119,7 +119,7 @@ def runs(head: int, axes: tuple[int, ...], half: bool = False) -> tuple[Run, ...
     *across_lines, (w, d) = zip(pool_pixels(head, axes), axes, strict=True)
     height, n_lines = across_lines[0] if across_lines else (1, 1)
     across, along = pool_counts(height, n_lines), pool_counts(w, d)
-    runs_of_lines = []
+    ranges = []
     for lines in map(int, offsets(height, n_lines)):
         columns, times = offsets(w, d), np.ones(1)
         if half and 2 * lines % n_lines == 0:  # −δ is on the same line
@@ -128,5 +128,5 @@ def runs(head: int, axes: tuple[int, ...], half: bool = False) -> tuple[Run, ...
         elif half and lines < 0:
             continue
         counts = across[lines] * times * along[columns]
-        runs_of_lines.append(Run(lines % n_lines, int(columns[0] % d), counts))
-    return tuple(runs_of_lines)
+        ranges.append(OffsetRange(lines % n_lines, int(columns[0] % d), counts))
+    return tuple(ranges)

@@ -33,7 +33,7 @@ _NONE = -(10**4)
 _LEAST_BITS = -450
 """Power of two of the least pre-activations of layer 1, whose squares keep their digits."""
 
-_TINY = 1e-300
+_LEAST_FRACTION_LEFT = 1e-300
 """Fraction of a pixel that is not 0, at least: it is refused as too small even if it fell to 0."""
 
 
@@ -59,7 +59,7 @@ class Input:
     bias: SignalNumbers
     """(n,), the largest standard deviation of biases, divided by the scale; 0 without biases."""
     norm_root: SignalNumbers
-    """(n,), the root n of normalized features: 1, divided by the scale; 0 without normalization."""
+    """(n,), 1 divided by the scale, for normalized features; 0 without normalization."""
 
 
 def check_fraction(
@@ -84,7 +84,7 @@ def check_pixels(has_values: PixelNumbers, fraction: PixelNumbers, request: Requ
 
     `fraction` is each pixel's of its signal's variance, biases and normalized features included.
     """
-    fraction = array_module(fraction).where(has_values, fraction + _TINY, 0.0)
+    fraction = array_module(fraction).where(has_values, fraction + _LEAST_FRACTION_LEFT, 0.0)
     check_fraction(fraction, request, "a pixel, whose features are normalized, has", _LEAST_PIXEL)
 
 
@@ -165,13 +165,13 @@ def mean_variances(
         weights, bias_weight = weights_at_pixel_1(operations, X.shape[2:])
         signal_part = (energy * xp.asarray(weights)).reshape(len(X), -1).sum(axis=1)
         at_pixel_1 = signal_part + bias_weight * (constants.largest_bias / scale) ** 2
-        fraction = xp.maximum(at_pixel_1, _TINY) / xp.where(mean > 0, mean, math.inf)
+        fraction = xp.maximum(at_pixel_1, _LEAST_FRACTION_LEFT) / xp.where(mean > 0, mean, math.inf)
         check_fraction(fraction, request, "pixel 1 gets")
         mean = xp.where(mean > 0, at_pixel_1, 0.0)
     if constants.has_bias and not net.norm and "ntk" in request.kinds and net.trained == ("input",):
         fraction = signal_part / xp.where(mean > 0, mean, math.inf)
         has_values = X.reshape(len(X), -1).any(axis=1)
-        fraction = xp.where(has_values, xp.maximum(fraction, _TINY), 0.0)
+        fraction = xp.where(has_values, xp.maximum(fraction, _LEAST_FRACTION_LEFT), 0.0)
         check_fraction(fraction, request, "the input, which alone is trained, has, beside biases,")
     return mean
 

@@ -23,7 +23,7 @@ from .request import Request
 _TAIL = 16
 """Numbers behind tables: vectors of this many lanes may begin at the last number."""
 
-_TINY = 1e-300
+_LEAST_DIVISOR = 1e-300
 """Least mass that divides. Parts of a merge without mass are 0, and so are their coordinates."""
 
 
@@ -107,7 +107,7 @@ class MassRows(Masses):
         root: PixelNumbers,
     ) -> None:
         # Ratios of equal masses are 1: their coordinates are equal to the bit, at any size.
-        positive_mass = self.xp.maximum(mass, _TINY)
+        positive_mass = self.xp.maximum(mass, _LEAST_DIVISOR)
         first, *later = (self.xp.sqrt(part / positive_mass) for part in parts)  # a_p / (√weight a)
         half_sum = math.sqrt(0.5) + math.sqrt(0.5 * weights[0]) * first  # (a + a_0) / (√2 a)
         self.write(operation.row, root)

@@ -96,7 +96,11 @@ def features(network: Network, head: str | int, params: Parameters, X: Signals) 
     f = f.reshape(len(f), -1, f.shape[-1])
     if reads_pixels(head):
         return f.reshape(len(f), -1)
-    return f[:, 0] if head == "equivariant" else f.mean(axis=1)
+    if head == "equivariant":
+        return f[:, 0]
+    if head == "gap":
+        return f.mean(axis=1)
+    raise NotImplementedError(f"networks of finite width have no head {head!r}")
 
 
 def reads_pixels(head: str | int) -> bool:

@@ -74,8 +74,8 @@ def check_arguments(
     """Return the arguments of a call, or raise a ValueError that names one.
 
     X and Z are arrays or lists of arrays. Z may also be None, `PreparedSignals` or a
-    `PreparedKernel`. `heads` are the heads that the call takes besides windows of pixels. `shares`
-    is as for `Request`, `paired` and `names` are as for `check_batches`.
+    `PreparedKernel`. `heads` are the names of heads that the call takes, besides pooled heads.
+    `shares` is as for `Request`, `paired` and `names` are as for `check_batches`.
     """
     check_kernel_network(network)
     kinds = check_kinds(kinds)

@@ -15,7 +15,7 @@ import scipy.fft
 
 from .steps import ROUNDING, Blocks, BlockStep, ChannelScale, LengthKeepingStep
 
-_LEAST = 0.1
+_LEAST_SCALE = 0.1
 """Least scale of a band, in units of the largest. Fine bands of smooth signals are weak, and their
 own scale would magnify their noise."""
 
@@ -84,7 +84,7 @@ class Bands(BlockStep):
         return max(1, math.ceil(math.log2(length * _COARSEST / _FINEST)))
 
     def channel_scale(self, least: float = 0.0) -> ChannelScale:
-        return self.blocks.channel_scale(max(least, _LEAST))
+        return self.blocks.channel_scale(max(least, _LEAST_SCALE))
 
     def transform(self, X: np.ndarray) -> np.ndarray:
         bands = self.split(X)
@@ -110,15 +110,15 @@ class Bands(BlockStep):
     def to_time(self, contributions: np.ndarray, x: np.ndarray, reach: float) -> np.ndarray:
         """Divide the contribution of each block by the bands' energy at its points.
 
-        Each band has its root mean square as unit, but at least `_LEAST` of the largest one. Blocks
-        without energy, and all blocks of "signs", are divided into equal parts.
+        Each band has its root mean square as unit, but at least `_LEAST_SCALE` of the largest one.
+        Blocks without energy, and all blocks of "signs", are divided into equal parts.
         """
         equal = self.blocks.to_time(contributions, x, reach)
         if self.kind == "signs":
             return equal
         bands = self.split(x[None])
         units = np.sqrt(np.mean(bands**2, axis=2, keepdims=True))
-        units = np.maximum(units, _LEAST * units.max())
+        units = np.maximum(units, _LEAST_SCALE * units.max())
         energy = ((bands / np.where(units > 0, units, np.inf)) ** 2).sum(axis=1, keepdims=True)
         means = np.repeat(self.blocks.means(energy), self.blocks.sizes(x.shape[1]), axis=2)
         has_energy = means > ROUNDING**2

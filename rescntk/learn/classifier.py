@@ -227,10 +227,10 @@ class ResidualKernelClassifier(ClassifierMixin, ResidualKernelEstimator):
         total, hits = counted.sum(), float(counted @ right)
         classes = self.classes_[np.unique(labels[counted > 0])].tolist()
         if len(classes) < 2:
-            of_one = f"only class {shown(classes[0])} has" if classes else "no class has"
+            subject = f"only class {shown(classes[0])} has" if classes else "no class has"
             extent = "about it alone" if classes else "not estimated"
             warn(
-                f"{of_one} two signals, or groups: accuracy and probabilities are {extent}",
+                f"{subject} two signals, or groups: accuracy and probabilities are {extent}",
             )
         if not total:
             self.left_out_score_ = self.left_out_score_error_ = np.nan

@@ -172,9 +172,9 @@ class ResidualKernelRegressor(MultiOutputMixin, RegressorMixin, ResidualKernelEs
         squares = (residuals**2).mean(axis=1)
         error = float(np.average(squares, weights=weights))
         self.left_out_score_ = 1.0 - error if spread.any() else np.nan
-        of_targets = 1.0 - np.average(residuals**2, axis=0, weights=weights)
-        of_mean = np.sqrt(squared_sum(squares - error, cases, weights)) / weights.sum()
-        self.left_out_score_error_ = _DEPENDENCE * float(of_mean)
+        scores_of_targets = 1.0 - np.average(residuals**2, axis=0, weights=weights)
+        standard_error = np.sqrt(squared_sum(squares - error, cases, weights)) / weights.sum()
+        self.left_out_score_error_ = _DEPENDENCE * float(standard_error)
         if not spread.any():
             warn("y has one value, which predictions then have")
         if self.left_out_score_ <= 0.0:
@@ -182,7 +182,7 @@ class ResidualKernelRegressor(MultiOutputMixin, RegressorMixin, ResidualKernelEs
                 f"left_out_score_, R² on signals left out, is {self.left_out_score_:.3g}: these "
                 f"views do not find what the targets depend on. {REMEDY}",
             )
-        elif lost := np.flatnonzero((of_targets <= 0.0) & (spread > 0)).tolist():
+        elif lost := np.flatnonzero((scores_of_targets <= 0.0) & (spread > 0)).tolist():
             warn(
                 f"R² on signals left out is at most 0 of the columns {shown(lost)} of y: these "
                 f"views do not find what they depend on. left_out_score_ is a mean over columns"

@@ -1,4 +1,4 @@
-"""A view of given signals: its steps and its kernel. `measure` sets what training signals tell."""
+"""A view of given signals: its steps and its kernel; `fit_and_transform` learns from them."""
 
 from __future__ import annotations
 

@@ -68,17 +68,22 @@ POOLED_EIGENVALUES = (
 )
 
 
-_LEARNED = ("equivariant", "trace", "gap")
+_KNOWN_HEADS = ("equivariant", "trace", "gap")
 """The heads that theory knows; one more of `HEADS` is refused until a function learns it."""
+
+
+def check_known_head(head: str | int) -> str | int:
+    """Return a head that theory knows: a name, or the pixels of a window."""
+    return check_head(head, _KNOWN_HEADS)
 
 
 def check_named_head(head: str, reason: str = "pooled heads are not supported here") -> str:
     """Return the name of a head; pooled heads are refused, for a reason."""
-    if not isinstance(head, str) and check_head(head):
+    if not isinstance(head, str) and check_known_head(head):
         raise ValueError(
-            f"head is {shown(head)}, expected one of {', '.join(map(repr, _LEARNED))}: {reason}"
+            f"head is {shown(head)}, expected one of {', '.join(map(repr, _KNOWN_HEADS))}: {reason}"
         )
-    return check_choice(head, "head", _LEARNED)
+    return check_choice(head, "head", _KNOWN_HEADS)
 
 
 def check_resnet(network: Network) -> None:

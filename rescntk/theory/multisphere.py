@@ -17,7 +17,7 @@ from numpy.typing import ArrayLike
 from opt_einsum import contract
 
 from ..arrays import SignalList
-from ..engines.heads import check_head, offsets, pool_weights, pooled_head
+from ..engines.heads import offsets, pool_weights, pooled_head
 from ..kernels.progress import progress_bar
 from ..memory import check_free_memory
 from ..messages import shown
@@ -37,6 +37,7 @@ from .argument_checks import (
     Map,
     check_dot_products,
     check_kind,
+    check_known_head,
     check_layers,
 )
 from .complements import (
@@ -304,7 +305,7 @@ def gram_complements(
     True
     """
     check_kind(kind)
-    check_head(head)
+    check_known_head(head)
     argument, networks = networks, tuple(networks) if is_sequence(networks) else ()
     if not networks:
         raise ValueError(f"networks is {shown(argument)}, expected a list of at least one network")
@@ -328,7 +329,7 @@ def gram_complements(
 def over_pairs(X: np.ndarray, head: str | int, function: Map) -> np.ndarray:
     """Return normalized kernel matrices of signals: apply a function to pixel pairs, then a head.
 
-    GAP sees the rows of all pixel offsets, pooled heads the rows of offsets that share windows, the
+    GAP sees the rows of all pixel offsets, pooled heads the rows of offsets that share pools, the
     other heads the row of offset 0. The function takes complements of dot products,
     (n_timepoints, n_offsets, n_pairs). It returns complements of k kernels,
     (k, n_timepoints, n_offsets, n_pairs), which become (k, n_cases, n_cases).

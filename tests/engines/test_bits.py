@@ -91,6 +91,7 @@ CUTS = {
 MODULES = {"reference": "reference.engine", "cpu": "cpu.engine", "cuda": "cuda.compiler"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("engine", ENGINES)
 @pytest.mark.parametrize(
     "case",

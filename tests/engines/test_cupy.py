@@ -50,6 +50,7 @@ def place(request, monkeypatch):
     return fake, engine
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("network", "head", "dtype"), pairs_meet(NETWORKS, HEADS, DTYPES))
 def test_same_values_dtypes_and_shapes(place, network, head, dtype, rng):
     """Also of pixel pairs and shares; and of lists, which the reference engine computes."""

@@ -31,7 +31,7 @@ def test_offsets_of_shared_windows(w, axes):
     pixels = np.arange(d).reshape(axes)
     found, halves = np.zeros((d, d)), np.zeros((d, d))
     for total, half in ((found, False), (halves, True)):
-        for lines, first, shared in heads.runs(w, axes, half):
+        for lines, first, shared in heads.offset_ranges(w, axes, half):
             for more, number in enumerate(shared):
                 move = (lines, first + more)[-len(axes) :]
                 right = np.roll(pixels, [-k for k in move], range(len(axes)))

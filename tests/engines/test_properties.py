@@ -73,7 +73,7 @@ def test_signals_are_left_as_they_are(engine, network, batches, kind):
 
 
 @subjects
-@settings(max_examples=40)
+@settings(max_examples=24)
 @given(
     any_network,
     batches(),

@@ -85,7 +85,7 @@ def test_the_head_equivariant_counts_the_energy_that_reaches_pixel_1():
 
 @pytest.mark.slow
 @pytest.mark.parametrize("engine", CPU)
-@settings(max_examples=200)
+@settings(max_examples=60)
 @given(
     networks(EVERY_FIELD, max_depth=9, dilated="freely", layers="of their own"),
     batches(),

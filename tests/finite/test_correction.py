@@ -89,6 +89,7 @@ def test_sampled_networks(name):
     assert np.abs(scores).max() <= 3 and np.mean(np.abs(scores) <= 2) >= 0.9
 
 
+@pytest.mark.slow
 def test_one_hidden_layer_by_quadrature():
     """Entries are means over units: their variance is that of one unit, by a double integral."""
     signals = np.array([[1.0, 0.0], [0.6, 0.8]])[:, :, None]

@@ -227,6 +227,7 @@ def recorded(task):
     return run, Z
 
 
+@pytest.mark.slow
 def test_recorded_steps_have_the_first_and_the_last(recorded):
     assert recorded[0].steps.tolist() == [0, 4, 6]
 
@@ -262,6 +263,7 @@ def test_a_network_whose_readout_is_trained_is_its_own_linearization(task):
     assert run.kernel_change.max() <= BAR
 
 
+@pytest.mark.slow
 def test_lengths_of_paths(task):
     """Of Adam from the weights themselves; of a linear model from its errors and kernel."""
     params, X, y = task

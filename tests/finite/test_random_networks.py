@@ -38,7 +38,7 @@ def assert_mean(samples, exact):
     assert (error <= bar).all(), (error / bar).max()
 
 
-@settings(max_examples=8)
+@settings(max_examples=5)
 @given(
     networks(EVERY_FIELD, 3, dilated="freely", layers="of their own"),
     batches(("signals", "images")),
@@ -59,7 +59,7 @@ def products(network, params, X):
     return jax.numpy.einsum("ijc,klc->ikjl", f, f) / WIDTH
 
 
-@settings(max_examples=6)
+@settings(max_examples=4)
 @given(
     networks(EVERY_FIELD, 3, dilated="freely", layers="of their own"),
     batches(("signals", "images")),
@@ -95,7 +95,7 @@ def test_a_layer_has_the_mean_of_the_definition(network, batches):
     assert_mean(samples[:, left, right], exact.astype(float))
 
 
-@settings(max_examples=4)
+@settings(max_examples=3)
 @given(
     networks(EVERY_FIELD - {"norm"}, 1, dilated="freely"),
     batches(("signals", "images")),

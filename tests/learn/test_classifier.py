@@ -35,6 +35,7 @@ def uneven(rng, rare=8, common=40):
     return X, y
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("class_weight", [None, "balanced"])
 def test_sets_cover_signals_drawn_with_the_weights_of_classes(class_weight, rng):
     """Three standard errors: of new signals, and of those left out."""
@@ -55,6 +56,7 @@ def test_a_coverage_of_one_is_refused(rng):
         model.predict_set(X, 1.0)
 
 
+@pytest.mark.slow
 def test_sets_that_ship():
     pytest.importorskip("aeon")
     X, y = load_labelled("GunPoint")
@@ -426,6 +428,7 @@ def predicted(model, X):
     return model.predict_proba(X)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("form", ["arrays", "lists"])
 def test_files_threads_and_processes(form, rng):
     """The same bits from a file, in threads, and in processes that are forked or spawned."""

@@ -134,6 +134,7 @@ def resampled(rng, y):
     return np.array([np.interp(np.arange(64) / 8, np.arange(8), x) for x in rough])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("signals", [low_passed, periodic, resampled])
 @pytest.mark.parametrize("views", ["default", [View(spectra="whole", head="trace", filter_size=3)]])
 def test_bands_without_energy(signals, views, rng):
@@ -147,6 +148,7 @@ def test_bands_without_energy(signals, views, rng):
     assert np.abs(parts).max() < np.abs(decisions).max()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["ArrowHead", "OSULeaf"])
 def test_weak_bands_are_not_magnified(name):
     """Smooth signals, whose high frequencies are weak; a time point has a small part."""

@@ -122,6 +122,7 @@ def test_a_view_that_sees_the_same_as_another_is_not_fitted(rng):
     assert notes == {View(): "", spectra: "", shape: "sees the same as view 1"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("views", ["default", "fast"])
 def test_many_signals_have_fewer_views_and_landmarks(views, rng, fitted_views):
     """Of more than 1,000 signals 400 are landmarks."""

@@ -38,10 +38,18 @@ def test_order_copies_and_weights_do_not_matter(kind, lists, rng):
     assert_within(fitted(np.append(every, more), zero), expected, tolerances.ROUTES)
 
 
-@pytest.mark.parametrize("n", [1, 64, 65, 127, 128, 193])
-def test_signals_in_batches_have_the_same_bits(n, rng, monkeypatch, little_memory):
-    X, y = waves(rng, 24, 3)
-    model, Z = ResidualKernelClassifier("fast", random_state=0).fit(X, y), waves(rng, n, 3)[0]
+@pytest.fixture(scope="module")
+def fitted():
+    """Return a classifier and 193 new signals."""
+    rng = np.random.default_rng(0)
+    model = ResidualKernelClassifier("fast", random_state=0).fit(*waves(rng, 24, 3))
+    return model, waves(rng, 193, 3)[0]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("n", [1, 127, 128, 193])
+def test_signals_in_batches_have_the_same_bits(n, fitted, monkeypatch, little_memory):
+    model, Z = fitted[0], fitted[1][:n]
     expected = model.decision_function(Z), model.novelty(Z), model.contributions(Z)
     little_memory()
     at_signals = Mock(wraps=weights_at)
@@ -54,6 +62,7 @@ def test_signals_in_batches_have_the_same_bits(n, rng, monkeypatch, little_memor
         assert (again == value).all()
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("error")
 @pytest.mark.parametrize("power", [-900, -601, 40, 601, 900])
 def test_units_of_all_signals(power, rng):

@@ -126,6 +126,7 @@ def test_the_page_has_a_row_for_each_kind_of_call():
         assert what.startswith(words)
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:left_out_score_ is")  # of eight signals
 @pytest.mark.parametrize(
     ("place", "call"),

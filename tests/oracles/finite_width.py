@@ -29,7 +29,7 @@ def output(network, params, x, head):
         f, head = f @ inside.T / inside[0].sum(), "trace"
     if head == "trace":
         return math.sqrt(r / (d * width)) * sum(w[j] @ f[:, j] for j in range(d))
-    return math.sqrt(r / width) * w @ (f[:, 0] if head == "equivariant" else f.mean(axis=1))
+    return math.sqrt(r / width) * w @ {"equivariant": f[:, 0], "gap": f.mean(axis=1)}[head]
 
 
 def features(network, params, x):

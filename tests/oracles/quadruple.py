@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
-from rescntk.validation import HEADS, KINDS, PARTS
+from rescntk.validation import KINDS, PARTS
 
 from . import definition
 
@@ -22,6 +22,9 @@ OF_LAYERS = "filter_size outer_filter_size dilation skip alpha c_v c_w bias"
 OF_NETWORK = "depth input_filter_size activation norm trained readout_scale input_scale"
 KNOWN_FIELDS = {"negative_slope", *OF_NETWORK.split(), *OF_LAYERS.split()}
 """The fields of a network that stand in quadruple.c."""
+
+HEADS = ("equivariant", "trace", "gap")
+"""In the order of quadruple.c."""
 
 
 class Network(ctypes.Structure):

@@ -177,6 +177,7 @@ def test_contributions_to_the_first_of_two_classes():
                 assert ax.get_title().startswith(f"{start}{label}: {value} = contributions")
 
 
+@pytest.mark.slow
 def test_contributions_have_the_names_of_time_points_of_tables():
     """At integer places; a table of a list has names of its own, and other signals have numbers."""
     pd, pl = map(pytest.importorskip, ("pandas", "polars"))

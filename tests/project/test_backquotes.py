@@ -14,6 +14,7 @@ import pytest
 from tests.project.pages import ROOT, public_names, skip_without_modules
 
 skip_without_modules()
+ENGINES = ROOT / "rescntk" / "engines"
 FILES = sorted((ROOT / "rescntk").rglob("*.py"))
 SPAN = re.compile(r"(?<![:`])(`{1,2})(?!`)([^`]+)\1(?!`)")
 """Code, and no formula, which stands behind the role ``math``."""
@@ -85,9 +86,14 @@ def words_of_the_package():
             found = found.union(dir(value), *members, names_in(ast.parse(source_of(value))))
         if callable(value):
             found |= set(inspect.signature(value).parameters)
-    loops = (path for path in (ROOT / "rescntk").rglob("*") if path.suffix in (".h", ".cpp", ".cu"))
-    of_loops = {word for path in loops for word in re.findall(r"\w+", path.read_text("utf-8"))}
-    return found | of_loops
+    return found | OUTSIDE | LIBRARIES.keys()
+
+
+@cache
+def words_of_the_loops():
+    """Return all words of the C++ and CUDA texts, which docstrings of engines may name."""
+    loops = (path for path in ENGINES.rglob("*") if path.suffix in (".h", ".cpp", ".cu"))
+    return {word for path in loops for word in re.findall(r"\w+", path.read_text("utf-8"))}
 
 
 def source_of(kind):
@@ -117,10 +123,10 @@ def unknown_words(code, scope):
     if PATH.fullmatch(code):
         return set() if [*ROOT.glob(code), *ROOT.glob(f"*/**/{code}")] else {code}
     nodes = [] if (tree := parsed(code)) is None else [*ast.walk(tree)]
-    known = scope | words_of_the_package() | OUTSIDE | LIBRARIES.keys()
-    known |= {node.attr for node in nodes if is_of_library(node)}
     words = {part for name in names_in_all(nodes) for part in name.split("__") if part}
-    return {word for word in words - known if not SYMBOL.fullmatch(word)}
+    words -= {node.attr for node in nodes if is_of_library(node)}
+    package = words_of_the_package()
+    return {w for w in words if not (w in scope or w in package or SYMBOL.fullmatch(w))}
 
 
 def names_in_all(nodes):
@@ -132,6 +138,7 @@ def wrong(path):
     """Return code of a file's docstrings that has unknown words: line, code and words."""
     found, tree = [], ast.parse(path.read_text("utf-8"))
     of_file = names_of_file(tree)
+    of_file |= words_of_the_loops() if ENGINES in path.parents else set()
     for line, text, around in docstrings(tree):
         scope = of_file | names_in_all(around)
         for _, code in SPAN.findall(text):

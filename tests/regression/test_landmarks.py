@@ -65,6 +65,7 @@ def test_equal_seeds_give_equal_landmarks(approximation):
     assert (again.pivots == low.pivots).all() and (again.factor == low.factor).all()
 
 
+@pytest.mark.slow
 def test_pivots_follow_the_residual():
     """Blocks with rejection draw pairs of pivots as often as single draws do."""
     K = matrix(np.array([4.0, 2.0, 1.0, 0.5]), seed=1)

@@ -272,6 +272,7 @@ TWICE = np.concatenate([SIGNAL[0, :, :3]] * 2, axis=1)
 SPHERE = multisphere.sample(2, 3, 6, rng=0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("X", "head", "filter_size", "holds"),
     [
@@ -324,6 +325,7 @@ def test_a_table_says_why_it_has_no_asymptotes(options, kind, why):
 DILATED, POINTS = rk.Network(1, dilation=5), rk.Network(1, 1, outer_filter_size=1)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("network", "holds"),
     [

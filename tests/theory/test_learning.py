@@ -162,6 +162,7 @@ def eigenfunction(X, frequencies, head):
     return norm * sum(np.cos(each * frequencies + np.arange(D)).prod(axis=1) for each in shifted)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("head", HEADS)
 @pytest.mark.parametrize("kind", KINDS)
 def test_sampled_regressions(head, kind):

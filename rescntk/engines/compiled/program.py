@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ...arrays import Array
-from ..heads import pool_count_sum, runs
+from ..heads import offset_ranges, pool_count_sum
 from ..operations import Operations, rounded_weights
 from ..order import ending_with_activation, joined, may_have_five_taps, may_join, with_five_taps
 from ..request import Request
@@ -20,10 +20,10 @@ from ..windows import Window
 from .records import (
     JOB,
     LAYER,
+    OFFSET_RANGE,
     OPERATION,
     OPERATION_KINDS,
     OUTPUTS,
-    RUN,
     WINDOW,
     copied,
     filled,
@@ -54,7 +54,7 @@ def operations_of(request: Request, channels: int, n_axes: int) -> Operations:
 
 
 def n_terms(request: Request, operations: Operations) -> int:
-    """Return the number of terms of `input_terms`, for each pixel of pooled windows.
+    """Return the number of terms of `input_terms`, for each pool.
 
     Shares of pooled heads have a term for each tap of the input filter.
     """
@@ -63,14 +63,14 @@ def n_terms(request: Request, operations: Operations) -> int:
     return operations.n_channels * taps
 
 
-class RunArrays(NamedTuple):
-    """The runs of a pooled head (heads.py), where compiled loops read them."""
+class RangeArrays(NamedTuple):
+    """The ranges of offsets of a pooled head (heads.py), where compiled loops read them."""
 
-    n_runs: int
+    n_offset_ranges: int
     records: Array
-    """(n_runs, 3) integers: the records `Run` of records.h."""
+    """(n_offset_ranges, 3) integers: the records `OffsetRange` of records.h."""
     pool_counts: Array
-    """(offsets,), run by run."""
+    """(offsets,), range by range."""
     pool_count_sum: float
 
 
@@ -94,7 +94,7 @@ class Program:
         # The host sums an offset −δ as the offset δ of exchanged signals. So K(x, z) has the bits
         # of K(z, x).
         self._turns, self._xp = sums and xp is np, xp
-        self._runs: dict[int, RunArrays] = {}
+        self._ranges: dict[int, RangeArrays] = {}
         self._n_terms = n_terms(request, self.operations)
         operations, parts = self.operations, request.network.carried_parts
         self._job = filled(
@@ -122,17 +122,17 @@ class Program:
             **{name: pointer(array) for name, array in self.arrays.items()},
         )
 
-    def _run_arrays(self, extent: int) -> RunArrays:
-        """Return the runs of a pooled head, of signals of `extent` pixels."""
-        if extent not in self._runs:
+    def _range_arrays(self, extent: int) -> RangeArrays:
+        """Return the ranges of offsets of a pooled head, of signals of `extent` pixels."""
+        if extent not in self._ranges:
             axes, xp, head = self.request.axes(extent), self._xp, self.request.pool
-            all_runs = runs(head, axes, self._turns)
-            sizes = [(run.lines, run.first, len(run.pool_counts)) for run in all_runs]
-            counts = np.concatenate([run.pool_counts for run in all_runs]).astype(np.float64)
-            records = xp.asarray(np.array(sizes, RUN).view(np.int64))
+            ranges = offset_ranges(head, axes, self._turns)
+            sizes = [(along.lines, along.first, len(along.pool_counts)) for along in ranges]
+            counts = np.concatenate([along.pool_counts for along in ranges]).astype(np.float64)
+            records = xp.asarray(np.array(sizes, OFFSET_RANGE).view(np.int64))
             total = float(pool_count_sum(head, axes))
-            self._runs[extent] = RunArrays(len(sizes), records, xp.asarray(counts), total)
-        return self._runs[extent]
+            self._ranges[extent] = RangeArrays(len(sizes), records, xp.asarray(counts), total)
+        return self._ranges[extent]
 
     def _operation_records(self, windows: dict[Window, int]) -> np.ndarray:
         """Return the records of all operations; `windows` gets the number of each."""
@@ -194,11 +194,11 @@ class Program:
         fields |= {"symmetric": symmetric, "paired": paired}
         fields |= {"height": sum(height), "line_pixels": line_pixels}
         if self.request.pool:
-            run_arrays = self._run_arrays(extent)
-            fields |= {"n_runs": run_arrays.n_runs, "turns": self._turns}
-            fields |= {"runs": pointer(run_arrays.records)}
-            fields |= {"pool_counts": pointer(run_arrays.pool_counts)}
-            fields |= {"pool_count_sum": run_arrays.pool_count_sum}
+            range_arrays = self._range_arrays(extent)
+            fields |= {"n_offset_ranges": range_arrays.n_offset_ranges, "turns": self._turns}
+            fields |= {"offset_ranges": pointer(range_arrays.records)}
+            fields |= {"pool_counts": pointer(range_arrays.pool_counts)}
+            fields |= {"pool_count_sum": range_arrays.pool_count_sum}
             if self.request.shares:
                 fields["places"] = extent
             else:

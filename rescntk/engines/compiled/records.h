@@ -39,11 +39,12 @@ struct Side {  // the signals of one side
     const double *bias;   // (n,), the standard deviation of biases, beside a signal of size 1
     // The sums over terms of products of pixels, or means, and means are the heads' means of F0.
     const double *means;   // (n, terms, places)
-    const double *pixels;  // (n, terms, longest), of shares
-    int64 longest;
+    const double *pixels;  // (n, terms, share_pixels), of shares
+    int64 share_pixels;
 };
 
-struct Run {  // offsets of right pixels from left ones, which follow one another along a line
+struct OffsetRange {  // offsets of right pixels from left ones, which follow one another along a
+                      // line
     int64 lines, first, count;
 };
 
@@ -60,9 +61,10 @@ struct Job {
     int64 lanes;                          // right signals side by side, or 1
     int64 padding;        // numbers behind each doubled line of tables; 0: single lines
     int64 terms, places;  // of the means of F0
-    int64 n_runs, turns;  // of pooled heads; whether runs have o alone, of offsets o and -o
-    const Run *runs;
-    const double *pool_counts;  // of pools with both pixels of an offset, run by run
+    int64 n_offset_ranges,
+        turns;  // of pooled heads; whether ranges have o alone, of offsets o and -o
+    const OffsetRange *offset_ranges;
+    const double *pool_counts;  // of pools with both pixels of an offset, range by range
     double pool_count_sum;      // over all offsets; 1 of other heads
     int64 depth, n_input, n_operations, n_windows, has_opposite, with_ntk;
     const Window *windows;

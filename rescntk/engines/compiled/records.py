@@ -45,7 +45,7 @@ def names_of(text: str, enum: str) -> tuple[str, ...]:
 
 def constant(text: str, name: str) -> int:
     """Return a whole number of a C++ text: ``constexpr int MOST_LANES = 16;``."""
-    (value,) = re.findall(rf"^constexpr int {name} = (\d+);", text, re.MULTILINE)
+    (value,) = re.findall(rf"^constexpr int(?:64)? {name} = (\d+);", text, re.MULTILINE)
     return int(value)
 
 
@@ -55,8 +55,8 @@ def _without_comments(text: str) -> str:
 
 _TEXT = Path(__file__).with_name("records.h").read_text("utf-8")
 RECORDS = records(_TEXT)
-NAMES = "Window", "Operation", "Layer", "Side", "Run", "Job"
-WINDOW, OPERATION, LAYER, SIDE, RUN, JOB = (RECORDS[name] for name in NAMES)
+NAMES = "Window", "Operation", "Layer", "Side", "OffsetRange", "Job"
+WINDOW, OPERATION, LAYER, SIDE, OFFSET_RANGE, JOB = (RECORDS[name] for name in NAMES)
 OUTPUTS = names_of(_TEXT, "Output")
 """What loops return, in the order of `Output`."""
 OPERATION_KINDS = names_of(_TEXT, "OperationKind")

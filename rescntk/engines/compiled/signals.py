@@ -243,7 +243,7 @@ class BlockTables:
         self.rows = tables[0] if len(tables) == 1 else xp.concatenate(tables)
         self.begin, self.scale, self.xp = begin, scale, signals.xp
         self.shape = n, signals.operations.n_rows
-        self.lanes, self.longest = signals.lanes, pixels.shape[2]
+        self.lanes, self.share_pixels = signals.lanes, pixels.shape[2]
         arrays = length, key, bias, means, pixels
         self.numbers_of_signals = [moved(array, signals.xp) for array in arrays]
         self._sides: dict[tuple[bool, int], tuple[np.ndarray, list[Array]]] = {}
@@ -283,6 +283,6 @@ class BlockTables:
             ]
             names = "begin", "length", "key", "bias", "means", "pixels"
             addresses = dict(zip(names, places, strict=True))
-            record = filled(SIDE, rows=pointer(rows), **addresses, longest=self.longest)
+            record = filled(SIDE, rows=pointer(rows), **addresses, share_pixels=self.share_pixels)
             self._sides.setdefault((is_wide, first), (record, arrays))  # the first thread's
         return self._sides[is_wide, first][0]

@@ -19,11 +19,11 @@ from ...network_parameters import BASIC_FIELDS
 from ..compiled.records import copied, pointer
 from ..compiled.signals import BlockTables, Signals, bytes_to_hold, over_blocks
 from ..engine import TAP_BYTES, Engine, EngineSignals, Plan, room_for_tables
-from ..heads import runs
+from ..heads import offset_ranges
 from ..request import Request, ScaledKernel
 from ..work import Tick, blocks, pool_of, processors, stop_flag
 from . import library
-from .library import MOST_LANES
+from .library import MOST_LANES, MOST_ROWS, MOST_STRIPS
 
 _TABLE_BYTES = 96 << 20
 """Bytes of the tables of one block of signals. More take more memory; with fewer, tables of right
@@ -42,9 +42,6 @@ most of the time on tables."""
 _FEW = 4
 """Most right signals whose large tables are read one by one. Tables side by side are a second
 copy."""
-
-_STRIP = 12 * 64
-"""Bytes that a strip takes for each pixel: 12 vectors of 64 bytes (`Strips` in strip.h)."""
 
 _TASK = 3e6
 """Pixel pairs times layers of a task: some 10 ms. Larger tasks leave threads idle at the end;
@@ -100,9 +97,26 @@ class CpuPlan(Plan):
 
     @property
     def bytes(self) -> float:
-        strips = min(self.threads, math.prod(self.shape)) * _STRIP * self.lengths[0]
+        strips = min(self.threads, math.prod(self.shape)) * self._strip_bytes()
         taps = TAP_BYTES * self.left.operations.most_taps
         return bytes_to_hold(self.left, self.right) + strips + taps
+
+    def _strip_bytes(self) -> float:
+        """Return the bytes that a thread takes for strips and their sums (`Strips` in strip.h).
+
+        Pairs of different lengths have longer strips, by the reach of filters on both sides.
+        """
+        request, pixels = self.request, self.lengths[0]
+        count, lanes = MOST_STRIPS, library.lanes(request.dtype)
+        vector_bytes = lanes * np.dtype(request.dtype).itemsize
+        if request.all_pairs:
+            count = lanes = 1
+        elif not request.pool:
+            count = min(count, self.shape[0])
+        count = max(1, min(count, MOST_ROWS // pixels))
+        states = vector_bytes * (6 + 6 * count) * pixels
+        sums_of_a_layer = (8 if request.pool else 4) * (pixels if request.shares else 1) * lanes
+        return states + 8.0 * count * (request.depths[-1] + 1) * sums_of_a_layer
 
     def _compute(self, tick: Tick) -> ScaledKernel:
         left, right = self.left, self.right
@@ -197,7 +211,8 @@ def _meet_offsets(request: Request, n: int, d: int, lanes: int) -> bool:
     """
     axes, n_signal_strips = request.axes(d), -(-n // lanes) * request.n_offsets(d)
     ways, most_lanes = 1 if request.shares else 2, library.lanes(request.dtype)
-    counts = [len(run.pool_counts) for run in runs(request.pool, axes, half=ways == 2)]
+    ranges = offset_ranges(request.pool, axes, half=ways == 2)
+    counts = [len(along.pool_counts) for along in ranges]
     return ways * n * sum(-(-count // most_lanes) for count in counts) <= n_signal_strips
 
 

@@ -157,7 +157,7 @@ private:
         const int64 root = job.n_input ? job.operations[job.n_input - 1].row : job.channels;
         const V initial = number<V>(job.initial);
         const State<V> features = strip.features;
-        const bool sums_are_products = job.all_pairs || job.n_runs;  // of means
+        const bool sums_are_products = job.all_pairs || job.n_offset_ranges;  // of means
         Sum<R> sum;
         strip.runs([&](const Rows<R> &at, int64 j, int64 to) INLINED {
             V part{};

@@ -120,7 +120,7 @@ struct Layout {
     int64 reach(const Window &w) const { return rows_in(w.dilation) * (w.n_taps / 2); }
 
 private:
-    // Steps of windows are multiples of `unit` pixels; own_unit rows lie between two such taps.
+    // Steps of windows are multiples of `unit` pixels; unit_rows rows lie between two such taps.
     int64 unit, unit_rows;
     Memory memory;
 

@@ -21,6 +21,10 @@ MOST_LANES = constant((HERE / "lanes.h").read_text("utf-8"), "MOST_LANES")
 """The most lanes of a vector. As many numbers stand behind a doubled line of pixels, and the right
 signals of a task are a multiple."""
 
+_STRIP = (HERE / "strip.h").read_text("utf-8")
+MOST_STRIPS, MOST_ROWS = (constant(_STRIP, name) for name in ("MOST_STRIPS", "MOST_ROWS"))
+"""The most strips that go through the layers together, and the most rows of them."""
+
 STATUS = names_of((HERE / "loops.cpp").read_text("utf-8"), "Status")
 """How a job may end, in the order of `Status`."""
 

@@ -187,14 +187,14 @@ private:
             const bool counts = k + q < end && k + q >= first_right(i + s) && k + q < end_right(i);
             return counts ? case_at(i + s, k + q) : int64(-1);
         };
-        if (job.n_runs ? !all_offsets(count) : !all_layers(count, place_of)) return false;
+        if (job.n_offset_ranges ? !all_offsets(count) : !all_layers(count, place_of)) return false;
         const double d = double(layout.left_length);
         for (int64 s = 0; s < count; s++)
             for (int64 q = 0; q < LANES; q++) {
                 const int64 at = place_of(s, 0, q);
                 if (at < 0 || job.output > SHARES) continue;
                 const bool shares = job.output == SHARES;
-                if (job.n_runs)
+                if (job.n_offset_ranges)
                     results.sum_F0(strips.strip[s], q, job.left, i + s, job.right, k + q,
                                    job.pool_count_sum);
                 results.write_sums(strips.strip[s], q, d * job.pool_count_sum,
@@ -230,17 +230,17 @@ private:
         for (int turned = 0; turned <= job.turns; turned++) {
             const bool sides_change = turned && !in_blocks, left_moves = turned && in_blocks;
             const double *counts = job.pool_counts;
-            for (int64 r = 0; r < job.n_runs; counts += job.runs[r++].count) {
-                const Run &run = job.runs[r];
+            for (int64 r = 0; r < job.n_offset_ranges; counts += job.offset_ranges[r++].count) {
+                const OffsetRange &range = job.offset_ranges[r];
                 if (job.height) {
                     if (!through_layers(group, count)) return false;
-                    layout.place_left(left_moves ? run.lines : 0);
-                    layout.place_right(left_moves ? 0 : run.lines);
+                    layout.place_left(left_moves ? range.lines : 0);
+                    layout.place_right(left_moves ? 0 : range.lines);
                 }
                 // The first offset is 0, its own opposite.
-                for (int64 o = turned && r == 0, step; o < run.count; o += step) {
-                    const int64 shift = (run.first + o) % line_pixels;
-                    step = in_blocks ? 1 : run.count - o < LANES ? run.count - o : LANES;
+                for (int64 o = turned && r == 0, step; o < range.count; o += step) {
+                    const int64 shift = (range.first + o) % line_pixels;
+                    step = in_blocks ? 1 : range.count - o < LANES ? range.count - o : LANES;
                     for (int64 s = 0; s < count; s++) {
                         Strip<R> &strip = strips.strip[group.count * count + s];
                         strip.x = sides_change ? z : x[s];

@@ -43,18 +43,19 @@ struct Results {
         for (int64 p = 0; p < strip.sums.points; p++) {
             const int64 place = job.places > 1 ? p : 0;
             double sum = 0;
-            if (!shares && job.n_runs)
+            if (!shares && job.n_offset_ranges)
                 sum = product(a.means + s * C, b.means + t * C, C);
             else
                 for (int64 c = 0; c < C; c++)
-                    sum += (shares ? a.pixels[(s * C + c) * a.longest + p] : a.means[s * C + c]) *
-                           b.means[(t * C + c) * job.places + place];
+                    sum +=
+                        (shares ? a.pixels[(s * C + c) * a.share_pixels + p] : a.means[s * C + c]) *
+                        b.means[(t * C + c) * job.places + place];
             strip.sums.at(0, 0, p)[lane] = sum * times;
         }
     }
 
     // Heads of sums: the kernels at the depths asked for, from a lane's sums, to `at`. `count` is
-    // the number of pixel pairs, `bias_products` their sum of products.
+    // what sums are divided by, `bias_products` the sum of the pairs' products of biases.
     void write_sums(const Strip<R> &strip, int64 lane, double count, double bias_products,
                     int64 at) const
     {

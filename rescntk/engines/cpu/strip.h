@@ -12,10 +12,10 @@ namespace
 {
 constexpr int64 FLUSH = 32;   // terms of a sum in the working precision, before float64 has them
 constexpr int64 LONG = 1024;  // terms of a sum; sums of more terms carry their rounding errors
-constexpr int64 MOST_STRIPS = 8;      // left signals that go through a layer with a block of right
-                                      // ones, whose tables of the layer then stay in the cache
-constexpr int64 MOST_ROWS = 1 << 16;  // of strips that go through the layers together: more take
-                                      // 64 MB of memory
+constexpr int64 MOST_STRIPS = 8;    // left signals that go through a layer with a block of right
+                                    // ones, whose tables of the layer then stay in the cache
+constexpr int64 MOST_ROWS = 65536;  // of strips that go through the layers together: more take
+                                    // 64 MB of memory
 
 // Return a sum of any number of terms, in parts: errors grow with the number of parts. add(t, sum)
 // adds term t.
@@ -261,13 +261,16 @@ struct Strips {
         const int64 points = job.output == SHARES ? layout.left_length : 1,
                     lanes = job.all_pairs ? 1 : Lanes<R>::LANES,
                     size = (job.depth + 1) * points * lanes;
-        count = job.all_pairs ? 1 : job.n_runs ? MOST_STRIPS : job.last_left - job.first_left;
+        count = job.all_pairs         ? 1
+                : job.n_offset_ranges ? MOST_STRIPS
+                                      : job.last_left - job.first_left;
         if (count > MOST_STRIPS) count = MOST_STRIPS;
         while (count > 1 && count * layout.n > MOST_ROWS) count--;
         // At powers of 2, arrays would take each other's place in the cache.
         const int64 spacing = layout.n + 5;
-        V *at = (V *)memory.take(int64(sizeof(V)) * (6 + 6 * count) * spacing +
-                                 int64(sizeof(double)) * count * (job.n_runs ? 8 : 4) * size);
+        V *at =
+            (V *)memory.take(int64(sizeof(V)) * (6 + 6 * count) * spacing +
+                             int64(sizeof(double)) * count * (job.n_offset_ranges ? 8 : 4) * size);
         if (!at) return false;
         auto array = [&] {
             at += spacing;
@@ -288,7 +291,7 @@ struct Strips {
         for (int64 s = 0; s < count; s++) {
             strip[s].sums = {kinds(), kinds(), {}, points, lanes, size, layout.right_length > LONG,
                              {}};
-            if (!job.n_runs) continue;
+            if (!job.n_offset_ranges) continue;
             for (double *&over : strip[s].sums.over) over = kinds();
         }
         return true;

@@ -221,7 +221,7 @@ class CudaPlan(Plan):
             threads=plan.threads,
             teams=plan.teams,
             units=plan.units,
-            slots=len(request.depths),
+            n_depths=len(request.depths),
             row_bytes=plan.row_bytes,
         )
         kernel = compiler.compiled(self.xp.cuda.runtime.getDevice(), plan.name)

@@ -8,7 +8,7 @@ struct Launch {
     int64 first_row, first_column;
     int64 threads, teams;  // threads of a team, teams of a block
     int64 units;           // blocks of a pair of signals that share its offsets
-    int64 slots;           // depths asked for; the sums of each unit are kept apart
+    int64 n_depths;        // asked for; the sums of each unit are kept apart
     int64 row_bytes;       // of shared memory for a team
 };
 

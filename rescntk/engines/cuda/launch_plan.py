@@ -1,7 +1,8 @@
-"""The shape of a request's launches, from shapes alone: the kernel, its threads, the tiles.
+"""The shape of a request's launches: the kernel, its threads, the tiles.
 
-A row of pixel pairs has a team of threads (rows.cu). The shape never depends on the number of
-signals, so that neither does the order of any sum.
+It follows from shapes and the device's limits. A row of pixel pairs has a team of threads
+(rows.cu). The shape never depends on the number of signals, so that neither does the order of any
+sum.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ import numpy as np
 
 from ..compiled.records import RECORDS, constant, records
 from ..compiled.signals import row_bytes
-from ..heads import runs
+from ..heads import offset_ranges
 from ..operations import Operations
 from ..request import Request
 from .compiler import DeviceLimits
@@ -46,7 +47,7 @@ fewer rows, a few signals use a whole device; but each block adds partial sums."
 MOST_UNITS = 64
 """Most blocks of a pair of signals."""
 
-LAYER_SLOTS, LAUNCH_SLOTS = 100, 1.0e11
+LAYER_INSTRUCTIONS, LAUNCH_INSTRUCTIONS = 100, 1.0e11
 """Instructions of a pixel pair and layer, rounded up; and of a launch, for each multiprocessor. A
 launch takes half a second of 128 float32 units at 1.5 GHz: a device that also has a screen ends
 kernels that take about two seconds."""
@@ -84,7 +85,7 @@ class LaunchPlan:
                 "engine='reference' has no such limit"
             )
         real = {"float32": "float", "float64": "double"}[request.dtype]
-        itemsize, slots = np.dtype(request.dtype).itemsize, len(request.depths)
+        itemsize = np.dtype(request.dtype).itemsize
         ntk, pooled = "ntk" in request.kinds, request.pool > 0
         self.lanes_are_offsets = request.meets_others
         self.lanes, self.pixels = next(cut[1:] for cut in CUTS[request.dtype] if d <= cut[0])
@@ -94,7 +95,8 @@ class LaunchPlan:
         *_, line_pixels = request.axes(d)
         line_offsets = [line_pixels] * (d // line_pixels)
         if pooled:
-            line_offsets = [len(run.pool_counts) for run in runs(request.pool, request.axes(d))]
+            ranges = offset_ranges(request.pool, request.axes(d))
+            line_offsets = [len(along.pool_counts) for along in ranges]
         groups = sum(-(-offsets // self.lanes) for offsets in line_offsets)  # rows of a pair
         if self.lanes_are_offsets:
             self.teams = 1 if request.shares else min(self.teams, groups)
@@ -110,10 +112,11 @@ class LaunchPlan:
                 f"expected less than {MOST_NUMBERS:,} for engine 'cuda'; engine='reference' has "
                 "no such limit"
             )
-        state = 2 + ntk  # U and U⁺, which the input has in any case, and A
-        sums = 2 * 8 * self.threads * (1 if self.lanes_are_offsets else self.lanes)
-        row = max(state * (d + 2 * HALO) * self.lanes * itemsize, sums if request.has_sums else 0)
-        self.row_bytes = -(-row // 16) * 16
+        n_states = 2 + ntk  # U and U⁺, which the input has in any case, and A
+        sum_bytes = 2 * 8 * self.threads * (1 if self.lanes_are_offsets else self.lanes)
+        state_bytes = n_states * (d + 2 * HALO) * self.lanes * itemsize
+        least_bytes = max(state_bytes, sum_bytes if request.has_sums else 0)
+        self.row_bytes = -(-least_bytes // 16) * 16
         if self.row_bytes > device.shared_bytes:
             raise ValueError(
                 f"X has {d} timepoints, which need {self.row_bytes} bytes of shared memory in "
@@ -127,12 +130,11 @@ class LaunchPlan:
         self.name = f"rows<{', '.join(str(word).lower() for word in words)}>"
         entries = d * request.n_offsets(d)
         cost = device.double_cost if request.dtype == "float64" else 1
-        most_entries = (
-            device.multiprocessors * LAUNCH_SLOTS / (request.depths[-1] * LAYER_SLOTS * cost)
-        )
-        self.most_pairs = max(1, min(int(most_entries / entries), MOST_BLOCKS // self.units))
+        pair_instructions = entries * request.depths[-1] * LAYER_INSTRUCTIONS * cost
+        most_pairs = int(device.multiprocessors * LAUNCH_INSTRUCTIONS / pair_instructions)
+        self.most_pairs = max(1, min(most_pairs, MOST_BLOCKS // self.units))
         self.n_partial_sums = self.units if request.has_sums else 1
-        self.pair_bytes = 8 * len(request.kinds) * slots * self.n_partial_sums
+        self.pair_bytes = 8 * len(request.kinds) * len(request.depths) * self.n_partial_sums
         self.pair_bytes *= math.prod(request.pixel_axes(d))
 
     def tile(self, n: int, m: int, free: int) -> tuple[int, int]:

@@ -129,9 +129,9 @@ struct Pairs {
         const Sides sides = sides_of(i, k);
         layers.biases[0] = R(sides.left->bias[sides.i] * sides.right->bias[sides.k]);
         const int64 at = case_at(i, k);
-        // All offsets of a line, or of a run; runs have equally many.
-        const int along = POOLED ? int(job.runs[0].count) : row.line_pixels,
-                  lines = POOLED ? int(job.n_runs) : row.lines,
+        // All offsets of a line, or of a range; ranges have equally many.
+        const int along = POOLED ? int(job.offset_ranges[0].count) : row.line_pixels,
+                  lines = POOLED ? int(job.n_offset_ranges) : row.lines,
                   per_line = (along + LANES - 1) / LANES, groups = lines * per_line,
                   step = int(launch.units * launch.teams);
         const double means = POOLED && !POINTS && unit == 0 ? thread_means(sides) : 0.0;
@@ -142,8 +142,8 @@ struct Pairs {
             row.valid = !active ? 0 : along - begin < LANES ? along - begin : LANES;
             int shift = line, offset = begin;
             if (POOLED) {
-                shift = int(job.runs[line].lines);
-                offset = (int(job.runs[line].first) + begin) % row.line_pixels;
+                shift = int(job.offset_ranges[line].lines);
+                offset = (int(job.offset_ranges[line].first) + begin) % row.line_pixels;
                 OVER_LANES (q)
                     row.pool_counts[q] =
                         q < row.valid ? R(job.pool_counts[line * along + begin + q]) : R(0);
@@ -153,7 +153,7 @@ struct Pairs {
                 if (POINTS)
                     report_pixels(l, l.report * numbers(), at, shift, offset);
                 else
-                    report_sums(l, (unit * launch.slots + l.report) * numbers() + at);
+                    report_sums(l, (unit * launch.n_depths + l.report) * numbers() + at);
             });
         }
         finish(unit, sides, at);
@@ -177,8 +177,8 @@ struct Pairs {
         for (int64 team = 0; team < launch.teams; team++, total += launch.row_bytes / 8)
             add_to(at, total[0], total[row.threads]);
     }
-    // Pixels of results that begin at a slot.
-    FORMULA void report_pixels(const Layer &l, int64 slot, int64 at, int shift, int offset) const
+    // Pixels of results that begin at a place.
+    FORMULA void report_pixels(const Layer &l, int64 begin, int64 at, int shift, int offset) const
     {
         auto &row = layers.row;
         const int n = row.n, line_pixels = row.line_pixels;
@@ -193,9 +193,9 @@ struct Pairs {
                 ntk_sum += POOLED ? double(row.pool_counts[q]) * ntk : ntk;
                 const int64 other =
                     (y + shift) % row.lines * line_pixels + (column + offset + q) % line_pixels;
-                if (job.output == PIXELS) write(slot + (at * n + j) * n + other, gpk, ntk);
+                if (job.output == PIXELS) write(begin + (at * n + j) * n + other, gpk, ntk);
             }
-            if (job.output == SHARES) add_to(slot + at * n + j, gpk_sum, ntk_sum);
+            if (job.output == SHARES) add_to(begin + at * n + j, gpk_sum, ntk_sum);
         }
     }
     // From sums to means, with the sums of F0.
@@ -213,7 +213,7 @@ struct Pairs {
                 const double sum = unit == 0 && !in_sums
                                        ? l.input_weight * F0_sum(sides, POINTS ? row.pixel(p) : -1)
                                        : 0.0;
-                const int64 to = (unit * launch.slots + l.report) * numbers() +
+                const int64 to = (unit * launch.n_depths + l.report) * numbers() +
                                  (POINTS ? at * row.n + row.pixel(p) : at);
                 write(to, job.gpk ? (job.gpk[to] + sum) / count : 0.0,
                       job.ntk ? (job.ntk[to] + (job.initial + job.later_readout) * sum) / count
@@ -231,7 +231,7 @@ struct Pairs {
         double sum = 0;
         for (int64 c = 0; c < C; c++)
             sum += (pixel < 0 ? a.means[sides.i * C + c]
-                              : a.pixels[(sides.i * C + c) * a.longest + pixel]) *
+                              : a.pixels[(sides.i * C + c) * a.share_pixels + pixel]) *
                    b.means[(sides.k * C + c) * job.places + place];
         if (POOLED) return sum * job.pool_count_sum;
         return sum * double(row.n) * (pixel < 0 ? double(row.n) : 1.0);
@@ -278,11 +278,11 @@ struct Pairs {
     FORMULA void report_lane(const Layer &l, int q, int64 at, const double *total) const
     {
         auto &row = layers.row;
-        const int64 slot = l.report * numbers();
+        const int64 begin = l.report * numbers();
         const int n = row.n, pair = layers.pair_of(q);
         if (!POINTS) {
             if (row.t == 0)
-                write(slot + at, total[pair * row.threads] / n,
+                write(begin + at, total[pair * row.threads] / n,
                       total[(PAIRS + pair) * row.threads] / n);
             return;
         }
@@ -291,9 +291,9 @@ struct Pairs {
             if (!row.has_pixel(p)) continue;
             kernels(l, p, q, true, gpk, ntk);
             if (job.output == SHARES)
-                write(slot + at * n + row.pixel(p), gpk / n, ntk / n);
+                write(begin + at * n + row.pixel(p), gpk / n, ntk / n);
             else if (row.pixel(p) == 0)
-                write(slot + at, gpk, ntk);
+                write(begin + at, gpk, ntk);
         }
     }
 };

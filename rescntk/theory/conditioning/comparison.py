@@ -11,12 +11,19 @@ from typing import Any, NamedTuple, cast
 import numpy as np
 
 from ...arrays import channels_and_length
-from ...engines.heads import check_head, pixels_averaged
+from ...engines.heads import pixels_averaged
 from ...kernels import gram
 from ...network import Network, check_like_layers
 from ...network_parameters import FIELDS_WITHOUT_NORM, RELU_FIELDS, unknown_field
 from ...validation import check_batches, check_depths
-from ..argument_checks import check_branch, check_cases, check_energies, check_kind, check_resnet
+from ..argument_checks import (
+    check_branch,
+    check_cases,
+    check_energies,
+    check_kind,
+    check_known_head,
+    check_resnet,
+)
 from ..report_table import ReportTable, aligned_cells
 from .condition import asymptotic_condition_number, bounds, condition_number
 
@@ -174,7 +181,7 @@ def compare(
     >>> bool((table.column("ratio") > 1).all())
     True
     """
-    kind, head = check_kind(kind), check_head(head)
+    kind, head = check_kind(kind), check_known_head(head)
     check_like_layers(network, FIELDS_WITHOUT_NORM)
     check_resnet(network)
     check_branch(network)

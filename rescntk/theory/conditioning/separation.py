@@ -20,7 +20,7 @@ from ..argument_checks import check_kind, check_named_head
 from ..complements import check_nonzero, circular_mean
 from ..spectrum.taylor import kernel_series
 
-_MOST = 4096
+_HIGHEST_DEGREE = 4096
 """Highest degree: a pixel pair takes a second there."""
 
 _SERIES = 12
@@ -82,8 +82,10 @@ def separation_bound(
     check_named_head(head)
     check_nonzero(network, kind)
     degree = check_integer(max_degree, "max_degree", at_least=1)
-    if degree > _MOST:
-        raise ValueError(f"max_degree is {degree}, expected at most {_MOST}: work is its square")
+    if degree > _HIGHEST_DEGREE:
+        raise ValueError(
+            f"max_degree is {degree}, expected at most {_HIGHEST_DEGREE}: work is its square"
+        )
     X = multisphere.check_on_sphere(X, "X")
     n, d = len(X), X.shape[2]
     pairs = min(multisphere.BLOCK, n * (n + 1) // 2 * d * (d if head == "gap" else 1))

@@ -18,7 +18,6 @@ from numpy.typing import ArrayLike
 
 from ...network import OF_LAYERS, Network, check_network
 from ...network_parameters import RELU_FIELDS
-from ...network_parts import Layer
 from ...validation import check_depths, check_positive
 from ..argument_checks import check_branch_of_layers, check_dot_products, check_layers
 
@@ -208,15 +207,16 @@ def _variances(
         )
     layers = [network.layer(k) for k in range(1, (1 if network.is_uniform else max(asked)) + 1)]
     check_branch_of_layers(layers)
-    layers *= max(asked) // len(layers)
-    gains = np.array([layer.branch_gain for layer in layers])
+    numbers = [(layer.skip, layer.branch_gain) for layer in layers] * (max(asked) // len(layers))
+    gains = np.array([gain for _, gain in numbers])
     if not network.norm:
         return np.array(asked), gains, np.ones(len(gains))
 
-    def behind(before: float, layer: Layer) -> float:
-        return layer.skip * before + layer.branch_gain
+    def behind(before: float, layer: tuple[bool, float]) -> float:
+        skip, gain = layer
+        return skip * before + gain
 
-    return np.array(asked), gains, np.array([*accumulate(layers[:-1], behind, initial=start)])
+    return np.array(asked), gains, np.array([*accumulate(numbers[:-1], behind, initial=start)])
 
 
 def _parts(network: Network, gains: np.ndarray, before: np.ndarray) -> np.ndarray:

@@ -12,12 +12,11 @@ import numpy as np
 from scipy.integrate import solve_ivp
 
 from ...activations import activation_of
-from ...engines.heads import check_head
 from ...kernels.results import correlation
 from ...network import Network, check_like_layers
 from ...network_parameters import BASIC_FIELDS
 from ...validation import check_signals
-from ..argument_checks import check_kind
+from ..argument_checks import check_kind, check_known_head
 from ..complements import circular_mean
 from ..multisphere import Places, over_pixel_pairs
 
@@ -25,7 +24,7 @@ ERROR = 1e-11
 """Largest error of an entry of `flow_limit`, but for GAP of signals of mean 0, measured by
 tests/theory/depth/test_half_power.py."""
 
-_LEAST = 1e-70
+_LEAST_AMPLITUDE = 1e-70
 """Least amplitude of signals, unless the activation is homogeneous: smaller ones are raised to it.
 The network is linear there. Chosen: fourth powers, of products of variances, stay in float64."""
 
@@ -58,9 +57,8 @@ def flow_limit(network: Network, X: np.ndarray, *, kind: str, head: str | int) -
     ndarray, (n_cases, n_cases)
         Errors are below 1e-11; of erf and GELU below 1e-9 where signals differ in size. With the
         head "gap" and signals of mean 0 (windows of pixels: all of mean 0), whose kernel is about
-        a² of the mean over equal pixels,
-        rounding errors of some 1e-15/a² are added. Signals whose kernel with themselves is 0 have
-        kernel 0.
+        a² of the mean over equal pixels, rounding errors of some 1e-15/a² are added. Signals whose
+        kernel with themselves is 0 have kernel 0.
 
     Raises
     ------
@@ -81,7 +79,7 @@ def flow_limit(network: Network, X: np.ndarray, *, kind: str, head: str | int) -
     known = BASIC_FIELDS - {"skip"}  # without it a layer is not a step
     check_like_layers(network, known, activations=None)
     check_kind(kind)
-    check_head(head)
+    check_known_head(head)
     if network.branch_gain > MAX_GAIN:
         raise ValueError(
             f"network has branch_gain {network.branch_gain:.3g}, expected at most {MAX_GAIN:g}: "
@@ -118,8 +116,8 @@ def of_unit_energy(network: Network, X: np.ndarray) -> np.ndarray:
                 f"X has pixels of standard deviations up to {peak.max():.3g}, expected at most "
                 f"{largest:.3g} with activation {network.activation!r}"
             )
-        X = X * np.where(peak < _LEAST, _LEAST / _or_one(peak), 1.0)
-        sizes = np.maximum(peak, _LEAST)[peak > 0]
+        X = X * np.where(peak < _LEAST_AMPLITUDE, _LEAST_AMPLITUDE / _or_one(peak), 1.0)
+        sizes = np.maximum(peak, _LEAST_AMPLITUDE)[peak > 0]
         if len(sizes) and sizes.max() > MAX_RATIO * sizes.min():
             raise ValueError(
                 f"X has signals whose sizes differ by a factor of {sizes.max() / sizes.min():.3g}, "

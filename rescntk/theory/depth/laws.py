@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from ...engines.heads import check_head, pixels_averaged
+from ...engines.heads import pixels_averaged
 from ...engines.means import pooled
 from ...kernels import Kernel
 from ...kernels.results import correlation
@@ -25,7 +25,7 @@ from ...validation import (
     check_symmetric,
 )
 from .. import multisphere
-from ..argument_checks import check_branch, check_kind
+from ..argument_checks import check_branch, check_kind, check_known_head
 from ..complements import circular_mean, circular_sum
 from .half_power import ERROR, MAX_GAIN, flow_limit, of_unit_energy
 
@@ -184,7 +184,7 @@ class Family:
         """
         X = check_signals(X, "X").astype(np.float64)
         check_kind(kind)
-        check_head(head)
+        check_known_head(head)
         if self.gamma < 0.5:
             return _degenerate(self.network, self.gamma, kind, X, head)
         X = of_unit_energy(self.network, X)

@@ -15,7 +15,7 @@ from ...messages import shown
 from ...validation import check_kernel, check_signals, is_sequence
 from ..argument_checks import Map
 
-_MOST = 5040
+_MOST_ELEMENTS = 5040
 """Most elements of a group, all permutations of seven channels: each costs a kernel matrix."""
 
 _INVARIANT = 2e-5
@@ -120,8 +120,10 @@ def _elements(generators: tuple[Map, ...], shape: tuple[int, ...]) -> list[tuple
                 known.add(key)
                 words.append((*word, number))
                 signals.append(moved)
-        if len(words) > _MOST:
-            raise ValueError(f"group has more than {_MOST} elements, expected a finite group")
+        if len(words) > _MOST_ELEMENTS:
+            raise ValueError(
+                f"group has more than {_MOST_ELEMENTS} elements, expected a finite group"
+            )
     return words
 
 

@@ -120,9 +120,9 @@ class Spectrum:
         >>> round(found.effective_dimension(100, penalty=1.0), 2), round(found.tail, 4)
         (12.72, 0.0003)
         """
-        of_one = check_positive(penalty, "penalty") / check_positive(n, "n")
+        penalty_of_signal = check_positive(penalty, "penalty") / check_positive(n, "n")
         values = self.estimates
-        return float((self.counts * (values / (values + of_one))).sum())
+        return float((self.counts * (values / (values + penalty_of_signal))).sum())
 
     def rkhs_norm(self, coefficients: np.ndarray) -> float:
         r"""Return the norm of a function in the kernel's RKHS on the multi-sphere.

@@ -45,7 +45,7 @@ def drawn(draw):
     return network, (X.reshape(*X.shape[:2], *sides), Z.reshape(*Z.shape[:2], *sides))
 
 
-@settings(max_examples=12)
+@settings(max_examples=8)
 @given(drawn(), heads, kinds, st.booleans(), st.sampled_from(DTYPES))
 def test_properties(device, case, head, kind, normalized, dtype):
     """Drawn kernels have the reference engine's values, whose symmetries are tested natively."""

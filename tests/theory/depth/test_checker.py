@@ -69,6 +69,7 @@ def test_biases_and_signals_of_different_energy(c_v):
     assert Y > 1.5 / k**2
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("head", ["trace", "gap"])
 @pytest.mark.parametrize(
     ("options", "growth"),

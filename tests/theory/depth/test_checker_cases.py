@@ -97,9 +97,9 @@ def wrong_laws(used, limit, rng):
 
 
 COUNTS = {
-    40: (
-        {checker.AGREES: 23, checker.OPEN: 12, checker.UNDEFINED: 5},
-        {checker.CONTRADICTS: 192, checker.OPEN: 88},
+    24: (
+        {checker.AGREES: 15, checker.OPEN: 6, checker.UNDEFINED: 3},
+        {checker.CONTRADICTS: 116, checker.OPEN: 52},
     ),
     120: (
         {checker.AGREES: 68, checker.OPEN: 41, checker.UNDEFINED: 11},
@@ -109,7 +109,7 @@ COUNTS = {
 """Verdicts on so many right and wrong laws; docs/theory/depth_checks.md has those of 120."""
 
 
-@pytest.mark.parametrize("n_cases", [40, *nightly(120)])
+@pytest.mark.parametrize("n_cases", [24, *nightly(120)])
 def test_no_verdict_is_false(n_cases):
     """No right law is contradicted, and no wrong law agrees."""
     right, wrong = Counter(), Counter()

@@ -144,6 +144,7 @@ def test_normalized_features_are_layers_of_their_own(kind, head, rng):
     assert np.abs(K - same).max() > 1e-3 * np.abs(K).max()
 
 
+@pytest.mark.slow
 def test_limits_are_degenerate_where_effective_depth_is_infinite():
     """Σ 1/(l log²(l + 1)) is 3.388: most of it from layer 1, and signals stay apart."""
     layers = 3000

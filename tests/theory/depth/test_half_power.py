@@ -85,12 +85,13 @@ def test_opposite_vectors_at_any_gain(end, part):
     assert abs(found - expected) <= ERROR
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("opposite", "change"), [(False, 0.25), (True, 0.5)])
 def test_corrections_are_of_a_root_where_windows_are_opposite(opposite, change):
     """L times the error has a limit; four times the depth leaves ¼ of the rest, with a root ½."""
     X, network = np.random.default_rng(0).standard_normal((2, 3, 5)), rk.Network(1, trained="inner")
     X[1] = -X[0] if opposite else X[1]
-    limit, depths = flow_limit(network, X, kind="ntk", head="trace")[0, 1], 4 ** np.arange(4, 8)
+    limit, depths = flow_limit(network, X, kind="ntk", head="trace")[0, 1], 4 ** np.arange(3, 7)
     deep = [network.replace(depth=int(L), alpha=L**-0.5) for L in depths]
     K = [rk.Kernel(each, "ntk", "trace", normalized=True)(X)[0, 1] for each in deep]
     steps = np.diff(depths * (np.array(K) - limit))

@@ -66,6 +66,7 @@ def test_the_limit_of_one_layer_with_biases():
     assert abs(limit[0, 1] - 0.045) <= tolerances.printed(3)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("trained", [PARTS[1:], PARTS, ("input", "inner"), ("outer", "readout")])
 @pytest.mark.parametrize(("head", "kind", "alpha"), pairs_meet((*HEADS, 3), KINDS, [1.0, 2.0]))
 def test_the_constant_of_theorem_6_1(kind, head, alpha, trained):
@@ -86,6 +87,7 @@ def test_the_constant_of_theorem_6_1(kind, head, alpha, trained):
     assert abs(deep * distance / constant - 1) <= 20 * alpha**2 / deep
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("trained", [PARTS[1:], ("input", "inner", "outer"), ("readout",)])
 @pytest.mark.parametrize("kind", KINDS)
 def test_what_branches_add_to_the_dot_product(kind, trained):
@@ -173,6 +175,7 @@ def test_gap_sees_its_own_pixels(trained, share, head, pixels):
     assert abs(constant / (law * factor) - 1) <= bar
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("head", "share"), [(2, 1 / 2), (3, 5 / 9), (5, 13 / 25), (8, 1 / 2), ("gap", 1 / 2)]
 )
@@ -224,6 +227,7 @@ def test_erf_networks_are_linear_on_tiny_signals():
         Family(erf, 0.5).predict(1e100 * X, kind="gpk", head="trace")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("trained", "pixels"),
     [

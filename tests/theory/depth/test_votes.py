@@ -10,6 +10,7 @@ from rescntk.theory.depth import limit_classifier
 from tests import tolerances
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("head", ["trace", 2, "gap"])
 @pytest.mark.parametrize(
     ("kind", "trained"),
@@ -49,6 +50,7 @@ def test_ridge_regressions_become_majority_votes(kind, penalty):
     assert np.abs(votes - found).max() <= 15 * tolerances.deep_tangent_kernel(2000, 2.0) * found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("kind", "trained", "penalty", "power"),
     [

@@ -235,6 +235,7 @@ def test_the_space_of_gap_has_shift_invariant_functions_alone():
     assert cut.rkhs_norm([[0.0], [1.0], [0.0]]) == np.inf  # the shift's frequencies are cut off
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("head", HEADS)
 @pytest.mark.parametrize("kind", KINDS)
 def test_effective_dimensions_are_those_of_large_grams(kind, head):
