@@ -52,16 +52,11 @@ class Results:
         """
         shape = scaled.values[kind].shape[1:]
         xp, cases = array_module(scaled.left), (*shape[:2], *[1] * (len(shape) - 2))
-
-        def of_cases(left: Array, right: Array) -> list[Array]:
-            if len(cases) > 1:  # else of pairs
-                left, right = left.reshape(-1, 1, *cases[2:]), right.reshape(1, -1, *cases[2:])
-            return [xp.broadcast_to(side, cases) for side in (left, right)]
-
         (left, left_power), (right, right_power) = map(xp.frexp, (scaled.left, scaled.right))
         readout, readout_power = math.frexp(self.request.network.readout_scale)
-        mantissas, powers = of_cases(readout * left, right), of_cases(left_power, right_power)
-        float64, least = np.finfo(np.float64), float(np.finfo(self.dtype).tiny)
+        mantissas = _over_cases(readout * left, right, cases)
+        powers = _over_cases(left_power, right_power, cases)
+        least = float(np.finfo(self.dtype).tiny)
         below = OverflowError(
             f"the kernel falls below {self.dtype.name} at depth {self.request.depths[-1]}: "
             f"expected larger signals or readout_scale; normalized=True has no such limit"
@@ -78,22 +73,17 @@ class Results:
                 return of_pairs
             return [self._root(side.values[kind]) for side in diagonals()]
 
-        def product(values: Array, factor: Array, exponents: Array) -> Array:
-            if xp is np:  # a device would be waited for; `ldexp` takes the time of ten products
-                scales = np.ldexp(factor, exponents)
-                if float64.tiny <= scales.min() and scales.max() <= float64.max:
-                    return values * scales
-            return xp.ldexp(values * factor, exponents)
-
         def scale(t: int, values: Array, piece: tuple[slice, ...], out: Array) -> None:
             a, b = (side[piece[:2]] for side in mantissas)
             factor = a * b
             x_power, z_power = (side[piece[:2]] for side in powers)
             exponents = x_power + z_power + (scaled.exponents[t] + readout_power)
-            out[...] = product(values, factor, exponents)
+            out[...] = _times(values, factor, exponents)
             small = xp.abs(out) < least  # such numbers have few digits, or are 0
             if bool(small.any()):  # which is right beside a larger √(K(x,x) K(z,z))
-                x, z = (side[piece[:2]] for side in of_cases(*(root[t] for root in roots())))
+                x, z = (
+                    side[piece[:2]] for side in _over_cases(*(root[t] for root in roots()), cases)
+                )
                 is_lost = small & (x * z > 0) & (xp.ldexp(x * z * factor, exponents) < least)
                 if bool(is_lost.any()):
                     raise below
@@ -163,6 +153,23 @@ class Results:
                 f"(it grows with depth and with the signals){remedy}"
             )
         return result
+
+
+def _over_cases(left: Array, right: Array, cases: tuple[int, ...]) -> list[Array]:
+    """Return numbers of left and of right signals, each (cases, cases, …), or of pairs."""
+    if len(cases) > 1:  # else of pairs
+        left, right = left.reshape(-1, 1, *cases[2:]), right.reshape(1, -1, *cases[2:])
+    return [array_module(side).broadcast_to(side, cases) for side in (left, right)]
+
+
+def _times(values: Array, factor: Array, exponents: Array) -> Array:
+    """Return values times a factor and powers of two, rounded once."""
+    xp = array_module(values)
+    if xp is np:  # a device would be waited for; `ldexp` takes the time of ten products
+        scales, float64 = np.ldexp(factor, exponents), np.finfo(np.float64)
+        if float64.tiny <= scales.min() and scales.max() <= float64.max:
+            return values * scales
+    return xp.ldexp(values * factor, exponents)
 
 
 def _diagonal(values: Array) -> Array:
