@@ -81,9 +81,8 @@ class Results:
             out[...] = _times(values, factor, exponents)
             small = xp.abs(out) < least  # such numbers have few digits, or are 0
             if bool(small.any()):  # which is right beside a larger √(K(x,x) K(z,z))
-                x, z = (
-                    side[piece[:2]] for side in _over_cases(*(root[t] for root in roots()), cases)
-                )
+                left_root, right_root = (root[t] for root in roots())
+                x, z = (side[piece[:2]] for side in _over_cases(left_root, right_root, cases))
                 is_lost = small & (x * z > 0) & (xp.ldexp(x * z * factor, exponents) < least)
                 if bool(is_lost.any()):
                     raise below
@@ -163,7 +162,7 @@ def _over_cases(left: Array, right: Array, cases: tuple[int, ...]) -> list[Array
 
 
 def _times(values: Array, factor: Array, exponents: Array) -> Array:
-    """Return values times a factor and powers of two, rounded once."""
+    """Return values times a factor and powers of two."""
     xp = array_module(values)
     if xp is np:  # a device would be waited for; `ldexp` takes the time of ten products
         scales, float64 = np.ldexp(factor, exponents), np.finfo(np.float64)
