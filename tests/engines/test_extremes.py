@@ -140,28 +140,52 @@ def test_pixels_out_of_reach_do_not_count(engine, factor, dtype):
         assert np.abs(K - expected).max() <= 2 * tolerances.KERNEL[dtype]
 
 
+WEAK = rk.Network(2, 5, c_v=1e-300)
+
+
 @pytest.mark.parametrize("dtype", DTYPES)
-def test_weak_branches_are_right_or_refused(engine, dtype):
-    options, bar = {"engine": engine, "dtype": dtype}, 2 * tolerances.KERNEL[dtype]
-    weak = rk.Network(2, 5, c_v=1e-300)
-    for head in HEADS:
-        for kind in ("gpk", "ntk"):
-            kernel = rk.Kernel(weak, kind, head, normalized=True)
-            assert (kernel(X, **options) == kernel.replace(alpha=0.0)(X, **options)).all()
-        alone = rk.Kernel(weak.replace(trained=("inner", "outer")), "ntk", head, normalized=True)
-        says = f"branch gain 5e-301 and trains only inner and outer.*{dtype} does not resolve"
-        with pytest.raises(ValueError, match=says):
-            alone(X, **options)
-        # To first order, the kernel is proportional to c_v.
-        small, smaller = (alone.replace(c_v=c_v)(X, **options) for c_v in (1e-24, 1e-25))
-        assert np.abs(small - smaller).max() <= bar
+@pytest.mark.parametrize("head", HEADS)
+def test_branches_too_weak_to_resolve_count_as_none(engine, head, dtype):
+    for kind in ("gpk", "ntk"):
+        kernel = rk.Kernel(WEAK, kind, head, normalized=True)
+        kernels = (k(X, engine=engine, dtype=dtype) for k in (kernel, kernel.replace(alpha=0.0)))
+        assert np.array_equal(*kernels)
+
+
+def kernel_of_branches(head):
+    """Return the NTK of `WEAK` where the branches' weights alone are trained."""
+    return rk.Kernel(WEAK.replace(trained=("inner", "outer")), "ntk", head, normalized=True)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("head", HEADS)
+def test_training_branches_too_weak_to_resolve_is_refused(engine, head, dtype):
+    says = f"branch gain 5e-301 and trains only inner and outer.*{dtype} does not resolve"
+    with pytest.raises(ValueError, match=says):
+        kernel_of_branches(head)(X, engine=engine, dtype=dtype)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("head", HEADS)
+def test_tangent_kernels_of_weak_branches_are_proportional_to_their_gain(engine, head, dtype):
+    """To first order: normalized, they do not depend on c_v."""
+    small, smaller = (
+        kernel_of_branches(head).replace(c_v=c_v)(X, engine=engine, dtype=dtype)
+        for c_v in (1e-24, 1e-25)
+    )
+    assert np.abs(small - smaller).max() <= 2 * tolerances.KERNEL[dtype]
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_pixels_that_only_weak_branches_reach_keep_their_digits(engine, dtype):
+    """To first order in c_v, normalized kernels do not depend on it."""
     dark = X * (np.arange(X.shape[2]) > 0)  # pixel 1 has the branches alone
     second_order = 1e-10  # in c_v, of the expected kernel
     kernel = rk.Kernel(rk.Network(2, c_v=second_order), "gpk", "equivariant", normalized=True)
     expected = kernel(dark, engine="reference")
     for c_v in (1e-20, 1e-24, *[1e-156] * (dtype == "float64")):
-        K = kernel.replace(c_v=c_v)(dark, **options)
-        assert np.abs(K - expected).max() <= bar + second_order
+        K = kernel.replace(c_v=c_v)(dark, engine=engine, dtype=dtype)
+        assert np.abs(K - expected).max() <= 2 * tolerances.KERNEL[dtype] + second_order
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
@@ -201,11 +225,14 @@ def test_growth_makes_up_for_tiny_signals(engine):
     assert abs(Fraction(float(K[0, 1])) / exact - 1) <= 1900 * tolerances.EPS["float64"]
 
 
-@pytest.mark.parametrize(
+falling = pytest.mark.parametrize(
     ("c_v", "bias"), [(1e-2, 1e-15), (1e-6, 1e-11), (1e-10, 1e-13), (1e-14, 1e-14)]
 )
-def test_biases_of_falling_networks(engine, c_v, bias, rng):
-    """Against fractions for one pixel with itself, and 128-bit arithmetic for windows."""
+
+
+@falling
+def test_biases_of_falling_networks_at_one_pixel(engine, c_v, bias):
+    """Against fractions: a pixel with itself."""
     network = rk.Network(2, 3, skip=False, c_v=c_v, bias=bias)
     x = 0.631
     exact = Fraction(x) ** 2
@@ -213,6 +240,11 @@ def test_biases_of_falling_networks(engine, c_v, bias, rng):
         exact = Fraction(c_v) / 2 * (exact + Fraction(bias) ** 2) + Fraction(bias) ** 2
     K = rk.Kernel(network, "gpk", "trace")(np.full((1, 1, 1), x), engine=engine)
     assert abs(Fraction(float(K[0, 0])) / exact - 1) <= tolerances.KERNEL["float64"]
+
+
+@falling
+def test_biases_of_falling_networks_with_windows(engine, c_v, bias, rng):
+    """Against 128-bit arithmetic."""
     if isinstance(quadruple.library(), str):
         pytest.skip(quadruple.library())
     network = rk.Network(4, 3, skip=False, c_v=c_v, bias=bias)

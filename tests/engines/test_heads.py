@@ -17,6 +17,8 @@ from tests.tolerances import CONSTANT
 SIZES = [(2, (3,)), (3, (7,)), (4, (7,)), (4, (8,)), (5, (8,)), (7, (8,)), (3, (3, 5)), (3, (4, 4))]
 """Windows and axes: of few and of most pixels, even and odd; of images higher than they are."""
 
+of_sizes = pytest.mark.parametrize(("w", "axes"), SIZES)
+
 
 def shared_pairs(w, axes):
     """Return the number of windows that have both pixels of each pair, by counting, (d, d)."""
@@ -24,30 +26,54 @@ def shared_pairs(w, axes):
     return inside.T @ inside
 
 
-@pytest.mark.parametrize(("w", "axes"), SIZES)
-def test_offsets_of_shared_windows(w, axes):
-    """All pixel pairs that share windows, and each once; with `half`, in one order or both."""
-    expected, d = shared_pairs(w, axes), int(np.prod(axes))
+def counts_of_ranges(w, axes, half):
+    """Return the windows of each pixel pair by ranges of offsets, and how many offsets have it."""
+    d = int(np.prod(axes))
     pixels = np.arange(d).reshape(axes)
-    found, halves = np.zeros((d, d)), np.zeros((d, d))
-    for total, half in ((found, False), (halves, True)):
-        for lines, first, shared in heads.offset_ranges(w, axes, half):
-            for more, number in enumerate(shared):
-                move = (lines, first + more)[-len(axes) :]
-                right = np.roll(pixels, [-k for k in move], range(len(axes)))
-                assert half or not total[pixels, right].any()
-                total[pixels, right] += number
-    assert (found == expected).all() and (halves + halves.T == expected).all()
-    assert heads.pool_count_sum(w, axes) * d == expected.sum()
-    assert heads.n_offsets(w, axes) == (expected[0] > 0).sum()
+    windows, n_offsets = np.zeros((2, d, d))
+    for lines, first, counts in heads.offset_ranges(w, axes, half):
+        for more, count in enumerate(counts):
+            move = (lines, first + more)[-len(axes) :]
+            right = np.roll(pixels, [-k for k in move], range(len(axes)))
+            windows[pixels, right] += count
+            n_offsets[pixels, right] += 1
+    return windows, n_offsets
+
+
+@of_sizes
+def test_ranges_have_pixel_pairs_that_share_windows_once(w, axes):
+    expected = shared_pairs(w, axes)
+    windows, n_offsets = counts_of_ranges(w, axes, half=False)
+    assert (windows == expected).all() and (n_offsets == (expected > 0)).all()
+
+
+@of_sizes
+def test_half_of_the_offsets_and_their_opposites_are_all_offsets(w, axes):
+    windows, _ = counts_of_ranges(w, axes, half=True)
+    assert (windows + windows.T == shared_pairs(w, axes)).all()
+
+
+@of_sizes
+def test_counts_of_windows_add_up_over_the_offsets_of_a_pixel(w, axes):
+    assert heads.pool_count_sum(w, axes) * np.prod(axes) == shared_pairs(w, axes).sum()
+
+
+@of_sizes
+def test_offsets_are_counted_without_their_ranges(w, axes):
+    assert heads.n_offsets(w, axes) == (shared_pairs(w, axes)[0] > 0).sum()
+
+
+@of_sizes
+def test_weights_of_offsets_are_their_parts_of_the_windows(w, axes):
+    expected, d = shared_pairs(w, axes), int(np.prod(axes))
     weights, places = heads.pool_weights(w, axes), heads.places_of(w, axes)
-    whole = np.zeros((d, d))
+    of_pairs = np.zeros((d, d))
     for weight, right in zip(weights, places, strict=True):
-        whole[pixels, right] += weight
-    np.testing.assert_allclose(whole, expected / expected[0].sum(), rtol=CONSTANT)
+        of_pairs[np.arange(d).reshape(axes), right] += weight
+    np.testing.assert_allclose(of_pairs, expected / expected[0].sum(), rtol=CONSTANT)
 
 
-@pytest.mark.parametrize(("w", "axes"), SIZES)
+@of_sizes
 @pytest.mark.parametrize("turn", [1, -1])
 def test_means_over_windows_keep_their_digits(w, axes, turn, rng):
     """To the last digit, where terms are 1e9 times as large."""
@@ -71,8 +97,6 @@ def test_windows_of_one_pixel_and_of_all_have_other_heads_bits(engine, axes, rng
             options = {"normalized": normalized, "engine": engine}
             pairs = (rk.gram(rk.Network(3), X, head=each, **options) for each in (head, w))
             assert all((a == b).all() for a, b in zip(*pairs, strict=True))
-    kernel = rk.Kernel(rk.Network(3), "gpk", np.int64(4))
-    assert kernel == rk.ResCGPK(3, head=4) and type(kernel.head) is int
 
 
 CALLS = {
@@ -89,8 +113,13 @@ CALLS = {
 
 
 @pytest.mark.parametrize("call", CALLS.values(), ids=CALLS.keys())
-def test_windows_may_be_integers_of_numpy(call):
+def test_calls_take_windows_that_are_integers_of_numpy(call):
     X = multisphere.sample(3, 2, 8, rng=0)
     expected = call(rk.Network(2), X, 3)
     assert np.array_equal(call(rk.Network(2), X, np.int64(3)), expected)
     assert not np.array_equal(call(rk.Network(2), X, "trace"), expected)
+
+
+def test_kernels_hold_integers_of_numpy_as_integers():
+    kernel = rk.Kernel(rk.Network(3), "gpk", np.int64(4))
+    assert kernel == rk.ResCGPK(3, head=4) and type(kernel.head) is int

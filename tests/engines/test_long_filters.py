@@ -11,6 +11,7 @@ from tests.difficult_signals import near
 from tests.helpers import (
     CPU,
     ENGINES,
+    assert_within,
 )
 
 
@@ -42,19 +43,31 @@ def test_very_long_filters(engine, rng):
 
 
 @pytest.mark.parametrize("engine", CPU)
-def test_filters_and_dilations_fold_on_the_ring(engine, rng):
-    """6561 taps go 729 times around 9 pixels, as 9 taps go once. Dilations count modulo lengths."""
-    X, lists = rng.standard_normal((3, 2, 9)), [rng.standard_normal((2, d)) for d in (4, 6, 12)]
+def test_filters_fold_on_the_ring(engine, rng):
+    """6561 taps go 729 times around 9 pixels, as 9 taps go once."""
+    X = rng.standard_normal((3, 2, 9))
     long, short = (rk.gram(Network(3, q, dilation=4), X, engine=engine) for q in (6561, 9))
     for K, expected in zip(long, short, strict=True):
-        assert np.abs(K - expected).max() <= tolerances.KERNEL["float64"] * expected.max()
+        assert_within(K, expected, tolerances.KERNEL["float64"])
+
+
+@pytest.mark.parametrize("engine", CPU)
+def test_dilations_of_layers_count_modulo_the_lengths(engine, rng):
+    """To the bit."""
+    lists = [rng.standard_normal((2, d)) for d in (4, 6, 12)]
     far = Network(3, 3, dilation=(12 * 10**12 + 5, 1, 12 * 10**9 + 7))
     folded = rk.gram(far.replace(dilation=(5, 1, 7)), lists, engine=engine)
     assert np.array_equal(rk.gram(far, lists, engine=engine), folded)
-    far, lists = Network(4, 5, dilation=2**57 + 5), [rng.standard_normal((2, d)) for d in (5, 9, 4)]
-    folded = rk.gram(far.replace(dilation=(2**57 + 5) % 180), lists, engine=engine)
-    for K, expected in zip(rk.gram(far, lists, engine=engine), folded, strict=True):
-        assert np.abs(K - expected).max() <= tolerances.KERNEL["float64"] * expected.max()
+
+
+@pytest.mark.parametrize("engine", CPU)
+def test_dilations_that_float64_rounds_count_modulo_the_lengths(engine, rng):
+    """2^57 + 5, modulo 180, which all lengths divide."""
+    lists = [rng.standard_normal((2, d)) for d in (5, 9, 4)]
+    steps = (2**57 + 5, (2**57 + 5) % 180)
+    far, folded = (rk.gram(Network(4, 5, dilation=s), lists, engine=engine) for s in steps)
+    for K, expected in zip(far, folded, strict=True):
+        assert_within(K, expected, tolerances.KERNEL["float64"])
 
 
 @pytest.mark.parametrize("fields", [{}, {"filter_size": 9}, {"outer_filter_size": 1}], ids=str)

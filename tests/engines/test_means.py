@@ -28,11 +28,12 @@ def test_means_of_equal_parts_are_exact():
 
 
 @pytest.mark.parametrize(
-    ("keep", "share", "expected"),
+    ("feature_weight", "divided_gain", "expected"),
     [(0.0, 1.0, 5.0), (0.75, 0.25, 3.5), (0.25, 0.75, 4.5), (1.0, 1.0, 8.0)],
 )
-def test_past_a_skip_connection(keep, share, expected):
-    assert means.past_skip(np.array(3.0), np.array(5.0), keep, share) == expected
+def test_past_a_skip_connection(feature_weight, divided_gain, expected):
+    features, branch = np.array(3.0), np.array(5.0)
+    assert means.past_skip(features, branch, feature_weight, divided_gain) == expected
 
 
 def test_compensated_sums_are_rounded_once():

@@ -87,21 +87,34 @@ def test_five_taps_join_windows_of_two_layers():
     assert second == third == (1, (activation, Step("window", five, True), skip))
 
 
-def test_joined_layers_have_one_merge():
-    network = Network(2, 3)
-    plain = Operations(network, depth=2, n_channels=1)
-    assert may_have_five_taps(network) and may_join(network, plain.constants, 1)
-    order = joined(with_five_taps(ending_with_activation(plain.order)))
-    merged = replace(plain, rewritten=order)
+@pytest.fixture
+def plain():
+    return Operations(Network(2, 3), depth=2, n_channels=1)
+
+
+@pytest.fixture
+def merged(plain):
+    return replace(plain, rewritten=joined(with_five_taps(ending_with_activation(plain.order))))
+
+
+def test_layers_of_filters_of_three_may_have_five_taps(plain):
+    assert may_have_five_taps(plain.network)
+
+
+def test_layers_of_filters_of_three_may_join(plain):
+    assert may_join(plain.network, plain.constants, 1)
+
+
+def test_joined_layers_have_one_merge(merged):
     kinds = [[operation.kind for operation in layer] for layer in merged.layers]
     assert kinds == [["activation", "joined"], ["activation"]]
-    # Features and branch have equal weights: three taps of the first layer have a third of both.
-    np.testing.assert_allclose(
-        merged.joined_weights(1), np.array([1, 5, 6, 5, 1]) / 18, rtol=CONSTANT
-    )
-    np.testing.assert_allclose(
-        merged.joined_weights(2), np.array([1, 2, 12, 2, 1]) / 18, rtol=CONSTANT
-    )
+
+
+@pytest.mark.parametrize(("layer", "eighteenths"), [(1, [1, 5, 6, 5, 1]), (2, [1, 2, 12, 2, 1])])
+def test_weights_of_joined_layers(merged, layer, eighteenths):
+    """Features and branch weigh alike: three taps of the first layer have a third of both."""
+    expected = np.array(eighteenths) / 18
+    np.testing.assert_allclose(merged.joined_weights(layer), expected, rtol=CONSTANT)
 
 
 @pytest.mark.parametrize("network", [Network(1, 3), Network(5, 9, input_filter_size=3)])

@@ -16,18 +16,33 @@ pytestmark = pytest.mark.parametrize("engine", ENGINES)
 
 X = np.random.default_rng(0).standard_normal((3, 2, 6))
 
+tiny = pytest.mark.parametrize(("dtype", "size"), [("float32", 1e-25), ("float64", 1e-170)])
 
-@pytest.mark.parametrize(("dtype", "size"), [("float32", 1e-25), ("float64", 1e-170)])
+
+@tiny
 def test_kernels_below_the_least_number_are_refused(engine, dtype, size):
-    """Only signals of zeros have kernels of 0; normalized kernels have no least size."""
-    options, signals = {"engine": engine, "dtype": dtype}, size * X
     for call in (rk.ResCNTK(2), rk.ResCGPK(2).diag, partial(rk.pixel_pairs, rk.Network(2))):
         with pytest.raises(OverflowError, match=f"the kernel falls below {dtype} at depth 2: exp"):
-            call(signals, **options)
+            call(size * X, engine=engine, dtype=dtype)
+
+
+@tiny
+def test_normalized_kernels_have_no_least_size(engine, dtype, size):
+    K = rk.ResCNTK(2, normalized=True)(size * X, engine=engine, dtype=dtype)
+    assert (K.diagonal() == 1).all()
+
+
+@tiny
+def test_signals_of_zeros_have_normalized_kernels_of_zero(engine, dtype, size):
+    signals = size * X[:2]
     signals[0] = 0
-    normalized = rk.ResCNTK(2, normalized=True)(signals[:2], **options)
-    assert normalized[1, 1] == 1 and (normalized[0] == 0).all()
-    assert (rk.ResCNTK(2)(0 * signals, **options) == 0).all()
+    K = rk.ResCNTK(2, normalized=True)(signals, engine=engine, dtype=dtype)
+    assert K.tolist() == [[0, 0], [0, 1]]
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_signals_of_zeros_have_kernels_of_zero(engine, dtype):
+    assert (rk.ResCNTK(2)(0 * X, engine=engine, dtype=dtype) == 0).all()
 
 
 ONE_TINY = np.array([1.0, 1e-24, 1.0])[:, None, None]
@@ -110,6 +125,8 @@ FALLING = {"depth": 60, "skip": False, "c_v": 0.5}
 
 INPUT = {"depth": 3, "bias": 1.0, "trained": ("input",)}
 
+FIELDS = ("fields", "signals", "head")
+
 OUT_OF_RANGE = [
     ({"depth": 20, "alpha": 1.0}, (far_away, 37), "equivariant", ("float64", "float32")),
     ({"depth": 25, "alpha": 0.1}, (far_away, 47), "equivariant", ("float64",)),
@@ -127,26 +144,40 @@ OUT_OF_RANGE = [
 """Fields, signals, heads, and the precisions whose numbers have room for the kernels."""
 
 
-@pytest.mark.parametrize(("fields", "signals", "head", "precisions"), OUT_OF_RANGE)
-@pytest.mark.parametrize("dtype", DTYPES)
-def test_right_or_out_of_range(engine, fields, signals, head, precisions, dtype, rng):
-    """Against 128-bit arithmetic. What a precision has no numbers for is never 0 in silence."""
-    if isinstance(quadruple.library(), str):
-        pytest.skip(quadruple.library())
+def within_range(expected):
+    """Return cases of `OUT_OF_RANGE` with a precision that has room for the kernels, or has not."""
+    return [
+        (*case, dtype)
+        for *case, precisions in OUT_OF_RANGE
+        for dtype in DTYPES
+        if (dtype in precisions) == expected
+    ]
+
+
+def normalized_gram(engine, fields, signals, head, dtype, rng):
+    """Return a network, signals, and their normalized kernels."""
     make, size = signals
     X, network = make(size, rng), rk.Network(**fields)
+    return network, X, rk.gram(network, X, head=head, normalized=True, engine=engine, dtype=dtype)
 
-    def gram():
-        return rk.gram(network, X, head=head, normalized=True, engine=engine, dtype=dtype)
 
-    if dtype not in precisions:
-        with pytest.raises(OverflowError, match=f"a share of .* expected at least .* in {dtype}"):
-            gram()
-        return
+@pytest.mark.parametrize((*FIELDS, "dtype"), within_range(True))
+def test_kernels_within_a_precision_are_right(engine, fields, signals, head, dtype, rng):
+    """Against 128-bit arithmetic; kernels by GAP do not cancel."""
+    if isinstance(quadruple.library(), str):
+        pytest.skip(quadruple.library())
+    network, X, grams = normalized_gram(engine, fields, signals, head, dtype, rng)
     exact = quadruple.Grams(network, X)
-    for kind, K in gram()._asdict().items():
-        if head != "gap" or exact.share_left(kind) > 0.2:
-            assert exact.error(K, kind, head) <= tolerances.KERNEL[dtype]
+    for kind, K in grams._asdict().items():
+        assert exact.resolves(kind, head)
+        assert exact.error(K, kind, head) <= tolerances.KERNEL[dtype]
+
+
+@pytest.mark.parametrize((*FIELDS, "dtype"), within_range(False))
+def test_kernels_beyond_a_precision_are_refused(engine, fields, signals, head, dtype, rng):
+    """They are never 0 in silence."""
+    with pytest.raises(OverflowError, match=f"a share of .* expected at least .* in {dtype}"):
+        normalized_gram(engine, fields, signals, head, dtype, rng)
 
 
 def test_an_input_filter_reaches_pixel_1_without_branches(engine, rng):

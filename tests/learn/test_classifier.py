@@ -56,20 +56,6 @@ def test_a_coverage_of_one_is_refused(rng):
         model.predict_set(X, 1.0)
 
 
-@pytest.mark.slow
-def test_sets_that_ship():
-    pytest.importorskip("aeon")
-    X, y = load_labelled("GunPoint")
-    Z, truth = load_labelled("GunPoint", "test")
-    for views, least in (("fast", 0.97), ("default", 0.98)):
-        model = ResidualKernelClassifier(views, random_state=0).fit(X, y)
-        assert model.score(Z, truth) >= least
-        assert model.left_out_score_ >= 0.95  # at most two of fifty are wrong
-    noise = np.random.default_rng(0).standard_normal(Z.shape)
-    noise = Z.mean(axis=2, keepdims=True) + noise * Z.std(axis=2, keepdims=True)
-    assert np.median(model.novelty(Z)) < 1.5 and np.median(model.novelty(noise)) > 10
-
-
 @pytest.mark.parametrize("classes", [2, 3])
 def test_classes_of_novel_signals_are_less_certain(classes, rng):
     """Decisions are divided by a quarter of the novelty above 4; others are as they were."""
@@ -118,7 +104,8 @@ def test_calibration_by_a_general_solver(classes, shift, rng):
     best = minimize(
         loss, start, method="Nelder-Mead", options={"xatol": 1e-9, "fatol": 1e-14, "maxiter": 9999}
     )
-    assert loss(np.append(np.log(found), offsets)) <= best.fun + 1e-9
+    rounding = tolerances.added_up(60 * classes) * best.fun  # of a sum of positive terms
+    assert loss(np.append(np.log(found), offsets)) <= best.fun + rounding
     assert abs(np.log(found) - best.x[0]) <= 100 * tolerances.MINIMUM
     assert shift or (offsets == 0).all()
 

@@ -150,7 +150,7 @@ def test_shares_go_back_to_where_a_burst_is(view, centre, rng):
     found = fitted.to_time(energy / energy.sum(), burst[None])
     block = -(-150 // len(energy))
     spread = np.sqrt(found @ (time - centre) ** 2)
-    assert abs(found @ time - centre) <= 0.5 * block + 1
+    assert abs(found @ time - centre) <= block / 2 + 1
     assert spread <= (20 if view.spectra == "whole" else 2 * block + 4)  # by equal parts: 43
 
 

@@ -158,31 +158,60 @@ def test_files_that_polars_reads(file, options, says, signals, pl, tmp_path):
         CLASSIFIER.fit(pl.scan_csv(path), y)
 
 
-def test_remedies_give_the_model_of_the_array(signals, pd, tmp_path):
-    """Files that are refused are read as their messages say."""
-    X, y = signals
-    expected = CLASSIFIER.fit(X, y).decision_function(X)
-    path = tmp_path / "signals.csv"
-    path.write_text(WRITTEN["a signal in each column"](X))
-    table = pd.read_csv(path, index_col=0)
-    assert (CLASSIFIER.fit(table.transpose(), y).decision_function(table.T) == expected).all()
-    path.write_text(WRITTEN["thousands"](X))
-    table = pd.read_csv(path, thousands=",")
-    assert (table.to_numpy() == np.round(1e7 * X)).all()
-    path.write_text(WRITTEN["plain"](X))
-    texts = pd.read_csv(path, dtype=str)
-    numbers = texts.astype(float)
-    assert (CLASSIFIER.fit(numbers, y).decision_function(numbers) == expected).all()
-    by_name = np.genfromtxt(path, delimiter=",", names=True)
+@pytest.fixture
+def written(signals, tmp_path):
+    """Return a function that writes signals to a file as `WRITTEN` says, and returns its path."""
+
+    def write(file):
+        path = tmp_path / "signals.csv"
+        path.write_text(WRITTEN[file](signals[0]), encoding="utf-8")
+        return path
+
+    return write
+
+
+def test_transposed_tables_are_read(written, signals, pd):
+    table = pd.read_csv(written("a signal in each column"), index_col=0)
+    assert_is_read_or_refused(table.transpose(), *signals, says=None)
+
+
+def test_texts_of_digits_are_read_as_numbers(written, signals, pd):
+    texts = pd.read_csv(written("plain"), dtype=str)
+    assert_is_read_or_refused(texts.astype(float), *signals, says=None)
+
+
+def test_commas_after_thousands_are_read(written, signals, pd):
+    table = pd.read_csv(written("thousands"), thousands=",")
+    assert (table.to_numpy() == np.round(1e7 * signals[0])).all()
+
+
+def records_by_name(path):
+    return np.genfromtxt(path, delimiter=",", names=True)
+
+
+def test_records_of_numpy_are_refused(written, signals):
     with pytest.raises(ValueError, match="give numpy.lib.recfunctions.structured_to_unstructured"):
-        CLASSIFIER.fit(by_name, y)
-    table = structured_to_unstructured(by_name)
-    assert (CLASSIFIER.fit(table, y).decision_function(table) == expected).all()
-    path.write_text(WRITTEN["gaps"](X))
-    gaps = pd.read_csv(path)
-    filled = gaps.interpolate(axis=1, limit_direction="both")
+        CLASSIFIER.fit(records_by_name(written("plain")), signals[1])
+
+
+def test_records_of_numpy_are_read_as_arrays(written, signals):
+    array = structured_to_unstructured(records_by_name(written("plain")))
+    assert_is_read_or_refused(array, *signals, says=None)
+
+
+@pytest.fixture
+def filled(written, pd):
+    """Return a table with a gap in row 3, column 5, filled as the message says."""
+    return pd.read_csv(written("gaps")).interpolate(axis=1, limit_direction="both")
+
+
+def test_gaps_are_filled_with_means_of_their_neighbours(filled, signals):
+    X, _ = signals
     assert_within(filled.to_numpy()[3, 5], (X[3, 4] + X[3, 6]) / 2, tolerances.ROUTES)
-    CLASSIFIER.fit(filled, y)
+
+
+def test_tables_whose_gaps_are_filled_are_read(filled, signals):
+    CLASSIFIER.fit(filled, signals[1])
 
 
 def test_a_file_of_the_archive_with_its_labels_in_the_first_column(signals, pd, tmp_path):

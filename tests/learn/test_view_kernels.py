@@ -37,10 +37,10 @@ def test_a_linear_view_is_ridge_regression(n, rng):
     scaler, of_points = expected[0], expected[1].coef_
     bar = tolerances.solution(n, 1 / PENALTY) * np.abs(y).max()
     assert np.abs(model.predict(Z) - expected.predict(Z[:, 0])).max() <= bar
-    shares = model.contributions(Z)[:, 0]
-    assert np.abs(shares - scaler.transform(Z[:, 0]) * of_points).max() <= bar
-    size = np.abs(shares).sum(axis=1)
-    sums = shares.sum(axis=1) + model.intercept_
+    parts = model.contributions(Z)[:, 0]
+    assert np.abs(parts - scaler.transform(Z[:, 0]) * of_points).max() <= bar
+    size = np.abs(parts).sum(axis=1)
+    sums = parts.sum(axis=1) + model.intercept_
     assert_within(sums, model.predict(Z), tolerances.added_up(50), size)
 
 

@@ -26,6 +26,10 @@ KNOWN_FIELDS = {"negative_slope", *OF_NETWORK.split(), *OF_LAYERS.split()}
 HEADS = ("equivariant", "trace", "gap")
 """In the order of quadruple.c."""
 
+SHARE_LEFT = 0.2
+"""Least √(K_gap / K_trace) of cases that count for GAP. Its terms have both signs, whose errors are
+relative to the terms: where they nearly cancel, no sum of rounded terms is accurate."""
+
 
 class Network(ctypes.Structure):
     _fields_ = (
@@ -102,3 +106,7 @@ class Grams:
         )
         ratio = np.divide(gap, trace, out=np.ones_like(gap), where=trace > 0)
         return np.ldexp(ratio, e - f).min()
+
+    def resolves(self, kind, head):
+        """Return whether the terms of a head leave digits of their sum: see `SHARE_LEFT`."""
+        return head != "gap" or self.share_left(kind) >= SHARE_LEFT

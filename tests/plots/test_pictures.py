@@ -291,32 +291,71 @@ def test_learning_curves():
     assert np.isinf(found["0.0"].column("test_error")).any()
 
 
-def test_contributions_to_one_decision():
-    """Of two classes, less what is usual; and refusals of the arguments beside the model."""
-    shares, X = np.random.default_rng(0).standard_normal((2, 1, 4)), np.ones((2, 1, 4))
-    model = SimpleNamespace(contributions=lambda X: shares, intercept_=[0.0], classes_="ab")
-    model.median_contributions = lambda: 3 * np.mean(shares, axis=0)
-    (ax, _) = plots.contributions(model, X, y=["b", "a"], subtract_median=True)
-    assert ax.get_title().startswith(f"true b, predicted {'ab'[int(shares[0].sum() > 0)]}: ")
-    assert "blue: class a, orange: class b" in ax.figure.axes[-1].get_ylabel()
-    rest = 3 * shares.mean(axis=(0, 1))
-    less = shares[0, 0] - rest
-    colours = ax.collections[0].get_array()
+TWO_SIGNALS = np.ones((2, 1, 4))
+CONTRIBUTIONS = np.random.default_rng(0).standard_normal((2, 1, 4))
+"""To the decisions of `TWO_SIGNALS`, (n_cases, n_outputs, n_timepoints)."""
+
+MEDIANS = 3 * CONTRIBUTIONS.mean(axis=0)
+
+
+def model_of(classes):
+    """Return what `plots.contributions` reads of a classifier, or of a regressor: None."""
+    return SimpleNamespace(
+        contributions=lambda X: CONTRIBUTIONS,
+        median_contributions=lambda: MEDIANS,
+        intercept_=[0.0],
+        classes_=classes,
+    )
+
+
+@pytest.fixture
+def decision_axes():
+    """Return the axes of the first signal, less the usual contributions."""
+    options = {"y": ["b", "a"], "subtract_median": True}
+    return plots.contributions(model_of("ab"), TWO_SIGNALS, **options)[0]
+
+
+def test_a_title_has_the_true_and_the_predicted_class(decision_axes):
+    predicted = "ab"[int(CONTRIBUTIONS[0].sum() > 0)]
+    assert decision_axes.get_title().startswith(f"true b, predicted {predicted}: ")
+
+
+def test_a_scale_of_colours_names_both_classes(decision_axes):
+    scale = decision_axes.figure.axes[-1]
+    assert "blue: class a, orange: class b" in scale.get_ylabel()
+
+
+def test_colours_are_contributions_less_usual_ones(decision_axes):
+    less = (CONTRIBUTIONS[0] - MEDIANS)[0]
+    colours = decision_axes.collections[0].get_array()
     assert_within(colours, less[[0, 1, 1, 2, 2, 3]], tolerances.ROUTES)
-    total = f"{shares[0].sum():.3g} = contributions {less.sum():.3g} + usual {rest.sum():.3g}"
-    assert total.replace("-", "−") in ax.get_title()
-    for name in ("$x_{$", "\udcff"):  # which are no formulas
-        model.classes_ = ["b", name]
-        plots.contributions(model, X, y=["b", name])[0].figure.savefig(io.BytesIO())
-    for classes, wrong, says in (
+
+
+def test_a_title_adds_usual_contributions_to_the_decision(decision_axes):
+    decision, usual = CONTRIBUTIONS[0].sum(), MEDIANS.sum()
+    less = (CONTRIBUTIONS[0] - MEDIANS).sum()
+    total = f"{decision:.3g} = contributions {less:.3g} + usual {usual:.3g}".replace("-", "−")
+    assert total in decision_axes.get_title()
+
+
+@pytest.mark.parametrize("name", ["$x_{$", "\udcff"])
+def test_names_of_classes_that_are_no_formulas_are_drawn(name):
+    panels = plots.contributions(model_of(["b", name]), TWO_SIGNALS, y=["b", name])
+    panels[0].figure.savefig(io.BytesIO())
+
+
+@pytest.mark.parametrize(
+    ("classes", "wrong", "says"),
+    [
         ("ab", {"output": 0}, r"output is 0, expected one of \['a', 'b'\]"),
-        ("ab", {"output": X}, "(?s)output is .*, expected one of"),
+        ("ab", {"output": TWO_SIGNALS}, "(?s)output is .*, expected one of"),
         (None, {"output": 1}, "output is 1, expected an integer below 1"),
         (None, {"output": "a"}, "output is 'a', expected an integer"),
         ("ab", {"y": ["b"]}, r"y has shape \(1,\), expected \(2,\)"),
-        ("ab", {"subtract_median": X}, "(?s)subtract_median is .*, expected True or False"),
+        ("ab", {"subtract_median": TWO_SIGNALS}, "(?s)subtract_median is .*, expected True or"),
         (None, {"y": ["b", "a"]}, r"y has dtype <U1, expected real numbers \(2,\)"),
-    ):
-        model.classes_ = classes
-        with pytest.raises(ValueError, match=says):
-            plots.contributions(model, X, **wrong)
+    ],
+)
+def test_wrong_outputs_and_labels_of_contributions_are_refused(classes, wrong, says):
+    with pytest.raises(ValueError, match=says):
+        plots.contributions(model_of(classes), TWO_SIGNALS, **wrong)

@@ -14,10 +14,31 @@ def called(node):
     return node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
 
 
+def operands(node):
+    """Yield what a sum or a product adds or multiplies, also within other sums and products."""
+    if isinstance(node, ast.BinOp) and not isinstance(node.op, ast.Pow):
+        yield from operands(node.left)
+        yield from operands(node.right)
+    else:
+        yield node
+
+
+def has_bare_fraction(node):
+    """Return whether a sum or a product of values has a fraction without a name."""
+    numbers = [part.value for part in operands(node) if isinstance(part, ast.Constant)]
+    return isinstance(node, ast.BinOp) and any(
+        isinstance(number, float) and 0 < number < 1 for number in numbers
+    )
+
+
 def is_bare(value):
-    """Return whether a tolerance is a number without any name; 0 tolerates nothing."""
+    """Return whether a tolerance is a number without any name, or a fraction of a value.
+
+    0 tolerates nothing.
+    """
     names = [node for node in ast.walk(value) if isinstance(node, ast.Name | ast.Attribute)]
-    return not names and not (isinstance(value, ast.Constant) and value.value == 0)
+    is_zero = isinstance(value, ast.Constant) and value.value == 0
+    return has_bare_fraction(value) or not (names or is_zero)
 
 
 def tolerances_of(node):
@@ -44,10 +65,8 @@ def is_size_of_difference(node):
 def is_number(node):
     """Return whether a side of an inequality is arithmetic of numbers, or a fraction of a value."""
     leaves = (ast.Constant, ast.BinOp, ast.UnaryOp, ast.operator, ast.unaryop)
-    if is_bare(node) and all(isinstance(part, leaves) for part in ast.walk(node)):
-        return True
-    sides = (node.left, node.right) if isinstance(node, ast.BinOp) else ()
-    return any(isinstance(side, ast.Constant) and 0 < side.value < 1 for side in sides)
+    numbers = all(isinstance(part, leaves) for part in ast.walk(node))
+    return has_bare_fraction(node) or (is_bare(node) and numbers)
 
 
 def sizes_within_numbers(text):
@@ -67,7 +86,8 @@ def sizes_within_numbers(text):
 
 def bad_lines(text):
     """Return lines whose tolerance is a bare number, or left to NumPy or pytest."""
-    return [line for line, values in comparisons(text) if not values or any(map(is_bare, values))]
+    bad = [line for line, values in comparisons(text) if not values or any(map(is_bare, values))]
+    return sorted(bad)
 
 
 def test_bare_tolerances_are_seen():
@@ -80,8 +100,12 @@ def test_bare_tolerances_are_seen():
         "np.testing.assert_allclose(a, b, 1e-3)",
         "assert a == pytest.approx(b, rel=2 * 1e-3)",
         "assert a == approx(b)",
+        "np.testing.assert_allclose(a, b, rtol=0, atol=1e-15 * a.max())",
+        "assert_within(a, b, n * 1e-15)",
+        "assert_within(a, b, 2 * 1e-15 * n)",
+        "assert_within(a, b, 2 * EPS)",
     )
-    assert bad_lines("\n".join(lines)) == [5, 6, 7, 8]
+    assert bad_lines("\n".join(lines)) == [5, 6, 7, 8, 9, 10, 11]
 
 
 def test_bare_numbers_beside_sizes_of_differences_are_seen():
@@ -97,8 +121,9 @@ def test_bare_numbers_beside_sizes_of_differences_are_seen():
         "assert 0.1 >= np.linalg.norm(a - b)",
         "assert (a - b).max() < 1e-9",
         "assert abs(a - b) < 1e-4 * b",
+        "assert abs(a - b) < EPS + 2 * 1e-4 * b",
     )
-    assert sizes_within_numbers("\n".join(lines)) == [6, 7, 8, 9, 10, 11]
+    assert sizes_within_numbers("\n".join(lines)) == [6, 7, 8, 9, 10, 11, 12]
 
 
 def test_tolerances_have_names():

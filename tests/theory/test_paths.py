@@ -1,6 +1,7 @@
 """Paths of convolutions, and fits of theorem 5.2 by spectra, against definitions."""
 
 import itertools
+from functools import cache
 
 import numpy as np
 import pytest
@@ -16,6 +17,9 @@ CNN, RESNET = literature.geifman_cnn, literature.one_convolution_resnet
 
 # Results of fits, which search for minima: a few times `tolerances.MINIMUM`.
 FIT = 1e-6
+
+# Sums from their logarithms, which are -22 at the least and are rounded four times to eps/2.
+OF_LOGARITHMS = 4 * 22 * tolerances.EPS["float64"] / 2
 
 
 def taps_of(network):
@@ -48,31 +52,80 @@ def test_path_counts_by_walking_all_paths(depth, q, outer, first, dilated):
     assert abs(pixels).max() == network.reach()
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("exponent", [None, 4.0])
-def test_fitted_constants(exponent):
-    network, d, top = RESNET(3), 4, 5
-    fit = paths.fit_path_counts(network, 2, d, top, kind="gpk", exponent=exponent)
+D, TOP = 4, 5
+"""Pixels and the highest frequency of fits."""
+
+of_exponents = pytest.mark.parametrize("exponent", [None, 4.0])
+
+
+@cache
+def eigenvalues_of_gpk():
     options = {"kind": "gpk", "head": "equivariant", "normalized": True}
-    found = spectrum.eigenvalues(network, 2, d, top, **options).eigenvalues
-    k = np.argwhere(found > 0)
-    model = np.zeros(len(k))
+    return spectrum.eigenvalues(RESNET(3), 2, D, TOP, **options).eigenvalues
+
+
+@cache
+def fit_of(exponent, depths=None):
+    options = {"kind": "gpk", "exponent": exponent, "depths": depths}
+    return paths.fit_path_counts(RESNET(3), 2, D, TOP, **options)
+
+
+def theorem_5_2(fit):
+    """Return the theorem's sum at all frequencies, with the constants of a fit."""
+    k, total = np.moveaxis(np.indices((TOP + 1,) * D), 0, -1), 0.0
     for depth, constant in zip(fit.depths, fit.constants, strict=True):
-        p = paths.path_counts(rk.Network(depth, 3, outer_filter_size=1), d).astype(float)
-        term = constant * fit.base ** np.minimum(p, k).sum(axis=1)
-        model += np.where(((p > 0) | (k == 0)).all(axis=1), term, 0.0)
-    model *= np.maximum(k, 1).prod(axis=1) ** -fit.exponent
-    values = found[found > 0]
-    mean_square = (np.log(values / model) ** 2).mean()
-    assert len(values) == (top + 1) ** d and abs(np.sqrt(mean_square) / fit.rms - 1) <= FIT
-    assert abs(1 - mean_square / np.log(values).var() - fit.r_squared) <= FIT
-    # The theorem's inequality, with constants that are as large as they may be.
-    assert (model * fit.bound_factor <= values * (1 + 1e-9)).all()
-    assert (model * fit.bound_factor >= values * (1 - 1e-9)).sum() >= 1
-    assert exponent is None or abs(fit.exponent - exponent) <= FIT / 100
-    # A minimum: no other base does better with the same constants.
-    alone = paths.fit_path_counts(network, 2, d, top, kind="gpk", exponent=exponent, depths=[3])
-    assert fit.rms < alone.rms and alone.base >= 1
+        p = paths.path_counts(rk.Network(depth, 3, outer_filter_size=1), D).astype(float)
+        term = constant * fit.base ** np.minimum(p, k).sum(axis=-1)
+        total = total + np.where(((p > 0) | (k == 0)).all(axis=-1), term, 0.0)
+    return total * np.maximum(k, 1).prod(axis=-1) ** -fit.exponent
+
+
+@pytest.mark.slow
+def test_all_eigenvalues_are_positive():
+    assert (eigenvalues_of_gpk() > 0).all()
+
+
+@pytest.mark.slow
+@of_exponents
+def test_the_rms_of_a_fit_is_that_of_differences_of_logarithms(exponent):
+    fit = fit_of(exponent)
+    rms = np.sqrt((np.log(eigenvalues_of_gpk() / theorem_5_2(fit)) ** 2).mean())
+    assert abs(rms / fit.rms - 1) <= FIT
+
+
+@pytest.mark.slow
+@of_exponents
+def test_r_squared_is_the_share_of_the_variance_of_logarithms_that_a_fit_explains(exponent):
+    fit, eigenvalues = fit_of(exponent), eigenvalues_of_gpk()
+    square = (np.log(eigenvalues / theorem_5_2(fit)) ** 2).mean()
+    assert abs(1 - square / np.log(eigenvalues).var() - fit.r_squared) <= FIT
+
+
+@pytest.mark.slow
+@of_exponents
+def test_the_bound_factor_makes_a_fit_the_largest_lower_bound(exponent):
+    """The theorem's inequality, with constants that are as large as they may be."""
+    fit = fit_of(exponent)
+    ratios = theorem_5_2(fit) * fit.bound_factor / eigenvalues_of_gpk()
+    assert abs(ratios.max() - 1) <= OF_LOGARITHMS
+
+
+@pytest.mark.slow
+def test_a_fit_has_the_exponent_that_is_given():
+    """Its bounds are the next numbers."""
+    assert abs(fit_of(4.0).exponent - 4.0) <= 4.0 * tolerances.EPS["float64"]
+
+
+@pytest.mark.slow
+@of_exponents
+def test_a_sum_over_depths_fits_better_than_one_depth(exponent):
+    assert fit_of(exponent).rms < fit_of(exponent, (3,)).rms
+
+
+@pytest.mark.slow
+@of_exponents
+def test_bases_are_at_least_1(exponent):
+    assert min(fit_of(exponent).base, fit_of(exponent, (3,)).base) >= 1
 
 
 WINDOW = rk.Network(1, input_filter_size=3, alpha=0.5, trained=("readout",))
@@ -92,16 +145,24 @@ def test_a_single_layer_is_its_own_mixture(network, kind, d, top):
 
 
 @pytest.mark.slow
-def test_paths_of_a_fit_are_exact():
-    """With the input's filter, and where their number exceeds any float."""
+def test_paths_of_a_fit_begin_with_the_filter_of_the_input():
     network = RESNET(2).replace(input_filter_size=3)
     fit = paths.fit_path_counts(network, 2, 5, (3, 3, 0, 0, 3), kind="gpk")
     assert fit.paths.tolist() == [[1, 1, 0, 0, 1], [3, 2, 1, 1, 2]]
-    # The NTK of one pixel falls like k^-2 and not like k^-4: with the theorem's form a fit tells.
-    fits = (paths.fit_path_counts(CNN(3), 2, 1, 40, kind=kind) for kind in ("gpk", "ntk"))
-    assert np.abs(np.subtract([fit.exponent for fit in fits], (4, 2))).max() <= tolerances.SLOPE
-    deep = paths.fit_path_counts(CNN(700), 2, 1, 10, kind="gpk")
-    assert deep.paths.tolist() == [[3**699]] and np.isfinite(deep.rms)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("kind", "exponent"), [("gpk", 4), ("ntk", 2)])
+def test_exponents_of_one_pixel_are_fitted(kind, exponent):
+    """The NTK falls like k^-2 and not like k^-4: with the theorem's form a fit tells."""
+    fit = paths.fit_path_counts(CNN(3), 2, 1, 40, kind=kind)
+    assert abs(fit.exponent - exponent) <= tolerances.SLOPE
+
+
+@pytest.mark.slow
+def test_paths_of_a_fit_may_exceed_any_float():
+    fit = paths.fit_path_counts(CNN(700), 2, 1, 10, kind="gpk")
+    assert fit.paths.tolist() == [[3**699]] and np.isfinite(fit.rms)
 
 
 def by_tuples(t, layer, network, J=()):

@@ -25,11 +25,23 @@ def chosen(X, **fields):
     return engines.choose("auto", dataclasses.replace(REQUEST, **fields), X).name
 
 
-def test_auto_takes_it_for_relu_on_the_device(device):
+@pytest.mark.parametrize("network", [rk.Network(2), rk.Network(2, dilation=2)])
+def test_auto_takes_it_for_relu_on_the_device(device, network):
     X = device.asarray(np.ones((2, 1, 3)))
-    assert chosen(X) == chosen(X, network=rk.Network(2, dilation=2)) == "cuda"
+    assert chosen(X, network=network) == "cuda"
+
+
+def test_auto_leaves_erf_on_the_device_to_the_reference(device):
+    X = device.asarray(np.ones((2, 1, 3)))
     assert chosen(X, network=ERF) == "reference"
-    assert chosen(device.asarray(np.ones((2, 1, 4097)))) == "reference"
+
+
+def test_auto_leaves_signals_longer_than_a_launch_takes_to_the_reference(device):
+    X = device.asarray(np.ones((2, 1, 4097)))
+    assert chosen(X) == "reference"
+
+
+def test_auto_leaves_signals_of_the_host_to_other_engines(device):
     assert chosen(np.ones((2, 1, 3))) != "cuda"
 
 
@@ -38,40 +50,69 @@ def test_it_refuses_erf_by_name(device):
         engines.choose("cuda", dataclasses.replace(REQUEST, network=ERF), np.ones((2, 1, 3)))
 
 
-def test_a_device_with_little_shared_memory_leaves_long_signals_to_others(device, monkeypatch):
-    """By name it refuses them."""
+LONG = np.ones((1, 1, 2600))
+
+
+@pytest.fixture
+def little_shared_memory(device, monkeypatch):
     monkeypatch.setitem(emulated.ATTRIBUTES, "MaxSharedMemoryPerBlockOptin", 60 * 1024)
-    X, refusal = np.ones((1, 1, 2600)), "compute this call: X has 2600 timepoints.*at most 61440"
+
+
+def test_a_device_with_little_shared_memory_refuses_long_signals_by_name(little_shared_memory):
+    refusal = "compute this call: X has 2600 timepoints.*at most 61440"
     with pytest.raises(ValueError, match=refusal):
-        rk.gram(rk.Network(2, 3), X, head="trace", engine="cuda")
-    X = device.asarray(X)
+        rk.gram(rk.Network(2, 3), LONG, head="trace", engine="cuda")
+
+
+def test_auto_leaves_what_exceeds_shared_memory_to_the_reference(device, little_shared_memory):
+    X = device.asarray(LONG)
     assert chosen(X, head="trace") == "reference"
     assert chosen(X[:, :, :2100], head="trace") == "cuda"
     assert chosen(X, head="trace", dtype="float32") == "cuda"
 
 
-def test_reasons(monkeypatch, device):
-    def reason():
-        return engines.available()["cuda"]
+def state():
+    """Return True where the engine serves, or the reason why it does not."""
+    return engines.available()["cuda"]
 
-    def fail(error):
+
+def test_it_serves_where_a_device_passed_its_check(device):
+    assert state() is True
+
+
+@pytest.mark.parametrize(
+    ("part", "call", "error", "says"),
+    [
+        (
+            "runtime",
+            "getDeviceCount",
+            emulated.CUDARuntimeError(100, "cudaErrorNoDevice: no CUDA-capable device"),
+            "no CUDA device: cudaErrorNoDevice",
+        ),
+        (
+            "nvrtc",
+            "getVersion",
+            RuntimeError('Failure finding "libnvrtc.so.13"'),
+            "no NVRTC to compile kernels with: pip install 'rescntk[cuda",
+        ),
+    ],
+)
+def test_errors_of_cuda_are_reasons(device, monkeypatch, part, call, error, says):
+    def fail():
         raise error
 
-    assert reason() is True
-    runtime, nvrtc = device.cuda.runtime, device.cuda.nvrtc
-    no_device = emulated.CUDARuntimeError(100, "cudaErrorNoDevice: no CUDA-capable device")
-    no_nvrtc = RuntimeError('Failure finding "libnvrtc.so.13"')
-    to_install = "no NVRTC to compile kernels with: pip install 'rescntk[cuda"
-    for place, name, error, says in (
-        (runtime, "getDeviceCount", no_device, "no CUDA device: cudaErrorNoDevice"),
-        (nvrtc, "getVersion", no_nvrtc, to_install),
-    ):
-        with monkeypatch.context() as patch:
-            patch.setattr(place, name, lambda: fail(error))
-            assert reason().startswith(says)
+    monkeypatch.setattr(getattr(device.cuda, part), call, fail)
+    assert state().startswith(says)
+
+
+def test_a_cupy_that_is_not_installed_is_a_reason(device, monkeypatch):
     monkeypatch.delitem(sys.modules, "cupy")
     monkeypatch.setattr(cuda, "find_spec", lambda name: None)
-    assert reason().startswith("CuPy is not installed: pip install 'rescntk[cuda")
+    assert state().startswith("CuPy is not installed: pip install 'rescntk[cuda")
+
+
+def test_calls_by_name_are_refused_with_the_reason(device, monkeypatch):
+    """Here a CuPy that cannot be imported."""
     monkeypatch.setitem(sys.modules, "cupy", None)
     with pytest.raises(ValueError, match="engine='cuda' cannot compute this call: CuPy does not"):
         rk.ResCNTK(2)(np.ones((1, 1, 3)), engine="cuda")

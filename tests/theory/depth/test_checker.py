@@ -102,29 +102,54 @@ def test_shares_of_biases(options, share):
     assert round(1 - network.growth**network.depth / variance, 3) == share
 
 
+def report_of_resnet():
+    """Return a report on signals that the checker draws."""
+    options = {"kind": "ntk", "head": "trace", "depths": SHORT, "rng": 7}
+    return depth.check_convergence(families.resnet(0.75), **options)
+
+
+@pytest.fixture(scope="module")
+def report():
+    return report_of_resnet()
+
+
 @pytest.mark.slow
-def test_reports_are_reproducible_and_complete(tmp_path, capfd):
-    one, other = (
-        depth.check_convergence(
-            families.resnet(0.75), kind="ntk", head="trace", depths=SHORT, rng=7
-        )
-        for _ in range(2)
-    )
-    assert str(one) == str(other) and [row.depth for row in one] == list(SHORT)
-    one.write_csv(tmp_path / "limits.csv")
+def test_reports_are_reproducible(report):
+    assert str(report) == str(report_of_resnet())
+
+
+@pytest.mark.slow
+def test_files_of_reports_have_their_rows(report, tmp_path):
+    report.write_csv(tmp_path / "limits.csv")
     rows = np.genfromtxt(tmp_path / "limits.csv", delimiter=",", names=True)
+    assert rows["depth"].tolist() == list(SHORT)
     for name in checker.DepthRow._fields:
-        assert np.array_equal(rows[name], one.column(name), equal_nan=True)
-    assert f"exponent of the distance is {one.exponent}, predicted 0.5" in one.reason
-    assert f"{one.reason}\nverdict: {one.verdict}: " in str(one)
+        assert np.array_equal(rows[name], report.column(name), equal_nan=True)
 
-    def plain(n):
-        return rk.Network(n, alpha=1 / n)
 
-    report = depth.check_convergence(
-        plain, kind="ntk", head="trace", depths=powers(10), progress=True
-    )
+@pytest.mark.slow
+def test_reasons_have_the_exponent_and_the_predicted_one(report):
+    assert f"exponent of the distance is {report.exponent}, predicted 0.5" in report.reason
+
+
+@pytest.mark.slow
+def test_reports_end_with_their_reason_and_verdict(report):
+    assert f"{report.reason}\nverdict: {report.verdict}: " in str(report)
+
+
+def plain(n):
+    return rk.Network(n, alpha=1 / n)
+
+
+@pytest.mark.slow
+def test_progress_counts_layers_of_pairs(capfd):
+    depth.check_convergence(plain, kind="ntk", head="trace", depths=powers(10), progress=True)
     assert "42.8k/42.8k" in capfd.readouterr().err  # 21 pairs, 8 + … + 1024 layers
+
+
+@pytest.mark.slow
+def test_nothing_is_predicted_of_networks_that_are_no_family():
+    report = depth.check_convergence(plain, kind="ntk", head="trace", depths=powers(8))
     assert (report.verdict, report.reason) == (checker.UNDEFINED, "nothing is predicted")
     assert np.isnan(report.column("distance")).all() and report.family == "plain"
 
@@ -135,6 +160,7 @@ def test_rows_are_what_they_say():
         families.resnet(1.0), X, kind="gpk", head="trace", depths=powers(8)
     )
     limit = pairs(multisphere.dot_products(X).mean(axis=2))
+    assert [row.depth for row in report] == list(powers(8))
     for row in report:
         K = pairs(rk.ResCGPK(row.depth, alpha=1 / row.depth, head="trace", normalized=True)(X))
         bar = tolerances.KERNEL["float64"]
@@ -146,16 +172,24 @@ def test_rows_are_what_they_say():
 
 
 @pytest.mark.slow
-def test_signals_and_limits_as_people_write_them(rng):
-    """Two signals in float32, a limit that is a number, and a predicted limit off the pairs."""
+@pytest.mark.parametrize("limit", [np.float32(0.25), 0.25, (0.75 * np.eye(2) + 0.25).tolist()])
+def test_predicted_limits_may_be_numbers_or_matrices(limit):
+    """Of two signals in float32; the limits of signals with themselves do not count."""
     X = multisphere.sample(2, 3, 4, rng=0).astype(np.float32)
-    for limit in (np.float32(0.25), 0.25, (0.75 * np.eye(2) + 0.25).tolist()):
-        law = Prediction(limit, 1.0, log_power=1)
-        report = depth.check_convergence(
-            families.cnn(), X, kind="ntk", head="trace", depths=SHORT, prediction=law
-        )
-        assert report.verdict == checker.AGREES
-    # Theorem 6 of Huang et al. is about all vectors.
+    report = depth.check_convergence(
+        families.cnn(),
+        X,
+        kind="ntk",
+        head="trace",
+        depths=SHORT,
+        prediction=Prediction(limit, 1.0, log_power=1),
+    )
+    assert report.verdict == checker.AGREES
+
+
+@pytest.mark.slow
+def test_vectors_off_the_sphere_are_taken_on_it(rng):
+    """Theorem 6 of Huang et al. is about all vectors."""
     Z = rng.standard_normal((4, 3, 1))
     check = partial(
         depth.check_convergence, families.huang_ffnet(), kind="ntk", head="trace", depths=powers(8)
