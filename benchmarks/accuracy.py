@@ -100,9 +100,6 @@ def searched(networks: list[rk.Network], dtype: str, starts: int, steps: int) ->
 CLIMB_MINUTES, CLIMB_STEPS = 10.0, 25
 """Minutes of a run over random networks, and the steps from each of its starts."""
 
-SHARE_LEFT = 0.2
-"""Least √(K_gap / K_trace) of cases that count for GAP, whose terms may cancel."""
-
 
 def random_network(rng: np.random.Generator) -> rk.Network:
     """Return a network of the domain that docs/guide/accuracy.md writes down for ReLU."""
@@ -151,7 +148,7 @@ def error_in_128_bits(net: rk.Network, X: np.ndarray, dtype: str, engine: str) -
         except OverflowError:
             continue
         for kind, K in zip(KINDS, grams, strict=True):
-            if head != "gap" or exact.share_left(kind) >= SHARE_LEFT:
+            if exact.resolves(kind, head):
                 worst = max(worst, float(exact.error(K, kind, head, normalized)))
     return worst
 
@@ -226,8 +223,8 @@ def climbs_text(climbs: list[Row]) -> list[str | list[str]]:
         "networks of up to 50 layers and 31 taps, with any trained parts, biases and dilations, "
         "against 128-bit arithmetic. Starts are constant, smooth and random signals of 1 to 4 "
         "pixels, most pairs nearly equal. All heads count; GAP where its kernels are at least "
-        f"{SHARE_LEFT**2:g} of the trace kernels. Level 2 has no fused products, 3 is AVX2, 4 is "
-        "AVX-512.",
+        f"{quadruple.SHARE_LEFT**2:g} of the trace kernels. Level 2 has no fused products, 3 is "
+        "AVX2, 4 is AVX-512.",
         harness.table(("engine", "level", "seed", "starts", "float64", "float32"), rows),
     ]
 

@@ -15,7 +15,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from playwright.sync_api import Page, TimeoutError, sync_playwright
+from playwright.sync_api import Page, Request, TimeoutError, sync_playwright
 
 WIDTHS = {"desktop": (1280, 900), "phone": (390, 844)}
 """Width and height of the windows, in points."""
@@ -130,6 +130,22 @@ def search(page: Page, site: str) -> Iterator[str]:
             yield f'the search for "{words}" does not lead to {wanted}'
 
 
+def addresses_that_are_missing(page: Page) -> list[str]:
+    """Return a list to which a page adds requests that failed, and those to other places."""
+    missing: list[str] = []
+
+    def failed(request: Request) -> None:
+        missing.append(request.url)
+
+    def asked(request: Request) -> None:
+        if not request.url.startswith(("file:", "data:", "blob:")):
+            missing.append(request.url)
+
+    page.on("requestfailed", failed)
+    page.on("request", asked)
+    return missing
+
+
 def main() -> None:
     """Open all pages, print what is wrong, and exit with 1 if anything is."""
     site = Path(sys.argv[1] if len(sys.argv) > 1 else "build/site").resolve()
@@ -147,16 +163,7 @@ def main() -> None:
                     viewport={"width": width, "height": height}, color_scheme=scheme
                 )
                 page = context.new_page()
-                missing: list[str] = []
-                page.on("requestfailed", lambda request, to=missing: to.append(request.url))
-                page.on(
-                    "request",
-                    lambda request, to=missing: (
-                        to.append(request.url)
-                        if not request.url.startswith(("file:", "data:", "blob:"))
-                        else None
-                    ),
-                )
+                missing = addresses_that_are_missing(page)
                 for name in names if scheme == "light" else LOOKED_AT:
                     if name not in names:
                         continue
