@@ -194,7 +194,7 @@ def _table_of_means(official: pd.DataFrame, ours: pd.DataFrame) -> tuple[list[st
     seconds = columns[["fit_seconds", "predict_seconds"]].sum().sum(axis=1)
     return (
         harness.table(("mean accuracy", *NAMES, "our rank", "our rank, fast"), lines),
-        f"Ranks are among {1 + len(every)} methods. Processor seconds of all fits and predictions: "
+        f"Ranks are among {1 + len(every)} methods. Processor seconds, official splits: "
         f"{seconds[OURS]:.0f}, and {seconds[FAST]:.0f} with views “fast”.",
     )
 

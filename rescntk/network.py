@@ -24,7 +24,14 @@ from .network_parameters import (
     unknown_field,
 )
 from .network_parts import Filter, Layer, TrainedParts
-from .validation import PARTS, check_choice, check_flag, check_nonnegative, check_positive_integer
+from .validation import (
+    PARTS,
+    check_choice,
+    check_flag,
+    check_nonnegative,
+    check_positive,
+    check_positive_integer,
+)
 
 _LONGEST_WINDOW = 2**60
 """Pixels that no filter spans: sums of some windows stay within integers of 64 bits."""
@@ -76,7 +83,7 @@ class Network:
     c_v, c_w : float or sequence of float, default 2.0 and 1.0
         Variances of the outer and the inner weights of each layer.
     readout_scale : float, default 1.0
-        Variance of the readout weights: a factor on the kernel.
+        Variance of the readout weights, positive: a factor on the kernel.
     input_scale : float, optional
         Factor on the inner products of the input's pixels, by default 1/channels.
     trained : iterable of str, default ("inner", "outer", "readout")
@@ -118,7 +125,7 @@ class Network:
     activation: str = parameter(partial(check_choice, choices=tuple(ACTIVATIONS)), "relu")
     c_v: float | Sequence[float] = parameter(check_nonnegative, 2.0, of_layers=True)
     c_w: float | Sequence[float] = parameter(check_nonnegative, 1.0, of_layers=True)
-    readout_scale: float = parameter(check_nonnegative, 1.0)
+    readout_scale: float = parameter(check_positive, 1.0)
     input_scale: float | None = parameter(check_input_scale, None)
     trained: Iterable[str] = parameter(check_trained, ("inner", "outer", "readout"))
     dilation: int | Sequence[int] = parameter(check_positive_integer, 1, of_layers=True)
@@ -400,8 +407,7 @@ class Network:
 
 
 OF_LAYERS = frozenset(f.name for f in fields(Network) if f.metadata["of_layers"])
-"""The fields of which each layer may have its own value. Kernels, engines and networks of finite
-width know all of them layer by layer."""
+"""The fields of which each layer may have its own value."""
 
 NEED_SKIP = {f.name: f.default for f in fields(Network) if f.metadata["needs_skip"]}
 """The fields that layers without the identity path ignore, and the values stored in their place."""
@@ -417,10 +423,9 @@ def check_network(
 ) -> None:
     """Raise a ValueError if `network` is not a `Network`, or has other fields than `known_fields`.
 
-    Each function that takes a network declares the fields that it knows. Its result depends on
-    these fields, or by its definition it does not. All other fields must have their defaults. The
-    `reason` ends the message. `activations` are the names that the function knows, or None if it
-    asks the activation's object. `of_layers` are the fields that may differ from layer to layer.
+    Each function that takes a network declares the fields that it knows. All other fields must have
+    their defaults. `reason` ends the message. `activations` are the names that the function knows,
+    or None if it asks the activation's object; `of_layers` may differ from layer to layer.
     """
     if not isinstance(network, Network):
         raise ValueError(f"network is {shown(network)}, expected a rescntk.Network")

@@ -20,6 +20,7 @@ from rescntk.network import OF_LAYERS
 from rescntk.network_parameters import FILTER_FIELDS, parameter
 from rescntk.network_parts import BRANCH_POWERS, Layer
 from rescntk.theory import (
+    argument_checks,
     conditioning,
     depth,
     learning,
@@ -368,15 +369,18 @@ WITH_HEADS = {
         [NETWORK], SPHERE, kind="gpk", head=head
     ),
     spectrum.decay_constants: lambda head: spectrum.decay_constants(
-        NETWORK, 2, 2, 1, kind="gpk", head=head
+        NETWORK, 2, 2, [0, 1], kind="gpk", head=head
     ),
-    spectrum.decay_law: lambda head: spectrum.decay_law(NETWORK, 2, 2, 1, kind="gpk", head=head),
+    spectrum.decay_law: lambda head: spectrum.decay_law(
+        NETWORK, 2, 2, [0, 1], kind="gpk", head=head
+    ),
     spectrum.eigenvalues: lambda head: spectrum.eigenvalues(
         NETWORK, 2, 2, 2, kind="gpk", head=head
     ),
 }
 """Public functions of a network and a head, but `stored.gram`, which computes in blocks later."""
-OF_TESTS = {
+OTHERS_WITH_HEADS = {
+    "reference": lambda head: rk.gram(NETWORK, SIGNALS, head=head, engine="reference"),
     "definition": lambda head: definition.head(np.eye(3), head),
     "quadruple": lambda head: quadruple.Grams(NETWORK, SIGNALS).error(np.eye(3), "gpk", head),
     "finite width": lambda head: finite_width.output(NETWORK, PARAMETERS, SIGNALS[0], head),
@@ -389,9 +393,10 @@ def test_all_functions_of_a_head_are_called_here():
     assert WITH_HEADS.keys() == with_heads - {stored.gram}
 
 
-@pytest.mark.parametrize("call", [*WITH_HEADS.values(), *OF_TESTS.values()])
+@pytest.mark.parametrize("call", [*WITH_HEADS.values(), *OTHERS_WITH_HEADS.values()])
 def test_a_made_up_head_is_refused(call, monkeypatch):
-    """Also where it stands in `HEADS`, which arguments are checked against."""
+    """Also where it stands in all lists of heads, against which arguments are checked."""
     monkeypatch.setattr(heads.check_head, "__defaults__", ((*HEADS, "made up"),))
+    monkeypatch.setattr(argument_checks, "_KNOWN_HEADS", (*HEADS, "made up"))
     with pytest.raises((ValueError, KeyError, NotImplementedError), match="made up|not in tuple"):
         call("made up")

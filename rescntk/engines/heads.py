@@ -5,8 +5,8 @@ then a linear layer over these. The kernel is a sum over the offsets δ = j' −
 
     K = (1/d) Σ_δ c(δ) Σ_j K_{j, j+δ};    c(δ) = n(δ) / w².
 
-n(δ) of the d pools have both pixels of an offset: w − |δ|, on a ring. Offsets of w and more have
-none. Pools of images have w × w pixels, and n is a product over both axes.
+n(δ) of the d pools have both pixels of an offset: w − |δ| where this is positive, and on the ring
+also w − (d − |δ|) where that is. Pools of images have w × w pixels, and n is a product over axes.
 """
 
 from __future__ import annotations

@@ -214,7 +214,7 @@ def means_of(request: Request, X: SignalArray) -> Array:
         return exact_means(X)
     xp, pixels = array_module(X), pool_pixels(request.pool, X.shape[2:])
     means = pooled(X, pixels, xp)
-    return pooled(means, pixels, xp, turn=-1) if request.shares else means
+    return pooled(means, pixels, xp, step=-1) if request.shares else means
 
 
 def powers_of_tiny(operations: Operations, request: Request, X: SignalArray) -> SignalNumbers:

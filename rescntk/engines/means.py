@@ -114,17 +114,17 @@ def compensated_sum(values: AnyArray, xp: ModuleType) -> AnyArray:
     return values[..., 0] + lost
 
 
-def pooled(values: AnyArray, pool_pixels: Sequence[int], xp: ModuleType, turn: int = 1) -> AnyArray:
+def pooled(values: AnyArray, pool_pixels: Sequence[int], xp: ModuleType, step: int = 1) -> AnyArray:
     """Return the means over circular pools of some pixels, in twice their precision.
 
     `pool_pixels` are the pixels of a pool along each of the last axes. A pool begins with its
-    own pixel, and ends with it if `turn` is −1.
+    own pixel, and ends with it if `step` is −1.
     """
     total, lost = values, 0.0 * values
     for axis, n in zip(range(-len(pool_pixels), 0), pool_pixels, strict=True):
 
         def shifted(parts: Sequence[AnyArray], pixels: int, axis: int = axis) -> list[AnyArray]:
-            return [xp.roll(part, -turn * pixels, axis) for part in parts]
+            return [xp.roll(part, -step * pixels, axis) for part in parts]
 
         sums, size, n_summed = (total, lost), 1, 0  # sums of `size` neighbours; a power of two
         while True:

@@ -364,6 +364,8 @@ def over_pixel_pairs(
             weights = pool_weights(head, (d,))
             parts.append(np.average(values.mean(axis=1), axis=1, weights=weights))
             continue
+        if head not in ("equivariant", "trace", "gap"):
+            raise NotImplementedError(f"means over pixel pairs have no head {head!r}")
         parts.append(values[:, 0, 0] if head == "equivariant" else values.mean(axis=(1, 2)))
     kernels = np.zeros((len(parts[0]), n, n))
     kernels[:, left, right] = kernels[:, right, left] = np.concatenate(parts, axis=1)

@@ -159,7 +159,9 @@ def test_quoted_speeds_are_measured(processor):
     if processor == "cpu":
         ratios = next(tables((ROOT / "benchmarks/results/ratios.md").read_text("utf-8")))
         of_numpy = next(row["time"] for row in ratios if row["Gram"] == "NumPy")
-        quotes["docs/guide/install.md"] = [f"NumPy takes [{of_numpy} times as long](speed.md#"]
+        quotes["docs/guide/install.md"] = [
+            f"NumPy takes [{of_numpy} times the processor time](speed.md#"
+        ]
         quotes["docs/guide/neural_tangents.md"] = [f"{times_as_long(widest)[2]} times as long"]
         quotes["docs/guide/large_data.md"] = [f"[{costs['AVX-512'][0]['float32']}]"]
     for page, of_page in quotes.items():

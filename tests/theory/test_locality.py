@@ -27,7 +27,6 @@ def relu_networks(max_depth=6):
 @pytest.mark.slow
 @given(relu_networks(), st.integers(1, 9), kinds)
 @example(rk.Network(3, trained=()), 5, "ntk")
-@example(rk.Network(3, readout_scale=0), 5, "gpk")
 @example(rk.Network(3, alpha=0), 5, "gpk")
 def test_fields_are_the_recursion_run_on_impulses(network, d, kind):
     """Each weight to its last digits, and exactly 0 outside the receptive field."""

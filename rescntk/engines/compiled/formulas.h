@@ -261,8 +261,8 @@ template <class V, class... Deficit>
 FORMULA V merged(Heavier heavier, V weight, V features, V branch, Deficit... N)
 {
     if (heavier == Heavier::BRANCH_ALONE) return ((weight * branch) + ... + N);
-    const bool turned = heavier == Heavier::BRANCH;
-    const V heavy = turned ? branch : features, light = turned ? features : branch;
+    const bool is_branch = heavier == Heavier::BRANCH;
+    const V heavy = is_branch ? branch : features, light = is_branch ? features : branch;
     return fused(weight, light - heavy, (heavy + ... + N));
 }
 

@@ -54,7 +54,7 @@ def operations_of(request: Request, channels: int, n_axes: int) -> Operations:
 
 
 def n_terms(request: Request, operations: Operations) -> int:
-    """Return the number of terms of `input_terms`, for each pool.
+    """Return the number of terms of `input_terms`.
 
     Shares of pooled heads have a term for each tap of the input filter.
     """
@@ -93,7 +93,7 @@ class Program:
         }
         # The host sums an offset −δ as the offset δ of exchanged signals. So K(x, z) has the bits
         # of K(z, x).
-        self._turns, self._xp = sums and xp is np, xp
+        self._half, self._xp = sums and xp is np, xp
         self._ranges: dict[int, RangeArrays] = {}
         self._n_terms = n_terms(request, self.operations)
         operations, parts = self.operations, request.network.carried_parts
@@ -126,7 +126,7 @@ class Program:
         """Return the ranges of offsets of a pooled head, of signals of `extent` pixels."""
         if extent not in self._ranges:
             axes, xp, head = self.request.axes(extent), self._xp, self.request.pool
-            ranges = offset_ranges(head, axes, self._turns)
+            ranges = offset_ranges(head, axes, self._half)
             sizes = [(along.lines, along.first, len(along.pool_counts)) for along in ranges]
             counts = np.concatenate([along.pool_counts for along in ranges]).astype(np.float64)
             records = xp.asarray(np.array(sizes, OFFSET_RANGE).view(np.int64))
@@ -195,7 +195,7 @@ class Program:
         fields |= {"height": sum(height), "line_pixels": line_pixels}
         if self.request.pool:
             range_arrays = self._range_arrays(extent)
-            fields |= {"n_offset_ranges": range_arrays.n_offset_ranges, "turns": self._turns}
+            fields |= {"n_offset_ranges": range_arrays.n_offset_ranges, "half": self._half}
             fields |= {"offset_ranges": pointer(range_arrays.records)}
             fields |= {"pool_counts": pointer(range_arrays.pool_counts)}
             fields |= {"pool_count_sum": range_arrays.pool_count_sum}

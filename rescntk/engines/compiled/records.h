@@ -40,15 +40,17 @@ struct Side {  // the signals of one side
     // The sums over terms of products of pixels, or means, and means are the heads' means of F0.
     const double *means;   // (n, terms, places)
     const double *pixels;  // (n, terms, share_pixels), of shares
-    int64 share_pixels;
+    int64 share_pixels;    // those of the longest signal, or 0 without shares
 };
 
-struct OffsetRange {  // offsets of right pixels from left ones, which follow one another along a
-                      // line
+// Offsets of right pixels from left ones, which follow one another along a line.
+struct OffsetRange {
     int64 lines, first, count;
 };
 
-enum Output { SUMS, SHARES, PIXEL_1, PIXELS };  // what a call returns of pixel pairs
+// What a call returns of pixel pairs. Those with sums over pixels stand first: loops ask for
+// `<= SHARES` and `>= PIXEL_1`.
+enum Output { SUMS, SHARES, PIXEL_1, PIXELS };
 
 struct Job {
     int64 bytes;  // sizeof(Job): a library of another version refuses
@@ -59,10 +61,10 @@ struct Job {
     int64 channels, height, line_pixels;  // height 0 for signals: all pixels are one line
     int64 n_rows;                         // of a signal's table
     int64 lanes;                          // right signals side by side, or 1
-    int64 padding;        // numbers behind each doubled line of tables; 0: single lines
-    int64 terms, places;  // of the means of F0
-    int64 n_offset_ranges,
-        turns;  // of pooled heads; whether ranges have o alone, of offsets o and -o
+    int64 padding;          // numbers behind each doubled line of tables; 0: single lines
+    int64 terms, places;    // of the means of F0
+    int64 n_offset_ranges;  // of pooled heads
+    int64 half;             // whether ranges have o alone, of offsets o and -o
     const OffsetRange *offset_ranges;
     const double *pool_counts;  // of pools with both pixels of an offset, range by range
     double pool_count_sum;      // over all offsets; 1 of other heads

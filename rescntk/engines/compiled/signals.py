@@ -84,7 +84,7 @@ class Signals:
 
     @once
     def n_terms(self) -> int:
-        """The number of terms of `input_terms`, for each pool."""
+        """The number of terms of `input_terms`."""
         return n_terms(self.request, self.operations)
 
     @once

@@ -210,10 +210,10 @@ def _meet_offsets(request: Request, n: int, d: int, lanes: int) -> bool:
     Results are the same. With `n` right signals of `d` pixels, the choice with fewer strips wins.
     """
     axes, n_signal_strips = request.axes(d), -(-n // lanes) * request.n_offsets(d)
-    ways, most_lanes = 1 if request.shares else 2, library.lanes(request.dtype)
-    ranges = offset_ranges(request.pool, axes, half=ways == 2)
+    half, most_lanes = not request.shares, library.lanes(request.dtype)
+    ranges = offset_ranges(request.pool, axes, half)
     counts = [len(along.pool_counts) for along in ranges]
-    return ways * n * sum(-(-count // most_lanes) for count in counts) <= n_signal_strips
+    return (1 + half) * n * sum(-(-count // most_lanes) for count in counts) <= n_signal_strips
 
 
 def _threads() -> int:

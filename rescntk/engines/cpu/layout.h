@@ -190,8 +190,8 @@ private:
     int64 position(int64 j) const
     {
         if (closed || unit == unit_rows) return j - first;
-        const int64 turns = (j - first - modulo(j - first, unit_rows)) / unit_rows;
-        return j - first + turns * (unit - unit_rows);
+        const int64 units = (j - first - modulo(j - first, unit_rows)) / unit_rows;
+        return j - first + units * (unit - unit_rows);
     }
     // The place of a pixel in a row of a table, some lines of an image further on.
     int place(int64 pixel, int64 length, int64 lines) const

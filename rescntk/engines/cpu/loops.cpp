@@ -227,8 +227,8 @@ private:
             strips.strip[s].sums.clear_offsets();
         }
         OffsetGroup group;
-        for (int turned = 0; turned <= job.turns; turned++) {
-            const bool sides_change = turned && !in_blocks, left_moves = turned && in_blocks;
+        for (int backwards = 0; backwards <= job.half; backwards++) {
+            const bool sides_change = backwards && !in_blocks, left_moves = backwards && in_blocks;
             const double *counts = job.pool_counts;
             for (int64 r = 0; r < job.n_offset_ranges; counts += job.offset_ranges[r++].count) {
                 const OffsetRange &range = job.offset_ranges[r];
@@ -238,7 +238,7 @@ private:
                     layout.place_right(left_moves ? 0 : range.lines);
                 }
                 // The first offset is 0, its own opposite.
-                for (int64 o = turned && r == 0, step; o < range.count; o += step) {
+                for (int64 o = backwards && r == 0, step; o < range.count; o += step) {
                     const int64 shift = (range.first + o) % line_pixels;
                     step = in_blocks ? 1 : range.count - o < LANES ? range.count - o : LANES;
                     for (int64 s = 0; s < count; s++) {
@@ -255,8 +255,8 @@ private:
                     }
                     group.pool_counts[group.count] = counts + o;
                     group.lane_offsets[group.count] = in_blocks ? 0 : step;
-                    const bool is_opposite = r == 0 && o == 0 && job.turns;
-                    group.way[group.count++] = turned        ? Way::BACK
+                    const bool is_opposite = r == 0 && o == 0 && job.half;
+                    group.way[group.count++] = backwards     ? Way::BACK
                                                : is_opposite ? Way::BOTH
                                                              : Way::THERE;
                     if ((group.count + 1) * count > strips.count && !through_layers(group, count))

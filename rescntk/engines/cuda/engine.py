@@ -222,12 +222,12 @@ class CudaPlan(Plan):
             teams=plan.teams,
             units=plan.units,
             n_depths=len(request.depths),
-            row_bytes=plan.row_bytes,
+            team_bytes=plan.team_bytes,
         )
         kernel = compiler.compiled(self.xp.cuda.runtime.getDevice(), plan.name)
         grid = (plan.blocks(rows, columns, self.paired),)
         kernel(
-            grid, (plan.threads * plan.teams,), (launch,), shared_mem=plan.teams * plan.row_bytes
+            grid, (plan.threads * plan.teams,), (launch,), shared_mem=plan.teams * plan.team_bytes
         )
         for part in parts.values():
             for unit in range(1, plan.n_partial_sums):

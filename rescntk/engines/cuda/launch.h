@@ -9,7 +9,7 @@ struct Launch {
     int64 threads, teams;  // threads of a team, teams of a block
     int64 units;           // blocks of a pair of signals that share its offsets
     int64 n_depths;        // asked for; the sums of each unit are kept apart
-    int64 row_bytes;       // of shared memory for a team
+    int64 team_bytes;      // of shared memory
 };
 
 // Pixels on both sides of a row in shared memory that stand twice, for windows of five taps.

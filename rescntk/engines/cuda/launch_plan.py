@@ -1,8 +1,7 @@
-"""The shape of a request's launches: the kernel, its threads, the tiles.
+"""The shape of a request's launches: the kernel, its threads, its units, and tiles of signals.
 
-It follows from shapes and the device's limits. A row of pixel pairs has a team of threads
-(rows.cu). The shape never depends on the number of signals, so that neither does the order of any
-sum.
+A row of pixel pairs has a team of threads (rows.cu). All but the tiles follows from the shape of a
+signal and the device's limits, never from the number of signals: neither does the order of any sum.
 """
 
 from __future__ import annotations
@@ -40,7 +39,7 @@ left signal; pixels times lanes times the numbers of a state have to fit into re
 THREADS = 256
 """Threads of a block of short rows. More threads wait longer for each other at barriers."""
 
-TURNS = 8
+ROWS_OF_TEAM = 8
 """Rows that a team takes one after the other; the other offsets of a pair go to other blocks. With
 fewer rows, a few signals use a whole device; but each block adds partial sums."""
 
@@ -69,6 +68,21 @@ class LaunchPlan:
     """The shape of the launches of a request on signals of `d` pixels.
 
     `operations` are those of the request's program.
+
+    Attributes
+    ----------
+    lanes_are_offsets : bool
+        Whether a row's lanes are offsets of one pair of signals; else they are right signals.
+    lanes, pixels, threads : int
+        Lanes of a row, pixels of a thread, threads of a team, which takes a row.
+    teams, units : int
+        Teams of a block, and blocks of a pair of signals.
+    team_bytes : int
+        Shared memory of a team.
+    name : str
+        The kernel.
+    most_pairs, n_partial_sums, pair_bytes : int
+        Most pairs of signals of a launch; sums of a pair and depth; bytes of a pair's results.
 
     Raises
     ------
@@ -101,7 +115,7 @@ class LaunchPlan:
         if self.lanes_are_offsets:
             self.teams = 1 if request.shares else min(self.teams, groups)
             if not request.shares:
-                self.units = min(MOST_UNITS, max(1, groups // (self.teams * TURNS)))
+                self.units = min(MOST_UNITS, max(1, groups // (self.teams * ROWS_OF_TEAM)))
         # The kernel numbers a table's entries with 32 bits.
         row_numbers = row_bytes(request, d, self.lanes if self.lanes_are_offsets else 0) // itemsize
         numbers = operations.n_rows * row_numbers * (1 if self.lanes_are_offsets else self.lanes)
@@ -116,14 +130,14 @@ class LaunchPlan:
         sum_bytes = 2 * 8 * self.threads * (1 if self.lanes_are_offsets else self.lanes)
         state_bytes = n_states * (d + 2 * HALO) * self.lanes * itemsize
         least_bytes = max(state_bytes, sum_bytes if request.has_sums else 0)
-        self.row_bytes = -(-least_bytes // 16) * 16
-        if self.row_bytes > device.shared_bytes:
+        self.team_bytes = -(-least_bytes // 16) * 16
+        if self.team_bytes > device.shared_bytes:
             raise ValueError(
-                f"X has {d} timepoints, which need {self.row_bytes} bytes of shared memory in "
+                f"X has {d} timepoints, which need {self.team_bytes} bytes of shared memory in "
                 f"{request.dtype}, expected at most {device.shared_bytes} on this device; ask for "
                 "fewer kinds, dtype='float32' or engine='reference'"
             )
-        self.teams = min(self.teams, device.shared_bytes // self.row_bytes)
+        self.teams = min(self.teams, device.shared_bytes // self.team_bytes)
         has_opposite, points = operations.constants.has_opposite, not request.has_sums
         switches = self.lanes_are_offsets, pooled, has_opposite, ntk, points
         words = real, self.lanes, self.pixels, *switches

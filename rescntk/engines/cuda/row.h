@@ -71,7 +71,7 @@ struct Row {
         : launch(launch), job(launch.job), t(int(threadIdx.x % launch.threads)),
           threads(int(launch.threads)), team(int(threadIdx.x / launch.threads)),
           n(int(launch.job.extent)), lines(launch.job.height ? int(launch.job.height) : 1),
-          line_pixels(n / lines), memory(block_memory + team * launch.row_bytes)
+          line_pixels(n / lines), memory(block_memory + team * launch.team_bytes)
     {
     }
 

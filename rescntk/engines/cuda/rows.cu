@@ -110,11 +110,11 @@ struct Pairs {
         const R *rows_i = (const R *)job.left.rows + job.left.begin[i];
         const R *rows_k = (const R *)job.right.rows + job.right.begin[k];
         row.x_stride = row.z_stride = row.lines * (2 * row.line_pixels + LANES);
-        const bool turned = !POINTS && order_of(job.left.key[i], rows_i, job.right.key[k], rows_k,
-                                                job.n_rows * row.x_stride) > 0;
-        row.x = turned ? rows_k : rows_i;
-        row.z = turned ? rows_i : rows_k;
-        if (turned) return {&job.right, &job.left, k, i};
+        const bool exchanged = !POINTS && order_of(job.left.key[i], rows_i, job.right.key[k],
+                                                   rows_k, job.n_rows * row.x_stride) > 0;
+        row.x = exchanged ? rows_k : rows_i;
+        row.z = exchanged ? rows_i : rows_k;
+        if (exchanged) return {&job.right, &job.left, k, i};
         return {&job.left, &job.right, i, k};
     }
     // One pair of signals. The teams of all its blocks share the offsets.
@@ -174,7 +174,7 @@ struct Pairs {
         auto &row = layers.row;
         const double *total = totals(POOLED ? l.input_weight : 0.0);
         if (threadIdx.x != 0) return;
-        for (int64 team = 0; team < launch.teams; team++, total += launch.row_bytes / 8)
+        for (int64 team = 0; team < launch.teams; team++, total += launch.team_bytes / 8)
             add_to(at, total[0], total[row.threads]);
     }
     // Pixels of results that begin at a place.

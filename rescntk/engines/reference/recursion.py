@@ -110,7 +110,7 @@ class Pairs(Recursion[Deficits]):
         elif request.head in ("trace", "gap"):
             at_pixels = kernel.reshape(n, d, -1).mean(axis=2, dtype=np.float64)
         else:
-            raise NotImplementedError(f"arrays have no head {request.head!r}")
+            raise NotImplementedError(f"engine 'reference' has no head {request.head!r}")
         if not request.shares:
             at_pixels = at_pixels.mean(axis=1, keepdims=True)
         if averages_pairs:  # F⁰ averages to products of means, which may be 0

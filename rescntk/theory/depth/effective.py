@@ -65,7 +65,8 @@ def effective_depth(
     Raises
     ------
     ValueError
-        If the network has another activation, biases, no branch in a layer, or fewer layers.
+        If the network has another activation, biases, no branch in a layer up to the last depth,
+        or fewer layers.
 
     Examples
     --------

@@ -186,8 +186,8 @@ def decay_law(
     """
     C, d = check_ring(network, n_channels, n_timepoints, kind, head)
     chosen = check_pixel_set(pixels, d)
-    parts, factors = network.parts, (network.alpha, network.c_v, network.c_w, network.readout_scale)
-    if not all(factors) or (kind == "ntk" and not network.trained):
+    parts = network.parts
+    if not network.layer(1).has_branch or (kind == "ntk" and not network.trained):
         return math.inf
     # κ0 multiplies the derivatives by the parts trained below its layer: the first such layer.
     first = 1 if parts.input or parts.inner else 2 if parts.outer else network.depth + 1

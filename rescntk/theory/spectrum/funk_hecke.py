@@ -117,7 +117,7 @@ def eigenvalues(
     ValueError
         If an argument is out of range, or the work exceeds `max_memory` or `max_points`.
     OverflowError
-        If eigenvalues exceed float64; normalized ones do not.
+        If eigenvalues exceed float64; normalized ones of ReLU do not.
 
     Examples
     --------
@@ -269,6 +269,7 @@ class _Request:
         counts = (self._reached[axis] + 1 if shape[axis] > 1 else 1 for axis in range(lead, self.d))
         return lead, (*shape[:lead], *counts)
 
+    @np.errstate(over="ignore", invalid="ignore", divide="ignore")
     def compute(self, nodes: int, normalized: bool, tick: Tick) -> tuple[np.ndarray, float]:
         """Return the eigenvalues, and K(x, x) of the equivariant kernel."""
         complements, matrix = nodes_and_matrix(self.method, self.n_channels, self.highest, nodes)
@@ -285,15 +286,13 @@ class _Request:
         if self.network.skip:
             self._add_rotated(result, integrate(matrix, last.carried, dict(reached)), {0: 1})
         if normalized:
-            zero = 0 in (self.network.input_scale, self.network.readout_scale, last.diagonal)
-            return (0.0 * result, 0.0) if zero else (result / last.diagonal, 1.0)
-        with np.errstate(over="ignore", invalid="ignore"):
+            zero = 0 in (self.network.input_scale, last.diagonal)
+            result, trace = (0.0 * result, 0.0) if zero else (result / last.diagonal, 1.0)
+        else:
             result, trace = result * last.scale, last.diagonal * last.scale
         if not (np.isfinite(result).all() and math.isfinite(trace)):
-            raise OverflowError(
-                f"eigenvalues exceed float64 at depth {self.network.depth}; normalized=True has "
-                f"no such limit"
-            )
+            remedy = "; normalized=True has no such limit" if self.network.homogeneous else ""
+            raise OverflowError(f"eigenvalues exceed float64 at depth {self.network.depth}{remedy}")
         return result, trace
 
     def rounding(self, eigenvalues: np.ndarray, trace: float) -> np.ndarray:

@@ -51,7 +51,7 @@ def taps(window: Filter, d: int) -> Counter[int]:
 
 def shifts(head: str, d: int) -> range:
     """Return the shifts of the signal over which a head averages."""
-    return range(1 if head == "equivariant" else d)
+    return range({"equivariant": 1, "trace": d, "gap": d}[head])
 
 
 def rotate(array: np.ndarray, pixel: int) -> np.ndarray:

@@ -24,7 +24,7 @@ def test_rows_of_all_pixel_pairs():
     found = plan(100)
     assert (found.lanes, found.pixels, found.threads, found.teams) == (4, 1, 100, 2)
     assert found.units == found.n_partial_sums == 1
-    assert found.row_bytes == 3 * (100 + 4) * 4 * 4  # U, U⁺ and A, with a halo of two pixels
+    assert found.team_bytes == 3 * (100 + 4) * 4 * 4  # U, U⁺ and A, with a halo of two pixels
     assert found.name == "rows<float, 4, 1, true, false, false, true, false>"
 
 
@@ -39,17 +39,17 @@ def test_pooled_heads_have_rows_of_offsets_below_their_width():
 
 
 def test_long_rows_have_several_pixels_a_thread_and_blocks():
-    """2000 float64 pixels: one lane, four pixels a thread; eight turns of one team are a block."""
+    """2000 float64 pixels: one lane, four pixels a thread; eight rows of one team are a block."""
     found = plan(2000, dtype="float64", kinds=("gpk",))
     assert (found.lanes, found.pixels, found.threads, found.teams) == (1, 4, 500, 1)
     assert found.units == 64  # of 2000 / 8 = 250
-    assert found.row_bytes == 2 * 2004 * 8
+    assert found.team_bytes == 2 * 2004 * 8
 
 
 def test_rows_of_the_diagonal_take_right_signals_as_lanes():
     found = plan(100, "trace")
     assert (found.lanes, found.threads, found.teams, found.units) == (4, 100, 2, 1)
-    assert found.row_bytes == 2 * 8 * 100 * 4  # sums of four signals in float64
+    assert found.team_bytes == 2 * 8 * 100 * 4  # sums of four signals in float64
     assert found.name.startswith("rows<float, 4, 1, false")
 
 

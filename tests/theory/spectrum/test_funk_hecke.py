@@ -184,6 +184,15 @@ def test_deep_networks():
     assert np.abs(scaled * plain.trace / plain.eigenvalues - 1).max() <= tolerances.ROUTES
 
 
+@pytest.mark.parametrize("normalized", [False, True])
+def test_variances_of_erf_beyond_float64_are_refused(normalized):
+    """Normalized, too: an activation that is not homogeneous needs the variances themselves."""
+    network = rk.Network(200, 1, activation="erf", skip=False, c_w=1e4)
+    options = {"kind": "ntk", "head": "trace", "normalized": normalized}
+    with pytest.raises(OverflowError, match="eigenvalues exceed float64 at depth 200$"):
+        spectrum.eigenvalues(network, 2, 1, 3, **options)
+
+
 def test_errors_that_were_not_asked_for_resolve_nothing():
     found = spectrum.eigenvalues(CNN(1), 2, 1, 2, kind="gpk", head="equivariant")
     assert found.errors.shape == found.eigenvalues.shape and np.isnan(found.errors).all()
