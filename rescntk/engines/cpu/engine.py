@@ -97,9 +97,9 @@ class CpuPlan(Plan):
 
     @property
     def bytes(self) -> float:
-        strips = min(self.threads, math.prod(self.shape)) * self._strip_bytes()
+        strip_bytes = min(self.threads, math.prod(self.shape)) * self._strip_bytes()
         taps = TAP_BYTES * self.left.operations.most_taps
-        return bytes_to_hold(self.left, self.right) + strips + taps
+        return bytes_to_hold(self.left, self.right) + strip_bytes + taps
 
     def _strip_bytes(self) -> float:
         """Return the bytes that a thread takes for strips and their sums (`Strips` in strip.h).
@@ -114,9 +114,10 @@ class CpuPlan(Plan):
         elif not request.pool:
             count = min(count, self.shape[0])
         count = max(1, min(count, MOST_ROWS // pixels))
-        states = vector_bytes * (6 + 6 * count) * pixels
-        sums_of_a_layer = (8 if request.pool else 4) * (pixels if request.shares else 1) * lanes
-        return states + 8.0 * count * (request.depths[-1] + 1) * sums_of_a_layer
+        states = vector_bytes * (2 + 2 * count) * 3 * pixels  # of three vectors; two are shared
+        n_sums = 8 if request.pool else 4  # of both kinds, with what is owed, and over offsets
+        numbers = n_sums * (request.depths[-1] + 1) * (pixels if request.shares else 1) * lanes
+        return states + 8.0 * count * numbers
 
     def _compute(self, tick: Tick) -> ScaledKernel:
         left, right = self.left, self.right

@@ -91,8 +91,9 @@ private:
             }
         return DONE;
     }
-    // 1 where a right signal k comes left of i, and 0 where both are equal. Of sums the shorter
-    // signal is right, and of one length the one that comes last: their order belongs to the pair.
+    // 1 where a right signal k comes left of i, 0 where both are equal, else -1. Of sums the
+    // shorter signal is right, and of one length the one that comes last: their order belongs to
+    // the pair.
     int order_of_sides(int64 i, int64 k) const
     {
         if (job.output != SUMS) return -1;

@@ -267,7 +267,8 @@ struct Strips {
                                       : job.last_left - job.first_left;
         if (count > MOST_STRIPS) count = MOST_STRIPS;
         while (count > 1 && count * layout.n > MOST_ROWS) count--;
-        // At powers of 2, arrays would take each other's place in the cache.
+        // At powers of 2, arrays would take each other's place in the cache. `_strip_bytes` of
+        // engine.py counts the same bytes.
         const int64 spacing = layout.n + 5;
         V *at =
             (V *)memory.take(int64(sizeof(V)) * (6 + 6 * count) * spacing +
