@@ -2,6 +2,7 @@
 
 from importlib import import_module
 from itertools import product
+from typing import NamedTuple
 
 import numpy as np
 import pytest
@@ -149,20 +150,54 @@ def test_signals_of_equal_digests_have_an_order(dtype, monkeypatch, rng):
     ).all()
 
 
-@pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("engine", CPU)
-def test_a_share_depends_on_its_pair_alone(engine, dtype, rng):
-    """To the bit: lists of all lengths, on each side of the longer signal."""
-    X, Z = ([rng.standard_normal((2, d)) for d in of] for of in ((9, 12, 1, 99), (7, 12, 3)))
-    for network, kind in product((rk.Network(3, 5, dilation=(1, 2, 4)), rk.CNTK(2).network), KINDS):
-        options = {"kind": kind, "engine": engine, "dtype": dtype}
-        S, K = rk.pixel_shares(network, X, Z, **options), rk.Kernel(network, kind)
-        exact = rk.pixel_shares(network, X, Z, kind=kind, engine="reference")
-        size = np.sqrt(np.outer(K.diag(X), K.diag(Z)))
-        sums = np.array([share.sum(axis=1) for share in S])
-        error = np.abs(sums - K(X, Z, engine=engine, dtype=dtype)) / size
-        assert error.max() <= tolerances.KERNEL[dtype]
-        for (i, x), (k, z) in product(enumerate(X), enumerate(Z)):
-            (alone,) = rk.pixel_shares(network, [x], [z], **options)
-            assert alone.dtype == dtype and np.array_equal(alone, [S[i][k]])
-            assert np.abs(alone - exact[i][k]).max() <= tolerances.KERNEL[dtype] * size[i, k]
+class Shares(NamedTuple):
+    """Shares of lists of all lengths, on each side of the longer signal, and how they were made."""
+
+    of_pixels: list
+    kernel: rk.Kernel
+    options: dict
+
+    @property
+    def size(self):
+        """√(K(x, x) K(z, z)), to which errors are relative."""
+        return np.sqrt(np.outer(self.kernel.diag(LEFT), self.kernel.diag(RIGHT)))
+
+
+LEFT, RIGHT = (
+    [np.random.default_rng((side, d)).standard_normal((2, d)) for d in lengths]
+    for side, lengths in enumerate([(9, 12, 1, 99), (7, 12, 3)])
+)
+KERNELS = [
+    rk.Kernel(network, kind)
+    for network, kind in product((rk.Network(3, 5, dilation=(1, 2, 4)), rk.CNTK(2).network), KINDS)
+]
+
+
+@pytest.fixture(scope="module", params=product(CPU, DTYPES, KERNELS), ids=str)
+def shares(request):
+    engine, dtype, kernel = request.param
+    options = {"engine": engine, "dtype": dtype}
+    S = rk.pixel_shares(kernel.network, LEFT, RIGHT, kind=kernel.kind, **options)
+    return Shares(S, kernel, options)
+
+
+def test_a_share_depends_on_its_pair_alone(shares):
+    """To the bit."""
+    kernel, options = shares.kernel, shares.options
+    for (i, x), (k, z) in product(enumerate(LEFT), enumerate(RIGHT)):
+        (alone,) = rk.pixel_shares(kernel.network, [x], [z], kind=kernel.kind, **options)
+        assert alone.dtype == options["dtype"] and np.array_equal(alone, [shares.of_pixels[i][k]])
+
+
+def test_shares_of_lists_add_up_to_kernels(shares):
+    sums = np.array([of_signal.sum(axis=1) for of_signal in shares.of_pixels])
+    error = np.abs(sums - shares.kernel(LEFT, RIGHT, **shares.options)) / shares.size
+    assert error.max() <= tolerances.KERNEL[shares.options["dtype"]]
+
+
+def test_shares_of_lists_are_exact(shares):
+    """Against the reference engine in float64."""
+    kernel, bar = shares.kernel, tolerances.KERNEL[shares.options["dtype"]] * shares.size
+    exact = rk.pixel_shares(kernel.network, LEFT, RIGHT, kind=kernel.kind, engine="reference")
+    for i, k in np.ndindex(bar.shape):
+        assert np.abs(shares.of_pixels[i][k] - exact[i][k]).max() <= bar[i, k]

@@ -96,31 +96,60 @@ def test_kernels_of_huge_signals_are_right_or_refused(engine, head):
     assert error.max() <= 2 * tolerances.KERNEL["float64"] * np.abs(expected).max()
 
 
-@pytest.mark.parametrize("head", HEADS)
-@pytest.mark.parametrize("skip", [True, False])
-@pytest.mark.parametrize("activation", LINEAR_AT_0)
-def test_tiny_signals_see_a_linear_network(engine, head, skip, activation, rng):
-    """K(2^-840 x, z) = 2^-840 K(x, z), up to roundings, where z is tiny or not."""
-    parts = ("input", "inner", "readout")
-    network = rk.Network(3, activation=activation, skip=skip, trained=parts)
+@pytest.fixture(params=product(LINEAR_AT_0, (True, False)), ids=str)
+def linear_at_0(request, engine):
+    """Return a network that is linear to first order, with skips and without."""
+    activation, skip = request.param
+    trained = ("input", "inner", "readout")
+    network = rk.Network(3, activation=activation, skip=skip, trained=trained)
     skip_unless_taken(engine, network)
-    gram = partial(rk.gram, network, head=head, engine=engine)
-    X, Z = 2.0**-60 * (rng.standard_normal((3, 2, 6)) + 0.5), rng.standard_normal((2, 2, 6)) + 0.3
-    roots = [np.sqrt(K.diagonal()) for K in (*gram(X), *gram(Z))]
-    pairs = [*zip(gram(X, Z), gram(2.0**-840 * X, Z), roots[:2], roots[2:], strict=True)]
-    pairs += zip(gram(X), gram(2.0**-420 * X), roots[:2], roots[:2], strict=True)
+    return network
+
+
+SMALL = 2.0**-60 * (np.random.default_rng(1).standard_normal((3, 2, 6)) + 0.5)
+"""Signals that a network sees to first order; smaller ones see no other network."""
+
+
+@pytest.mark.parametrize("head", HEADS)
+def test_kernels_of_tiny_signals_are_bilinear(engine, head, linear_at_0, rng):
+    """K(2^-840 x, z) = 2^-840 K(x, z) = K(2^-420 x, 2^-420 z), up to roundings."""
+    gram, Z = (
+        partial(rk.gram, linear_at_0, head=head, engine=engine),
+        rng.standard_normal((2, 2, 6)),
+    )
+    Z += 0.3
+    roots = [np.sqrt(K.diagonal()) for K in (*gram(SMALL), *gram(Z))]
+    pairs = [*zip(gram(SMALL, Z), gram(2.0**-840 * SMALL, Z), roots[:2], roots[2:], strict=True)]
+    pairs += zip(gram(SMALL), gram(2.0**-420 * SMALL), roots[:2], roots[:2], strict=True)
     for small, tiny, left, right in pairs:
         bar = tolerances.ROUTES * np.outer(left, right)
         assert (np.abs(np.ldexp(tiny, 840) - small) <= bar).all()
-    # Normalized kernels have the size of a product's root, which no float64 product has.
+
+
+def difference_of_tiny_signals(engine, head, network):
+    """Return by how much normalized NTKs differ at sizes whose products float64 has not."""
     kernel = rk.Kernel(network, "ntk", head, normalized=True)
-    K = kernel(X * 1e-90, engine=engine)
-    difference = np.abs(K - kernel(X * 1e-40, engine=engine))
-    if head == "gap":  # an odd activation's terms cancel: as shares of the trace head's kernel
-        kernel = kernel.replace(normalized=False)
-        share = kernel.diag(X * 1e-40) / kernel.replace(head="trace").diag(X * 1e-40)
-        difference *= np.sqrt(np.outer(share, share))
-    assert (K.diagonal() == 1).all() and difference.max() <= tolerances.ROUTES
+    return np.abs(kernel(SMALL * 1e-90, engine=engine) - kernel(SMALL * 1e-40, engine=engine))
+
+
+@pytest.mark.parametrize("head", [head for head in HEADS if head != "gap"])
+def test_normalized_kernels_of_tiny_signals_do_not_depend_on_size(engine, head, linear_at_0):
+    assert difference_of_tiny_signals(engine, head, linear_at_0).max() <= tolerances.ROUTES
+
+
+def test_normalized_gap_of_tiny_signals_does_not_depend_on_size(engine, linear_at_0):
+    """An odd activation's terms cancel: relative to the trace head's kernel."""
+    kernel = rk.Kernel(linear_at_0, "ntk", "gap")
+    ratio = kernel.diag(SMALL * 1e-40) / kernel.replace(head="trace").diag(SMALL * 1e-40)
+    difference = difference_of_tiny_signals(engine, "gap", linear_at_0)
+    assert (difference * np.sqrt(np.outer(ratio, ratio))).max() <= tolerances.ROUTES
+
+
+@pytest.mark.parametrize("head", HEADS)
+def test_normalized_kernels_of_tiny_signals_are_one_on_the_diagonal(engine, head, linear_at_0):
+    """Where K(x, x) is below float64."""
+    kernel = rk.Kernel(linear_at_0, "ntk", head, normalized=True)
+    assert (kernel(SMALL * 1e-90, engine=engine).diagonal() == 1).all()
 
 
 @pytest.mark.parametrize("dtype", DTYPES)

@@ -1,9 +1,13 @@
 """What changes no result: the order of signals, copies in place of weights, batches, units."""
 
+import warnings
+from itertools import product
+from typing import NamedTuple
 from unittest.mock import Mock
 
 import numpy as np
 import pytest
+from sklearn.base import clone
 
 from rescntk.learn import ResidualKernelClassifier, ResidualKernelRegressor, estimator
 from rescntk.learn.view_weights import weights_at
@@ -11,31 +15,64 @@ from tests import tolerances
 from tests.helpers import assert_within
 from tests.learn.cases import FOUR, ONE, waves
 
+ESTIMATORS = [ResidualKernelClassifier, ResidualKernelRegressor]
+EVERY, REPEATED = np.arange(24), np.array([0, 0, 3, 7])
+"""Places of training signals, and of some that stand twice or three times."""
 
-@pytest.mark.parametrize("kind", [ResidualKernelClassifier, ResidualKernelRegressor])
-@pytest.mark.parametrize("lists", [False, True])
-def test_order_copies_and_weights_do_not_matter(kind, lists, rng):
-    X, y = waves(rng, 24, 2, length=16)
-    X, more = np.round(10 * X), np.array([0, 0, 3, 7])
-    signals = [x[:, : 16 - k % 3] for k, x in enumerate(X)] if lists else X
-    settings = ONE if lists else FOUR
-    Z = X[:6] + 1
 
-    def fitted(cases, weights=None, form=np.asarray):
-        S = [form(signals[k]) for k in cases] if lists else form(signals[cases])
-        model = kind(**settings, random_state=0).fit(S, 1.0 * y[cases], weights)
-        return np.stack([model.predict(Z), model.novelty(Z), np.full(6, model.left_out_score_)])
+class Fits:
+    """Fits of one kind of estimator to 24 signals of integers: an array, or a list."""
 
-    every = np.arange(24)
-    expected = fitted(every)
-    assert (fitted(every[::-1]) == expected).all()
-    assert (fitted(every, form=lambda S: S.astype(np.int64)) == expected).all()
-    assert (fitted(every, form=lambda S: np.asfortranarray(S, np.float32)) == expected).all()
-    repeated = fitted(np.append(every, more))
-    weights = np.ones(24) + np.bincount(more, minlength=24)
-    assert_within(fitted(every, weights), repeated, tolerances.ROUTES)
-    zero = np.append(np.ones(24), np.zeros(4))
-    assert_within(fitted(np.append(every, more), zero), expected, tolerances.ROUTES)
+    def __init__(self, kind, lists):
+        X, self.y = waves(np.random.default_rng(0), 24, 2, length=16)
+        X = np.round(10 * X)
+        self.signals = [x[:, : 16 - k % 3] for k, x in enumerate(X)] if lists else X
+        self.new = X[:6] + 1
+        self.kind, self.lists, self.settings = kind, lists, ONE if lists else FOUR
+        self.expected = self.results(EVERY)
+
+    def results(self, cases, weights=None, form=np.asarray):
+        """Return predictions and novelties of new signals, and the score, of a fit to some cases.
+
+        `form` changes how numbers are stored.
+        """
+        cut = [form(self.signals[k]) for k in cases] if self.lists else form(self.signals[cases])
+        model = self.kind(**self.settings, random_state=0).fit(cut, 1.0 * self.y[cases], weights)
+        score = np.full(len(self.new), model.left_out_score_)
+        return np.stack([model.predict(self.new), model.novelty(self.new), score])
+
+
+@pytest.fixture(scope="module", params=product(ESTIMATORS, ("array", "list")), ids=str)
+def fits(request):
+    kind, form = request.param
+    return Fits(kind, form == "list")
+
+
+def test_the_order_of_signals_changes_no_bit(fits):
+    assert (fits.results(EVERY[::-1]) == fits.expected).all()
+
+
+def test_integers_have_the_bits_of_their_floats(fits):
+    integers = fits.results(EVERY, form=lambda S: S.astype(np.int64))
+    assert (integers == fits.expected).all()
+
+
+def test_the_layout_and_precision_of_integers_change_no_bit(fits):
+    """Columns first, in float32."""
+    columns_first = fits.results(EVERY, form=lambda S: np.asfortranarray(S, np.float32))
+    assert (columns_first == fits.expected).all()
+
+
+def test_weights_stand_for_copies(fits):
+    copies = fits.results(np.append(EVERY, REPEATED))
+    weights = np.ones(24) + np.bincount(REPEATED, minlength=24)
+    assert_within(fits.results(EVERY, weights), copies, tolerances.ROUTES)
+
+
+def test_signals_of_weight_zero_do_not_count(fits):
+    weights = np.append(np.ones(24), np.zeros(4))
+    found = fits.results(np.append(EVERY, REPEATED), weights)
+    assert_within(found, fits.expected, tolerances.ROUTES)
 
 
 @pytest.fixture(scope="module")
@@ -62,19 +99,51 @@ def test_signals_in_batches_have_the_same_bits(n, fitted, monkeypatch, little_me
         assert (again == value).all()
 
 
+class Units(NamedTuple):
+    """A model, the same model of signals times 2^power, and new signals, whose levels are far."""
+
+    model: object
+    scaled: object
+    Z: np.ndarray
+    power: int
+
+
+@pytest.fixture(scope="module", params=ESTIMATORS, ids=str)
+def model_and_signals(request):
+    X, y = waves(np.random.default_rng(0), 24, 2, length=80)
+    return request.param(random_state=0).fit(X, y), X, y
+
+
+@pytest.fixture(scope="module", params=[-900, -601, 40, 601, 900])
+def units(request, model_and_signals):
+    model, X, y = model_and_signals
+    with warnings.catch_warnings(action="error"):
+        scaled = clone(model).fit(np.ldexp(X, request.param), y)
+    return Units(model, scaled, X[:8] + 5.0, request.param)
+
+
+errors_at_warnings = pytest.mark.filterwarnings("error")
+
+
 @pytest.mark.slow
-@pytest.mark.filterwarnings("error")
-@pytest.mark.parametrize("power", [-900, -601, 40, 601, 900])
-def test_units_of_all_signals(power, rng):
+@errors_at_warnings
+def test_contributions_do_not_depend_on_the_unit_of_all_signals(units):
     """A power of four changes no bit; another power of two changes roots in spectra."""
+    scaled = units.scaled.contributions(np.ldexp(units.Z, units.power))
+    bar = tolerances.KERNEL["float32"] if units.power % 2 else 0
+    assert_within(scaled - units.model.contributions(units.Z), 0, bar, 1)
+
+
+@pytest.mark.slow
+@errors_at_warnings
+def test_novelties_do_not_depend_on_the_unit_of_all_signals(units):
+    scaled = units.scaled.novelty(np.ldexp(units.Z, units.power))
+    assert_within(scaled / units.model.novelty(units.Z), 1, tolerances.KERNEL["float32"])
+
+
+@pytest.mark.slow
+@errors_at_warnings
+def test_predictions_of_signals_in_another_unit_are_finite(rng):
     X, y = waves(rng, 24, 2, length=80)
-    Z = X[:8] + 5.0  # levels are far away
-    for kind in (ResidualKernelClassifier, ResidualKernelRegressor):
-        model = kind(random_state=0).fit(X, y)
-        other = kind(random_state=0).fit(np.ldexp(X, power), y)
-        off = other.contributions(np.ldexp(Z, power)) - model.contributions(Z)
-        novelties = other.novelty(np.ldexp(Z, power)) / model.novelty(Z)
-        assert_within(off, 0, tolerances.KERNEL["float32"] if power % 2 else 0, 1)
-        assert_within(novelties, 1, tolerances.KERNEL["float32"])
     far = ResidualKernelRegressor(**ONE).fit(X, y).predict(np.ldexp(X, 800))
     assert np.isfinite(far).all()

@@ -28,14 +28,20 @@ def test_rows_of_all_pixel_pairs():
     assert found.name == "rows<float, 4, 1, true, false, false, true, false>"
 
 
-def test_pooled_heads_have_rows_of_offsets_below_their_width():
-    """Windows of 60 pixels share 100 offsets or fewer; of 30, 59 in 15 rows, which are few too."""
-    long = {"kinds": ("gpk",), "dtype": "float64"}
+def test_kernels_of_pooled_heads_are_compiled_for_pools():
     assert plan(100, 30).name == "rows<float, 4, 1, true, true, false, true, false>"
-    assert plan(2000, **long).units == 64
-    assert plan(2000, 129, **long).units == 32  # of 257 / 8
-    of_fewer_offsets = plan(100).most_pairs * 100 / 59  # rounded down to whole pairs
-    assert abs(plan(100, 30).most_pairs - of_fewer_offsets) <= of_fewer_offsets / 100
+
+
+def test_pooled_heads_have_blocks_for_offsets_below_their_width():
+    """Pools of 129 of 2000 pixels share 257 offsets: 32 turns of 8 rows."""
+    assert plan(2000, 129, kinds=("gpk",), dtype="float64").units == 257 // 8
+
+
+def test_pooled_heads_have_more_pairs_a_launch():
+    """Pools of 30 of 100 pixels share 59 offsets. Both numbers are rounded down to whole pairs."""
+    of_all_offsets = plan(100).most_pairs
+    least, beyond = of_all_offsets * 100 / 59 - 1, (of_all_offsets + 1) * 100 / 59
+    assert least < plan(100, 30).most_pairs < beyond
 
 
 def test_long_rows_have_several_pixels_a_thread_and_blocks():
