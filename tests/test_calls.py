@@ -5,6 +5,7 @@ import sys
 import tracemalloc
 from collections import Counter
 from functools import partial
+from itertools import product
 
 import numpy as np
 import pytest
@@ -93,22 +94,44 @@ def test_the_engines_hold_what_they_say(engine, dtype):
     assert least <= peak <= least + plan + of_batches
 
 
-@pytest.mark.parametrize("engine", CPU)
-@pytest.mark.parametrize("head", ["trace", "equivariant"])
+of_engines_and_heads = pytest.mark.parametrize(
+    ("engine", "head"), [*product(CPU, ("trace", "equivariant"))]
+)
+LONG = np.random.default_rng(0).standard_normal((1, 1, 20_000))
+"""A signal beside whose rows, more than 180 numbers a pixel, Python's own objects are small."""
+
+OF_STATES = 30 * LONG.nbytes
+"""Bytes of the arrays of pixels that are not of tables: of inputs, sums and states. Measured: 21
+numbers a pixel at most."""
+
+TABLES_AT_ONCE = {"cpu": 1, "reference": 3}
+"""Tables of one signal that an engine holds: the reference engine copies, for each batch of pairs,
+the rows of both sides."""
+
+
+def plan_of_long_signals(engine, head, Z=None):
+    """Return the plan of one pair, and the bytes that tracemalloc can see: not those of C++."""
+    options = {"head": head, "engine": engine, "threads": 1}
+    call = KernelCall(check_arguments(rk.Network(12, 9), LONG, Z, **options))
+    plan = call.plan(call.left, call.right, paired=Z is None)
+    return plan, plan.bytes - (plan._strip_bytes() if engine == "cpu" else 0)
+
+
+@of_engines_and_heads
 def test_a_plan_knows_the_bytes_of_its_tables(engine, head):
-    """Of a long signal, beside whose rows batches of pairs and Python's own objects are small."""
-    network, signals = rk.Network(12, 9), np.random.default_rng(0).standard_normal((1, 1, 20_000))
-    arguments = check_arguments(network, signals, head=head, engine=engine, threads=1)
-    call = KernelCall(arguments)
-    plan = call.plan(call.left, None, paired=True)
-    expected = plan.bytes
+    plan, expected = plan_of_long_signals(engine, head)
     tracemalloc.start()
     plan.compute()
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
-    assert 2e7 < expected and 0.6 * expected <= peak <= 3 * expected
-    pair = KernelCall(check_arguments(network, signals, signals + 1.0, head=head, engine=engine))
-    assert pair.plan(pair.left, pair.right).bytes > 1.5 * expected
+    assert expected <= peak <= TABLES_AT_ONCE[engine] * expected + OF_STATES
+
+
+@of_engines_and_heads
+def test_a_plan_of_two_batches_has_tables_of_both(engine, head):
+    """A single signal's plan has those of one, and states."""
+    single, both = (plan_of_long_signals(engine, head, Z)[1] for Z in (None, LONG + 1.0))
+    assert single - OF_STATES <= both - single <= single
 
 
 OF_STRIPS = """
@@ -131,10 +154,16 @@ def peak():
 X = np.random.default_rng(0).standard_normal((8, 1, {length}))
 planned(Network(2), X[..., :50]).compute()
 plan, before = planned(Network(200), X), peak()
-expected = plan.bytes
+rows = plan.left.bytes_of_rows.sum() if plan.left.lanes > 1 else 0
+expected = plan.bytes - rows
 plan.compute()
 print(expected, peak() - before)
 """
+"""A plan has the rows of left signals twice, as if they were right ones too, whose rows are copied
+to lie side by side: left signals alone have them once."""
+
+PAGES = 5e6
+"""Bytes by which a process grows without arrays, or had grown before. Measured: 1.5 MB."""
 
 
 @needs_cpu
@@ -145,7 +174,8 @@ def test_a_plan_knows_the_bytes_of_its_strips(head, length):
     command = [sys.executable, "-c", OF_STRIPS.format(head=head, length=length)]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     expected, grown = map(float, done.stdout.split())
-    assert 2e7 < expected and 0.6 * expected <= grown <= 1.2 * expected
+    assert expected > 40 * PAGES
+    assert abs(grown - expected) <= PAGES
 
 
 @needs_cpu
