@@ -12,7 +12,7 @@ from rescntk.network_parameters import BASIC_FIELDS
 from rescntk.validation import PARTS
 from tests.helpers import HEADS
 
-EVERY_FIELD = {kept.name for kept in fields(rk.Network)}
+EVERY_FIELD = {field.name for field in fields(rk.Network)}
 sizes = st.sampled_from([1, 3, 5, 7])
 # Few values, so that ties, zero pixels, opposite and parallel signals are common; and any.
 values = st.one_of(

@@ -169,9 +169,10 @@ def test_quotients_are_the_functions(bits):
     above_p, above_r, below = (
         [mp.mpf(float(x)) for x in getattr(polynomials, f"{name}{bits}")] for name in "PRD"
     )
+    of_degrees = tolerances.EPS[f"float{bits}"] / 4  # to which the script chooses them
     assert min(above_p + above_r + below) > 0  # sums of positive terms keep their digits
     for a in map(mp.mpf, np.r_[np.linspace(0, 1, 2001)[1:], np.geomspace(1e-30, 1, 301)].tolist()):
         p = mp.acos(1 - a) / (mp.pi * mp.sqrt(a))
         r = (mp.sqrt(a * (2 - a)) - (1 - a) * mp.acos(1 - a)) / (mp.pi * a ** mp.mpf("1.5"))
         P, R, D = (reduce(lambda s, x: s * (1 - a) + x, c) for c in (above_p, above_r, below))
-        assert max(abs(P / (D * p) - 1), abs(R / (D * r) - 1)) <= tolerances.EPS[f"float{bits}"] / 4
+        assert max(abs(P / (D * p) - 1), abs(R / (D * r) - 1)) <= of_degrees

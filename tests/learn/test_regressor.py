@@ -53,20 +53,20 @@ def test_intervals_cover(coverage, rng):
 
 
 @pytest.fixture(scope="module")
-def of_thirty():
+def model_of_thirty_signals():
     X, y = rising(np.random.default_rng(0), 30, noise=0.1)
     return ResidualKernelRegressor(**FOUR, random_state=0).fit(X, y), X
 
 
-def test_a_coverage_that_too_few_signals_tell_warns(of_thirty):
-    model, X = of_thirty
+def test_a_coverage_that_too_few_signals_tell_warns(model_of_thirty_signals):
+    model, X = model_of_thirty_signals
     with pytest.warns(UserWarning, match="30 training signals or groups tell 0.968 at most"):
         model.predict_interval(X, 0.999)
 
 
 @pytest.mark.parametrize("coverage", [0.0, 1.0, -1, "x"])
-def test_other_coverages_are_refused(coverage, of_thirty):
-    model, X = of_thirty
+def test_other_coverages_are_refused(coverage, model_of_thirty_signals):
+    model, X = model_of_thirty_signals
     with pytest.raises(ValueError, match="coverage is"):
         model.predict_interval(X, coverage)
 
@@ -77,39 +77,39 @@ OF_THIRTY = tolerances.regression(30, min(PENALTIES))
 
 
 @pytest.fixture(scope="module")
-def of_targets():
+def model_of_three_targets():
     """Return a model of one target, in two units, and of equal numbers; its signals and target."""
     X, y = rising(np.random.default_rng(0), 30)
     Y = np.column_stack([y, 1e200 - 1e200 * y, np.full(30, 3.0)])
     return ResidualKernelRegressor(**ONE, penalty=PENALTIES).fit(X, Y), X, y
 
 
-def test_units_of_targets_do_not_matter(of_targets):
-    model, X, _ = of_targets
+def test_units_of_targets_do_not_matter(model_of_three_targets):
+    model, X, _ = model_of_three_targets
     mean, deviation = model.predict(X, return_std=True)
     assert mean.shape == deviation.shape == (30, 3)
     assert_within(mean[:, 1], 1e200 - 1e200 * mean[:, 0], OF_THIRTY)
     assert_within(deviation[:, 1], 1e200 * deviation[:, 0], OF_THIRTY)
 
 
-def test_equal_targets_are_predicted_beside_others(of_targets):
-    model, X, _ = of_targets
+def test_equal_targets_are_predicted_beside_others(model_of_three_targets):
+    model, X, _ = model_of_three_targets
     assert_within(model.predict(X)[:, 2], 3.0, tolerances.ROUTES)
 
 
-def test_a_single_target_has_one_axis(of_targets):
-    model, X, y = of_targets
+def test_a_single_target_has_one_axis(model_of_three_targets):
+    model, X, y = model_of_three_targets
     single = ResidualKernelRegressor(**ONE, penalty=PENALTIES).fit(X, y)
     assert_within(single.predict(X), model.predict(X)[:, 0], OF_THIRTY)
 
 
-def test_the_intercept_is_the_mean_target(of_targets):
-    model, _, y = of_targets
+def test_the_intercept_is_the_mean_target(model_of_three_targets):
+    model, _, y = model_of_three_targets
     assert_within(model.intercept_[0], y.mean(), tolerances.ROUTES)
 
 
-def test_intervals_of_several_targets_are_around_means(of_targets):
-    model, X, _ = of_targets
+def test_intervals_of_several_targets_are_around_means(model_of_three_targets):
+    model, X, _ = model_of_three_targets
     low, high = model.predict_interval(X, 0.9)
     mean = model.predict(X)
     assert (low <= mean).all() and (mean <= high).all()

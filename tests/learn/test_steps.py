@@ -150,7 +150,8 @@ def test_shares_go_back_to_where_a_burst_is(view, centre, rng):
     found = fitted.to_time(energy / energy.sum(), burst[None])
     block = -(-150 // len(energy))
     spread = np.sqrt(found @ (time - centre) ** 2)
-    assert abs(found @ time - centre) <= block / 2 + 1
+    to_the_middle = block / 2  # of the burst's block, over all of which its share is spread
+    assert abs(found @ time - centre) <= to_the_middle
     assert spread <= (20 if view.spectra == "whole" else 2 * block + 4)  # by equal parts: 43
 
 

@@ -14,21 +14,33 @@ def called(node):
     return node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
 
 
-def operands(node):
-    """Yield what a sum or a product adds or multiplies, also within other sums and products."""
-    if isinstance(node, ast.BinOp) and not isinstance(node.op, ast.Pow):
-        yield from operands(node.left)
-        yield from operands(node.right)
-    else:
-        yield node
+def fractions(node):
+    """Yield the fractions below 1 that a sum, a product or a quotient has, also within others.
+
+    A quotient by a number has the number's inverse.
+    """
+    match node:
+        case ast.BinOp(left=left, op=operator, right=right) if not isinstance(operator, ast.Pow):
+            yield from fractions(left)
+            is_divisor = isinstance(operator, ast.Div) and is_arithmetic(right)
+            yield from [node] * is_divisor or fractions(right)
+        case ast.Constant(value=float(number)) if 0 < number < 1:
+            yield node
+
+
+def is_arithmetic(node):
+    """Return whether all of an expression is numbers."""
+    leaves = (ast.Constant, ast.BinOp, ast.UnaryOp, ast.operator, ast.unaryop)
+    return all(isinstance(part, leaves) for part in ast.walk(node))
 
 
 def has_bare_fraction(node):
-    """Return whether a sum or a product of values has a fraction without a name."""
-    numbers = [part.value for part in operands(node) if isinstance(part, ast.Constant)]
-    return isinstance(node, ast.BinOp) and any(
-        isinstance(number, float) and 0 < number < 1 for number in numbers
-    )
+    """Return whether a sum, a product or a quotient of values has a fraction without a name.
+
+    0.01 · a and a / 100 are the same. So are halves: whoever reads a / 2 cannot tell a formula's
+    half from a bar that was halved until the test passed.
+    """
+    return isinstance(node, ast.BinOp) and any(fractions(node))
 
 
 def is_bare(value):
@@ -64,9 +76,7 @@ def is_size_of_difference(node):
 
 def is_number(node):
     """Return whether a side of an inequality is arithmetic of numbers, or a fraction of a value."""
-    leaves = (ast.Constant, ast.BinOp, ast.UnaryOp, ast.operator, ast.unaryop)
-    numbers = all(isinstance(part, leaves) for part in ast.walk(node))
-    return has_bare_fraction(node) or (is_bare(node) and numbers)
+    return has_bare_fraction(node) or (is_bare(node) and is_arithmetic(node))
 
 
 def sizes_within_numbers(text):
@@ -104,8 +114,12 @@ def test_bare_tolerances_are_seen():
         "assert_within(a, b, n * 1e-15)",
         "assert_within(a, b, 2 * 1e-15 * n)",
         "assert_within(a, b, 2 * EPS)",
+        "assert_within(a, b, EPS / 2)",
+        "assert_within(a, b, n * EPS / (2 * 5))",
+        "np.testing.assert_allclose(a, b, atol=a.max() / 100)",
+        "assert_within(a, b, a.max() / n)",
     )
-    assert bad_lines("\n".join(lines)) == [5, 6, 7, 8, 9, 10, 11]
+    assert bad_lines("\n".join(lines)) == [5, 6, 7, 8, 9, 10, 11, 13, 14, 15]
 
 
 def test_bare_numbers_beside_sizes_of_differences_are_seen():
@@ -122,8 +136,11 @@ def test_bare_numbers_beside_sizes_of_differences_are_seen():
         "assert (a - b).max() < 1e-9",
         "assert abs(a - b) < 1e-4 * b",
         "assert abs(a - b) < EPS + 2 * 1e-4 * b",
+        "assert abs(a - b) <= b / 100",
+        "assert abs(a - b) <= size / 2 + 1",
+        "assert abs(a / 2 - b) <= 2 * bar / n",
     )
-    assert sizes_within_numbers("\n".join(lines)) == [6, 7, 8, 9, 10, 11, 12]
+    assert sizes_within_numbers("\n".join(lines)) == [6, 7, 8, 9, 10, 11, 12, 13, 14]
 
 
 def test_tolerances_have_names():
