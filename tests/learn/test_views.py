@@ -1,7 +1,6 @@
 """Views against plain formulas, and what they refuse."""
 
 import re
-from contextlib import suppress
 
 import numpy as np
 import pytest
@@ -347,13 +346,45 @@ def test_signals_that_a_view_cannot_take_are_refused(view, lengths, says, X):
         view.fit([x[:1, :length] for x, length in zip(X, lengths, strict=False)])
 
 
-@pytest.mark.parametrize("lengths", [(1, 1), (25, 9)])
-@pytest.mark.parametrize("view", EVERY_STEP)
-def test_short_and_unequal_signals_are_seen_or_refused(view, lengths, X):
-    """No step gives NaN, and none fails in another way."""
-    signals = [x[:1, :length] for x, length in zip(X, lengths, strict=False)]
-    with suppress(UnsuitableSignals):
+def needs_points(view):
+    """Return whether a view has steps that one time point lacks numbers for.
+
+    A deviation of the signal itself, bands, a spectrum of the whole, or differences alone: other
+    differences, short-time spectra and statistics are left out.
+    """
+    of_signal = view.standardize in ("signal", "local")
+    return of_signal or view.bands or view.spectra == "whole" or view.differences == "only"
+
+
+def needs_one_length(view):
+    """Return whether a view compares time points of signals, or has a place for each."""
+    return view.head != "gap" or view.linear or view.standardize == "point"
+
+
+def assert_seen_unless(refused, view, signals):
+    """Assert that a view gives numbers, or refuses the signals where it is to."""
+    if refused:
+        with pytest.raises(UnsuitableSignals):
+            view.fit(signals)
+    else:
         assert all(np.isfinite(x).all() for x in view.fit_transform(signals))
+
+
+@pytest.mark.parametrize("view", EVERY_STEP)
+def test_single_time_points_are_seen_unless_a_view_needs_more(view, X):
+    assert_seen_unless(needs_points(view), view, [x[:1, :1] for x in X[:2]])
+
+
+@pytest.mark.parametrize("length", [9, 1])
+@pytest.mark.parametrize("view", EVERY_STEP)
+def test_unequal_signals_are_seen_unless_a_view_needs_one_length(view, length, X):
+    """A single time point beside a longer signal is taken as constant."""
+    assert_seen_unless(needs_one_length(view), view, [X[0, :1], X[1, :1, :length]])
+
+
+def test_views_of_tests_are_seen_and_refused():
+    for needs in (needs_points, needs_one_length):
+        assert {bool(needs(view)) for view in EVERY_STEP} == {True, False}
 
 
 def test_signals_of_another_shape_are_refused(X):

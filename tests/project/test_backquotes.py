@@ -89,11 +89,20 @@ def words_of_the_package():
     return found | OUTSIDE | LIBRARIES.keys()
 
 
+NO_CODE = re.compile(r"""//[^\n]*|/\*.*?\*/|"(?:\\.|[^"\\\n])*"|'(?:\\.|[^'\\\n])'""", re.DOTALL)
+"""Comments, texts and characters of C++, whichever begins first."""
+
+
+def words_of_code(text):
+    """Return the words of C++, without comments and texts in quotes."""
+    return set(re.findall(r"[A-Za-z_]\w*", NO_CODE.sub(" ", text)))
+
+
 @cache
-def words_of_the_loops():
-    """Return all words of the C++ and CUDA texts, which docstrings of engines may name."""
-    loops = (path for path in ENGINES.rglob("*") if path.suffix in (".h", ".cpp", ".cu"))
-    return {word for path in loops for word in re.findall(r"\w+", path.read_text("utf-8"))}
+def words_of_the_loops(folder):
+    """Return the words of code in a folder's C++ and CUDA, which docstrings there may name."""
+    loops = (path for path in folder.rglob("*") if path.suffix in (".h", ".cpp", ".cu"))
+    return set().union(*(words_of_code(path.read_text("utf-8")) for path in loops))
 
 
 def source_of(kind):
@@ -134,11 +143,14 @@ def names_in_all(nodes):
     return set().union(*(names_in(node) for node in nodes))
 
 
-def wrong(path):
-    """Return code of a file's docstrings that has unknown words: line, code and words."""
+def wrong(path, engines=ENGINES):
+    """Return code of a file's docstrings that has unknown words: line, code and words.
+
+    Files in the folder `engines` may name what its C++ has.
+    """
     found, tree = [], ast.parse(path.read_text("utf-8"))
     of_file = names_of_file(tree)
-    of_file |= words_of_the_loops() if ENGINES in path.parents else set()
+    of_file |= words_of_the_loops(engines) if engines in path.parents else set()
     for line, text, around in docstrings(tree):
         scope = of_file | names_in_all(around)
         for _, code in SPAN.findall(text):
@@ -168,3 +180,20 @@ def test_a_wrong_word_is_seen(text, unknown, tmp_path):
     file = tmp_path / "file.py"
     file.write_text(f'def f(rank):\n    """{text}"""\ndef g(n_lines):\n    pass\n', "utf-8")
     assert set().union(*(words for *_, words in wrong(file))) == unknown
+
+
+LOOPS = r"""
+/* A word of a remark
+   and of_its_next_line. */
+const char *text = "of_text \" and the rest_of_it", quote = '"';
+int n_rows = 0;  // a row's of_a_comment
+"""
+
+
+def test_a_wrong_word_is_seen_in_engines(tmp_path):
+    """Words of comments and texts in quotes are not names of C++."""
+    (tmp_path / "loops.cpp").write_text(LOOPS, "utf-8")
+    unknown = {"remark", "of_its_next_line", "of_text", "rest_of_it", "of_a_comment"}
+    words = " ".join(f"`{word}`" for word in ("n_rows", "quote", *sorted(unknown)))
+    (tmp_path / "file.py").write_text(f'"""{words}"""', "utf-8")
+    assert set().union(*(words for *_, words in wrong(tmp_path / "file.py", tmp_path))) == unknown
