@@ -15,7 +15,7 @@ from rescntk import validation
 from rescntk.activations import ACTIVATIONS
 
 HEADS = (*validation.HEADS, 3)
-"""Heads by name, and windows of three pixels: of many tests' signals, more than half."""
+"""Heads by name, and pools of three pixels: of many tests' signals, more than half."""
 
 NOT_RELU = [name for name in ACTIVATIONS if name != "relu"]
 LINEAR_AT_0 = [name for name, kind in ACTIVATIONS.items() if kind.linear_below is not None]

@@ -1,4 +1,4 @@
-"""Offsets of pixels that share windows, and means over windows."""
+"""Offsets of pixels that share pools, and means over pools."""
 
 from fractions import Fraction
 
@@ -15,46 +15,46 @@ from tests.oracles import definition
 from tests.tolerances import CONSTANT
 
 SIZES = [(2, (3,)), (3, (7,)), (4, (7,)), (4, (8,)), (5, (8,)), (7, (8,)), (3, (3, 5)), (3, (4, 4))]
-"""Windows and axes: of few and of most pixels, even and odd; of images higher than they are."""
+"""Pools and axes: of few and of most pixels, even and odd; of images higher than they are."""
 
 of_sizes = pytest.mark.parametrize(("w", "axes"), SIZES)
 
 
 def shared_pairs(w, axes):
-    """Return the number of windows that have both pixels of each pair, by counting, (d, d)."""
-    inside = definition.windows(w, axes)
+    """Return the number of pools that have both pixels of each pair, by counting, (d, d)."""
+    inside = definition.pools(w, axes)
     return inside.T @ inside
 
 
 def counts_of_ranges(w, axes, half):
-    """Return the windows of each pixel pair by ranges of offsets, and how many offsets have it."""
+    """Return the pools of each pixel pair by ranges of offsets, and how many offsets have it."""
     d = int(np.prod(axes))
     pixels = np.arange(d).reshape(axes)
-    windows, n_offsets = np.zeros((2, d, d))
+    pools, n_offsets = np.zeros((2, d, d))
     for lines, first, counts in heads.offset_ranges(w, axes, half):
         for more, count in enumerate(counts):
             move = (lines, first + more)[-len(axes) :]
             right = np.roll(pixels, [-k for k in move], range(len(axes)))
-            windows[pixels, right] += count
+            pools[pixels, right] += count
             n_offsets[pixels, right] += 1
-    return windows, n_offsets
+    return pools, n_offsets
 
 
 @of_sizes
-def test_ranges_have_pixel_pairs_that_share_windows_once(w, axes):
+def test_ranges_have_pixel_pairs_that_share_pools_once(w, axes):
     expected = shared_pairs(w, axes)
-    windows, n_offsets = counts_of_ranges(w, axes, half=False)
-    assert (windows == expected).all() and (n_offsets == (expected > 0)).all()
+    pools, n_offsets = counts_of_ranges(w, axes, half=False)
+    assert (pools == expected).all() and (n_offsets == (expected > 0)).all()
 
 
 @of_sizes
 def test_half_of_the_offsets_and_their_opposites_are_all_offsets(w, axes):
-    windows, _ = counts_of_ranges(w, axes, half=True)
-    assert (windows + windows.T == shared_pairs(w, axes)).all()
+    pools, _ = counts_of_ranges(w, axes, half=True)
+    assert (pools + pools.T == shared_pairs(w, axes)).all()
 
 
 @of_sizes
-def test_counts_of_windows_add_up_over_the_offsets_of_a_pixel(w, axes):
+def test_counts_of_pools_add_up_over_the_offsets_of_a_pixel(w, axes):
     assert heads.pool_count_sum(w, axes) * np.prod(axes) == shared_pairs(w, axes).sum()
 
 
@@ -64,7 +64,7 @@ def test_offsets_are_counted_without_their_ranges(w, axes):
 
 
 @of_sizes
-def test_weights_of_offsets_are_their_parts_of_the_windows(w, axes):
+def test_weights_of_offsets_are_their_parts_of_the_pools(w, axes):
     expected, d = shared_pairs(w, axes), int(np.prod(axes))
     weights, places = heads.pool_weights(w, axes), heads.places_of(w, axes)
     of_pairs = np.zeros((d, d))
@@ -75,7 +75,7 @@ def test_weights_of_offsets_are_their_parts_of_the_windows(w, axes):
 
 @of_sizes
 @pytest.mark.parametrize("turn", [1, -1])
-def test_means_over_windows_keep_their_digits(w, axes, turn, rng):
+def test_means_over_pools_keep_their_digits(w, axes, turn, rng):
     """To the last digit, where terms are 1e9 times as large."""
     X = rng.standard_normal((2, *axes)) * 1e9
     X -= X.mean(axis=tuple(range(1, X.ndim)), keepdims=True)
@@ -90,7 +90,7 @@ def test_means_over_windows_keep_their_digits(w, axes, turn, rng):
 
 @pytest.mark.parametrize("engine", ENGINES)
 @pytest.mark.parametrize("axes", [(12,), (3, 5)])
-def test_windows_of_one_pixel_and_of_all_have_other_heads_bits(engine, axes, rng):
+def test_pools_of_one_pixel_and_of_all_have_other_heads_bits(engine, axes, rng):
     X = rng.standard_normal((3, 2, *axes))
     for head, w in (("trace", 1), ("gap", np.int64(max(axes))), ("gap", 100)):
         for normalized in (False, True):
@@ -113,7 +113,7 @@ CALLS = {
 
 
 @pytest.mark.parametrize("call", CALLS.values(), ids=CALLS.keys())
-def test_calls_take_windows_that_are_integers_of_numpy(call):
+def test_calls_take_pools_that_are_integers_of_numpy(call):
     X = multisphere.sample(3, 2, 8, rng=0)
     expected = call(rk.Network(2), X, 3)
     assert np.array_equal(call(rk.Network(2), X, np.int64(3)), expected)

@@ -142,7 +142,7 @@ def weights_of_pixel_pairs(axes):
     """Return the weights of pixel pairs in the heads that average, (d, d) by head."""
     d = int(np.prod(axes))
     widths = {"trace": 1, "gap": d} | {head: head for head in HEADS if isinstance(head, int)}
-    inside = {head: definition.windows(width, axes) for head, width in widths.items()}
+    inside = {head: definition.pools(width, axes) for head, width in widths.items()}
     return {head: W.T @ W / d / W[0].sum() ** 2 for head, W in inside.items()}
 
 

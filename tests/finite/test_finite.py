@@ -380,7 +380,7 @@ def test_training_that_diverges_says_at_which_step():
         finite.train(**VALID[finite.train] | {"optimizer": 1e6, "steps": 100})
 
 
-def test_windows_may_be_integers_of_numpy():
+def test_pools_may_be_integers_of_numpy():
     network, params = rk.Network(1), finite.init(0, rk.Network(1), 1, 3, n_timepoints=4)
     signals = np.arange(8.0).reshape(2, 1, 4)
     found, expected = (finite.apply(network, params, signals, k) for k in (np.int64(2), 2))

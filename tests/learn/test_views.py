@@ -220,8 +220,8 @@ def test_views_of_the_same_settings_are_equal(X):
     ) == len(CLASSIFIER_VIEWS)
     assert repr(View(time=1.0)) == "View(time=1.0)"
     assert clone(View(depth=3).fit(X)) == View(depth=3)
-    for head, windows in (("trace", 1), ("gap", 25)):
-        assert View(head=head)._resolve(X) == View(head=windows)._resolve(X)
+    for head, pixels in (("trace", 1), ("gap", 25)):
+        assert View(head=head)._resolve(X) == View(head=pixels)._resolve(X)
 
 
 def test_settings_change_by_set_params_alone_and_take_the_fit_with_them(X):

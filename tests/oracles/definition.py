@@ -217,8 +217,8 @@ root = np.frompyfunc(mp.sqrt, 1, 1)
 quotient = np.frompyfunc(lambda a, b: a / b if b else mp.mpf(0), 2, 1)
 
 
-def windows(width, sides):
-    """Return which pixels each circular window has, (d, d): `width` pixels along each axis."""
+def pools(width, sides):
+    """Return which pixels each circular pool has, (d, d): `width` pixels along each axis."""
     pixels, rows = np.arange(math.prod(sides)).reshape(sides), []
     for first in np.ndindex(*sides):
         places = ((k + np.arange(min(width, n))) % n for k, n in zip(first, sides, strict=True))
@@ -227,9 +227,9 @@ def windows(width, sides):
 
 
 def head(P, name, sides=None):
-    """Apply a head to the last two axes, pixels of `sides`: an integer is a window's width."""
-    if isinstance(name, int):  # the mean over windows of the means over their pixel pairs
-        inside = windows(name, sides or P.shape[-1:])
+    """Apply a head to the last two axes, pixels of `sides`: an integer is a pool's width."""
+    if isinstance(name, int):  # the mean over pools of the means over their pixel pairs
+        inside = pools(name, sides or P.shape[-1:])
         pairs = P * (inside.T @ inside).astype(object)
         return pairs.sum(axis=(-2, -1)) / mp.mpf(int(len(inside) * inside[0].sum() ** 2))
     if name == "equivariant":

@@ -25,7 +25,7 @@ def output(network, params, x, head):
     f = features(network, params, x).reshape(w.shape[-1], -1)
     (width, d), r = f.shape, network.readout_scale
     if isinstance(head, int):
-        inside = definition.windows(head, x.shape[1:])
+        inside = definition.pools(head, x.shape[1:])
         f, head = f @ inside.T / inside[0].sum(), "trace"
     if head == "trace":
         return math.sqrt(r / (d * width)) * sum(w[j] @ f[:, j] for j in range(d))

@@ -179,8 +179,8 @@ def test_gap_sees_its_own_pixels(trained, share, head, pixels):
 @pytest.mark.parametrize(
     ("head", "share"), [(2, 1 / 2), (3, 5 / 9), (5, 13 / 25), (8, 1 / 2), ("gap", 1 / 2)]
 )
-def test_windows_see_a_period_more_than_once(head, share):
-    """Of 8 pixels and the period 2 they share n(0) + n(2) + n(4) + n(6) windows of m²."""
+def test_pools_see_a_period_more_than_once(head, share):
+    """Of 8 pixels and the period 2 they share n(0) + n(2) + n(4) + n(6) pools of m²."""
     signals = np.tile(multisphere.sample(2, 3, 2, rng=0), (1, 1, 4))
     deep = [rk.Network(3000, skip=False)]
     found, trace = (
