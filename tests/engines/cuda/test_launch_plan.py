@@ -33,7 +33,7 @@ def test_kernels_of_pooled_heads_are_compiled_for_pools():
 
 
 def test_pooled_heads_have_blocks_for_offsets_below_their_width():
-    """Pools of 129 of 2000 pixels share 257 offsets: 32 turns of 8 rows."""
+    """Pools of 129 of 2000 pixels share 257 offsets: 32 blocks of 8 rows."""
     assert plan(2000, 129, kinds=("gpk",), dtype="float64").units == 257 // 8
 
 
