@@ -1,6 +1,6 @@
 # make demo: the main job on real signals, and a classification with its explanation.
-# make check: linters, types and the fast tests, for daily work; about 3 minutes on two cores.
-# make test: tests of every claim, notebooks and the site; about 8 minutes on two cores, with installation.
+# make check: linters, types and the fast tests, for daily work; about 2 minutes on two cores.
+# make test: tests of every claim, notebooks and the site; about 10 minutes on two cores, with installation.
 # make nightly: further cases of the claims that take longest.
 # make test-versions: the fast tests with the oldest and the newest packages, on each Python.
 # Each needs nothing but Python (3.11 or later) and make, and sets up .venv itself.

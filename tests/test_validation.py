@@ -2,6 +2,7 @@
 
 import re
 import tracemalloc
+from dataclasses import fields
 from functools import partial
 
 import numpy as np
@@ -84,13 +85,20 @@ NUMBER, ODD, POSITIVE = "a finite number of at least 0", "a positive odd integer
 FIELDS = [
     ("depth", POSITIVE, [0, 2.0, True, "2"]),
     ("filter_size", ODD, [4, 0]),
+    ("outer_filter_size", ODD, [2]),
+    ("input_filter_size", ODD, [2]),
     ("alpha", NUMBER, [-1, np.nan, "1", b"3", np.array("3"), True, None]),
     ("alpha", "one value for all layers, or . of them", [np.array([3.0]), [1.0] * 4]),
+    ("c_v", NUMBER, [-1]),
+    ("c_w", NUMBER, [-1]),
+    ("bias", NUMBER, [-1]),
+    ("readout_scale", "a positive number", [0.0]),
     ("negative_slope", NUMBER, [np.True_, np.timedelta64(3, "s")]),
     ("input_scale", NUMBER, [-1.0]),
     ("input_scale", "0 or from 1e-300 to 1e[+]300", [1e308, 5e-324]),
     ("dilation", POSITIVE, [b"\1\2\3", 0, 1.5, True]),
     ("skip", "True or False", [1]),
+    ("norm", "True or False", [1]),
     ("activation", "one of 'relu', 'erf', 'gelu'", ["tanh"]),
     ("trained", "one of 'input', 'inner', 'outer', 'readout'", ["head"]),
 ]
@@ -121,6 +129,10 @@ TOGETHER = [
 def test_networks(arguments, says, make):
     with pytest.raises(ValueError, match=f"^{says}"):
         make(**arguments)
+
+
+def test_each_field_of_a_network_has_wrong_values_here():
+    assert {name for name, *_ in FIELDS} == {field.name for field in fields(rk.Network)}
 
 
 def gram(X=X, **options):

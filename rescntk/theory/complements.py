@@ -122,7 +122,7 @@ def check_nonzero(network: Network, kind: str) -> None:
     """Raise ValueError if the kernel of a ReLU network is 0 for every signal."""
     parts, branches = network.parts, network.depth * network.branch_weight
     count = parts.initial + (parts.inner + parts.outer) * branches if kind == "ntk" else 1.0
-    if 0 in (network.growth, network.input_scale, network.readout_scale, count):
+    if 0 in (network.growth, network.input_scale, count):
         raise ValueError(
             f"network is {shown(network)}, whose {kind} is 0 for every signal, expected a kernel "
             f"that sees its signals"

@@ -127,7 +127,7 @@ def test_kernels_of_tiny_signals_are_bilinear(engine, head, linear_at_0, rng):
 
 
 def difference_of_tiny_signals(engine, head, network):
-    """Return by how much normalized NTKs differ at sizes whose products float64 has not."""
+    """Return by how much normalized NTKs differ where float64 has products of kernels, and not."""
     kernel = rk.Kernel(network, "ntk", head, normalized=True)
     return np.abs(kernel(SMALL * 1e-90, engine=engine) - kernel(SMALL * 1e-40, engine=engine))
 
@@ -147,7 +147,7 @@ def test_normalized_gap_of_tiny_signals_does_not_depend_on_size(engine, linear_a
 
 @pytest.mark.parametrize("head", HEADS)
 def test_normalized_kernels_of_tiny_signals_are_one_on_the_diagonal(engine, head, linear_at_0):
-    """Where K(x, x) is below float64."""
+    """Where the product of K(x, x) and K(z, z) is below float64."""
     kernel = rk.Kernel(linear_at_0, "ntk", head, normalized=True)
     assert (kernel(SMALL * 1e-90, engine=engine).diagonal() == 1).all()
 

@@ -74,15 +74,15 @@ def test_weights_of_offsets_are_their_parts_of_the_pools(w, axes):
 
 
 @of_sizes
-@pytest.mark.parametrize("turn", [1, -1])
-def test_means_over_pools_keep_their_digits(w, axes, turn, rng):
+@pytest.mark.parametrize("step", [1, -1])
+def test_means_over_pools_keep_their_digits(w, axes, step, rng):
     """To the last digit, where terms are 1e9 times as large."""
     X = rng.standard_normal((2, *axes)) * 1e9
     X -= X.mean(axis=tuple(range(1, X.ndim)), keepdims=True)
     pixels = heads.pool_pixels(w, axes)
-    found = pooled(X, pixels, np, turn)
+    found = pooled(X, pixels, np, step)
     for place in np.ndindex(*axes):
-        along = ((k + turn * np.arange(w)) % n for k, w, n in zip(place, pixels, axes, strict=True))
+        along = ((k + step * np.arange(w)) % n for k, w, n in zip(place, pixels, axes, strict=True))
         rows = X[:, *np.ix_(*along)].reshape(2, -1)
         exact = [float(sum(map(Fraction, row.tolist())) / rows.shape[1]) for row in rows]
         np.testing.assert_allclose(found[:, *place], exact, rtol=1.5 * tolerances.EPS["float64"])

@@ -79,7 +79,7 @@ def test_no_kernel_is_zero_in_silence(engine, name, activation):
 
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_tiny_kernels_of_large_signals_are_taken(engine, dtype):
-    """Bumps far apart: K(x, z) is below the precision, √(K(x, x) K(z, z)) is not."""
+    """Bumps far apart: K(x, z) is below the precision of √(K(x, x) K(z, z))."""
     places = np.arange(40.0)
     bumps = [np.exp(-((places - middle) ** 2) / 1.6) for middle in (5.0, 33.0)]
     kernel = rk.ResCGPK(1, 1, "trace", alpha=1e-3)

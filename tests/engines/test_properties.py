@@ -193,7 +193,7 @@ def test_heads_are_means_of_the_equivariant_kernel_over_shifts(engine, network, 
 @engines
 @given(any_network, batches(("signals", "images")), kinds)
 def test_shares_are_sums_of_pixel_pairs(engine, network, batches, kind):
-    """Over right pixels. Shares with a right signal do not depend on the other right signals."""
+    """Over right pixels."""
     served(engine, network, batches[0], "gap")
     X, Z = batches
     P, own = pairs_of_pixels(engine, network, X, Z, kind)
@@ -204,7 +204,17 @@ def test_shares_are_sums_of_pixel_pairs(engine, network, batches, kind):
         expected = (P * weights).sum(axis=3)
         error = np.abs(S.reshape(expected.shape) - expected).max(axis=2)
         assert relative(error, 0.0, *own) <= tolerances.ROUTES
-        assert (rk.pixel_shares(network, X, Z[::-1], **options) == S[:, ::-1]).all()
+
+
+@engines
+@given(any_network, batches(("signals", "images")), heads, kinds)
+def test_shares_with_a_signal_do_not_depend_on_other_signals(engine, network, batches, head, kind):
+    assume(served(engine, network, batches[0], head) != "equivariant")
+    X, Z = batches
+    shares = partial(rk.pixel_shares, network, kind=kind, head=head, engine=engine)
+    expected = shares(X, Z)
+    assert (shares(X[:1], Z[:1]) == expected[:1, :1]).all()
+    assert (shares(X, Z[::-1]) == expected[:, ::-1]).all()
 
 
 @engines

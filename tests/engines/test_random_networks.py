@@ -57,6 +57,16 @@ def drawn(seed):
     return network, np.array([x, z])
 
 
+LEFT_OUT = {"activation", "norm", "readout_scale", "input_scale"}
+"""Fields of quadruple.c at their defaults: tests/engines/test_layers.py and others change them."""
+
+
+def test_all_other_fields_of_the_oracle_are_drawn():
+    networks = [drawn(seed)[0] for seed in range(60)]
+    values = {name: {getattr(net, name) for net in networks} for name in quadruple.KNOWN_FIELDS}
+    assert {name for name, of in values.items() if len(of) == 1} == LEFT_OUT
+
+
 def assert_accurate_in_128_bits(engine, seed):
     """Return the heads of the kernels that were compared."""
     network, X = drawn(seed)

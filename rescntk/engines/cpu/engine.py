@@ -104,7 +104,7 @@ class CpuPlan(Plan):
     def _strip_bytes(self) -> float:
         """Return the bytes that a thread takes for strips and their sums (`Strips` in strip.h).
 
-        Pairs of different lengths have longer strips, by the reach of filters on both sides.
+        Pairs of different lengths have strips longer by the reach of filters, which is not counted.
         """
         request, pixels = self.request, self.lengths[0]
         count, lanes = MOST_STRIPS, library.lanes(request.dtype)

@@ -81,8 +81,8 @@ def sample_complexity(
     kind : {"gpk", "ntk"}
     head : {"equivariant", "trace", "gap"}
     frequencies : iterable of d integers each, optional
-        From 0 to `max_frequency`. The default has 1, 2, … on pixel 0 only, 1 on pixels 0 and j for
-        all j, and with the equivariant head 1 on each other pixel only.
+        From 0 to `max_frequency`. The default has 1, 2, … on pixel 0 only, 1 on pixels 0 and j,
+        and with the equivariant head 1 on pixel j only: j is up to d/2, others are mirror images.
     fraction : float, default 0.5
         ℓ from which a frequency counts as learned, above 0 and below 1.
     penalty : float, default 0.0

@@ -170,7 +170,8 @@ def decay_law(
     Returns
     -------
     float
-        Positive; infinite if eigenvalues are 0: no window of the last layer has all pixels.
+        Positive; infinite if eigenvalues are 0: no window of the last layer has all pixels, or the
+        network has no branch, or (NTK) nothing is trained.
 
     Raises
     ------

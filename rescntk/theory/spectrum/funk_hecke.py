@@ -117,7 +117,7 @@ def eigenvalues(
     ValueError
         If an argument is out of range, or the work exceeds `max_memory` or `max_points`.
     OverflowError
-        If eigenvalues exceed float64; normalized ones of ReLU do not.
+        If eigenvalues exceed float64; normalized ones of ReLU, also leaky, do not.
 
     Examples
     --------
