@@ -3,10 +3,11 @@
 Pooled heads take means over circular pools of w pixels, which messages and the guide call windows,
 then a linear layer over these. The kernel is a sum over the offsets δ = j' − j of pixel pairs, ::
 
-    K = (1/d) Σ_δ c(δ) Σ_j K_{j, j+δ};    c(δ) = n(δ) / w², of images n(δ) / w⁴.
+    K = (1/d) Σ_δ c(δ) Σ_j K_{j, j+δ};    c(δ) = n(δ) / w².
 
 n(δ) of the d pools have both pixels of an offset: w − |δ| where this is positive, and on the ring
-also w − (d − |δ|) where that is. Pools of images have w × w pixels, and n is a product over axes.
+also w − (d − |δ|) where that is. Pools of images have the same w pixels along both axes, or all of
+a shorter one: n is a product over axes, and the square of a pool's number of pixels divides it.
 """
 
 from __future__ import annotations

@@ -67,8 +67,8 @@ def shapes(
 ) -> Parameters:
     """Return what JAX has in the place of arrays; filters have 1 axis of signals, 2 of images.
 
-    V⁰ is there where skip connections read f⁰, or g¹ does because the input is trained. Without
-    skip connections, frozen outer convolutions of size 1 without biases are left out.
+    V⁰ is there where skip connections read f⁰, or g¹ does (`reads_signal`). Without skip
+    connections, frozen outer convolutions of size 1 without biases are left out.
     """
 
     def array(*shape: int) -> jax.ShapeDtypeStruct:
@@ -114,8 +114,9 @@ def init(
     key : key of ``jax.random``, or int
         Source of randomness; an int is a seed.
     network : Network
-        `Network.trained` decides what ``finite.ntk`` and ``finite.train`` touch, not what is
-        drawn here. One choice depends on it: where the input is trained, g¹ reads f⁰.
+        `Network.trained` decides what ``finite.ntk`` and ``finite.train`` touch. What is drawn
+        depends on it twice: where the input is trained, g¹ reads f⁰; and outer weights that could
+        be left out, of a network without skip connections, are drawn where they are trained.
     n_channels, width : int
         Channels C0 of the signals, and n of each layer.
     n_timepoints : int, optional

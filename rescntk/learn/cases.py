@@ -28,7 +28,7 @@ class Cases(NamedTuple):
 
     @property
     def n_groups(self) -> int:
-        """Number of groups; of cases where no groups were given."""
+        """Number of groups; of different signals where no groups were given."""
         return int(self.groups.max()) + 1
 
     def at_signals(self, values: np.ndarray) -> np.ndarray:

@@ -50,7 +50,7 @@ class Nonconformity:
     weights: np.ndarray
     """(n_cases,)"""
     n_groups: int
-    """Number of groups that were left out, or of cases without groups."""
+    """Number of groups that were left out, or of different signals without groups."""
 
     def quantile(self, coverage: float) -> np.ndarray:
         """Return the quantile of scores that the share `coverage` of new cases does not exceed.

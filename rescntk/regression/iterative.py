@@ -59,7 +59,7 @@ def solve(
     tolerance : float, default 1e-6
         Bound on ‖Y − (K + λI) A‖ / ‖Y‖ of each target.
     max_iterations : int, default 1000
-        Maximum number of iterations. A LinAlgWarning follows if the bound is not reached.
+        Maximum number of iterations. A LinAlgWarning follows if ten times the bound is exceeded.
 
     Returns
     -------

@@ -1,5 +1,8 @@
 """Conjugate gradients against direct solves."""
 
+import warnings
+from functools import partial
+
 import numpy as np
 import pytest
 import scipy.linalg
@@ -71,6 +74,17 @@ def test_zeros_have_the_solution_zero(K):
     assert (zero == 0).all() and zero.shape == (300, 2)
 
 
-def test_too_few_iterations_warn(K, Y):
-    with pytest.warns(scipy.linalg.LinAlgWarning, match="ended at a residual of"):
-        regression.solve(K, Y, PENALTY, max_iterations=5)
+@pytest.mark.parametrize(("over", "warns"), [(9.0, False), (11.0, True)])
+def test_residuals_above_ten_times_the_tolerance_warn(over, warns, K, Y):
+    """Five iterations leave a residual; the tolerance is a part of it."""
+    solve = partial(regression.solve, K, Y, PENALTY, max_iterations=5)
+    with pytest.warns(scipy.linalg.LinAlgWarning):
+        A, unit = solve(), np.abs(Y).max()
+    left = np.linalg.norm((Y - K @ A - PENALTY * A) / unit, axis=0)
+    tolerance = (left / np.linalg.norm(Y / unit, axis=0)).max() / over
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        solve(tolerance=tolerance)
+    assert ["ended at a residual of" in str(warning.message) for warning in caught] == [
+        True
+    ] * warns

@@ -42,10 +42,10 @@ def effective_depth(
 
     :math:`s_L = \sum_l p_l`, :math:`p_l = \beta_l/e_l` with :math:`e_l = [\mathrm{skip}_l]\,e_{l-1}
     + \beta_l` in networks with normalized features, and :math:`p_l = \beta_l/([\mathrm{skip}_l] +
-    \beta_l)` in others; :math:`\beta_l = \alpha_l^2 c_{v,l} c_{w,l}/2`. Of like
-    layers it grows like L, with normalization like log L. Limits at infinite depth are degenerate
-    (the normalized GPK of all signals of one pixel tends to 1) if and only if it is infinite there
-    (docs/theory/effective_depth.md).
+    \beta_l)` in others; :math:`\beta_l = \alpha_l^2 c_{v,l} c_{w,l}/2`. Of like layers with skip
+    connections it grows like L, with normalization like log L. Limits at infinite depth are
+    degenerate (the normalized GPK of all signals of one pixel tends to 1) if and only if it is
+    infinite there (docs/theory/effective_depth.md).
 
     Parameters
     ----------
