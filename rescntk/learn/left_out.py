@@ -55,7 +55,7 @@ class Nonconformity:
     def quantile(self, coverage: float) -> np.ndarray:
         """Return the quantile of scores that the share `coverage` of new cases does not exceed.
 
-        Its rank counts n + 1 cases, or groups: those left out, and the new one.
+        Its rank counts n + 1 different signals, or groups: those left out, and the new one.
         """
         if not 0 < check_positive(coverage, "coverage") < 1:
             raise ValueError(f"coverage is {shown(coverage)}, expected a number between 0 and 1")

@@ -170,7 +170,7 @@ class View(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):  # type
 
     Notes
     -----
-    Views of the same settings are equal, and have the same hash. Attributes cannot be assigned.
+    Views of the same settings are equal, and have the same hash. Parameters cannot be assigned.
     `set_params` changes settings, and with them the hash; a fitted view has to be fitted again.
 
     Short-time spectra take the place of statistics too.

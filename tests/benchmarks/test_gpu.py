@@ -8,6 +8,7 @@ pytest.importorskip("pandas")
 import gpu
 import harness
 
+from tests import tolerances
 from tests.engines.cuda import emulated
 from tests.engines.cuda.conftest import device, folder  # noqa: F401, fixtures
 
@@ -39,7 +40,7 @@ def test_every_part_runs(device, tmp_path, monkeypatch):  # noqa: F811
     for row in rows:
         found = row["values"].values()
         if row["part"] == "errors":
-            assert max(found) < {"float32": 1e-6, "float64": 1e-14}[row["dtype"]]
+            assert max(found) < tolerances.KERNEL[row["dtype"]]
         else:
             assert not any(found) if row["part"] == "bits" else min(found) > 0
     assert "Not measured" not in page and "| trace | 40 | 12 | 3 | float64 | random |" in page

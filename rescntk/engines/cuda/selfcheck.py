@@ -77,7 +77,7 @@ _lock = threading.Lock()
 
 
 def failure(cupy: ModuleType, engine: Engine) -> str | None:
-    """Return why the current device fails the check, or None; the check runs once a process.
+    """Return why the current device fails the check, or None; it runs once for each device.
 
     Threads wait for one check. After a failure that may pass, the next use checks again.
     """
