@@ -118,7 +118,7 @@ the rows of both sides."""
 
 
 def plan_of_long_signals(engine, head, Z=None):
-    """Return the plan of one pair, and the bytes that tracemalloc can see: not those of C++."""
+    """Return the plan of one pair, and its bytes without C++, which tracemalloc does not see."""
     options = {"head": head, "engine": engine, "threads": 1}
     call = KernelCall(check_arguments(rk.Network(12, 9), LONG, Z, **options))
     plan = call.plan(call.left, call.right, paired=Z is None)
@@ -137,7 +137,7 @@ def test_a_plan_knows_the_bytes_of_its_tables(engine, head):
 
 @of_engines_and_heads
 def test_a_plan_of_two_batches_has_tables_of_both(engine, head):
-    """A single signal's plan has those of one, and states."""
+    """The plan of a single signal has the tables of one batch, and states."""
     single, both = (plan_of_long_signals(engine, head, Z)[1] for Z in (None, LONG + 1.0))
     assert single - OF_STATES <= both - single <= single
 

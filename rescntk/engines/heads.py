@@ -5,9 +5,10 @@ then a linear layer over these. The kernel is a sum over the offsets δ = j' −
 
     K = (1/d) Σ_δ c(δ) Σ_j K_{j, j+δ};    c(δ) = n(δ) / w².
 
-n(δ) of the d pools have both pixels of an offset: w − |δ| where this is positive, and on the ring
-also w − (d − |δ|) where that is. Pools of images have the same w pixels along both axes, or all of
-a shorter one: n is a product over axes, and the square of a pool's number of pixels divides it.
+n(δ) of the d pools have both pixels of an offset: w − |δ|, if this is positive. On the ring the
+pixels are also d − |δ| apart: w − (d − |δ|) is added, if that is positive. A pool of images has w
+pixels along each axis, or all of a shorter one. There n is a product over axes, and c is n divided
+by the square of a pool's number of pixels.
 """
 
 from __future__ import annotations

@@ -354,6 +354,8 @@ def over_pixel_pairs(
     left, right = np.triu_indices(n)
     pixels = np.arange(d)[:, None, None]
     head = pooled_head(head, (d,))
+    if isinstance(head, str) and head not in ("equivariant", "trace", "gap"):
+        raise NotImplementedError(f"means over pixel pairs have no head {head!r}")
     along = np.arange(d if head == "gap" else 1) if isinstance(head, str) else offsets(head, d)
     partners = (pixels + along[:, None]) % d
     block, parts = max(1, BLOCK // partners.size), []
@@ -364,8 +366,6 @@ def over_pixel_pairs(
             weights = pool_weights(head, (d,))
             parts.append(np.average(values.mean(axis=1), axis=1, weights=weights))
             continue
-        if head not in ("equivariant", "trace", "gap"):
-            raise NotImplementedError(f"means over pixel pairs have no head {head!r}")
         parts.append(values[:, 0, 0] if head == "equivariant" else values.mean(axis=(1, 2)))
     kernels = np.zeros((len(parts[0]), n, n))
     kernels[:, left, right] = kernels[:, right, left] = np.concatenate(parts, axis=1)

@@ -76,7 +76,7 @@ HUGE = MODEST * 2.0**1023
 
 @pytest.mark.parametrize("head", HEADS)
 def test_normalized_kernels_of_signals_of_any_size(engine, head):
-    """They do not depend on a factor, also where products of kernels leave float64."""
+    """A factor changes rounding alone, also where products of kernels leave float64."""
     normalized = rk.ResCNTK(2, head=head, normalized=True)
     expected = normalized(MODEST, engine=engine)
     assert (normalized(HUGE, engine=engine) == expected).all()
@@ -147,7 +147,7 @@ def test_normalized_gap_of_tiny_signals_does_not_depend_on_size(engine, linear_a
 
 @pytest.mark.parametrize("head", HEADS)
 def test_normalized_kernels_of_tiny_signals_are_one_on_the_diagonal(engine, head, linear_at_0):
-    """Where the product of K(x, x) and K(z, z) is below float64."""
+    """Here the product of K(x, x) and K(z, z) is below float64."""
     kernel = rk.Kernel(linear_at_0, "ntk", head, normalized=True)
     assert (kernel(SMALL * 1e-90, engine=engine).diagonal() == 1).all()
 

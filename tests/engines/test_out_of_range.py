@@ -90,7 +90,7 @@ def test_tiny_kernels_of_large_signals_are_taken(engine, dtype):
 @pytest.mark.parametrize("dtype", DTYPES)  # float32 has rounded results of float64
 @pytest.mark.parametrize("normalized", [False, True])
 def test_kernels_of_erf_tend_to_a_limit(engine, normalized, dtype):
-    """They are nearer to it than the inverse of the least size of a pixel."""
+    """The distance from the limit is below the inverse of the least size of a pixel."""
     kernel = rk.CGPK(3, head="trace", activation="erf", normalized=normalized)
     skip_unless_taken(engine, kernel.network)
     limit, K = (kernel(X * scale, engine=engine, dtype=dtype) for scale in (1e4, 1e70))
@@ -101,7 +101,7 @@ def test_kernels_of_erf_tend_to_a_limit(engine, normalized, dtype):
 @pytest.mark.parametrize("normalized", [False, True])
 @pytest.mark.parametrize("scale", [1e78, 1e200])
 def test_signals_too_large_for_erf_are_refused(engine, normalized, dtype, scale):
-    """They would leave the range of squared variances."""
+    """The squares of variances would leave float64."""
     kernel = rk.CGPK(3, head="trace", activation="erf", normalized=normalized)
     skip_unless_taken(engine, kernel.network)
     with pytest.raises(OverflowError, match="signals are too large"):
@@ -175,7 +175,7 @@ def test_kernels_within_a_precision_are_right(engine, fields, signals, head, dty
 
 @pytest.mark.parametrize((*FIELDS, "dtype"), within_range(False))
 def test_kernels_beyond_a_precision_are_refused(engine, fields, signals, head, dtype, rng):
-    """They are never 0 in silence."""
+    """No such kernel is 0 in silence."""
     with pytest.raises(OverflowError, match=f"a share of .* expected at least .* in {dtype}"):
         normalized_gram(engine, fields, signals, head, dtype, rng)
 

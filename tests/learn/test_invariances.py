@@ -1,4 +1,4 @@
-"""What changes no result: the order of signals, copies in place of weights, batches, units."""
+"""The order of signals, copies in place of weights, batches and units change no result."""
 
 import warnings
 from itertools import product

@@ -88,13 +88,13 @@ def of_opposites(opposites):
 
 
 def test_mean_entries_of_opposite_signals_at_depth_1(of_opposites):
-    """They start at −1: a ResNet's is −½, a CNN's 0."""
+    """From −1 the first layer leads to −½ in a ResNet, and to 0 in a CNN."""
     first = of_opposites.rows[0]
     assert_within([first.resnet, first.cnn], np.array([-0.5, 0.0]), tolerances.ROUTES, 1)
 
 
 def test_the_first_depth_where_the_theorem_holds(of_opposites):
-    """That of the first ResNet whose mean entry is not negative."""
+    """The first ResNet whose mean entry is not negative has this depth."""
     positive = [row.depth for row in of_opposites if row.resnet >= 0]
     assert of_opposites.first_depth == positive[0] > 1
 

@@ -217,8 +217,8 @@ struct Strip {
         return {x.rows + layout->left_place[j] - j, z.rows + layout->right_place[j] - j * stride,
                 x.stride, z.stride, stride};
     }
-    // Call body(rows, j, end) for each run of a window's rows from `from` to `to`, and within a
-    // run for LONG rows at a time: sums of more terms settle between the calls.
+    // Call body(rows, j, end) for each run of a window's rows from `from` to `to`. A run of more
+    // than LONG rows takes several calls: sums of many terms settle between them.
     template <class Body>
     INLINE void runs(int64 window, int64 from, int64 to, Body body) const
     {

@@ -1,8 +1,8 @@
 """The shape of a request's launches: the kernel, its threads, its units, and tiles of signals.
 
-A row of pixel pairs has a team of threads (rows.cu). All but the tiles follows from the request,
-the shape of a signal and the device's limits, never from the number of signals: neither does the
-order of any sum.
+A row of pixel pairs has a team of threads (rows.cu). The request, the shape of a signal and the
+device's limits decide all but the tiles. So the order of a sum never depends on the number of
+signals.
 """
 
 from __future__ import annotations
