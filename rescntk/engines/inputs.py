@@ -11,7 +11,7 @@ from ..activations import activation_of
 from ..arrays import Array, PixelNumbers, SignalArray, SignalNumbers, array_module
 from .heads import pool_pixels
 from .masses import seen_by_pixel_1, weights_at_pixel_1
-from .means import column, exact_means, pooled, taps_of, window_mean
+from .means import column, exact_means, pooled, summed, taps_of, window_mean
 from .operations import Operations
 from .request import Request
 
@@ -96,7 +96,7 @@ def read_input(operations: Operations, request: Request, X: SignalArray) -> Inpu
         unscaled = xp.where(xp.asarray(seen_by_pixel_1(operations, X.shape[2:])), unscaled, 0.0)
     scale = _powers_that_keep_squares(operations, unscaled)
     X = unscaled / column(scale, unscaled)
-    squares = (X * X).sum(axis=1)
+    squares = summed([*xp.moveaxis(X * X, 1, 0)])
     length = xp.sqrt(squares)[:, None]
     unit = X / xp.where(length > 0, length, math.inf)
     input_scale = net.factor_of_input(X.shape[1])
@@ -185,7 +185,7 @@ def read_input_as_given(operations: Operations, request: Request, X: SignalArray
         scale = xp.ldexp(scale, powers_of_tiny(operations, request, X))
     with np.errstate(over="ignore"):
         pixels = X / column(scale, X) * root
-        energy = (pixels * pixels).sum(axis=1)
+        energy = summed([*xp.moveaxis(pixels * pixels, 1, 0)])
     if not bool(xp.isfinite(energy).all()):
         raise OverflowError(
             f"the signals are too large for float64 and activation {net.activation!r}, which "

@@ -19,6 +19,8 @@ from tests.helpers import (
     GROUPS,
     HEADS,
     NOT_RELU,
+    SUBJECTS,
+    gram_of,
     pairs_meet,
     skip_unless_taken,
 )
@@ -31,6 +33,28 @@ def test_large_signals_beside_biases(activation, skip, rng):
     """Pre-activations of 1e7 in the first layer, and of 1 in the next ones of erf."""
     network = Network(4, 3, activation=activation, skip=skip, bias=0.3, trained=PARTS)
     assert_accurate(["reference"], network, 3e3 * rng.standard_normal((3, 2, 4)))
+
+
+@pytest.mark.parametrize("engine", SUBJECTS)
+@pytest.mark.parametrize("activation", ["relu", *NOT_RELU])
+@pytest.mark.parametrize("head", HEADS)
+def test_copies_of_a_channel_have_the_kernel_of_one(engine, activation, head, rng):
+    """Sums over channels do not err more with their number, as sums of equal terms would."""
+    network, x = Network(1, activation=activation), rng.standard_normal((3, 1, 5))
+    skip_unless_taken(engine, network)
+    one, many = (gram_of(engine, network, np.repeat(x, n, axis=1), head=head) for n in (1, 12_000))
+    for K, expected in zip(many, one, strict=True):
+        size = np.sqrt(np.outer(expected.diagonal(), expected.diagonal()))
+        assert np.abs((K - expected) / size).max() <= tolerances.KERNEL["float64"]
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_many_channels_in_float32(engine):
+    """Half of 40,000 channels have the opposite sign: the pixels' correlation is 0."""
+    x = np.ones((2, 40_000, 2))
+    x[1, ::2] = -1.0
+    K = rk.gram(Network(1, 1), x, head="trace", engine=engine, dtype="float32").gpk
+    assert abs(K[0, 1] - 1 / np.pi) / K[0, 0] <= tolerances.KERNEL["float32"]
 
 
 RELU = [name for name, (network, _) in NETWORKS.items() if network.homogeneous]

@@ -157,6 +157,32 @@ FORMULA V times_slope(V k0, V w, V v, V A)
     return pick(w, v, A - part, part);
 }
 
+// The sum of the terms t to end - 1, in parts of PART terms, and at each further level in parts of
+// PART such sums: errors grow with the number of levels, DEPTH, as no sum has many summands. add(t,
+// sum) adds term t.
+constexpr long long PART = 32;
+
+template <int DEPTH, class V, class Add>
+FORMULA V sum_between(long long t, long long end, const Add &add)
+{
+    V total{};
+    if constexpr (DEPTH == 0) {
+        for (; t < end; t++) total = add(t, total);
+    } else {
+        long long step = PART;
+        for (int level = 1; level < DEPTH; level++) step *= PART;
+        for (; t < end; t += step)
+            total = total + sum_between<DEPTH - 1, V>(t, t + step < end ? t + step : end, add);
+    }
+    return total;
+}
+template <class V, class Add>
+FORMULA V sum_of(long long count, const Add &add)
+{
+    return count <= PART * PART ? sum_between<1, V>(0, count, add)
+                                : sum_between<3, V>(0, count, add);
+}
+
 // ---------------------------------------------------------------------- the steps of a layer
 
 // A number of the job, in the working precision.

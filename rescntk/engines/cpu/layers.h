@@ -41,7 +41,7 @@ struct Taps {
             const V two = pair(values, j, t);
             return sum + fused(number<V>(-2.0), middle, two);
         };
-        if (!TAPS) return in_parts<V>(n_taps / 2, add);
+        if (!TAPS) return sum_of<V>(n_taps / 2, add);
         V sum{};
         UNROLL
         for (int64 t = 0; t < TAPS / 2; t++) sum = add(t, sum);
@@ -133,7 +133,7 @@ private:
     {
         const int64 C = job.channels;
         const V half = number<V>(0.5), most = number<V>(1.9);
-        const V squares = in_parts<V>(C, [&](int64 c, V sum) INLINED {
+        const V squares = sum_of<V>(C, [&](int64 c, V sum) INLINED {
             const V e = at.left(c, j) - at.right(c, j);
             return fused(e, e, sum);
         });
@@ -142,7 +142,7 @@ private:
         // Near w = 2, 2 - w has lost its digits, and v is a sum of squares. Signals of few channels
         // always take the sum: it is faster than a branch that the processor predicts wrongly.
         if (C <= FEW || any_less(most, w)) {
-            const V opposite = in_parts<V>(C, [&](int64 c, V sum) INLINED {
+            const V opposite = sum_of<V>(C, [&](int64 c, V sum) INLINED {
                 const V e = at.left(c, j) + at.right(c, j);
                 return fused(e, e, sum);
             });

@@ -42,14 +42,14 @@ struct Results {
         const bool shares = job.output == SHARES;
         for (int64 p = 0; p < strip.sums.points; p++) {
             const int64 place = job.places > 1 ? p : 0;
-            double sum = 0;
-            if (!shares && job.n_offset_ranges)
-                sum = product(a.means + s * C, b.means + t * C, C);
-            else
-                for (int64 c = 0; c < C; c++)
-                    sum +=
-                        (shares ? a.pixels[(s * C + c) * a.share_pixels + p] : a.means[s * C + c]) *
-                        b.means[(t * C + c) * job.places + place];
+            const double sum =
+                !shares && job.n_offset_ranges
+                    ? product(a.means + s * C, b.means + t * C, C)
+                    : sum_of<double>(C, [&](int64 c, double part) INLINED {
+                          const double left = shares ? a.pixels[(s * C + c) * a.share_pixels + p]
+                                                     : a.means[s * C + c];
+                          return part + left * b.means[(t * C + c) * job.places + place];
+                      });
             strip.sums.at(0, 0, p)[lane] = sum * times;
         }
     }
@@ -85,16 +85,20 @@ struct Results {
     }
 
 private:
-    // The sum of products: eight sums side by side, of which none waits for another.
+    // The sum of products, in blocks of eight sums side by side, of which none waits for another.
     static double product(const double *a, const double *b, int64 n)
     {
-        double part[8] = {}, sum = 0;
-        int64 k = 0;
-        for (; k + 8 <= n; k += 8) UNROLL
-        for (int64 q = 0; q < 8; q++) part[q] += a[k + q] * b[k + q];
-        for (; k < n; k++) sum += a[k] * b[k];
-        for (const double term : part) sum += term;
-        return sum;
+        constexpr int64 ABREAST = 8, BLOCK = PART * ABREAST;
+        return sum_of<double>((n + BLOCK - 1) / BLOCK, [&](int64 block, double total) INLINED {
+            const int64 stop = block * BLOCK + BLOCK < n ? block * BLOCK + BLOCK : n;
+            double part[ABREAST] = {}, sum = 0;
+            int64 k = block * BLOCK;
+            for (; k + ABREAST <= stop; k += ABREAST) UNROLL
+            for (int64 q = 0; q < ABREAST; q++) part[q] += a[k + q] * b[k + q];
+            for (; k < stop; k++) sum += a[k] * b[k];
+            for (const double term : part) sum += term;
+            return total + sum;
+        });
     }
     // The means over the outer filter's windows of numbers at the left pixels, in place.
     void average(const Strip<R> &strip, double *numbers, const Layer &l) const

@@ -17,21 +17,6 @@ constexpr int64 MOST_STRIPS = 8;    // left signals that go through a layer with
 constexpr int64 MOST_ROWS = 65536;  // of strips that go through the layers together: more take
                                     // 64 MB of memory
 
-// Return a sum of any number of terms, in parts: errors grow with the number of parts. add(t, sum)
-// adds term t.
-template <class V, class Add>
-INLINE V in_parts(int64 count, Add add)
-{
-    V total{};
-    for (int64 t = 0; t < count;) {
-        V part{};
-        for (const int64 stop = t + FLUSH < count ? t + FLUSH : count; t < stop; t++)
-            part = add(t, part);
-        total = total + part;
-    }
-    return total;
-}
-
 // ---------------------------------------------------------------------- tables
 
 template <class R>
@@ -64,7 +49,7 @@ INLINE typename Lanes<R>::V merge_term(const Rows<R> &at, int64 row, int64 parts
     V sum{};
     if (PARTS) UNROLL
     for (int64 t = 0; t < PARTS - 1; t++) sum = add(t, sum);
-    else sum = in_parts<V>(parts - 1, add);
+    else sum = sum_of<V>(parts - 1, add);
     return at.product(row + 1, j) * sum;
 }
 

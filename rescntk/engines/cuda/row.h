@@ -44,6 +44,12 @@ struct Row {
     struct Pack {
         R lane[LANES];
         FORMULA R operator[](int q) const { return lane[q]; }
+        FORMULA Pack operator+(const Pack &other) const
+        {
+            Pack sum;
+            OVER_LANES (q) sum.lane[q] = lane[q] + other.lane[q];
+            return sum;
+        }
     };
     struct State {
         PairNumbers U, O, A;  // O is U+

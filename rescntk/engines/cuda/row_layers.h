@@ -3,13 +3,12 @@
 #pragma once
 #include "row.h"
 
-constexpr int TERMS = 32;  // of a sum, before it is added to the sum of sums
-
 template <class R, int LANES, int THREAD_PIXELS, bool ALL, bool POOLED, bool OPPOSITE, bool NTK,
           bool POINTS>
 struct Layers {
     using ThisRow = Row<R, LANES, THREAD_PIXELS, ALL>;
     using State = typename ThisRow::State;
+    using Pack = typename ThisRow::Pack;
     using PairNumbers = typename ThisRow::PairNumbers;
     static constexpr int PAIRS = ALL ? 1 : LANES;  // pairs of signals of a row
 
@@ -46,28 +45,25 @@ struct Layers {
     }
 
     // Half the squared distance of the input's unit vectors, or of their opposites.
-    FORMULA void half_squares(int p, R sign, R (&sum)[LANES]) const
+    FORMULA Pack half_squares(int p, R sign) const
     {
-        OVER_LANES (q) sum[q] = 0;
-        for (int begin = 0; begin < job.channels; begin += TERMS) {
-            R part[LANES];
-            OVER_LANES (q) part[q] = 0;
-            for (int c = begin; c < job.channels && c < begin + TERMS; c++)
-                row.differ(*row.left(c, p), row.right(c, p), part, sign);
-            OVER_LANES (q) sum[q] += part[q];
-        }
-        OVER_LANES (q) sum[q] *= R(0.5);
+        Pack sum = sum_of<Pack>(job.channels, [&](int64 c, Pack part) {
+            row.differ(*row.left(c, p), row.right(c, p), part.lane, sign);
+            return part;
+        });
+        OVER_LANES (q) sum.lane[q] *= R(0.5);
+        return sum;
     }
     // U, U+ and A of the input's pixels, and sums of F0.
     FORMULA void enter(double F0_sum)
     {
         const int64 C = job.channels, root = job.n_input ? job.operations[job.n_input - 1].row : C;
         OVER_PIXELS (p) {
-            R w[LANES], v[LANES];
-            half_squares(p, R(-1), w);
+            const Pack w = half_squares(p, R(-1));
+            Pack v = w;
             bool opposed = false;
             OVER_LANES (q) opposed = opposed || w[q] > R(1.9);  // 2 - w has lost its digits
-            if (opposed) half_squares(p, R(1), v);
+            if (opposed) v = half_squares(p, R(1));
             OVER_LANES (q) {
                 const R g = row.product(C, p, q);
                 state.U[p][q] = g * w[q];
@@ -172,10 +168,10 @@ struct Layers {
             if (!row.has_pixel(p)) continue;
             Taps sum;
             const int n_taps = int(w.n_taps);
-            taps<WITH_OPPOSITE>(w, merge.row, s, p, 0, n_taps < TERMS ? n_taps : TERMS, sum);
-            for (int begin = TERMS; begin < n_taps; begin += TERMS) {
+            taps<WITH_OPPOSITE>(w, merge.row, s, p, 0, n_taps < PART ? n_taps : int(PART), sum);
+            for (int begin = PART; begin < n_taps; begin += PART) {
                 Taps next;
-                const int end = begin + TERMS < n_taps ? begin + TERMS : n_taps;
+                const int end = begin + PART < n_taps ? begin + int(PART) : n_taps;
                 taps<WITH_OPPOSITE>(w, merge.row, s, p, begin, end, next);
                 OVER_LANES (q) {
                     sum.U[q] += next.U[q];

@@ -163,10 +163,16 @@ struct Pairs {
     {
         auto &row = layers.row;
         double sum = 0;
-        OVER_PIXELS (p)
-            for (int64 c = row.pixel(p); row.has_pixel(p) && c < job.terms; c += row.n)
-                sum += sides.left->means[sides.i * job.terms + c] *
-                       sides.right->means[sides.k * job.terms + c];
+        OVER_PIXELS (p) {
+            const int64 first = row.pixel(p);
+            if (!row.has_pixel(p) || first >= job.terms) continue;
+            const int64 count = (job.terms - first + row.n - 1) / row.n;
+            sum += sum_of<double>(count, [&](int64 k, double part) {
+                const int64 c = first + k * row.n;
+                return part + sides.left->means[sides.i * job.terms + c] *
+                                  sides.right->means[sides.k * job.terms + c];
+            });
+        }
         return sum * job.pool_count_sum;
     }
     FORMULA void report_sums(const Layer &l, int64 at) const
@@ -228,11 +234,11 @@ struct Pairs {
         auto &row = layers.row;
         const Side &a = *sides.left, &b = *sides.right;
         const int64 C = job.terms, place = POOLED ? pixel : 0;
-        double sum = 0;
-        for (int64 c = 0; c < C; c++)
-            sum += (pixel < 0 ? a.means[sides.i * C + c]
-                              : a.pixels[(sides.i * C + c) * a.share_pixels + pixel]) *
-                   b.means[(sides.k * C + c) * job.places + place];
+        const double sum = sum_of<double>(C, [&](int64 c, double part) {
+            const double left = pixel < 0 ? a.means[sides.i * C + c]
+                                          : a.pixels[(sides.i * C + c) * a.share_pixels + pixel];
+            return part + left * b.means[(sides.k * C + c) * job.places + place];
+        });
         if (POOLED) return sum * job.pool_count_sum;
         return sum * double(row.n) * (pixel < 0 ? double(row.n) : 1.0);
     }

@@ -106,7 +106,7 @@ class Pairs(Recursion[Deficits]):
             return kernel.reshape(n, -1)[:, 0]
         if request.pool:
             weights = self.xp.asarray(pool_weights(request.pool, self.axes))[:, None]
-            at_pixels = (weights * kernel.reshape(n, -1, d)).sum(axis=1)
+            at_pixels = summed([*self.xp.moveaxis(weights * kernel.reshape(n, -1, d), 1, 0)])
         elif request.head in ("trace", "gap"):
             at_pixels = kernel.reshape(n, d, -1).mean(axis=2, dtype=np.float64)
         else:
@@ -116,7 +116,7 @@ class Pairs(Recursion[Deficits]):
         if averages_pairs:  # F⁰ averages to products of means, which may be 0
             terms = (input_terms(self.operations, request, side.input) for side in self.tables)
             (left, _), (_, right) = terms
-            product = (left * right).sum(axis=1)
+            product = summed([*self.xp.moveaxis(left * right, 1, 0)])
             if not request.shares:
                 product = product.mean(axis=1, keepdims=True)
             at_pixels = at_pixels + input_weight * product
