@@ -7,8 +7,9 @@ Signals of any size are taken, subnormal ones too. A kernel that leaves the rang
 or infinite, and its derivatives are lost. In float32 it does where both signals are below 1e-19 or
 above 1e19. Normalized kernels stay in the range; their derivatives are of the size of 1/x.
 
-Values are not checked: with normalized features, pixels whose squares leave the dtype beside 1 are
-taken for 0, where other engines refuse them.
+Values are not checked. Where other engines refuse a call with normalized features, two things may
+happen here: pixels whose squares leave the dtype beside 1 are taken for 0, and branches whose
+squares leave it beside large signals are lost.
 
 Kernels have no derivative by a pixel that is 0. Tangent kernels have none at equal and opposite
 pixels. Gradients are the mean of the slopes on both sides there. If a whole window is 0 after

@@ -206,6 +206,21 @@ class NetworkConstants:
             return self.of_layer(1).feature_weight ** layer_number
         return self._input_weights[layer_number]
 
+    def branch_share(self, layer_number: int) -> float:
+        """Return the weight of all branches in the features behind a layer, with normalization.
+
+        It is 1 less `input_weight`, and keeps its digits where branches are weak.
+        """
+        return self._branch_shares[layer_number]
+
+    @once
+    def _branch_shares(self) -> tuple[float, ...]:
+        """`branch_share` behind layers 0 … L."""
+        gains = (self.network.layer(k).exact_identity_gain for k in range(1, self.depth + 1))
+        of_input = accumulate(gains, operator.mul, initial=Fraction(1))
+        pairs = zip(of_input, self._feature_variances, strict=True)
+        return tuple(float((total - part) / total) for part, total in pairs)
+
     @once
     def _input_weights(self) -> tuple[float, ...]:
         """The products of `feature_weight` over layers 1 … 0, 1 … 1, 1 … 2, ..."""
@@ -251,6 +266,11 @@ class NetworkConstants:
     def largest_bias(self) -> float:
         """The largest standard deviation of biases that a layer has, the unit of others."""
         return max(constants.layer.bias for constants in self._constants)
+
+    @once
+    def least_bias(self) -> float:
+        """The smallest standard deviation of biases that a layer has."""
+        return min(constants.layer.bias for constants in self._constants)
 
     @once
     def forgets_size(self) -> bool:

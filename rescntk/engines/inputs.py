@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from itertools import cycle, islice
 
 import numpy as np
 
@@ -79,13 +80,78 @@ def check_fraction(
         )
 
 
-def check_pixels(has_values: PixelNumbers, fraction: PixelNumbers, request: Request) -> None:
-    """Raise an OverflowError if pixels are not 0 and have no digits that could be normalized.
+def check_normalized(
+    variances: PixelNumbers, request: Request, has_values: PixelNumbers | bool = False
+) -> None:
+    """Raise an OverflowError if features of pixels have no digits that could be normalized.
 
-    `fraction` is each pixel's of its signal's variance, biases and normalized features included.
+    `variances` are those of the features, beside a signal of size 1. `has_values` says which of
+    them are not 0, even where they fell to 0.
     """
-    fraction = array_module(fraction).where(has_values, fraction + _LEAST_FRACTION_LEFT, 0.0)
+    xp = array_module(variances)
+    fraction = xp.where(has_values, variances + _LEAST_FRACTION_LEFT, variances)
     check_fraction(fraction, request, "a pixel, whose features are normalized, has", _LEAST_PIXEL)
+
+
+def check_branch(
+    operations: Operations,
+    request: Request,
+    norm_root: SignalNumbers,
+    energy: PixelNumbers,
+    means: Array,
+) -> None:
+    """Raise an OverflowError if a kernel consists of branches of normalized features, too small.
+
+    Large signals make branches of normalized features small beside the input, and so do small α.
+    Beside F⁰ they are negligible then. But F⁰ has no part in a tangent kernel of inner or outer
+    weights alone, none at pixels that are 0, and its mean over pixel pairs may be 0. The arguments
+    are fields of `Input`.
+    """
+    xp, constants = array_module(energy), operations.constants
+    averages = means if request.meets_others else xp.sqrt(energy)[:, None]
+    at_pixels = summed([*xp.moveaxis(averages * averages, 1, 0)])
+    input_part = at_pixels.reshape(len(energy), -1).mean(axis=1)
+    input_weight = min(map(constants.input_weight, request.depths))
+    if "ntk" in request.kinds:
+        input_weight *= min(1.0, operations.network.parts.initial)
+    if request.shares or request.head in ("equivariant", "pixels"):  # a pixel of 0 may be read
+        input_weight = 0.0
+    limits = np.finfo(request.dtype)
+    variance = norm_root**2 * _ratio_of_biases(operations, request)
+    is_beside = input_weight * input_part * float(limits.eps) ** 2 > variance
+    has_values = (energy.reshape(len(energy), -1) > 0).any(axis=1)
+    share = min(map(constants.branch_share, request.depths))
+    # Pre-activations have roots that divide, also where one tap of a filter alone has values.
+    # Numbers a hundred times the least normal one keep their digits in sums.
+    taps = max(operations.network.values_of("filter_size"))
+    least_variance = (4.0 * least_root(request.dtype)) ** 2 * taps**operations.n_axes
+    least = {request.dtype: max(share * least_variance, 100.0 * float(limits.tiny))}
+    branch = xp.maximum(share * variance, np.finfo(np.float64).smallest_subnormal)
+    branch = xp.where(has_values & ~is_beside, branch, 1.0)
+    check_fraction(branch, request, "branches of normalized features have", least)
+
+
+def _ratio_of_biases(operations: Operations, request: Request) -> float:
+    """Return by what biases multiply the least part of a kernel, beside normalized features.
+
+    They add to pre-activations, whose tangent kernels are small beside them if the input alone is
+    trained: each layer without skip divides these by the variance with biases.
+    """
+    constants, net = operations.constants, operations.network
+    if "ntk" not in request.kinds or net.trained != ("input",):
+        return 1.0 + constants.least_bias**2
+    skips = islice(cycle(net.values_of("skip")), operations.depth)  # one value stands for all
+    n_ordinary = list(skips).count(False)
+    largest = 1.0 + constants.bias_variance_ratio * constants.largest_bias**2
+    return math.exp(-min(n_ordinary * math.log(largest), 700.0))
+
+
+def least_root(dtype: str) -> float:
+    """Return the least root of a variance that divides in a precision.
+
+    The product 1/a · 1/b of both sides stays finite.
+    """
+    return float(np.finfo(dtype).tiny) ** 0.45
 
 
 def read_input(operations: Operations, request: Request, X: SignalArray) -> Input:
@@ -116,6 +182,8 @@ def read_input(operations: Operations, request: Request, X: SignalArray) -> Inpu
         root / scale * inverse if root else xp.zeros(len(X))
         for root in (constants.largest_bias, float(net.norm))
     )
+    if net.norm:
+        check_branch(operations, request, norm, energy, means)
     with np.errstate(over="ignore"):  # infinity and NaN are reported with the results
         scale = scale * size
     scale = xp.where((scale < np.finfo(np.float64).tiny) & (size > 0), math.nan, scale)
@@ -160,7 +228,7 @@ def mean_variances(
         mean = mean + added
     if net.norm:
         fraction = energy / column(xp.where(mean > 0, mean, math.inf), energy)
-        check_pixels((X != 0).any(axis=1), fraction, request)
+        check_normalized(fraction, request, (X != 0).any(axis=1))
     elif request.reads_pixel_1:
         weights, bias_weight = weights_at_pixel_1(operations, X.shape[2:])
         signal_part = (energy * xp.asarray(weights)).reshape(len(X), -1).sum(axis=1)
@@ -192,7 +260,7 @@ def read_input_as_given(operations: Operations, request: Request, X: SignalArray
             f"depends on their squares"
         )
     if net.norm:
-        check_pixels((X != 0).any(axis=1), energy, request)
+        check_normalized(energy, request, (X != 0).any(axis=1))
     length = xp.sqrt(energy)[:, None]
     unit = pixels / xp.where(length > 0, length, math.inf)
     means = means_of(request, X)

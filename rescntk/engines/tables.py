@@ -15,7 +15,14 @@ from types import ModuleType
 import numpy as np
 
 from ..arrays import Array, PixelNumbers, SignalArray, array_module
-from .inputs import Input, check_fraction, read_input, read_input_as_given
+from .inputs import (
+    Input,
+    check_fraction,
+    check_normalized,
+    least_root,
+    read_input,
+    read_input_as_given,
+)
 from .masses import Masses, seen_by_pixel_1
 from .operations import Operation, Operations
 from .request import Request
@@ -72,22 +79,22 @@ def zeros(shape: tuple[int, ...], dtype: str, xp: ModuleType) -> Array:
 class MassRows(Masses):
     """The recursion of masses, which writes the rows that each operation has.
 
-    `write` takes a row's number and its values, (n, *pixels) in float64. `least` is the least root
-    that divides.
+    `write` takes a row's number and its values, (n, *pixels) in float64.
     """
 
     def __init__(
         self,
         operations: Operations,
+        request: Request,
         xp: ModuleType,
         inputs: Input,
-        least: float,
         write: Callable[[int, PixelNumbers], None],
     ) -> None:
         super().__init__(operations, xp, inputs.energy, inputs.bias**2, inputs.norm_root**2)
-        self.least, self.write = least, write
+        self.request, self.least, self.write = request, least_root(request.dtype), write
 
     def report_norm(self, operation: Operation, before: PixelNumbers, root: PixelNumbers) -> None:
+        check_normalized(before**2, self.request)
         self.write(operation.row, root)
         self.write(operation.factor_row, root / self.xp.where(before > 0, before, math.inf))
 
@@ -126,13 +133,11 @@ def write_mass_rows(
     write: Callable[[int, PixelNumbers], None],
 ) -> None:
     """Write the rows of a table behind the unit vectors, or raise an OverflowError."""
-    # The product 1/a · 1/b of both sides stays finite if roots of at least this number divide.
-    least = float(np.finfo(request.dtype).tiny) ** 0.45
     write(operations.n_channels, xp.sqrt(inputs.energy))
-    last = MassRows(operations, xp, inputs, least, write).last()
+    last = MassRows(operations, request, xp, inputs, write).last()
     net = operations.network
     if request.reads_pixel_1 and (net.norm or not net.homogeneous):
-        check_pixel_1(operations, last.root, inputs, 4.0 * least)
+        check_pixel_1(operations, last.root, inputs, 4.0 * least_root(request.dtype))
     falls = not all(net.values_of("skip")) if net.norm else operations.constants.has_bias
     if falls and net.homogeneous:  # else signals keep their size
         mean = last.mass.reshape(len(last.mass), -1).mean(axis=1)

@@ -59,6 +59,65 @@ def test_pixels_without_digits_are_refused(engine):
         rk.gram(NORM, tiny, engine=engine)
 
 
+INNER = NORM.replace(trained="inner")
+"""Its tangent kernel consists of branches alone, which do not depend on the size of signals."""
+
+WITHOUT_MEANS = np.array([[[1.0, -1.0, 2.0, -2.0, 3.0, -3.0]]])
+
+
+@engines
+@pytest.mark.parametrize(("dtype", "exponent"), [("float32", 50), ("float64", 440)])
+def test_large_signals_leave_branches_of_normalized_features_their_digits(dtype, exponent, engine):
+    """From 2^48 on, kernels differ from their limit by less than rounding errors."""
+    kernel = rk.Kernel(INNER, "ntk", "trace")
+    sizes = 2.0**48, 2.0**exponent
+    K, same = (kernel(size * X, engine=engine, dtype=dtype) for size in sizes)
+    assert np.abs(K - same).max() <= tolerances.KERNEL[dtype] * same.max()
+
+
+BRANCHES_WITHOUT_DIGITS = {
+    "tangent kernels of branches": ("trace", "ntk", INNER, X),
+    "a pixel that is 0": ("equivariant", "gpk", NORM, X[:, :, [2, 0, 1, 3]]),
+    "means that are 0": ("gap", "gpk", NORM, WITHOUT_MEANS),
+    "tangent kernels of the input beside biases": (
+        "trace",
+        "ntk",
+        NORM.replace(trained="input", skip=False, bias=1e95),
+        X,
+    ),
+    "small α": ("trace", "ntk", INNER.replace(alpha=1e-3), X),
+}
+
+
+@engines
+@pytest.mark.parametrize(("dtype", "exponent"), [("float32", 58), ("float64", 470)])
+@pytest.mark.parametrize("name", BRANCHES_WITHOUT_DIGITS)
+def test_branches_too_small_beside_large_signals_are_refused(name, dtype, exponent, engine):
+    """They are all that the kernel consists of."""
+    head, kind, network, signals = BRANCHES_WITHOUT_DIGITS[name]
+    with pytest.raises(OverflowError, match="branches of normalized features have a share of"):
+        rk.Kernel(network, kind, head)(2.0**exponent * signals, engine=engine, dtype=dtype)
+
+
+@engines
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_branches_are_negligible_beside_large_signals_with_means(dtype, engine):
+    """Layers add α² to variances of 2^120: the kernel is that of the input alone."""
+    signals = 2.0**60 * X[:, :, [0, 1, 3]]
+    K = rk.Kernel(NORM, "gpk", "trace")(signals, engine=engine, dtype=dtype)
+    F0 = np.einsum("xcj,zcj->xz", signals, signals) / signals[0].size
+    assert np.abs(K - F0).max() <= tolerances.KERNEL[dtype] * F0.max()
+
+
+@engines
+def test_features_that_biases_alone_make_are_refused_where_they_have_no_digits(engine):
+    """Behind layer 1 the pixel without features has α bias, and layer 2 normalizes it."""
+    network = NORM.replace(filter_size=1, alpha=1e-8, bias=1e-10)
+    with pytest.raises(OverflowError, match="a pixel, whose features are normalized, has a share"):
+        rk.gram(network, X, engine=engine, dtype="float32")
+    assert error(network, X, "trace", engine, "float64") <= tolerances.KERNEL["float64"]
+
+
 @engines
 def test_sizes_are_forgotten_behind_an_ordinary_layer(engine):
     factors = np.array([1e-120, 3.0, 1e90])[:, None, None]
