@@ -39,6 +39,14 @@ def array_module(array: object) -> ModuleType:
     return sys.modules[name] if name == "cupy" else np
 
 
+def moved(array: Array, xp: ModuleType) -> Array:
+    """Return an array as one of the module `xp`."""
+    source = array_module(array)
+    if source is xp:
+        return array
+    return source.asnumpy(array) if xp is np else xp.asarray(array)
+
+
 def rounding_unit(values: object) -> float:
     """Return eps of the dtype of `values`, at least the eps of float64; ask before casting."""
     dtype = np.asarray(values).dtype

@@ -13,7 +13,15 @@ from typing import TypeVar
 
 import numpy as np
 
-from ...arrays import Array, Batch, SignalList, array_module, channels_and_length, lengths_of
+from ...arrays import (
+    Array,
+    Batch,
+    SignalList,
+    array_module,
+    channels_and_length,
+    lengths_of,
+    moved,
+)
 from ..inputs import input_terms
 from ..once import once
 from ..request import Request
@@ -201,14 +209,6 @@ def bytes_to_hold(left: Signals, right: Signals) -> int:
     """Return the bytes of tables that are to be made, of a block of each side at a time."""
     two = right is not left or len(left.blocks) > 1
     return left.bytes_to_hold + two * right.bytes_to_hold
-
-
-def moved(array: Array, xp: ModuleType) -> Array:
-    """Return an array as one of the module `xp`."""
-    source = array_module(array)
-    if source is xp:
-        return array
-    return source.asnumpy(array) if xp is np else xp.asarray(array)
 
 
 class BlockTables:

@@ -17,11 +17,11 @@ from typing import cast
 
 import numpy as np
 
-from ...arrays import Array, Batch, array_module, channels_and_length
+from ...arrays import Array, Batch, array_module, channels_and_length, moved
 from ...network_parameters import BASIC_FIELDS
 from ..compiled.program import operations_of
 from ..compiled.records import filled
-from ..compiled.signals import BlockTables, Signals, bytes_to_hold, moved, over_blocks
+from ..compiled.signals import BlockTables, Signals, bytes_to_hold, over_blocks
 from ..engine import Engine, EngineSignals, Plan
 from ..request import Request, ScaledKernel
 from ..work import Tick, blocks, silent

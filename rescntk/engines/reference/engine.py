@@ -6,13 +6,22 @@ layers, one batch after the other.
 
 from __future__ import annotations
 
+import hashlib
 import math
 from collections.abc import Iterator
 from typing import NamedTuple, cast
 
 import numpy as np
 
-from ...arrays import Array, Batch, SignalList, array_module, channels_and_length, lengths_of
+from ...arrays import (
+    Array,
+    Batch,
+    SignalList,
+    array_module,
+    channels_and_length,
+    lengths_of,
+    moved,
+)
 from ...network_parameters import BASIC_FIELDS
 from ..engine import TAP_BYTES, Engine, EngineSignals, Plan, room_for_tables
 from ..once import once
@@ -60,6 +69,14 @@ class Block(NamedTuple):
     cases: np.ndarray
     """Their places in the batch."""
     tables: Tables
+    keys: list[bytes]
+    """Of each signal; signals with other numbers have other keys."""
+
+
+def ranks_of(keys: list[bytes]) -> np.ndarray:
+    """Return the place of each signal in the order of all keys; equal signals share a place."""
+    places = {key: place for place, key in enumerate(sorted({*keys}))}
+    return np.array([places[key] for key in keys])
 
 
 class PairsOfBlocks(NamedTuple):
@@ -171,23 +188,54 @@ class ReferencePlan(Plan):
         else:
             signals = batch[self.xp.asarray(cases)]
             signals = signals.reshape(*signals.shape[:2], *self.axes)
-        return Block(cases, signal_tables(self.operations, self.request, signals))
+        tables = signal_tables(self.operations, self.request, signals)
+        keys = [
+            hashlib.blake2b(pixels.tobytes(), digest_size=16).digest()
+            for pixels in moved(tables.input.pixels, np)
+        ]
+        return Block(cases, tables, keys)
 
     def fill(self, values: dict[str, Array], pairs: PairsOfBlocks, tick: Tick) -> None:
-        """Compute pairs of signals, and write their kernels to `values`."""
+        """Compute pairs of signals, and write their kernels to `values`.
+
+        Which of two signals is computed as the left one depends on their numbers alone, so that
+        K(x, z) has the bits of K(z, x). Shares, which are of the left signal's pixels, have not.
+        """
         i, k, left, right = pairs
         a, b = np.searchsorted(left.cases, i), np.searchsorted(right.cases, k)
-        lengths = [math.prod(side.tables.rows.shape[2:]) for side in (left, right)]
+        swapped = np.zeros(len(i), bool)
+        if not self.request.shares:
+            ranks = ranks_of([*left.keys, *right.keys])
+            swapped = ranks[a] > ranks[len(left.cases) + b]
+        for is_swapped in (False, True):
+            of = np.flatnonzero(swapped == is_swapped)
+            sides = [(left.tables, a[of]), (right.tables, b[of])]
+            self.fill_pairs(values, i[of], k[of], sides, is_swapped, tick)
+
+    def fill_pairs(
+        self,
+        values: dict[str, Array],
+        i: np.ndarray,
+        k: np.ndarray,
+        sides: list[tuple[Tables, np.ndarray]],
+        is_swapped: bool,
+        tick: Tick,
+    ) -> None:
+        """Compute pairs of signals, each side's tables and places; the right ones if swapped."""
+        (first, a), (second, b) = reversed(sides) if is_swapped else sides
+        lengths = [math.prod(tables.rows.shape[2:]) for tables in (first, second)]
         entries = _ENTRIES * (1 if self.xp is np else 64)
         size = max(1, entries // (lengths[0] * self.request.n_offsets(lengths[1])))
 
         def compute(batch: slice) -> int:
-            lefts = left.tables.selected(self.xp.asarray(a[batch]))
-            rights = right.tables.selected(self.xp.asarray(b[batch]))
+            lefts = first.selected(self.xp.asarray(a[batch]))
+            rights = second.selected(self.xp.asarray(b[batch]))
             all_pairs = self.request.all_pairs
             batch_pairs = Pairs(self.request, self.operations, lefts, rights, all_pairs)
             for t, kernels in enumerate(batch_pairs.at_depths()):
                 for kind, value in kernels.items():
+                    if is_swapped and self.request.head == "pixels":
+                        value = value.swapaxes(1, 2)
                     self.write(values[kind][t], i[batch], k[batch], value)
             return len(a[batch])
 
