@@ -186,6 +186,32 @@ def test_a_plan_knows_the_bytes_of_its_strips(head, length):
     assert abs(grown - expected) <= PAGES
 
 
+DEEP = {
+    "like layers": {},
+    "windows and biases": {"filter_size": 3, "bias": 0.1},
+    "ordinary layers": {"skip": False},
+    "normalized layers": {"norm": True},
+    "layers of their own": {"alpha": (0.5, 0.6) * 1000},
+}
+
+
+@pytest.mark.slow
+@needs_cpu
+@pytest.mark.parametrize("fields", DEEP.values(), ids=DEEP)
+def test_a_plan_knows_the_bytes_of_the_objects_of_layers(fields):
+    """Of 2,000 layers and one pixel. Up to two thirds of the bytes are not used: exact fractions
+    are small where layers differ but are not normalized."""
+    X, network = np.ones((1, 1, 1)), rk.Network(2000, **{"filter_size": 1} | fields)
+    options = {"head": "trace", "normalized": True, "engine": "cpu", "threads": 1}
+    call = KernelCall(check_arguments(network, X, None, **options))
+    tracemalloc.start()
+    plan = call.plan(call.left, call.right)
+    plan.compute()
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak <= plan.bytes <= 3 * peak
+
+
 @needs_cpu
 @pytest.mark.parametrize("head", ["gap", "trace", 5])
 def test_tables_of_several_blocks(head, monkeypatch):

@@ -14,9 +14,6 @@ from .work import Tick, silent
 _BLOCK_SHARE = 1 / 8
 """Largest share of the free memory that the tables of one block of signals may take."""
 
-TAP_BYTES = 1500
-"""Bytes of a tap of the largest window, an object of Python in a list."""
-
 
 class EngineSignals(Protocol):
     """Checked signals as an engine takes them: a `Batch`, or what its `prepared` has returned."""

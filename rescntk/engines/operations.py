@@ -30,6 +30,16 @@ from .order import Order, Step, order_of
 from .request import ScaledKernel
 from .windows import NO_WINDOW, Window
 
+_TAP_BYTES = 1500
+"""Bytes of a tap of the largest window, an object of Python in a list."""
+
+_OPERATION_BYTES = 200
+"""Bytes of an operation, with its numbers and its record."""
+
+_LAYER_BYTES, _UNLIKE_LAYER_BYTES = 270, 3500
+"""Bytes of a layer's weights and its record; and of one that has constants of its own, whose exact
+fractions with normalization take most."""
+
 
 class Operation(NamedTuple):
     """A step of a layer, with the rows of tables that it reads.
@@ -118,10 +128,14 @@ class Operations:
         return rows
 
     @once
-    def most_taps(self) -> int:
-        """The taps of the largest window, or 0."""
-        steps = chain.from_iterable(layers.steps for layers in self.order)
-        return max((step.window.n_taps for step in steps), default=0)
+    def object_bytes(self) -> float:
+        """Bytes of the objects of Python that describe the network, beside arrays."""
+        steps = [step for layers in self.order for step in layers.steps]
+        most_taps = max((step.window.n_taps for step in steps), default=0)
+        n_operations = sum(layers.n_layers * len(layers.steps) for layers in self.order)
+        layer_bytes = _LAYER_BYTES if self.constants.has_like_layers else _UNLIKE_LAYER_BYTES
+        operation_bytes = _OPERATION_BYTES * n_operations
+        return _TAP_BYTES * most_taps + operation_bytes + layer_bytes * self.depth
 
     @once
     def _numbered(self) -> tuple[tuple[Operation, ...], ...]:

@@ -18,7 +18,7 @@ from ...memory import free_bytes
 from ...network_parameters import BASIC_FIELDS
 from ..compiled.records import copied, pointer
 from ..compiled.signals import BlockTables, Signals, bytes_to_hold, over_blocks
-from ..engine import TAP_BYTES, Engine, EngineSignals, Plan, room_for_tables
+from ..engine import Engine, EngineSignals, Plan, room_for_tables
 from ..heads import offset_ranges
 from ..request import Request, ScaledKernel
 from ..work import Tick, blocks, pool_of, processors, stop_flag
@@ -98,8 +98,8 @@ class CpuPlan(Plan):
     @property
     def bytes(self) -> float:
         strip_bytes = min(self.threads, math.prod(self.shape)) * self._strip_bytes()
-        taps = TAP_BYTES * self.left.operations.most_taps
-        return bytes_to_hold(self.left, self.right) + strip_bytes + taps
+        tables = bytes_to_hold(self.left, self.right)
+        return tables + strip_bytes + self.left.operations.object_bytes
 
     def _strip_bytes(self) -> float:
         """Return the bytes that a thread takes for strips and their sums (`Strips` in strip.h).

@@ -23,7 +23,7 @@ from ...arrays import (
     moved,
 )
 from ...network_parameters import BASIC_FIELDS
-from ..engine import TAP_BYTES, Engine, EngineSignals, Plan, room_for_tables
+from ..engine import Engine, EngineSignals, Plan, room_for_tables
 from ..once import once
 from ..operations import Operations
 from ..request import Request, ScaledKernel
@@ -121,8 +121,8 @@ class ReferencePlan(Plan):
             for batch, length in sides
         ]
         pairs = self.lengths[0] * self.request.n_offsets(self.lengths[1])
-        taps = TAP_BYTES * self.operations.most_taps
-        return sum(tables) + _STATE * pairs * self.itemsize + taps
+        states = _STATE * pairs * self.itemsize
+        return sum(tables) + states + self.operations.object_bytes
 
     @property
     def bytes_of_pixel(self) -> float:
