@@ -11,8 +11,8 @@ from typing import NamedTuple
 
 from ..network_parts import Filter
 
-_MOST_TAPS = 1 << 20
-"""Largest factor of a filter's size that is looked for: the search ends soon."""
+_MOST_TAPS = 1 << 16
+"""Most taps of a window: each is a row of tables, and such a filter takes seconds."""
 
 
 class Window(NamedTuple):
@@ -50,8 +50,8 @@ NO_WINDOW = Window(0, 1, 0)
 def windows_of(convolution_filter: Filter) -> Iterator[Window]:
     """Yield the windows that make a filter, one after the other.
 
-    Each has a prime number of equal taps, so that few numbers are added. Two primes above
-    `_MOST_TAPS` stay together: nobody has memory for rows of 10^12 taps.
+    Each has a prime number of equal taps, so that few numbers are added. A filter whose size has a
+    prime factor above `_MOST_TAPS` is refused.
     """
     for axis in reversed(range(convolution_filter.n_axes)):
         dilation, size = convolution_filter.dilation, convolution_filter.size
@@ -59,5 +59,11 @@ def windows_of(convolution_filter: Filter) -> Iterator[Window]:
             most = min(math.isqrt(size), _MOST_TAPS)
             primes = (p for p in range(3, most + 1, 2) if size % p == 0)
             n_taps = next(primes, size)
+            if n_taps > _MOST_TAPS:
+                raise ValueError(
+                    f"network has a filter of {convolution_filter.size} pixels, expected a size "
+                    f"whose prime factors are at most {_MOST_TAPS}: each factor is a window, whose "
+                    f"pixels are added one by one"
+                )
             yield Window(n_taps, dilation, axis)
             dilation, size = dilation * n_taps, size // n_taps

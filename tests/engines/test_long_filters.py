@@ -52,6 +52,15 @@ def test_filters_fold_on_the_ring(engine, rng):
 
 
 @pytest.mark.parametrize("engine", CPU)
+@pytest.mark.parametrize("size", [999_983, 3 * 999_983, 999_983 * 1_000_003])
+def test_filters_with_a_huge_prime_factor_are_refused(engine, size, rng):
+    """Before a window of a million taps takes minutes and gigabytes."""
+    X = rng.standard_normal((2, 1, 5))
+    with pytest.raises(ValueError, match=f"a filter of {size} pixels, .* prime factors"):
+        rk.gram(Network(1, size), X, engine=engine)
+
+
+@pytest.mark.parametrize("engine", CPU)
 def test_dilations_of_layers_count_modulo_the_lengths(engine, rng):
     """To the bit."""
     lists = [rng.standard_normal((2, d)) for d in (4, 6, 12)]
