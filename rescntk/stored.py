@@ -234,7 +234,8 @@ class StoredGram:
         Raises
         ------
         ValueError
-            If the Gram is not complete, or lacks the kind or the depth.
+            If the Gram is not complete, or lacks the kind or the depth. A product raises it too, if
+            a block has vanished since.
         """
         kinds, depths = self.description["kinds"], self.description["depths"]
         if kind is None and len(kinds) > 1:
@@ -251,6 +252,8 @@ class StoredGram:
             for block in self._blocks():
                 rows, columns = self._region(block)
                 values = np.asarray(array[(*place, rows, columns)], np.float64)
+                if np.isnan(values).any():  # values of a chunk that is not there
+                    raise ValueError(f"{self.path} lacks the block {block} now: resume it")
                 result[rows] += values @ v[columns]
                 if self._is_symmetric and block[0] != block[1]:
                     result[columns] += values.T @ v[rows]

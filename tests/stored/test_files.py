@@ -211,3 +211,13 @@ def test_a_chunk_with_another_byte_is_named(path, read):
         read(K)
     file.unlink()
     assert_same(compute(path, signals(BLOCK + 3), kinds="ntk"), signals(BLOCK + 3), kinds="ntk")
+
+
+@pytest.mark.parametrize("vanishing", ["ntk", "ntk/c/1/1"])
+def test_a_product_refuses_blocks_that_have_vanished(path, vanishing):
+    """The operator was made while they were there; Zarr reads NaN where a chunk is not."""
+    A = compute(path, signals(BLOCK + 3)).matrix("ntk")
+    gone = path / vanishing
+    shutil.rmtree(gone) if gone.is_dir() else gone.unlink()
+    with pytest.raises(ValueError, match=r"lacks the block \(., .\) now: resume it"):
+        A @ np.ones(BLOCK + 3)
