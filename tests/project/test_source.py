@@ -1,34 +1,11 @@
-"""The source: names of the package that say what things are, and who imports whom, in tests too."""
+"""The source: who imports whom, in tests too."""
 
 import ast
 import re
-from collections import Counter
 
 import pytest
 
 from tests.project.pages import ROOT
-
-# The page for contributors has them, too.
-SAYS_NOTHING = {
-    "kept",
-    "share",
-    "apart",
-    "found",
-    "some",
-    "each",
-    "own",
-    "others",
-    "made",
-    "given",
-    "told",
-    "rest",
-    "whole",
-    "again",
-    "here",
-    "usual",
-}
-NOR_AS_A_PART = {"kept", "found", "some", "told", "again", "usual", "apart"}
-"""Those that say nothing within a longer name either, as `share` does in `linear_share`."""
 
 FILES = sorted((ROOT / "rescntk").rglob("*.py"))
 
@@ -43,31 +20,6 @@ ROOMS = sorted({room_of(path) for path in FILES})
 
 def nodes(path):
     return ast.walk(ast.parse(path.read_text("utf-8")))
-
-
-def names(path):
-    """Yield the arguments, variables, attributes, functions and classes that a file names."""
-    for node in nodes(path):
-        if isinstance(node, ast.arg):
-            yield node.arg
-        elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
-            yield node.id
-        elif isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store):
-            yield node.attr
-        elif isinstance(node, ast.FunctionDef | ast.ClassDef):
-            yield node.name
-
-
-def says_nothing(name):
-    """Return whether a name, or a part of it, is a word that says nothing."""
-    return name.strip("_") in SAYS_NOTHING or bool({*name.lower().split("_")} & NOR_AS_A_PART)
-
-
-@pytest.mark.parametrize("room", ROOMS)
-def test_names_say_what_things_are(room):
-    counts = Counter(name for path in FILES if room_of(path) == room for name in names(path))
-    bad = {name: n for name, n in counts.items() if says_nothing(name)}
-    assert not bad, f"names in {room} that do not say what they name, and how often: {bad}"
 
 
 def imported(path):
