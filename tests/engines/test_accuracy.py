@@ -18,14 +18,14 @@ from tests.helpers import (
     ENGINES,
     GROUPS,
     HEADS,
-    NOT_RELU,
+    NOT_HOMOGENEOUS,
     pairs_meet,
     skip_unless_taken,
 )
 from tests.strategies import EVERY_FIELD, batches, networks
 
 
-@pytest.mark.parametrize("activation", NOT_RELU)
+@pytest.mark.parametrize("activation", NOT_HOMOGENEOUS)
 @pytest.mark.parametrize("skip", [True, False])
 def test_large_signals_beside_biases(activation, skip, rng):
     """Pre-activations of 1e7 in the first layer, and of 1 in the next ones of erf."""

@@ -307,6 +307,16 @@ def test_biases_far_below_one_signal_and_above_another(engine):
             assert definition.errors(K, truth, truth.diagonal()) <= tolerances.KERNEL["float64"]
 
 
+def test_rounding_errors_of_biases_do_not_add_up_over_layers(engine, rng):
+    """Variances add up one bias after the other, each rounded alike: against 128-bit arithmetic."""
+    if isinstance(quadruple.library(), str):
+        pytest.skip(quadruple.library())
+    network, X = rk.Network(2000, 3, skip=False, bias=0.3), rng.standard_normal((2, 2, 2))
+    (K,) = rk.gram(network, X, head="trace", kinds=("gpk",), engine=engine)
+    error = quadruple.Grams(network, X).error(K, "gpk", "trace", normalized=False)
+    assert error <= tolerances.KERNEL["float64"]
+
+
 @pytest.mark.parametrize("bias", [1e200, 1e-200])
 def test_biases_of_any_size(engine, bias, rng):
     """Against 128-bit arithmetic."""

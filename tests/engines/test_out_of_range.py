@@ -7,9 +7,10 @@ import numpy as np
 import pytest
 
 import rescntk as rk
+from rescntk.activations import ACTIVATIONS
 from rescntk.validation import DTYPES, KINDS
 from tests import tolerances
-from tests.helpers import ENGINES, HEADS, NOT_RELU, skip_unless_taken
+from tests.helpers import ENGINES, HEADS, NOT_HOMOGENEOUS, skip_unless_taken
 from tests.oracles import quadruple
 
 pytestmark = pytest.mark.parametrize("engine", ENGINES)
@@ -60,7 +61,7 @@ BELOW = {
 """Fields, a factor on signals, and a precision that has no numbers for their kernels."""
 
 
-@pytest.mark.parametrize("activation", ["relu", *NOT_RELU])
+@pytest.mark.parametrize("activation", ACTIVATIONS)
 @pytest.mark.parametrize("name", BELOW)
 def test_no_kernel_is_zero_in_silence(engine, name, activation):
     """Kernels that fall below the precision are refused, for all calls and each activation."""
@@ -190,7 +191,7 @@ def test_an_input_filter_reaches_pixel_1_without_branches(engine, rng):
     assert abs(K[0, 1] - x @ z / 10) <= 4 * tolerances.EPS["float64"] * np.abs(x * z).sum()
 
 
-@pytest.mark.parametrize("activation", NOT_RELU)
+@pytest.mark.parametrize("activation", NOT_HOMOGENEOUS)
 @pytest.mark.parametrize(
     ("network", "factor", "options", "says"),
     [
@@ -216,7 +217,7 @@ def test_the_largest_signals_are_refused_in_one_sentence(engine):
         rk.gram(network, np.full((1, 1, 4), 1.7e308), normalized=True, engine=engine)
 
 
-@pytest.mark.parametrize("activation", NOT_RELU)
+@pytest.mark.parametrize("activation", NOT_HOMOGENEOUS)
 def test_pixels_far_below_their_signal_are_refused(engine, activation, rng):
     network = rk.Network(2, 1, activation=activation)
     skip_unless_taken(engine, network)

@@ -38,18 +38,21 @@ any_network = networks(EVERY_FIELD, dilated="freely", layers="of their own")
 
 
 def fewer_of_jax(test):
-    """Compare an eighth of the examples for "jax", which compiles each layer for a second.
+    """Compare a fifth of the examples for "jax", which compiles each layer for a second.
 
-    Networks of three layers have a first, an inner and a last one.
+    They have two layers or three, a first, an inner and a last one, and signals of several pixels,
+    none of them zero: hypothesis begins with the simplest examples, of which most claims are true.
     """
     done = []
 
     @wraps(test)
     def few(engine, *arguments, **named):
-        if engine == "jax" and len(done) >= settings.default.max_examples / 8:
-            return
         if engine == "jax":
-            assume(named["network"].depth <= 3)
+            if len(done) >= settings.default.max_examples / 5:
+                return
+            X = named["batches"][0]
+            assume(2 <= named["network"].depth <= 3)
+            assume(all(x[0].size > 1 and np.any(x) for x in X))
         test(engine, *arguments, **named)
         done.extend(["example"] * (engine == "jax"))
 
