@@ -140,7 +140,9 @@ OUT_OF_RANGE = [
     (FALLING | {"bias": 1e-150, "depth": 999}, (beside_biases, 1.0), "trace", ()),
     (INPUT, (beside_biases, 1e-12), "gap", ("float64", "float32")),
     (INPUT, (beside_biases, 1e-22), "gap", ("float64",)),
+    (INPUT, (beside_biases, 1e-130), "gap", ("float64",)),
     (INPUT, (beside_biases, 1e-160), "gap", ()),
+    (INPUT, (beside_biases, 1e-170), "gap", ()),
 ]
 """Fields, signals, heads, and the precisions whose numbers have room for the kernels."""
 
