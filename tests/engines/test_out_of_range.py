@@ -74,7 +74,7 @@ def test_no_kernel_is_zero_in_silence(engine, name, activation):
         kernel = rk.Kernel(network, kind, head)
         calls += [kernel, kernel.diag, lambda S, k=kernel, **more: k(S, S[:2], **more)]
     for call in calls:
-        with pytest.raises(OverflowError, match="falls? below|below 2.-450"):
+        with pytest.raises(OverflowError, match="falls? below|have roots of variances below"):
             call(signals, **options)
 
 
@@ -197,7 +197,7 @@ def test_an_input_filter_reaches_pixel_1_without_branches(engine, rng):
 @pytest.mark.parametrize(
     ("network", "factor", "options", "says"),
     [
-        (rk.Network(1000, 1), 1e-160, {}, "signals have roots of variances below 2.-450"),
+        (rk.Network(1000, 1), 1e-160, {}, "signals have roots of variances below"),
         (rk.Network(2, bias=0.1, trained="input"), 1e-170, {}, "signals have roots of variances"),
         (rk.Network(2), 1e-25, {"dtype": "float32"}, "the kernel falls below float32"),
         (rk.Network(2), 1e-170, {}, "the kernel falls below float64"),
@@ -232,5 +232,52 @@ def test_pixels_far_below_their_signal_are_refused(engine, activation, rng):
 def test_erf_networks_that_fall_below_float64_are_refused(engine, rng):
     network = rk.Network(50, skip=False, activation="erf", c_v=1e-7)
     skip_unless_taken(engine, network)
-    with pytest.raises(OverflowError, match="variances of layer 50 fall below 1e-153, expected a"):
+    with pytest.raises(OverflowError, match="variances of layer 50 fall below .*, expected a"):
         rk.gram(network, rng.standard_normal((2, 1, 4)), normalized=True, engine=engine)
+
+
+ROOT_OF_LEAST = np.sqrt(np.finfo(np.float64).tiny)
+"""Squares of larger numbers have all digits of float64."""
+
+
+def taken(sizes, compute, expected):
+    """Return the sizes whose kernels are not refused; these are right."""
+    found = []
+    for size in sizes:
+        try:
+            K = compute(size)
+        except OverflowError:
+            continue
+        assert np.abs(K - expected).max() <= tolerances.ROUTES
+        found.append(size)
+    return found
+
+
+@pytest.mark.parametrize("activation", NOT_HOMOGENEOUS)
+def test_small_signals_beside_biases_are_right_or_refused(engine, activation):
+    """Where the input alone is trained; squares of differences by eps keep their digits too."""
+    kernel = rk.Kernel(
+        rk.Network(2, bias=0.1, trained="input", activation=activation), "ntk", "trace", True
+    )
+    skip_unless_taken(engine, kernel.network)
+    sizes = 2.0 ** np.arange(-540, -80, 20)
+    found = taken(sizes, lambda size: kernel(size * X, engine=engine), kernel(2.0**-80 * X))
+    within = sizes[sizes > 2.0**10 * ROOT_OF_LEAST / tolerances.EPS["float64"]]
+    assert set(within) <= set(found)
+
+
+@pytest.mark.parametrize("activation", NOT_HOMOGENEOUS)
+def test_falling_networks_are_right_or_refused(engine, activation):
+    """Of variances near 1e-20, which layers multiply by c_v σ'(0)²: all of them are linear."""
+    network = rk.Network(1, 1, skip=False, activation=activation, c_v=1e-7)
+    skip_unless_taken(engine, network)
+    kernel = rk.Kernel(network, "gpk", "trace", normalized=True)
+    depths = range(1, 40)
+    found = taken(
+        depths,
+        lambda depth: kernel.replace(depth=depth)(1e-10 * X, engine=engine),
+        kernel(1e-10 * X),
+    )
+    least_factor = 2e-8
+    within = [depth for depth in depths if 1e-20 * least_factor**depth > 1e3 * ROOT_OF_LEAST]
+    assert set(within) <= set(found) and len(found) < len(depths)
