@@ -397,19 +397,6 @@ def test_weights_and_signals_of_inverse_sizes(engine, head):
     assert np.abs(np.array(found) - np.array(expected)).max() <= tolerances.ROUTES
 
 
-@pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize(("head", "d"), [("trace", 100_000), ("gap", 1100), (3, 1100)])
-def test_sums_over_many_pixels_keep_their_digits(engine, head, d, dtype):
-    """Equal terms, whose sum one after the other would round alike: those of one pixel."""
-    one = np.array([[[0.1], [0.3]], [[0.7], [-0.2]], [[0.3], [0.3]]])
-    options = {"head": head, "engine": engine, "dtype": dtype}
-    expected = rk.gram(rk.Network(1, 1), one, **options | {"dtype": "float64"})
-    found = rk.gram(rk.Network(1, 1), np.repeat(one, d, axis=2), **options)
-    for K, of_one in zip(found, expected, strict=True):
-        own = np.sqrt(of_one.diagonal())
-        assert (np.abs(K - of_one) / own / own[:, None]).max() <= tolerances.KERNEL[dtype]
-
-
 def test_subnormal_signals_do_not_warn(engine, rng):
     X = rng.standard_normal((4, 2, 12)) * 1e-310
     with warnings.catch_warnings():

@@ -27,6 +27,23 @@ def test_kernels_below_the_least_number_are_refused(engine, dtype, size):
             call(size * X, engine=engine, dtype=dtype)
 
 
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_kernels_down_to_the_least_normal_number_are_taken(engine, dtype):
+    """And refused below it, where K(x, x) itself would lose digits."""
+    least, kernel = float(np.finfo(dtype).tiny), rk.ResCNTK(2, head="trace")
+    K = kernel(0.1 * X)
+    own = np.sqrt(K.diagonal())
+    for times in (1.5, 0.75):
+        readout_scale = times * least / K.diagonal().min()
+        compute = partial(kernel.replace(readout_scale=readout_scale), engine=engine, dtype=dtype)
+        if times < 1:
+            with pytest.raises(OverflowError, match="the kernel falls below"):
+                compute(0.1 * X)
+        else:
+            error = np.abs(compute(0.1 * X) / readout_scale - K) / own / own[:, None]
+            assert error.max() <= tolerances.KERNEL[dtype]
+
+
 @tiny
 def test_normalized_kernels_have_no_least_size(engine, dtype, size):
     K = rk.ResCNTK(2, normalized=True)(size * X, engine=engine, dtype=dtype)
