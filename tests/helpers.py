@@ -17,7 +17,8 @@ from rescntk.activations import ACTIVATIONS
 HEADS = (*validation.HEADS, 3)
 """Heads by name, and pools of three pixels: of many tests' signals, more than half."""
 
-NOT_RELU = [name for name in ACTIVATIONS if name != "relu"]
+NOT_HOMOGENEOUS = [name for name, kind in ACTIVATIONS.items() if not kind.homogeneous]
+"""Activations whose kernels depend on the sizes of signals."""
 LINEAR_AT_0 = [name for name, kind in ACTIVATIONS.items() if kind.linear_below is not None]
 
 STATES = rk.engines.available()

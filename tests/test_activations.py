@@ -47,6 +47,16 @@ def test_kappa1_and_the_angle_keep_relative_accuracy(w):
     assert abs(relu_dual(np.array([w]), False)[0][0] - expected) <= 16 * EPS * expected
 
 
+def test_kappa1_keeps_its_digits_where_its_series_ends():
+    """Errors of few units times w: twice as large ones of one sign would add up over layers."""
+    w, few = np.geomspace(1e-3, 1e-1, 2001), 4
+    root = [mp.sqrt(x * (2 - x)) for x in map(mp.mpf, w)]
+    exact = [(r - (1 - x) * mp.asin(r)) / mp.pi for r, x in zip(root, map(mp.mpf, w), strict=True)]
+    found = activations.angle_and_kappa1_excess(np, w, 2.0 - w)[1]
+    errors = [float(k - e) for k, e in zip(map(mp.mpf, found), exact, strict=True)]
+    assert np.abs(errors / w).max() <= few * EPS
+
+
 def dual_of(activation, root, other, w, v):
     """Return the duals of Gaussians with √q = root and other, 1 − ρ = w and 1 + ρ = v."""
     root, other, w, v = (np.array([number], dtype=float) for number in (root, other, w, v))

@@ -32,7 +32,7 @@ from rescntk.theory import (
     spectrum,
 )
 from rescntk.validation import HEADS, KINDS, check_nonnegative
-from tests.helpers import CPU
+from tests.helpers import CPU, takes
 from tests.oracles import definition, finite_width, quadruple, strided
 from tests.tolerances import ROUTES
 
@@ -220,17 +220,37 @@ def test_a_factor_of_a_layer_reaches_kernels(implementation, of_layer, field, mo
     np.testing.assert_array_equal(found, expected)
 
 
+OF_HALVES = {
+    "relu": ({}, {}, 1.0),
+    "trained": ({"trained": ("input", "outer")}, {}, 1.0),
+    "norm": ({"norm": True, "bias": 0.25}, {}, 2.0),
+    "bias": ({"bias": 0.25}, {"bias": (0.25, 0.125)}, 1.0),
+    "erf": ({"activation": "erf", "bias": 0.25}, {"c_w": (1.0, 4.0)}, 2.0),
+    "gelu": ({"activation": "gelu"}, {"c_w": (1.0, 4.0)}, 2.0),
+}
+"""Fields, those of the network whose identity path halves, and by how much alpha rises in layer 2.
+
+A branch reads halved features. It sees the whole ones if it normalizes them, or if c_w is 4 times
+as large; else it is half as large, with half of the bias.
+"""
+
+
 @pytest.mark.parametrize("implementation", NAMES)
-@pytest.mark.parametrize("options", [{}, {"trained": ("input", "outer")}, {"norm": True}])
-def test_a_factor_of_the_identity_path_reaches_kernels(implementation, options, monkeypatch):
-    """Layers f/2 + α b are half of f + 2α b; normalized branches forget the halves before them."""
+@pytest.mark.parametrize("name", OF_HALVES)
+def test_a_factor_of_the_identity_path_reaches_kernels(implementation, name, monkeypatch, request):
+    """Layers f/2 + α b are half of f + 2α b."""
+    fields, of_halves, rise = OF_HALVES[name]
+    if name in ("bias", "erf", "gelu") and implementation != "finite width":
+        reason = "weights of features and branch are taken for a mean, and do not add up to 1"
+        request.applymarker(pytest.mark.xfail(strict=True, reason=reason))
     compute, alphas = IMPLEMENTATIONS[implementation], np.array((0.40625, 0.203125))
-    halves = 2.0 ** np.arange(2) if options.get("norm") else 1.0
-    network = rk.Network(2, 3, alpha=tuple(2.0 * halves * alphas), **options)
+    network = rk.Network(2, 3, alpha=tuple(2.0 * np.array((1.0, rise)) * alphas), **fields)
+    if not takes(implementation.replace("finite width", "reference"), network):
+        pytest.skip(f"{implementation} does not take {network.activation}")
     expected = compute(network)
     monkeypatch.setattr(Layer, "identity_factor", property(lambda layer: layer.skip / 2))
     power = 4 if implementation == "finite width" else 16
-    found = compute(network.replace(alpha=tuple(alphas)))
+    found = compute(network.replace(alpha=tuple(alphas), **of_halves))
     np.testing.assert_allclose(power * np.asarray(found), expected, rtol=ROUTES)
 
 

@@ -18,7 +18,7 @@ from tests.helpers import (
     ENGINES,
     GROUPS,
     HEADS,
-    NOT_RELU,
+    NOT_HOMOGENEOUS,
     SUBJECTS,
     gram_of,
     pairs_meet,
@@ -27,7 +27,7 @@ from tests.helpers import (
 from tests.strategies import EVERY_FIELD, batches, networks
 
 
-@pytest.mark.parametrize("activation", NOT_RELU)
+@pytest.mark.parametrize("activation", NOT_HOMOGENEOUS)
 @pytest.mark.parametrize("skip", [True, False])
 def test_large_signals_beside_biases(activation, skip, rng):
     """Pre-activations of 1e7 in the first layer, and of 1 in the next ones of erf."""
@@ -36,7 +36,7 @@ def test_large_signals_beside_biases(activation, skip, rng):
 
 
 @pytest.mark.parametrize("engine", SUBJECTS)
-@pytest.mark.parametrize("activation", ["relu", *NOT_RELU])
+@pytest.mark.parametrize("activation", ["relu", *NOT_HOMOGENEOUS])
 @pytest.mark.parametrize("head", HEADS)
 def test_copies_of_a_channel_have_the_kernel_of_one(engine, activation, head, rng):
     """Sums over channels do not err more with their number, as sums of equal terms would."""

@@ -247,11 +247,18 @@ def test_settings_for_floating_point_errors_change_nothing(engine, factor, dtype
 
 
 def test_growth_makes_up_for_tiny_signals(engine):
-    """2^1900 times 1e-560: sizes of signals below float64 when squared."""
-    signals, network = 1e-280 * np.ones((2, 1, 3)), rk.Network(1900, 1)
+    """2^1900 times 1e-600: sizes of signals below float64 when squared."""
+    signals, network = 1e-300 * np.ones((2, 1, 3)), rk.Network(1900, 1)
     K = rk.Kernel(network, "gpk", "trace")(signals, engine=engine)
-    exact = Fraction(1e-280) ** 2 * 2**1900
+    exact = Fraction(1e-300) ** 2 * 2**1900
     assert abs(Fraction(float(K[0, 1])) / exact - 1) <= 1900 * tolerances.EPS["float64"]
+
+
+def test_growth_does_not_make_up_for_sizes_that_lack_digits(engine):
+    """The root of input_scale makes sizes subnormal."""
+    kernel = rk.Kernel(rk.Network(1900, 1, input_scale=1e-20), "gpk", "trace")
+    with pytest.raises(OverflowError, match="the kernel falls below float64"):
+        kernel(1e-300 * np.ones((2, 1, 3)), engine=engine)
 
 
 falling = pytest.mark.parametrize(
@@ -307,15 +314,36 @@ def test_biases_far_below_one_signal_and_above_another(engine):
             assert definition.errors(K, truth, truth.diagonal()) <= tolerances.KERNEL["float64"]
 
 
-@pytest.mark.parametrize("bias", [1e200, 1e-200])
-def test_biases_of_any_size(engine, bias, rng):
+def test_rounding_errors_of_biases_do_not_add_up_over_layers(engine, rng):
+    """Variances add up one bias after the other, each rounded alike: against 128-bit arithmetic."""
+    if isinstance(quadruple.library(), str):
+        pytest.skip(quadruple.library())
+    network, X = rk.Network(2000, 3, skip=False, bias=0.3), rng.standard_normal((2, 2, 2))
+    (K,) = rk.gram(network, X, head="trace", kinds=("gpk",), engine=engine)
+    error = quadruple.Grams(network, X).error(K, "gpk", "trace", normalized=False)
+    assert error <= tolerances.KERNEL["float64"]
+
+
+OF_ANY_SIZE = {
+    "large": {"bias": 1e200},
+    "small": {"bias": 1e-200},
+    "large beside normalized features": {"bias": 1e30, "norm": True, "skip": (False, True, True)},
+    "small beside normalized features": {"bias": 1e-30, "norm": True, "skip": (False, True, True)},
+}
+"""Biases beside signals of size 1, some of which leave float32."""
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("name", OF_ANY_SIZE)
+def test_biases_of_any_size(engine, name, dtype, rng):
     """Against 128-bit arithmetic."""
     if isinstance(quadruple.library(), str):
         pytest.skip(quadruple.library())
-    X, network = rng.standard_normal((2, 2, 5)), rk.Network(3, bias=bias)
+    X, network = rng.standard_normal((2, 2, 5)), rk.Network(3, **OF_ANY_SIZE[name])
     exact = quadruple.Grams(network, X)
-    for kind, K in rk.gram(network, X, normalized=True, engine=engine)._asdict().items():
-        assert exact.error(K, kind, "gap") <= tolerances.KERNEL["float64"]
+    found = rk.gram(network, X, normalized=True, engine=engine, dtype=dtype)
+    for kind, K in found._asdict().items():
+        assert exact.error(K, kind, "gap") <= tolerances.KERNEL[dtype]
 
 
 @pytest.mark.parametrize("head", HEADS)

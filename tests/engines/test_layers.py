@@ -49,6 +49,17 @@ def test_a_pixel_that_is_not_zero_is_normalized_however_small(engine):
 
 
 @engines
+@pytest.mark.parametrize(("dtype", "size"), [("float32", 1e-15), ("float64", 1e-130)])
+def test_the_smallest_pixels_that_are_taken_keep_their_digits(engine, dtype, size):
+    small = X.copy()
+    small[:, :, 2] = size * X[:, :, 0]
+    for head in HEADS:
+        assert error(NORM, small, head, engine, dtype) <= tolerances.KERNEL[dtype]
+    beside_biases = NORM.replace(bias=0.3, trained=("input",))
+    assert error(beside_biases, size * X, "trace", engine, dtype) <= tolerances.KERNEL[dtype]
+
+
+@engines
 def test_pixels_without_digits_are_refused(engine):
     tiny = X.copy()
     tiny[1, :, 2] = 1e-17
@@ -120,7 +131,7 @@ def test_features_that_biases_alone_make_are_refused_where_they_have_no_digits(e
 
 @engines
 def test_sizes_are_forgotten_behind_an_ordinary_layer(engine):
-    factors = np.array([1e-120, 3.0, 1e90])[:, None, None]
+    factors = np.array([1e-200, 3.0, 1e200])[:, None, None]
     for head in HEADS:
         options = {"head": head, "engine": engine}
         for K, same in zip(

@@ -16,7 +16,7 @@ from tests.helpers import (
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize(("head", "d"), [("gap", 1000), ("trace", 100_000)])
+@pytest.mark.parametrize(("head", "d"), [("gap", 4000), ("trace", 100_000), (3, 1100)])
 def test_constant_signals_have_the_kernel_of_one_point(head, d, dtype, rng):
     """Sums of equal terms are rounded alike."""
     network, x = Network(1, alpha=0.7), rng.standard_normal((2, 2, 1))
@@ -70,11 +70,12 @@ def test_dilations_of_layers_count_modulo_the_lengths(engine, rng):
 
 
 @pytest.mark.parametrize("engine", CPU)
-def test_dilations_that_float64_rounds_count_modulo_the_lengths(engine, rng):
-    """2^57 + 5, modulo 180, which all lengths divide."""
+@pytest.mark.parametrize("depth", [4, 40])
+def test_dilations_that_float64_rounds_count_modulo_the_lengths(engine, depth, rng):
+    """2^57 + 5, modulo 180, which all lengths divide; 40 layers reach beyond 64 bits."""
     lists = [rng.standard_normal((2, d)) for d in (5, 9, 4)]
     steps = (2**57 + 5, (2**57 + 5) % 180)
-    far, folded = (rk.gram(Network(4, 5, dilation=s), lists, engine=engine) for s in steps)
+    far, folded = (rk.gram(Network(depth, 5, dilation=s), lists, engine=engine) for s in steps)
     for K, expected in zip(far, folded, strict=True):
         assert_within(K, expected, tolerances.KERNEL["float64"])
 

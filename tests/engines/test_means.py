@@ -5,6 +5,7 @@ import pytest
 
 from rescntk.engines import means
 from rescntk.engines.windows import Window
+from tests import tolerances
 
 
 def test_taps_begin_with_the_middle_one():
@@ -34,6 +35,27 @@ def test_means_of_equal_parts_are_exact():
 def test_past_a_skip_connection(feature_weight, divided_gain, expected):
     features, branch = np.array(3.0), np.array(5.0)
     assert means.past_skip(features, branch, feature_weight, divided_gain) == expected
+
+
+@pytest.mark.xfail(
+    strict=True, reason="a weighted sum is taken for a mean: its weights add up to 1"
+)
+@pytest.mark.parametrize(
+    ("feature_weight", "divided_gain", "expected"), [(0.25, 1.0, 5.75), (1.0, 0.5, 5.5)]
+)
+def test_past_a_skip_connection_whose_weights_do_not_add_up_to_1(
+    feature_weight, divided_gain, expected
+):
+    features, branch = np.array(3.0), np.array(5.0)
+    assert means.past_skip(features, branch, feature_weight, divided_gain) == expected
+
+
+def test_sums_of_many_equal_parts_keep_their_digits():
+    """Errors of a sum from one end to the other would grow with the number of parts."""
+    n = 5000
+    parts = [np.float32([0.1])] * n
+    error = float(means.summed(parts)[0]) / (n * float(np.float32(0.1))) - 1
+    assert abs(error) <= np.log2(n) * tolerances.EPS["float32"]
 
 
 def test_compensated_sums_are_rounded_once():

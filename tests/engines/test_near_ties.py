@@ -83,6 +83,11 @@ def small_windows(size, rng):
     return rng.standard_normal((3, 2, 1)) * (-1.0) ** np.arange(6) + size
 
 
+def opposite_of_many_channels(rng):
+    x = rng.standard_normal((1, 12, 3))
+    return np.concatenate([x, -x * (1 + 1e-7 * rng.standard_normal(x.shape)), -3.0 * x])
+
+
 SMALL = {"depth": 2, "filter_size": 5, "bias": 1.0}
 
 CASES = {
@@ -117,6 +122,9 @@ CASES = {
             Network(3, outer_filter_size=5, trained=("inner", "outer")),
         ))
     },
+    "opposite pixels of many channels": (
+        Network(2, 1, alpha=1e-4, trained=("inner",)), opposite_of_many_channels, HEADS
+    ),
     "layers whose errors add up": (
         Network(20, 1, alpha=8.4, trained=PARTS), lambda rng: CLIMBED, HEADS
     ),

@@ -7,9 +7,10 @@ import numpy as np
 import pytest
 
 import rescntk as rk
+from rescntk.activations import ACTIVATIONS
 from rescntk.validation import DTYPES, KINDS
 from tests import tolerances
-from tests.helpers import ENGINES, HEADS, NOT_RELU, skip_unless_taken
+from tests.helpers import ENGINES, HEADS, NOT_HOMOGENEOUS, skip_unless_taken
 from tests.oracles import quadruple
 
 pytestmark = pytest.mark.parametrize("engine", ENGINES)
@@ -24,6 +25,23 @@ def test_kernels_below_the_least_number_are_refused(engine, dtype, size):
     for call in (rk.ResCNTK(2), rk.ResCGPK(2).diag, partial(rk.pixel_pairs, rk.Network(2))):
         with pytest.raises(OverflowError, match=f"the kernel falls below {dtype} at depth 2: exp"):
             call(size * X, engine=engine, dtype=dtype)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_kernels_down_to_the_least_normal_number_are_taken(engine, dtype):
+    """And refused below it, where K(x, x) itself would lose digits."""
+    least, kernel = float(np.finfo(dtype).tiny), rk.ResCNTK(2, head="trace")
+    K = kernel(0.1 * X)
+    own = np.sqrt(K.diagonal())
+    for times in (1.5, 0.75):
+        readout_scale = times * least / K.diagonal().min()
+        compute = partial(kernel.replace(readout_scale=readout_scale), engine=engine, dtype=dtype)
+        if times < 1:
+            with pytest.raises(OverflowError, match="the kernel falls below"):
+                compute(0.1 * X)
+        else:
+            error = np.abs(compute(0.1 * X) / readout_scale - K) / own / own[:, None]
+            assert error.max() <= tolerances.KERNEL[dtype]
 
 
 @tiny
@@ -60,7 +78,7 @@ BELOW = {
 """Fields, a factor on signals, and a precision that has no numbers for their kernels."""
 
 
-@pytest.mark.parametrize("activation", ["relu", *NOT_RELU])
+@pytest.mark.parametrize("activation", ACTIVATIONS)
 @pytest.mark.parametrize("name", BELOW)
 def test_no_kernel_is_zero_in_silence(engine, name, activation):
     """Kernels that fall below the precision are refused, for all calls and each activation."""
@@ -73,7 +91,7 @@ def test_no_kernel_is_zero_in_silence(engine, name, activation):
         kernel = rk.Kernel(network, kind, head)
         calls += [kernel, kernel.diag, lambda S, k=kernel, **more: k(S, S[:2], **more)]
     for call in calls:
-        with pytest.raises(OverflowError, match="falls? below|below 2.-450"):
+        with pytest.raises(OverflowError, match="falls? below|have roots of variances below"):
             call(signals, **options)
 
 
@@ -139,7 +157,9 @@ OUT_OF_RANGE = [
     (FALLING | {"bias": 1e-150, "depth": 999}, (beside_biases, 1.0), "trace", ()),
     (INPUT, (beside_biases, 1e-12), "gap", ("float64", "float32")),
     (INPUT, (beside_biases, 1e-22), "gap", ("float64",)),
+    (INPUT, (beside_biases, 1e-130), "gap", ("float64",)),
     (INPUT, (beside_biases, 1e-160), "gap", ()),
+    (INPUT, (beside_biases, 1e-170), "gap", ()),
 ]
 """Fields, signals, heads, and the precisions whose numbers have room for the kernels."""
 
@@ -190,11 +210,11 @@ def test_an_input_filter_reaches_pixel_1_without_branches(engine, rng):
     assert abs(K[0, 1] - x @ z / 10) <= 4 * tolerances.EPS["float64"] * np.abs(x * z).sum()
 
 
-@pytest.mark.parametrize("activation", NOT_RELU)
+@pytest.mark.parametrize("activation", NOT_HOMOGENEOUS)
 @pytest.mark.parametrize(
     ("network", "factor", "options", "says"),
     [
-        (rk.Network(1000, 1), 1e-160, {}, "signals have roots of variances below 2.-450"),
+        (rk.Network(1000, 1), 1e-160, {}, "signals have roots of variances below"),
         (rk.Network(2, bias=0.1, trained="input"), 1e-170, {}, "signals have roots of variances"),
         (rk.Network(2), 1e-25, {"dtype": "float32"}, "the kernel falls below float32"),
         (rk.Network(2), 1e-170, {}, "the kernel falls below float64"),
@@ -216,7 +236,7 @@ def test_the_largest_signals_are_refused_in_one_sentence(engine):
         rk.gram(network, np.full((1, 1, 4), 1.7e308), normalized=True, engine=engine)
 
 
-@pytest.mark.parametrize("activation", NOT_RELU)
+@pytest.mark.parametrize("activation", NOT_HOMOGENEOUS)
 def test_pixels_far_below_their_signal_are_refused(engine, activation, rng):
     network = rk.Network(2, 1, activation=activation)
     skip_unless_taken(engine, network)
@@ -229,5 +249,52 @@ def test_pixels_far_below_their_signal_are_refused(engine, activation, rng):
 def test_erf_networks_that_fall_below_float64_are_refused(engine, rng):
     network = rk.Network(50, skip=False, activation="erf", c_v=1e-7)
     skip_unless_taken(engine, network)
-    with pytest.raises(OverflowError, match="variances of layer 50 fall below 1e-153, expected a"):
+    with pytest.raises(OverflowError, match="variances of layer 50 fall below .*, expected a"):
         rk.gram(network, rng.standard_normal((2, 1, 4)), normalized=True, engine=engine)
+
+
+ROOT_OF_LEAST = np.sqrt(np.finfo(np.float64).tiny)
+"""Squares of larger numbers have all digits of float64."""
+
+
+def taken(sizes, compute, expected):
+    """Return the sizes whose kernels are not refused; these are right."""
+    found = []
+    for size in sizes:
+        try:
+            K = compute(size)
+        except OverflowError:
+            continue
+        assert np.abs(K - expected).max() <= tolerances.ROUTES
+        found.append(size)
+    return found
+
+
+@pytest.mark.parametrize("activation", NOT_HOMOGENEOUS)
+def test_small_signals_beside_biases_are_right_or_refused(engine, activation):
+    """Where the input alone is trained; squares of differences by eps keep their digits too."""
+    kernel = rk.Kernel(
+        rk.Network(2, bias=0.1, trained="input", activation=activation), "ntk", "trace", True
+    )
+    skip_unless_taken(engine, kernel.network)
+    sizes = 2.0 ** np.arange(-540, -80, 20)
+    found = taken(sizes, lambda size: kernel(size * X, engine=engine), kernel(2.0**-80 * X))
+    within = sizes[sizes > 2.0**10 * ROOT_OF_LEAST / tolerances.EPS["float64"]]
+    assert set(within) <= set(found)
+
+
+@pytest.mark.parametrize("activation", NOT_HOMOGENEOUS)
+def test_falling_networks_are_right_or_refused(engine, activation):
+    """Of variances near 1e-20, which layers multiply by c_v σ'(0)²: all of them are linear."""
+    network = rk.Network(1, 1, skip=False, activation=activation, c_v=1e-7)
+    skip_unless_taken(engine, network)
+    kernel = rk.Kernel(network, "gpk", "trace", normalized=True)
+    depths = range(1, 40)
+    found = taken(
+        depths,
+        lambda depth: kernel.replace(depth=depth)(1e-10 * X, engine=engine),
+        kernel(1e-10 * X),
+    )
+    least_factor = 2e-8
+    within = [depth for depth in depths if 1e-20 * least_factor**depth > 1e3 * ROOT_OF_LEAST]
+    assert set(within) <= set(found) and len(found) < len(depths)

@@ -10,8 +10,8 @@ import rescntk as rk
 from rescntk import Network
 from rescntk.validation import KINDS, PARTS
 from tests import tolerances
-from tests.helpers import ENGINES, nightly, rarely
-from tests.oracles import quadruple
+from tests.helpers import ENGINES, nightly, rarely, takes
+from tests.oracles import definition, quadruple
 
 RELATIONS = "random", "parallel", "proportional", "opposite", "near", "walks"
 
@@ -57,19 +57,69 @@ def drawn(seed):
     return network, np.array([x, z])
 
 
+def drawn_with_layers_of_their_own(seed):
+    """Return a network whose layers differ in every number, normalized or not, and two signals."""
+    rng = np.random.default_rng(seed)
+    depth, channels, d = int(rng.integers(1, 7)), int(rng.choice([1, 2])), int(rng.integers(1, 8))
+    activation = quadruple.ACTIVATIONS[seed % 4 % 3]
+
+    def each(draw):
+        return tuple(draw() for _ in range(depth))
+
+    network = Network(
+        depth=depth,
+        filter_size=each(lambda: int(rng.choice([1, 3, 5, 9]))),
+        outer_filter_size=each(lambda: int(rng.choice([1, 3, 5]))),
+        input_filter_size=int(rng.choice([1, 3])),
+        dilation=each(lambda: int(rng.choice([1, 1, 2]))),
+        skip=each(lambda: bool(rng.random() < 0.7)),
+        alpha=each(lambda: 10 ** rng.uniform(-2, 1)),
+        c_v=each(lambda: 10 ** rng.uniform(-0.5, 0.5)),
+        c_w=each(lambda: 10 ** rng.uniform(-0.5, 0.5)),
+        bias=each(lambda: 10 ** rng.uniform(-1, 0.5) if rng.random() < 0.5 else 0.0),
+        norm=bool(rng.random() < 0.5),
+        activation=activation,
+        negative_slope=float(rng.choice([0, 0.3])) if activation == "relu" else 0.0,
+        readout_scale=float(rng.choice([1, 0.25])),
+        input_scale=[None, 0.7][rng.integers(2)],
+        trained=tuple(part for part in PARTS if rng.random() < 0.6) or ("inner",),
+    )
+    x, z = rng.standard_normal((2, channels, d))
+    z = [z, x * (1 + 10 ** rng.uniform(-14, -1) * z), -x, 1.7 * x][rng.integers(4)]
+    return network, np.array([x, z])
+
+
 LEFT_OUT = {"activation", "norm", "readout_scale", "input_scale"}
-"""Fields of quadruple.c at their defaults: tests/engines/test_layers.py and others change them."""
+"""Fields of quadruple.c at their defaults where all layers are alike."""
 
 
-def test_all_other_fields_of_the_oracle_are_drawn():
-    networks = [drawn(seed)[0] for seed in range(60)]
+@pytest.mark.parametrize(
+    ("draw", "left_out"), [(drawn, LEFT_OUT), (drawn_with_layers_of_their_own, set())]
+)
+def test_all_other_fields_of_the_oracle_are_drawn(draw, left_out):
+    networks = [draw(seed)[0] for seed in range(60)]
     values = {name: {getattr(net, name) for net in networks} for name in quadruple.KNOWN_FIELDS}
-    assert {name for name, of in values.items() if len(of) == 1} == LEFT_OUT
+    assert {name for name, of in values.items() if len(of) == 1} == left_out
 
 
-def assert_accurate_in_128_bits(engine, seed):
+@pytest.mark.parametrize("seed", range(12))
+def test_both_arithmetics_have_one_definition(seed):
+    """The oracle of 128 bits, some 34 digits, beside that of 40, of which κ0 may lose a half."""
+    if isinstance(quadruple.library(), str):
+        pytest.skip(quadruple.library())
+    network, X = drawn_with_layers_of_their_own(seed)
+    exact, half_of_the_digits = quadruple.Grams(network, X), 1e-17
+    pairs, number = definition.pixel_pairs(X, network)[network.depth], definition.mp.mpf
+    for (k, P), (h, head) in product(enumerate(pairs), enumerate(quadruple.HEADS)):
+        (own, K), (_, other) = definition.head(P, head)
+        found = number(exact.high[k, h, 0, 1]) + number(exact.low[k, h, 0, 1])
+        size = definition.mp.sqrt(own) * definition.mp.sqrt(other)
+        assert abs(found * size - K) <= half_of_the_digits * own
+
+
+def assert_accurate_in_128_bits(engine, seed, draw=drawn):
     """Return the heads of the kernels that were compared."""
-    network, X = drawn(seed)
+    network, X = draw(seed)
     exact, compared = quadruple.Grams(network, X), []
     cases = product(tolerances.KERNEL.items(), quadruple.HEADS, (False, True))
     for (dtype, bar), head, normalized in cases:
@@ -100,3 +150,17 @@ def test_random_networks(engine, part):
     # Of each seed two kinds in two precisions, normalized or not; terms of GAP may cancel.
     most = 8 * len(seeds)
     assert min(compared.values()) >= most / 2 and len(compared) == len(quadruple.HEADS)
+
+
+@pytest.mark.parametrize("part", [0, *rarely(1), *nightly(2, 3, 4)])
+@pytest.mark.parametrize("engine", ENGINES)
+def test_random_networks_with_layers_of_their_own(engine, part):
+    """Normalized or not, of all activations, with biases; for "reference" a third."""
+    if isinstance(quadruple.library(), str):
+        pytest.skip(quadruple.library())
+    step, draw = 3 if engine == "reference" else 1, drawn_with_layers_of_their_own
+    seeds = range(40 * part, 40 * part + 40, step)
+    taken = [seed for seed in seeds if takes(engine, draw(seed)[0])]
+    compared = sum(len(assert_accurate_in_128_bits(engine, seed, draw)) for seed in taken)
+    # Of each seed two kinds in two precisions, normalized or not, and heads; GAP may cancel.
+    assert len(taken) >= len(seeds) / 3 and compared >= 8 * 2 * len(taken)

@@ -4,8 +4,10 @@
 #include <stdlib.h>
 typedef __float128 Q;
 
+enum { RELU, ERF, GELU };  // activations, in the order of quadruple.py
+
 typedef struct {
-    long depth, input, erf, norm, of_input, of_inner, of_outer, of_readout, channels, length;
+    long depth, input, activation, norm, of_input, of_inner, of_outer, of_readout, channels, length;
     double readout, input_scale, slope;
     const long *inner, *outer, *dilation, *skip;  // of each layer
     const double *alpha, *c_v, *c_w, *bias;
@@ -49,6 +51,14 @@ static void erf_network(Q S, Q a, Q b, Q *K, Q *D)
 {
     const Q m = (1 + 2 * a) * (1 + 2 * b);
     *K = 2 / M_PIq * asinq(2 * S / sqrtq(m)), *D = 4 / M_PIq / sqrtq(m - 4 * S * S);
+}
+// By Stein's lemma; `both` is E[step(u + x) step(v + y)] of standard normal x and y.
+static void gelu(Q S, Q a, Q b, Q *K, Q *D)
+{
+    const Q g = sqrtq(a) * sqrtq(b), rest = S < g ? (g - S) * (g + S) : 0, d = 1 + a + b + rest,
+            both = 0.25Q + atan2q(S, sqrtq(d)) / (2 * M_PIq), density = 1 / (2 * M_PIq * sqrtq(d));
+    *K = S * both + density * (a * (b + rest) / (1 + a) + S * S / (1 + b));
+    *D = both + density * S * (1 / (1 + a) + 1 / (1 + b) + 1 / d);
 }
 
 // Divide by the roots of both sides' variances, `variances` if x is z; 0 where one of them is 0.
@@ -100,11 +110,13 @@ static void offset_of(const Network *net, const double *x, const double *z, long
             if (variances) variances[layer * d + j] = S[j];
             const Q a = variances ? S[j] : of_x[layer * d + j],
                     b = variances ? S[j] : of_z[layer * d + k];
-            if (net->erf)
+            if (net->activation == ERF)
                 erf_network(S[j], a, b, &K[j], &slope);
+            else if (net->activation == GELU)
+                gelu(S[j], a, b, &K[j], &slope);
             else
                 relu(S[j], a, b, net->slope, &K[j], &slope);
-            if (variances && !net->erf)
+            if (variances && net->activation == RELU)
                 slope = (1 + (Q)net->slope * net->slope) / 2, K[j] = slope * S[j];
             M[j] = slope * (c_w * M[j] + net->of_inner * S[j]);
         }

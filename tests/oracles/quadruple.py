@@ -14,7 +14,7 @@ from rescntk.validation import KINDS, PARTS
 
 from . import definition
 
-INTEGERS = "depth input erf norm of_input of_inner of_outer of_readout channels length"
+INTEGERS = "depth input activation norm of_input of_inner of_outer of_readout channels length"
 NUMBERS = "readout input_scale slope"
 OF_LAYERS = "filter_size outer_filter_size dilation skip alpha c_v c_w bias"
 """As in quadruple.c: the first four are integers."""
@@ -24,6 +24,7 @@ KNOWN_FIELDS = {"negative_slope", *OF_NETWORK.split(), *OF_LAYERS.split()}
 """The fields of a network that stand in quadruple.c."""
 
 HEADS = ("equivariant", "trace", "gap")
+ACTIVATIONS = ("relu", "erf", "gelu")
 """In the order of quadruple.c."""
 
 SHARE_LEFT = 0.2
@@ -70,7 +71,7 @@ class Grams:
         record = Network(
             depth,
             network.input_filter_size,
-            {"relu": 0, "erf": 1}[network.activation],
+            ACTIVATIONS.index(network.activation),
             network.norm,
             *trained,
             channels,
