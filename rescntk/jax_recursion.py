@@ -7,7 +7,7 @@ from functools import partial, reduce
 from itertools import groupby
 from math import frexp
 from operator import add, mul
-from typing import NamedTuple, TypeAlias
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -17,14 +17,12 @@ from numpy.typing import DTypeLike
 from .arrays import AnyArray
 from .engines.constants import LayerConstants
 from .engines.heads import places_of, pool_pixels, pool_weights
-from .engines.means import compensated_sum, from_the_middle, past_skip, pooled, weighted_mean
+from .engines.means import compensated_sum, from_the_middle, pooled, weighted_mean
 from .engines.operations import Operation, Operations
 from .engines.recursion import Deficits, Kernels, Recursion, by_kind, mapped
+from .engines.weights import RoundedWeights
 from .engines.windows import Window
 from .jax_numbers import k0_of, k1_of, normal, read_scaled, safe_quotient, safe_root, scaled
-
-SkipWeights: TypeAlias = "tuple[float, float] | tuple[jax.Array, jax.Array]"
-"""f and b: numbers that JAX compiles in, or, where layers differ, arrays that it reads."""
 
 
 class Signal(NamedTuple):
@@ -97,7 +95,7 @@ class LayerNumbers(NamedTuple):
     """The same behind the activation."""
     feature_weight: jax.Array
     """f, the weight of the features in the skip connection."""
-    divided_gain: jax.Array
+    branch_weight: jax.Array
     """b, the weight of the branch."""
 
 
@@ -110,19 +108,17 @@ def _numbers_of_layers(operations: Operations, dtype: DTypeLike) -> LayerNumbers
             constants.bias_root(layer_number),
             constants.bias_root(layer_number, is_branch=True),
         )
-        weights = layer_constants.feature_weight, layer_constants.divided_gain
-        rows.append((constants.input_weight(layer_number - 1), *biases, *weights))
+        f, b, _ = layer_constants.weights.rounded
+        rows.append((constants.input_weight(layer_number - 1), *biases, f, b))
     return LayerNumbers(*jnp.asarray(rows, dtype).T)
 
 
 def _what_is_compiled(
     operations: Operations, layer_operations: tuple[Operation, ...]
 ) -> tuple[Hashable, ...]:
-    """Return what layers of one scan have in common: which weight is greater, and all steps."""
-    constants = operations.constants.of_layer(layer_operations[0].layer_number)
-    features, branch = constants.feature_weight, constants.divided_gain
-    heavier = bool(features), features < branch
-    return heavier, *((operation.kind, operation.window) for operation in layer_operations)
+    """Return what layers of one scan have in common: the form of their sum, and all steps."""
+    form = operations.constants.of_layer(layer_operations[0].layer_number).weights.form
+    return form, *((operation.kind, operation.window) for operation in layer_operations)
 
 
 class Pair:
@@ -248,8 +244,8 @@ class Pair:
 class PairLayer(Pair, Recursion[State]):
     """A layer of the recursion of a pair of signals (rescntk/engines/recursion.py).
 
-    JAX compiles it once for all layers of one scan. The same one of feature_weight and divided_gain
-    is greater in all of them, as `constants` tell; `numbers` differ.
+    JAX compiles it once for all layers of one scan. Features and branch
+    are added in one form in all of them, as `constants` tell; `numbers` differ.
     """
 
     def __init__(self, pair: Pair, constants: LayerConstants, numbers: LayerNumbers) -> None:
@@ -298,29 +294,16 @@ class PairLayer(Pair, Recursion[State]):
 
     def skip(
         self, operation: Operation, features: State, branch: State
-    ) -> tuple[State, SkipWeights]:
-        weights: SkipWeights
-        weights = self.constants.feature_weight, self.constants.divided_gain
+    ) -> tuple[State, RoundedWeights]:
+        weights = self.constants.weights.rounded
         if not self.operations.constants.has_like_layers:
-            weights = self.numbers.feature_weight, self.numbers.divided_gain
+            f, b = self.numbers.feature_weight, self.numbers.branch_weight
+            weights = RoundedWeights(f, b, weights.form)
         parts = list(zip(features.masses, branch.masses, strict=True))
-        left, right = (self.past_skip(*side, weights) for side in parts)
-        deficits = mapped(
-            lambda u, v: self.past_skip(u, v, weights), features.deficits, branch.deficits
-        )
-        return self.merged(State((left, right), deficits), parts, weights), weights
-
-    def past_skip(self, features: jax.Array, branch: jax.Array, weights: SkipWeights) -> jax.Array:
-        feature_weight, divided_gain = weights
-        if not isinstance(feature_weight, jax.Array):
-            result: jax.Array = past_skip(features, branch, feature_weight, divided_gain)
-            return result
-        # JAX does not know the weights, but which of them is greater.
-        if not self.constants.feature_weight:
-            return divided_gain * branch
-        if self.constants.feature_weight < self.constants.divided_gain:
-            return branch + feature_weight * (features - branch)
-        return features + divided_gain * (branch - features)
+        left, right = (weights.merged(*side) for side in parts)
+        deficits = mapped(weights.merged, features.deficits, branch.deficits)
+        of_parts = weights.features, weights.branch
+        return self.merged(State((left, right), deficits), parts, of_parts), weights
 
 
 def _part(numbers: LayerNumbers, layers: int | slice) -> LayerNumbers:

@@ -1,4 +1,4 @@
-"""Constants of layers, with all their digits: weights of features and branch, divisors, biases.
+"""Constants of layers, with all their digits: divisors, weights (weights.py), biases.
 
 Kernels of homogeneous activations are divided by the sizes of both signals and by the growth G of
 each layer. With the mean over the taps of the outer filter, box, ::
@@ -33,8 +33,8 @@ p       `Layer.branch_weight`    β / (1 + β); 1 without the identity path
 G       `divisor`                what engines divide the layer by: 1 + β, or 1 (`_divided`)
 ∏ G     `total_divisor`          over layers 1 … l; S_l with normalization
 S       `_feature_variances`     variances of features beside normalized ones of size 1
-f       `feature_weight`         weight of the features behind the layer
-b       `divided_gain`           weight of the branch: β / G, which is p where G is 1 + β
+f       `weights.features`       weight of the features behind the layer
+b       `weights.branch`         weight of the branch: β / G, which is p where G is 1 + β
 ∏ f     `input_weight`           weight of F⁰ in the features, over layers 1 … l
 α² c_v  `dual_factor`            factor on `Activation.dual`; 1 of homogeneous activations
 λ       `linear_share`           the linear part of a leaky ReLU
@@ -62,6 +62,7 @@ from ..network import OF_LAYERS, Network
 from ..network_parameters import FILTER_FIELDS
 from ..network_parts import Layer
 from .once import once
+from .weights import Weights
 
 MOST_BITS = 500
 """Most bits by which a layer may multiply or divide variances; others are refused. More bits leave
@@ -86,10 +87,8 @@ class LayerConstants(NamedTuple):
     """The numbers that the network gives the layer."""
     exact_divisor: Fraction
     """G without rounding; 1 where activations are not homogeneous, and with normalization."""
-    exact_feature_weight: Fraction
-    """f without rounding, the weight of the features that pass the layer, beside the rounded b."""
-    divided_gain: float
-    """b, the weight of the branch; 1 where activations are not homogeneous."""
+    weights: Weights
+    """f and b, the weights of features and branch; b is 1 of activations not homogeneous."""
     dual_factor: float
     """The factor on `Activation.dual`: α² c_v; 1 of ReLU, whose branch has the weight b."""
     bias_ratio: float
@@ -100,19 +99,13 @@ class LayerConstants(NamedTuple):
         """G, rounded once."""
         return float(self.exact_divisor)
 
-    @property
-    def feature_weight(self) -> float:
-        """f, rounded once."""
-        return float(self.exact_feature_weight)
-
 
 def _smooth(layer: Layer) -> LayerConstants:
     """Return the constants of a layer whose activation is not homogeneous."""
     return LayerConstants(
         layer,
         exact_divisor=Fraction(1),
-        exact_feature_weight=layer.exact_identity_gain,
-        divided_gain=1.0,
+        weights=Weights.of(layer.exact_identity_gain, Fraction(1)),
         dual_factor=float(layer.branch_factor_squared * Fraction(layer.outer_variance)),
         bias_ratio=math.sqrt(layer.branch_factor_squared) * math.sqrt(layer.inner_variance),
     )
@@ -121,18 +114,14 @@ def _smooth(layer: Layer) -> LayerConstants:
 def _homogeneous(
     layer: Layer, exact_divisor: Fraction, features: Fraction, branch: Fraction
 ) -> LayerConstants:
-    """Return the constants of a layer whose activation is homogeneous, from G and exact f and b.
-
-    f takes the rounding error of b: their sum has none.
-    """
-    divided_gain, bias_ratio = float(branch), 0.0
+    """Return the constants of a layer whose activation is homogeneous, from G and exact f and b."""
+    bias_ratio = 0.0
     if layer.bias > 0.0:
         bias_ratio = 1.0 / math.sqrt(layer.outer_variance * float(layer.activation_gain))
     return LayerConstants(
         layer,
         exact_divisor=exact_divisor,
-        exact_feature_weight=features and features + branch - Fraction(divided_gain),
-        divided_gain=divided_gain,
+        weights=Weights.of(features, branch),
         dual_factor=1.0,
         bias_ratio=bias_ratio,
     )
@@ -154,8 +143,16 @@ def _divided(layer: Layer, network_has_bias: bool) -> LayerConstants:
 
 def _normalized(layer: Layer, before: Fraction, after: Fraction) -> LayerConstants:
     """Return the constants of a homogeneous layer with normalization, from S before and after."""
-    features = layer.exact_identity_gain * before / after
-    return _homogeneous(layer, Fraction(1), features, 1 - features)
+    features, branch = layer.exact_identity_gain * before / after, layer.exact_branch_gain / after
+    return _homogeneous(layer, Fraction(1), features, branch)
+
+
+class InnerVariances(NamedTuple):
+    """Pre-activations as a tangent kernel of inner weights has them, beside a signal of size 1."""
+
+    of_signal: float
+    of_bias: float
+    """Of the largest bias, 1."""
 
 
 @dataclass(frozen=True)
@@ -172,6 +169,11 @@ class NetworkConstants:
         alike = not any(isinstance(getattr(net, name), tuple) for name in OF_LAYERS - FILTER_FIELDS)
         return alike and not (net.norm and net.homogeneous)
 
+    @property
+    def different_layers(self) -> range:
+        """The numbers of layers 1 … depth, or of one if all have the same constants."""
+        return range(1, 2 if self.has_like_layers else self.depth + 1)
+
     def of_layer(self, layer_number: int) -> LayerConstants:
         """Return the constants of a layer, from 1 on."""
         return self._constants[0 if self.has_like_layers else layer_number - 1]
@@ -180,8 +182,7 @@ class NetworkConstants:
     def _constants(self) -> tuple[LayerConstants, ...]:
         """The constants of layers 1 … depth, or of one if all are alike."""
         net = self.network
-        last = 1 if self.has_like_layers else self.depth
-        layers = map(net.layer, range(1, last + 1))
+        layers = map(net.layer, self.different_layers)
         if not net.homogeneous:
             return tuple(map(_smooth, layers))
         if net.norm:
@@ -203,7 +204,7 @@ class NetworkConstants:
     def input_weight(self, layer_number: int) -> float:
         """Return the weight of F⁰ in the features behind a layer, from 0 on: a product of f."""
         if self.has_like_layers:
-            return self.of_layer(1).feature_weight ** layer_number
+            return float(self.of_layer(1).weights.features) ** layer_number
         return self._input_weights[layer_number]
 
     def branch_share(self, layer_number: int) -> float:
@@ -223,10 +224,9 @@ class NetworkConstants:
 
     @once
     def _input_weights(self) -> tuple[float, ...]:
-        """The products of `feature_weight` over layers 1 … 0, 1 … 1, 1 … 2, ..."""
-        return tuple(
-            accumulate((c.feature_weight for c in self._constants), operator.mul, initial=1.0)
-        )
+        """The products of f over layers 1 … 0, 1 … 1, 1 … 2, ..."""
+        weights = (float(constants.weights.features) for constants in self._constants)
+        return tuple(accumulate(weights, operator.mul, initial=1.0))
 
     @once
     def _inverse_roots(self) -> tuple[float, ...]:
@@ -247,8 +247,8 @@ class NetworkConstants:
     @property
     def has_weak_branches(self) -> bool:
         """True if layers may add little to the features: what cancels in these decides kernels."""
-        weak = self.network.norm or min(c.divided_gain for c in self._constants) < 2.0**-4
-        return weak or not self.network.homogeneous
+        least = min(constants.weights.branch for constants in self._constants)
+        return self.network.norm or least < 2.0**-4 or not self.network.homogeneous
 
     @once
     def has_opposite(self) -> bool:
@@ -259,8 +259,19 @@ class NetworkConstants:
         normalization beside features of any size.
         """
         least, norm = activation_of(self.network).least_opposite, self.network.norm
-        weak = (norm or least * c.divided_gain < 2.0**-4 for c in self._constants if c.layer.skip)
+        weights = (constants.weights for constants in self._constants)
+        weak = (norm or least * w.branch < 2.0**-4 for w in weights if w.features)
         return least < 0.1 or any(weak)
+
+    @once
+    def has_identity(self) -> bool:
+        """True if features pass a layer."""
+        return any(constants.weights.features for constants in self._constants)
+
+    @once
+    def has_ordinary_layers(self) -> bool:
+        """True if nothing passes some layer."""
+        return not all(constants.weights.features for constants in self._constants)
 
     @once
     def largest_bias(self) -> float:
@@ -276,7 +287,7 @@ class NetworkConstants:
     def forgets_size(self) -> bool:
         """True if layer 1 reads normalized features alone: signals of all sizes are alike."""
         net = self.network
-        return net.norm and net.homogeneous and not net.layer(1).skip
+        return net.norm and net.homogeneous and not self.of_layer(1).weights.features
 
     @once
     def linear_growth_bits(self) -> float:
@@ -302,6 +313,14 @@ class NetworkConstants:
             if c.layer.bias
         ]
         return max(ratios, default=0.0)
+
+    @once
+    def largest_inner_variances(self) -> InnerVariances:
+        """The most that a branch adds to a tangent kernel of its inner weights alone."""
+        numbers = self.different_layers
+        branch_weights = {k: float(self.of_layer(k).weights.branch) for k in numbers}
+        of_bias = max(weight * self.bias_root(k) ** 2 for k, weight in branch_weights.items())
+        return InnerVariances(max(branch_weights.values()), of_bias)
 
     def bias_root(self, layer_number: int, is_branch: bool = False) -> float:
         """Return the root of the mass that biases add in a layer, at a signal of size 1.

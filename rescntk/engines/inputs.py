@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from itertools import cycle, islice
 
 import numpy as np
 
@@ -140,8 +139,8 @@ def _ratio_of_biases(operations: Operations, request: Request) -> float:
     constants, net = operations.constants, operations.network
     if "ntk" not in request.kinds or net.trained != ("input",):
         return 1.0 + constants.least_bias**2
-    skips = islice(cycle(net.values_of("skip")), operations.depth)  # one value stands for all
-    n_ordinary = list(skips).count(False)
+    layers = map(constants.of_layer, range(1, operations.depth + 1))
+    n_ordinary = sum(not of_layer.weights.features for of_layer in layers)
     largest = 1.0 + constants.bias_variance_ratio * constants.largest_bias**2
     return math.exp(-min(n_ordinary * math.log(largest), 700.0))
 
@@ -236,11 +235,17 @@ def mean_variances(
         fraction = xp.maximum(at_pixel_1, _LEAST_FRACTION_LEFT) / xp.where(mean > 0, mean, math.inf)
         check_fraction(fraction, request, "pixel 1 gets")
         mean = xp.where(mean > 0, at_pixel_1, 0.0)
-    if constants.has_bias and not net.norm and "ntk" in request.kinds and net.trained == ("input",):
-        fraction = signal_part / xp.where(mean > 0, mean, math.inf)
+    beside_biases = constants.has_bias and not net.norm and "ntk" in request.kinds
+    if beside_biases and not net.parts.outer_plus_readout:
+        fraction = net.parts.input * signal_part
+        if net.parts.inner:
+            largest = constants.largest_inner_variances
+            fraction = fraction + largest.of_signal * signal_part
+            fraction = fraction + largest.of_bias * (constants.largest_bias / scale) ** 2
+        fraction = fraction / xp.where(mean > 0, mean, math.inf)
         has_values = X.reshape(len(X), -1).any(axis=1)
         fraction = xp.where(has_values, xp.maximum(fraction, _LEAST_FRACTION_LEFT), 0.0)
-        check_fraction(fraction, request, "the input, which alone is trained, has, beside biases,")
+        check_fraction(fraction, request, "the trained parts have, beside biases,")
     return mean
 
 

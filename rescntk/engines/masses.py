@@ -19,7 +19,6 @@ from ..arrays import PixelNumbers, SignalNumbers
 from .means import (
     column,
     from_the_middle,
-    past_skip,
     sum_and_rest,
     taps_of,
     weighted_mean,
@@ -27,6 +26,7 @@ from .means import (
 )
 from .operations import Operation, Operations
 from .recursion import NO_KERNELS, Kernels, Recursion
+from .weights import RoundedWeights
 from .windows import Window
 
 _LEAST_VARIANCE = 1e-153
@@ -134,18 +134,16 @@ class Masses(Recursion[MassState]):
 
     def skip(
         self, operation: Operation, features: MassState, branch: MassState
-    ) -> tuple[MassState, tuple[float, float]]:
+    ) -> tuple[MassState, RoundedWeights]:
         constants = self.operations.constants.of_layer(operation.layer_number)
-        weights = constants.feature_weight, constants.divided_gain
-        mass, rounding_error = (
-            past_skip(features.mass, branch.mass, *weights),
-            branch.rounding_error,
-        )
+        weights = constants.weights.rounded
+        mass, rounding_error = weights.merged(features.mass, branch.mass), branch.rounding_error
         if self.operations.constants.has_bias:
-            rounding_error = past_skip(features.rounding_error, rounding_error, *weights)
-        forward = 1 if constants.feature_weight >= constants.divided_gain else -1
+            rounding_error = weights.merged(features.rounding_error, rounding_error)
+        forward = 1 if weights.features >= weights.branch else -1
         parts = [features.mass, branch.mass][::forward]
-        return self._merged(operation, parts, weights[::forward], mass, rounding_error), weights
+        of_parts = [weights.features, weights.branch][::forward]
+        return self._merged(operation, parts, of_parts, mass, rounding_error), weights
 
     def mean(self, window: Window, values: PixelNumbers) -> PixelNumbers:
         return window_mean(values, window, 1)
@@ -185,7 +183,8 @@ def check_variances(
 
     `mass` is of the pre-activations of a layer, and `energy` of the input, (n, *pixels).
     """
-    net, layer = operations.network, operations.network.layer(layer_number)
+    net, constants = operations.network, operations.constants.of_layer(layer_number)
+    layer = constants.layer
     most = activation_of(net).largest_variance
     with np.errstate(over="ignore"):
         largest = float(layer.inner_variance * mass.max())
@@ -194,7 +193,7 @@ def check_variances(
             f"the signals are too large for float64 and activation {net.activation!r}: variances "
             f"of layer {layer_number} reach {largest:.3g}, expected less than {most:g}"
         )
-    if layer_number < operations.depth or layer.skip or not layer.has_branch:
+    if layer_number < operations.depth or constants.weights.features or not layer.has_branch:
         return
     last, enters = (masses.reshape(len(mass), -1).max(axis=1) for masses in (mass, energy))
     if bool(((enters > 0) & (layer.inner_variance * last < _LEAST_VARIANCE)).any()):
@@ -209,12 +208,14 @@ def seen_by_pixel_1(operations: Operations, pixels: tuple[int, ...]) -> np.ndarr
     """Return which pixels reach pixel 1, also where their weights leave the range of float64."""
     seen = np.zeros((1, *pixels), bool)
     seen[(0, *[0] * len(pixels))] = True
-    layers = [operations.constants.of_layer(k).layer for k in range(1, operations.depth + 1)]
-    passes = [True, *(layer.has_branch for layer in layers)]  # of the input filter, and of layers
+    layers = [operations.constants.of_layer(k) for k in range(1, operations.depth + 1)]
+    has_branch = [constants.layer.has_branch for constants in layers]
+    passes = [True, *has_branch]  # of the input filter, and of layers
     for operation in chain(operations.input, *operations.layers):
         if operation.window.n_taps and passes[operation.layer_number]:
             seen = reduce(operator.or_, taps_of(seen, operation.window, 1))
-    return seen[0] & all(layer.skip or layer.has_branch for layer in layers)
+    ends = (not c.weights.features and not c.layer.has_branch for c in layers)
+    return seen[0] & (not any(ends))
 
 
 @lru_cache(maxsize=64)

@@ -56,17 +56,6 @@ def weighted_mean(parts: list[Array], weights: Sequence[float]) -> Array:
     return reduce(operator.add, weighted, first)
 
 
-def past_skip(features: Array, branch: Array, feature_weight: float, divided_gain: float) -> Array:
-    """Return the weighted sum of features and branch: a mean, or the sum, where there is a skip."""
-    if not feature_weight:
-        return branch * branch.dtype.type(divided_gain)
-    if feature_weight == divided_gain == 1.0:
-        return features + branch
-    if feature_weight < divided_gain:
-        return weighted_mean([branch, features], [divided_gain, feature_weight])
-    return weighted_mean([features, branch], [feature_weight, divided_gain])
-
-
 def window_mean(values: Array, window: Window, *first: int) -> Array:
     """Return means over a window's taps."""
     return weighted_mean(taps_of(values, window, *first), window.weights)

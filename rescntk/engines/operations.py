@@ -28,6 +28,7 @@ from .constants import NetworkConstants
 from .once import once
 from .order import Order, Step, order_of
 from .request import ScaledKernel
+from .weights import RoundedWeights
 from .windows import NO_WINDOW, Window
 
 _TAP_BYTES = 1500
@@ -170,7 +171,8 @@ class Operations:
         """
         constants = self.constants.of_layer(layer_number)
         taps = (0, 1, 1, 1, 0) if layer_number == 1 else (0, 0, 1, 0, 0)
-        branch, features = constants.divided_gain, constants.feature_weight / sum(taps)
+        weights = constants.weights.rounded
+        branch, features = weights.branch, weights.features / sum(taps)
         pairs = zip((1, 2, 3, 2, 1), taps, strict=True)
         return tuple(branch * ninths / 9.0 + features * is_tap for ninths, is_tap in pairs)
 
@@ -193,7 +195,7 @@ class Operations:
 
 
 @lru_cache(maxsize=64)
-def rounded_weights(operations: Operations, dtype: str) -> dict[int, tuple[float, float]]:
+def rounded_weights(operations: Operations, dtype: str) -> dict[int, RoundedWeights]:
     """Return the weights of features and branch in a precision, by the row of their merge.
 
     One rounded weight for all L layers would multiply kernels by up to (1 + eps)^L. So a weight is
@@ -208,11 +210,10 @@ def rounded_weights(operations: Operations, dtype: str) -> dict[int, tuple[float
     for operation in chain(operations.input, *operations.layers):
         if operation.kind not in ("skip", "joined"):
             continue
-        constants = operations.constants.of_layer(operation.layer_number)
-        branch, features = Fraction(constants.divided_gain), constants.exact_feature_weight
+        features, branch, form = operations.constants.of_layer(operation.layer_number).weights
         if operation.kind == "joined":  # weights of one tap; in layer 1 three taps have features
             branch, features = branch / 9, features / 3 if operation.layer_number == 1 else features
-        weights[operation.row] = rounded(features), rounded(branch)
+        weights[operation.row] = RoundedWeights(rounded(features), rounded(branch), form)
     return weights
 
 

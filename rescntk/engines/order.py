@@ -77,13 +77,8 @@ def _steps(
     # A layer without a skip connection has this step too, with features of weight 0, in two cases.
     # Another layer has a skip connection: results of all layers then lie in one place. Or the
     # branch has a weight other than 1.
-    if any(network.values_of("skip")) or _has_weight(network, constants, layer_number):
+    if constants.has_identity or constants.of_layer(layer_number).weights.branch != 1:
         yield Step("skip", is_branch=True)
-
-
-def _has_weight(network: Network, constants: NetworkConstants, layer_number: int) -> bool:
-    """Return whether the branch of a layer without skip connection has another weight than 1."""
-    return not network.norm and constants.of_layer(layer_number).divided_gain != 1.0
 
 
 # ---------------------------------------------------------------- rewriting
@@ -100,12 +95,13 @@ def ending_with_activation(order: Order) -> Order:
     return (*before, LikeLayers(n_layers, steps[: _activation(steps) + 1]))
 
 
-def may_have_five_taps(network: Network) -> bool:
+def may_have_five_taps(network: Network, constants: NetworkConstants) -> bool:
     """Return whether two windows of three can be one merge of five taps.
 
-    All filters have one size, a power of 3. There are no dilation, bias or normalization, and
-    layers have skip connections all or none. Inner or outer weights are trained, or A is 0: else
-    layers hardly change A, and sums of five taps round alike in all of them.
+    All filters have one size, a power of 3. There are no dilation, bias or normalization. Weights
+    of features and branch add up to 1, and layers have skip connections all or none. Inner or outer
+    weights are trained, or A is 0: else layers hardly change A, and sums of five taps round alike
+    in all of them.
     """
     size = network.filter_size
     if not isinstance(size, int) or isinstance(network.skip, tuple):
@@ -115,7 +111,9 @@ def may_have_five_taps(network: Network) -> bool:
     alike = network.filter_size == network.outer_filter_size != 1 and network.dilation == 1
     parts = network.carried_parts
     changes = parts.inner or parts.outer or not parts.initial
-    return size == 1 and alike and not (network.has_bias or network.norm) and bool(changes)
+    are_means = all(constants.of_layer(k).weights.keeps_means for k in constants.different_layers)
+    plain = not (network.has_bias or network.norm) and are_means
+    return size == 1 and alike and plain and bool(changes)
 
 
 def with_five_taps(order: Order) -> Order:

@@ -37,8 +37,8 @@ from typing import Generic, NamedTuple, TypeAlias, TypeVar
 from ..arrays import AnyArray
 from ..network import Network
 from ..network_parts import TrainedParts
-from .means import past_skip
 from .operations import Operation
+from .weights import Form, RoundedWeights
 from .windows import Window
 
 State = TypeVar("State")
@@ -67,6 +67,9 @@ class Kernels(NamedTuple):
 
 
 NO_KERNELS = Kernels(None, None)
+
+_BRANCH = RoundedWeights(0.0, 1.0, Form.BRANCH_ALONE)
+"""The weights of a layer without a skip connection."""
 
 Record = TypeVar("Record", Deficits, Kernels)
 
@@ -121,7 +124,7 @@ class Recursion(ABC, Generic[State]):
 
         F and A lack F⁰. The features hold `input_weight` times F⁰, `F0`.
         """
-        features, weights, A = state, (0.0, 1.0), kernels.A
+        features, weights, A = state, _BRANCH, kernels.A
         if A is not None:
             A = A + self.trained.initial * input_weight * F0
         branch = Kernels(None, A)
@@ -144,13 +147,7 @@ class Recursion(ABC, Generic[State]):
                 state = self.joined(operation, state)
             else:
                 raise NotImplementedError(f"arrays have no operation {operation.kind!r}")
-        return state, mapped(lambda F, K: self.past_skip(F, K, weights), kernels, branch)
-
-    def past_skip(
-        self, features: PairNumbers, branch: PairNumbers, weights: tuple[AnyArray, AnyArray]
-    ) -> PairNumbers:
-        """Return kernels behind a skip connection; `weights` are of features and branch."""
-        return past_skip(features, branch, *weights)
+        return state, mapped(weights.merged, kernels, branch)
 
     @abstractmethod
     def norm(self, operation: Operation, state: State) -> tuple[State, PairNumbers]:
@@ -180,7 +177,7 @@ class Recursion(ABC, Generic[State]):
     @abstractmethod
     def skip(
         self, operation: Operation, features: State, branch: State
-    ) -> tuple[State, tuple[AnyArray, AnyArray]]:
+    ) -> tuple[State, RoundedWeights]:
         """Return the state behind a skip connection, and the weights of features and branch."""
 
     def joined(self, operation: Operation, state: State) -> State:

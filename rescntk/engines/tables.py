@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import ModuleType
 
 import numpy as np
@@ -115,14 +115,18 @@ class MassRows(Masses):
     ) -> None:
         # Ratios of equal masses are 1: their coordinates are equal to the bit, at any size.
         positive_mass = self.xp.maximum(mass, _LEAST_DIVISOR)
-        first, *later = (self.xp.sqrt(part / positive_mass) for part in parts)  # a_p / (√weight a)
-        half_sum = math.sqrt(0.5) + math.sqrt(0.5 * weights[0]) * first  # (a + a_0) / (√2 a)
+        first, *later = parts
+        ratio = self.xp.sqrt(first / positive_mass)  # a_0 / (√weight a)
+        half_sum = math.sqrt(0.5) + math.sqrt(0.5 * weights[0]) * ratio  # (a + a_0) / (√2 a)
         self.write(operation.row, root)
         self.write(operation.factor_row, root * half_sum)
         divisors = {weight: half_sum * math.sqrt(2.0 / weight) for weight in {*weights[1:]} - {0.0}}
         coordinates = zip(operation.coordinate_rows, later, weights[1:], strict=True)
-        for row, ratio, weight in coordinates:
-            self.write(row, ratio / divisors[weight] if weight else 0.0 * ratio)
+        for row, part, weight in coordinates:
+            if weight:
+                self.write(row, self.xp.sqrt(part / positive_mass) / divisors[weight])
+            else:  # a part without weight may be infinitely larger than the whole
+                self.write(row, self.xp.zeros_like(part))
 
 
 def write_mass_rows(
@@ -138,10 +142,14 @@ def write_mass_rows(
     net = operations.network
     if request.reads_pixel_1 and (net.norm or not net.homogeneous):
         check_pixel_1(operations, last.root, inputs, 4.0 * least_root(request.dtype))
-    falls = not all(net.values_of("skip")) if net.norm else operations.constants.has_bias
+    constants = operations.constants
+    falls = constants.has_ordinary_layers if net.norm else constants.has_bias
     if falls and net.homogeneous:  # else signals keep their size
-        mean = last.mass.reshape(len(last.mass), -1).mean(axis=1)
-        check_fraction(mean, request, "the last layer has")
+        # Operations may end before the features of the last layer.
+        whole = replace(operations, rewritten=None)
+        variances = inputs.energy, inputs.bias**2, inputs.norm_root**2
+        mass = Masses(whole, xp, *variances).last().mass
+        check_fraction(mass.reshape(len(mass), -1).mean(axis=1), request, "the last layer has")
 
 
 def check_pixel_1(operations: Operations, roots: PixelNumbers, inputs: Input, least: float) -> None:

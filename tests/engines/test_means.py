@@ -1,7 +1,6 @@
 """Sums and means, against cases that were worked out by hand."""
 
 import numpy as np
-import pytest
 
 from rescntk.engines import means
 from rescntk.engines.windows import Window
@@ -26,28 +25,6 @@ def test_taps_of_windows_longer_than_the_signal():
 def test_means_of_equal_parts_are_exact():
     parts = [np.full(3, 0.1)] * 7
     assert (means.weighted_mean(parts, [1 / 7] * 7) == 0.1).all()
-
-
-@pytest.mark.parametrize(
-    ("feature_weight", "divided_gain", "expected"),
-    [(0.0, 1.0, 5.0), (0.75, 0.25, 3.5), (0.25, 0.75, 4.5), (1.0, 1.0, 8.0)],
-)
-def test_past_a_skip_connection(feature_weight, divided_gain, expected):
-    features, branch = np.array(3.0), np.array(5.0)
-    assert means.past_skip(features, branch, feature_weight, divided_gain) == expected
-
-
-@pytest.mark.xfail(
-    strict=True, reason="a weighted sum is taken for a mean: its weights add up to 1"
-)
-@pytest.mark.parametrize(
-    ("feature_weight", "divided_gain", "expected"), [(0.25, 1.0, 5.75), (1.0, 0.5, 5.5)]
-)
-def test_past_a_skip_connection_whose_weights_do_not_add_up_to_1(
-    feature_weight, divided_gain, expected
-):
-    features, branch = np.array(3.0), np.array(5.0)
-    assert means.past_skip(features, branch, feature_weight, divided_gain) == expected
 
 
 def test_sums_of_many_equal_parts_keep_their_digits():

@@ -98,7 +98,7 @@ def merged(plain):
 
 
 def test_layers_of_filters_of_three_may_have_five_taps(plain):
-    assert may_have_five_taps(plain.network)
+    assert may_have_five_taps(plain.network, plain.constants)
 
 
 def test_layers_of_filters_of_three_may_join(plain):
@@ -129,7 +129,7 @@ def test_rows_are_counted_without_their_operations(network):
 
 
 @pytest.mark.parametrize(
-    ("network", "divisor", "divided_gain", "feature_weight"),
+    ("network", "divisor", "branch", "features"),
     [
         (Network(1), 2.0, 0.5, 0.5),
         (Network(1, alpha=0.5), 1.25, 0.2, 0.8),
@@ -139,12 +139,11 @@ def test_rows_are_counted_without_their_operations(network):
         (Network(1, activation="gelu", skip=False), 1.0, 1.0, 0.0),
     ],
 )
-def test_constants_of_a_layer(network, divisor, divided_gain, feature_weight):
+def test_constants_of_a_layer(network, divisor, branch, features):
     constants = Operations(network, 1, 1).constants.of_layer(1)
-    assert (constants.divisor, constants.divided_gain) == pytest.approx(
-        (divisor, divided_gain), rel=CONSTANT
-    )
-    assert constants.feature_weight == pytest.approx(feature_weight, rel=CONSTANT)
+    weights = constants.weights.rounded
+    found = constants.divisor, weights.branch, weights.features
+    assert found == pytest.approx((divisor, branch, features), rel=CONSTANT)
 
 
 LAYERS = {"alpha": (1.0, 0.5, 1.0), "skip": (True, True, False), "c_v": (2.0, 2.0, 3.0)}
@@ -155,8 +154,8 @@ def test_layers_have_their_own_constants():
     constants = Operations(Network(3, **LAYERS), 3, 1).constants
     layers = [constants.of_layer(k) for k in (1, 2, 3)]
     assert [layer.divisor for layer in layers] == [2.0, 1.25, 1.5]
-    assert [layer.feature_weight for layer in layers] == [0.5, 0.8, 0.0]
-    assert [layer.divided_gain for layer in layers] == [0.5, 0.2, 1.0]
+    weights = [layer.weights.rounded for layer in layers]
+    assert [(w.features, w.branch) for w in weights] == [(0.5, 0.5), (0.8, 0.2), (0.0, 1.0)]
 
 
 def test_products_over_layers_of_their_own():
@@ -169,10 +168,9 @@ def test_normalized_features_have_one_size_in_all_layers():
     """S = 1, 1 + 1, 2 + 1/4, and without a skip 3/2: weights of the branch are β / S."""
     constants = Operations(Network(3, norm=True, **LAYERS), 3, 1).constants
     layers = [constants.of_layer(k) for k in (1, 2, 3)]
-    gains = [1 / 2, 1 / 9, 1.0]
-    assert [layer.divided_gain for layer in layers] == pytest.approx(gains, rel=CONSTANT)
-    weights = [1 / 2, 8 / 9, 0.0]
-    assert [layer.feature_weight for layer in layers] == pytest.approx(weights, rel=CONSTANT)
+    weights = [layer.weights.rounded for layer in layers]
+    assert [w.branch for w in weights] == pytest.approx([1 / 2, 1 / 9, 1.0], rel=CONSTANT)
+    assert [w.features for w in weights] == pytest.approx([1 / 2, 8 / 9, 0.0], rel=CONSTANT)
 
 
 def test_total_divisors_of_normalized_features_are_their_size():
@@ -212,10 +210,10 @@ def test_growths_beyond_float64_are_refused():
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_rounded_weights_keep_products_over_layers(dtype):
     operations = Operations(Network(1, alpha=0.3), 999, 1)
-    weights = np.array(list(rounded_weights(operations, dtype).values()))
+    weights = np.array([w[:2] for w in rounded_weights(operations, dtype).values()])
     assert (weights == weights.astype(dtype)).all()
-    branch = Fraction(operations.constants.of_layer(1).divided_gain)
-    for rounded, exact in zip(weights.T, (1 - branch, branch), strict=True):
+    features, branch, _ = operations.constants.of_layer(1).weights
+    for rounded, exact in zip(weights.T, (features, branch), strict=True):
         logarithm = sum(Fraction(weight) / exact - 1 for weight in rounded)
         assert abs(logarithm) <= np.finfo(dtype).eps
 

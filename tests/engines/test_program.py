@@ -57,10 +57,12 @@ def test_layers_name_their_operations():
 def test_weights_of_features_and_branch():
     found = program(Network(1, 3, alpha=0.5))
     (layer,), skip = layers(found), operations(found)["skip", True]
-    assert (layer["feature_weight"], layer["divided_gain"]) == pytest.approx(
+    assert (layer["feature_weight"], layer["branch_weight"]) == pytest.approx(
         (0.8, 0.2), rel=CONSTANT
     )
-    assert (skip["feature_weight"], skip["divided_gain"]) == pytest.approx((0.8, 0.2), rel=CONSTANT)
+    assert (skip["feature_weight"], skip["branch_weight"]) == pytest.approx(
+        (0.8, 0.2), rel=CONSTANT
+    )
     assert layer["input_weight"] == pytest.approx(0.8, rel=CONSTANT)
 
 

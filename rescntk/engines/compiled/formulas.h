@@ -19,6 +19,7 @@
 // docs/theory/deficits.md has the same symbols, and the derivations; docs/theory/activations.md
 // those of ReLU.
 #pragma once
+#include "records.h"
 #if defined(__CUDACC_RTC__)
 #define FORMULA __device__ __forceinline__
 #define HERE __device__
@@ -272,34 +273,32 @@ FORMULA Activated<V> activated(const Activation<V> &constants, const Angle<V> &a
     return result;
 }
 
-// The features that pass a layer and its branch: their mean, from the heavier one on, is exact
-// where both are equal. Without a skip connection, the weighted branch alone. `weight` is of the
-// lighter one, or of the branch alone. N is left out for numbers that are no deficits.
-enum class Heavier { FEATURES, BRANCH, BRANCH_ALONE };
-
-FORMULA Heavier heavier_of(double feature_weight, double divided_gain)
-{
-    if (feature_weight == 0.0) return Heavier::BRANCH_ALONE;
-    return feature_weight < divided_gain ? Heavier::BRANCH : Heavier::FEATURES;
-}
-
+// The weighted sum of the features that pass a layer and of its branch. A mean goes from the
+// heavier one on: it is exact where both are equal. N is left out for numbers that are no deficits.
 template <class V, class... Deficit>
-FORMULA V merged(Heavier heavier, V weight, V features, V branch, Deficit... N)
+FORMULA V merged(Form form, V feature_weight, V branch_weight, V features, V branch, Deficit... N)
 {
-    if (heavier == Heavier::BRANCH_ALONE) return ((weight * branch) + ... + N);
-    const bool is_branch = heavier == Heavier::BRANCH;
-    const V heavy = is_branch ? branch : features, light = is_branch ? features : branch;
-    return fused(weight, light - heavy, (heavy + ... + N));
+    switch (form) {
+    case BRANCH_ALONE:
+        return ((branch_weight * branch) + ... + N);
+    case SUM:
+        return fused(branch_weight, branch, ((feature_weight * features) + ... + N));
+    case MEAN_FROM_FEATURES:
+        return fused(branch_weight, branch - features, (features + ... + N));
+    case MEAN_FROM_BRANCH:
+        break;
+    }
+    return fused(feature_weight, features - branch, (branch + ... + N));
 }
 
 // From pre-activations to the next layer's: `passing` passes the layer, `sum` is the branch's over
 // both filters' taps.
 template <bool NTK, class V>
-FORMULA Numbers<V> joined(V feature_weight, V divided_gain, const Numbers<V> &passing,
+FORMULA Numbers<V> joined(V feature_weight, V branch_weight, const Numbers<V> &passing,
                           const Numbers<V> &sum, V N)
 {
-    Numbers<V> next{fused(divided_gain, sum.U, fused(feature_weight, passing.U, N)), V{}, V{}};
-    if (NTK) next.A = fused(divided_gain, sum.A, feature_weight * passing.A);
+    Numbers<V> next{fused(branch_weight, sum.U, fused(feature_weight, passing.U, N)), V{}, V{}};
+    if (NTK) next.A = fused(branch_weight, sum.A, feature_weight * passing.A);
     return next;
 }
 

@@ -18,6 +18,7 @@ from ..order import ending_with_activation, joined, may_have_five_taps, may_join
 from ..request import Request
 from ..windows import Window
 from .records import (
+    FORMS,
     JOB,
     LAYER,
     OFFSET_RANGE,
@@ -46,7 +47,7 @@ def operations_of(request: Request, channels: int, n_axes: int) -> Operations:
     if not request.has_sums:
         return operations
     order = ending_with_activation(operations.order)
-    if may_have_five_taps(network) and depth <= _FIVE_TAPS_DEPTH:
+    if may_have_five_taps(network, operations.constants) and depth <= _FIVE_TAPS_DEPTH:
         order = with_five_taps(order)
         if may_join(network, operations.constants, n_axes):
             order = joined(order)
@@ -152,7 +153,9 @@ class Program:
                 root = operations.constants.bias_root(operation.layer_number, operation.is_branch)
                 record["bias_product"] = root**2
             elif operation.row in weights:
-                record["feature_weight"], record["divided_gain"] = weights[operation.row]
+                features, branch, form = weights[operation.row]
+                record["feature_weight"], record["branch_weight"] = features, branch
+                record["form"] = FORMS.index(form.value)
         return records
 
     def _layer_records(self) -> np.ndarray:
@@ -168,8 +171,7 @@ class Program:
                 record["root_row"] = -1
             else:
                 record["root_row"] = last.root_row if last.kind == "activation" else last.row
-            record["feature_weight"] = constants.feature_weight
-            record["divided_gain"] = constants.divided_gain
+            record["feature_weight"], record["branch_weight"], _ = constants.weights.rounded
             record["input_weight"] = operations.constants.input_weight(layer_number)
             record["bias_product"] = (
                 operations.constants.bias_root(layer_number, is_branch=True) ** 2

@@ -10,25 +10,29 @@ struct Window {
     double weight, weight_error;   // of a tap of weight 1, rounded; and its rounding error
 };
 
+// How features and branch are added behind a layer: Form of weights.py.
+enum Form { BRANCH_ALONE, SUM, MEAN_FROM_FEATURES, MEAN_FROM_BRANCH };
+
 enum OperationKind { NORM, WINDOW, BIAS, ACTIVATION, SKIP, JOINED };
 
 struct Operation {
     int64 kind;
-    int64 row;                            // the first of its rows
-    int64 root_row;                       // of the roots before it
-    int64 window;                         // of WINDOW and JOINED, or -1
-    int64 is_branch;                      // whether it is its layer's activation, or comes after it
-    double bias_product;                  // of BIAS, at two signals of size 1
-    double feature_weight, divided_gain;  // of SKIP, rounded; of JOINED: of a tap
+    int64 row;            // the first of its rows
+    int64 root_row;       // of the roots before it
+    int64 window;         // of WINDOW and JOINED, or -1
+    int64 is_branch;      // whether it is its layer's activation, or comes after it
+    double bias_product;  // of BIAS, at two signals of size 1
+    double feature_weight, branch_weight;  // of SKIP, rounded; of JOINED: of a tap
+    int64 form;                            // of SKIP
 };
 
 struct Layer {
-    int64 first, count;                   // its operations
-    int64 root_row;                       // of the features' roots, or -1 behind SKIP
-    int64 report;                         // the place among the depths asked for, or -1
-    double feature_weight, divided_gain;  // of the sums of F and A, not rounded
-    double bias_product;                  // behind the activation, at two signals of size 1
-    double input_weight;                  // of F0 in the features behind the layer
+    int64 first, count;                    // its operations
+    int64 root_row;                        // of the features' roots, or -1 behind SKIP
+    int64 report;                          // the place among the depths asked for, or -1
+    double feature_weight, branch_weight;  // of the sums of F and A, not rounded
+    double bias_product;                   // behind the activation, at two signals of size 1
+    double input_weight;                   // of F0 in the features behind the layer
 };
 
 struct Side {  // the signals of one side

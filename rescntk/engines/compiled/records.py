@@ -59,6 +59,8 @@ NAMES = "Window", "Operation", "Layer", "Side", "OffsetRange", "Job"
 WINDOW, OPERATION, LAYER, SIDE, OFFSET_RANGE, JOB = (RECORDS[name] for name in NAMES)
 OUTPUTS = names_of(_TEXT, "Output")
 """What loops return, in the order of `Output`."""
+FORMS = names_of(_TEXT, "Form")
+"""How features and branch are added, in the order of `Form`."""
 OPERATION_KINDS = names_of(_TEXT, "OperationKind")
 """The kinds of operations, in the order of `OperationKind`."""
 

@@ -56,7 +56,7 @@ struct FiveTapsMerge {
     const Strip<R> &strip;
     const int64 row;
     const Weight<V> ninth;
-    const V divided_gain, feature_weight;
+    const V branch_weight, feature_weight;
     const State<V> in, before, out;  // `out` may be `before`, but for FIRST
     int64 begin = 0, end = 0;        // the line
     FiveTaps<V> U, M;
@@ -65,7 +65,7 @@ struct FiveTapsMerge {
     INLINE FiveTapsMerge(const Strip<R> &strip, const Operation &merge, const State<V> &in,
                          const State<V> &before, const State<V> &out)
         : strip(strip), row(merge.row), ninth(strip.layout->job.windows[merge.window]),
-          divided_gain(number<V>(merge.divided_gain)),
+          branch_weight(number<V>(merge.branch_weight)),
           feature_weight(number<V>(merge.feature_weight)), in(in), before(before), out(out)
     {
     }
@@ -118,7 +118,7 @@ private:
             }
             Numbers<V> passing{FIRST ? U_around.push(before.U[j + next]) : before.U[j], V{}, V{}};
             if (NTK) passing.A = FIRST ? A_around.push(before.A[j + next]) : before.A[j];
-            put<false, NTK>(out, j, joined<NTK>(feature_weight, divided_gain, passing, sum, N));
+            put<false, NTK>(out, j, joined<NTK>(feature_weight, branch_weight, passing, sum, N));
         }
     }
 };

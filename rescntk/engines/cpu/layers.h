@@ -2,7 +2,7 @@
 //
 // Switches of templates: OPPOSITE, U+ is carried from layer to layer; WITH_OPPOSITE, an operation
 // has it, as all have before the activation of layer 1; NTK, A is carried; FIRST, layer 1; TAPS and
-// TRIANGLE, of a window; HEAVIER, of features and branch.
+// TRIANGLE, of a window; FORM, of the sum of features and branch.
 #pragma once
 #include "joined.h"
 
@@ -315,29 +315,33 @@ private:
     State<V> merged_with_features(Strip<R> &strip, const Layer &l, const Operation &o,
                                   const State<V> &branch) const
     {
-        switch (heavier_of(o.feature_weight, o.divided_gain)) {
-        case Heavier::FEATURES:
-            merge<Heavier::FEATURES>(strip, l, o, o.divided_gain, branch);
+        switch (Form(o.form)) {
+        case BRANCH_ALONE:
+            merge<BRANCH_ALONE>(strip, l, o, branch);
             break;
-        case Heavier::BRANCH:
-            merge<Heavier::BRANCH>(strip, l, o, o.feature_weight, branch);
+        case SUM:
+            merge<SUM>(strip, l, o, branch);
             break;
-        case Heavier::BRANCH_ALONE:
-            merge<Heavier::BRANCH_ALONE>(strip, l, o, o.divided_gain, branch);
+        case MEAN_FROM_FEATURES:
+            merge<MEAN_FROM_FEATURES>(strip, l, o, branch);
+            break;
+        case MEAN_FROM_BRANCH:
+            merge<MEAN_FROM_BRANCH>(strip, l, o, branch);
         }
         return strip.features;
     }
-    template <Heavier HEAVIER>
-    void merge(Strip<R> &strip, const Layer &l, const Operation &o, double lighter,
-               const State<V> branch) const
+    template <Form FORM>
+    void merge(Strip<R> &strip, const Layer &l, const Operation &o, const State<V> branch) const
     {
-        const V weight = number<V>(lighter), input_weight = number<V>(l.input_weight * job.initial);
+        const V feature_weight = number<V>(o.feature_weight),
+                branch_weight = number<V>(o.branch_weight),
+                input_weight = number<V>(l.input_weight * job.initial);
         const State<V> features = strip.features;
         const auto separate = strip.separate;
         const int64 row = o.row, root_row = o.root_row;
         strip.runs([&](const Rows<R> &at, int64 j, int64 to) INLINED {
             auto pass = [&](V &passing, V branch_number, auto... N) INLINED {
-                passing = merged(HEAVIER, weight, passing, branch_number, N...);
+                passing = merged(FORM, feature_weight, branch_weight, passing, branch_number, N...);
             };
             for (; j < to; j++) {
                 const V N = merge_term<2>(at, row, 2, j);

@@ -72,8 +72,8 @@ struct Results {
                 const Layer &l = job.layers[layer - 1];
                 const double product = bias_products * l.bias_product,
                              K = sums.at(0, layer, p)[lane], M = sums.at(1, layer, p)[lane];
-                F = l.feature_weight * F + l.divided_gain * (K + product);
-                A = l.feature_weight * A + l.divided_gain * (M + job.outer_plus_readout * product);
+                F = l.feature_weight * F + l.branch_weight * (K + product);
+                A = l.feature_weight * A + l.branch_weight * (M + job.outer_plus_readout * product);
                 if (l.report < 0) continue;
                 const int64 place = l.report * numbers + at + p;
                 const double gpk = F + l.input_weight * F0,

@@ -256,29 +256,30 @@ struct Layers {
             const double product = times * l.bias_product * double(biases[m]);
             const double K = double(K_sum[m]) + product,
                          M = double(M_sum[m]) + job.outer_plus_readout * product;
-            F[m] = fma(l.divided_gain, K, l.feature_weight * F[m]);
-            A[m] = fma(l.divided_gain, M, l.feature_weight * A[m]);
+            F[m] = fma(l.branch_weight, K, l.feature_weight * F[m]);
+            A[m] = fma(l.branch_weight, M, l.feature_weight * A[m]);
         }
     }
     // Merge a branch with the features that pass the layer.
     FORMULA void merge_features(const Layer &l, const Operation &o, const State &branch)
     {
-        const Heavier heavier = heavier_of(o.feature_weight, o.divided_gain);
-        const R weight = R(heavier == Heavier::BRANCH ? o.feature_weight : o.divided_gain),
+        const Form form = Form(o.form);
+        const R feature_weight = R(o.feature_weight), branch_weight = R(o.branch_weight),
                 input_weight = R(l.input_weight * job.initial);
+        auto add = [&](R &passing, R branch_number, auto... N) {
+            passing = merged(form, feature_weight, branch_weight, passing, branch_number, N...);
+        };
         OVER_PIXELS (p) {
             R N[LANES];
             row.merge_term(o.row, 2, p, N);
             OVER_LANES (q) {
                 R &U = state.U[p][q], &O = state.O[p][q];
-                U = merged(heavier, weight, U, branch.U[p][q], N[q]);
-                if (OPPOSITE) O = merged(heavier, weight, O, branch.O[p][q], N[q]);
-                if (POINTS)
-                    separate.F[p][q] = merged(heavier, weight, separate.F[p][q],
-                                              row.product(o.root_row, p, q) - branch.U[p][q]);
+                add(U, branch.U[p][q], N[q]);
+                if (OPPOSITE) add(O, branch.O[p][q], N[q]);
+                if (POINTS) add(separate.F[p][q], row.product(o.root_row, p, q) - branch.U[p][q]);
                 if (!NTK) continue;
                 R &passing = POINTS ? separate.A[p][q] : state.A[p][q];
-                passing = merged(heavier, weight, passing, branch.A[p][q]);
+                add(passing, branch.A[p][q]);
                 if (POINTS) state.A[p][q] = fused(input_weight, separate.F0[p][q], passing);
             }
         }
@@ -288,7 +289,7 @@ struct Layers {
     // pass the filter of layer 2 too.
     FORMULA void join(const Operation &o, const State &branch, bool first)
     {
-        const R divided_gain = R(o.divided_gain), feature_weight = R(o.feature_weight);
+        const R branch_weight = R(o.branch_weight), feature_weight = R(o.feature_weight);
         State passing = state;
         if (first) {
             row.template show<false, NTK>(state, true);
@@ -319,7 +320,7 @@ struct Layers {
             row.merge_term(o.row, 5, p, N);
             OVER_LANES (q)
                 state.template put<false, NTK>(p, q,
-                                               joined<NTK>(feature_weight, divided_gain,
+                                               joined<NTK>(feature_weight, branch_weight,
                                                            passing.at(p, q), {U[q], 0, M[q]},
                                                            N[q]));
         }

@@ -19,11 +19,12 @@ from ...activations import Gaussians, activation_of
 from ...arrays import Array, array_module
 from ..heads import offsets, pool_pixels, pool_weights
 from ..inputs import input_terms
-from ..means import column, past_skip, summed, window_mean
+from ..means import column, summed, window_mean
 from ..operations import Operation, Operations, rounded_weights
 from ..recursion import Deficits, Kernels, Recursion, by_kind, mapped
 from ..request import Request
 from ..tables import Tables
+from ..weights import RoundedWeights
 from ..windows import Window
 from ..work import check_stop, pieces, until_stopped
 
@@ -233,9 +234,9 @@ class Pairs(Recursion[Deficits]):
 
     def skip(
         self, operation: Operation, features: Deficits, branch: Deficits
-    ) -> tuple[Deficits, tuple[float, float]]:
+    ) -> tuple[Deficits, RoundedWeights]:
         weights, N = self.skip_weights[operation.row], self.merge_term(operation)
-        merged = mapped(lambda u, v: past_skip(u, v, *weights) + N, features, branch)
+        merged = mapped(lambda u, v: weights.merged(u, v) + N, features, branch)
         return merged, weights
 
 
