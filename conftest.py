@@ -28,12 +28,11 @@ NEEDED = {
     "rescntk/datasets.py": ("aeon",),
     "rescntk/finite": ("jax", "optax"),
     "rescntk/jax.py": ("jax",),
-    "rescntk/jax_numbers.py": ("jax",),
-    "rescntk/jax_recursion.py": ("jax",),
+    "rescntk/engines/jax": ("jax",),
     "rescntk/learn": ("sklearn", "threadpoolctl"),
     "rescntk/learn/aeon.py": ("aeon",),
     "rescntk/plots": ("matplotlib",),
-    "rescntk/stored.py": ("zarr", "distributed", "tqdm"),
+    "rescntk/stored": ("zarr", "distributed", "tqdm"),
 }
 
 # Packages of the extra "all". A test that needs a missing package skips itself.

@@ -23,7 +23,7 @@ from harness import Row
 import rescntk as rk
 
 sys.path.append(str(Path(__file__).parents[1]))
-from rescntk.validation import HEADS, KINDS, PARTS
+from rescntk.checks.values import HEADS, KINDS, PARTS
 from tests import difficult_signals
 from tests.oracles import definition, quadruple
 
@@ -31,7 +31,7 @@ CHANNELS, PIXELS, DEPTH = 2, 3, 50
 STARTS, STEPS = 4, 12
 """Searches of each network, family of signals and precision, and their steps."""
 
-ENGINES = ("cpu", "reference")
+ENGINES = ("cpu", "array")
 FAMILIES = ("duplicates", "opposites", "uneven", "profile", "spikes")
 
 

@@ -24,9 +24,9 @@ from harness import Row, Worker
 from peers import signals
 
 import rescntk as rk
+from rescntk.checks.values import KINDS, PARTS
 from rescntk.datasets import load_labelled
 from rescntk.engines.cpu import build, library
-from rescntk.validation import KINDS, PARTS
 
 PEER = ["neural-tangents==0.6.5", "jax==0.4.35", "jaxlib==0.4.35", "tf2jax==0.3.6"]
 DEPTH, CHANNELS, DTYPES = 5, 4, ("float64", "float32")

@@ -121,7 +121,7 @@ def medians(calls: dict[str, Callable[[], Any]]) -> Values:
 
 def errors(n: int, d: int, dtype: str) -> Values:
     """Largest |ΔK| / √(K_ii K_jj) of each kind of signals, against another engine in float64."""
-    engine = "cpu" if rk.engines.available()["cpu"] is True else "reference"
+    engine = "cpu" if rk.engines.available()["cpu"] is True else "array"
     worst = dict.fromkeys(kinds_of_signals(1, 1), 0.0)
     for (name, X), q in product(kinds_of_signals(n, d).items(), FILTERS):
         exact = np.array(gram(X, q=q, engine=engine))
@@ -182,12 +182,12 @@ def classifier(n: int, d: int, dtype: str) -> Values:
 
 
 def beyond(case: str, n: int, d: int, dtype: str) -> Values:
-    """Seconds of images, biases or shares of pixels, and of the engine "reference" on the GPU."""
+    """Seconds of images, biases or shares of pixels, and of the engine "array" on the GPU."""
     shape = (round(d**0.5),) * 2 if case == "images" else d
     X = on_device(peers.signals(n, CHANNELS, shape)[0])
     network = rk.Network(DEPTH, 3, bias=0.1 if case == "biases" else 0.0)
     call = partial(rk.pixel_shares if case == "shares" else rk.gram, network, X, dtype=dtype)
-    return medians({engine: partial(call, engine=engine) for engine in ("cuda", "reference")})
+    return medians({engine: partial(call, engine=engine) for engine in ("cuda", "array")})
 
 
 def peer(d: int, n: int, batch: int, dtype: str) -> Values:

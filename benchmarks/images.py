@@ -17,7 +17,7 @@ from harness import Row, call_by_name
 from scale import ridge
 
 import rescntk as rk
-from rescntk.validation import KINDS
+from rescntk.checks.values import KINDS
 
 DRAWS = {10: 20, 30: 20, 100: 10, 300: 5, 1000: 2}
 """Training images, and how many times they are drawn."""

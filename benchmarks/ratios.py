@@ -43,7 +43,7 @@ def cases() -> dict[str, Callable[[], object]]:
         "input filter of 9": gram(input_filter_size=9),
         "smooth signals of one channel, input filter of 9": gram(smooth, input_filter_size=9),
         "smooth signals of one channel, filters of 1": gram(smooth, filter_size=1),
-        "NumPy": gram(options={"engine": "reference"}),
+        "NumPy": gram(options={"engine": "array"}),
         "signals of different lengths": gram(ragged),
         "images of 10 × 10 pixels": gram(X.reshape(N + M, 4, 10, 10)),
         "erf (NumPy)": gram(activation="erf"),

@@ -18,12 +18,12 @@ import numpy as np
 from . import datasets, plots
 from ._version import __version__
 from .arrays import images_as_signals
+from .checks.values import HEADS, check_signals
 from .engines import available
 from .kernels.progress import is_open
 from .network import Network
 from .plots.style import display_name
 from .theory import conditioning, multisphere
-from .validation import HEADS, check_signals
 
 DEFAULT_DATA = "JapaneseVowels"
 """Data set of ``rescntk compare``: 270 training signals, 12 channels, 25 time points."""

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from .validation import check_choice
+from .checks.values import check_choice
 
 __all__ = ["bundled", "load", "load_labelled"]
 

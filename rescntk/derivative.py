@@ -24,12 +24,12 @@ import math
 from collections.abc import Sequence
 
 from .arrays import Array
+from .checks.messages import shown
+from .checks.values import check_dtype
 from .kernels import Kernel
 from .kernels.call import default_errors
-from .messages import shown
 from .network import Network, check_network
-from .network_parameters import FILTER_FIELDS, LAYER_FIELDS
-from .validation import check_dtype
+from .network.parameters import FILTER_FIELDS, LAYER_FIELDS
 
 STEPS = {"float64": 2.0**-10, "float32": 2.0**-5}
 """Relative step h/α for each working precision; errors grow like eps/step and like step⁴."""

@@ -24,14 +24,14 @@ from importlib.util import find_spec
 from math import frexp, ldexp
 from typing import Any
 
+from .checks.messages import shown
+from .checks.values import check_flag, check_kinds, check_positive_integer
 from .engines.heads import check_head, pooled_head
-from .engines.operations import Operations
+from .engines.layer.operations import Operations
 from .kernels import Kernel
 from .kernels.gram import GRAMS
-from .messages import shown
 from .network import OF_LAYERS, Network, check_network
-from .network_parameters import BASIC_FIELDS
-from .validation import check_flag, check_kinds, check_positive_integer
+from .network.parameters import BASIC_FIELDS
 
 if find_spec("jax") is None:
     raise ImportError("rescntk.jax needs jax: pip install 'rescntk[jax]'")
@@ -40,8 +40,8 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
-from .jax_numbers import safe_quotient, safe_root, scaled
-from .jax_recursion import Pair, Signal, read_signal
+from .engines.jax.numbers import safe_quotient, safe_root, scaled
+from .engines.jax.pairs import Pair, Signal, read_signal
 
 __all__ = ["gram", "kernel"]
 

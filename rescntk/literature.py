@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import math
 
-from .messages import shown
+from .checks.messages import shown
+from .checks.values import PARTS, check_nonnegative, check_positive_integer
 from .network import Network
-from .validation import PARTS, check_nonnegative, check_positive_integer
 
 
 def barzilai_resnet(depth: int, filter_size: int = 3, alpha: float = 1.0) -> Network:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
-from .validation import check_nonnegative
+from .checks.values import check_nonnegative
 
 _ALWAYS_FREE = 2**24
 """Bytes that count as free without asking the system; importing NumPy takes more."""

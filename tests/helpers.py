@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 import rescntk as rk
-from rescntk import validation
-from rescntk.activations import ACTIVATIONS
+from rescntk.checks import values as validation
+from rescntk.network.activations import ACTIVATIONS
 
 HEADS = (*validation.HEADS, 3)
 """Heads by name, and pools of three pixels: of many tests' signals, more than half."""
@@ -22,7 +22,7 @@ NOT_HOMOGENEOUS = [name for name, kind in ACTIVATIONS.items() if not kind.homoge
 LINEAR_AT_0 = [name for name, kind in ACTIVATIONS.items() if kind.linear_below is not None]
 
 STATES = rk.engines.available()
-CPU = [name for name in ("reference", "cpu") if STATES[name] is True]
+CPU = [name for name in ("array", "cpu") if STATES[name] is True]
 GPU = (pytest.mark.gpu, pytest.mark.skipif(STATES["cuda"] is not True, reason=str(STATES["cuda"])))
 needs_cpu = pytest.mark.skipif(STATES["cpu"] is not True, reason=str(STATES["cpu"]))
 ENGINES = [*CPU, pytest.param("cuda", marks=GPU)]
@@ -53,7 +53,7 @@ def kernel_of(engine, kernel, X, Z=None):
 
 def takes(engine, network):
     """Return True if the engine takes the network: JAX and compiled engines take ReLU alone."""
-    return engine == "reference" or network.activation == "relu"
+    return engine == "array" or network.activation == "relu"
 
 
 def skip_unless_taken(engine, network):

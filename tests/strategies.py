@@ -6,10 +6,10 @@ import numpy as np
 from hypothesis import strategies as st
 
 import rescntk as rk
-from rescntk.activations import ACTIVATIONS
+from rescntk.checks.values import PARTS
 from rescntk.network import OF_LAYERS
-from rescntk.network_parameters import BASIC_FIELDS
-from rescntk.validation import PARTS
+from rescntk.network.activations import ACTIVATIONS
+from rescntk.network.parameters import BASIC_FIELDS
 from tests.helpers import HEADS
 
 EVERY_FIELD = {field.name for field in fields(rk.Network)}

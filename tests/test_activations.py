@@ -14,8 +14,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import rescntk as rk
-from rescntk import activations
 from rescntk.engines.compiled import polynomials
+from rescntk.network import activations
 from rescntk.theory.complements import relu_dual
 from tests import tolerances
 from tests.oracles import definition, quadruple

@@ -79,7 +79,7 @@ def test_memory_is_asked_for_in_one_place(call, free):
 A_KIND = 8 * 700 * 700
 """Bytes of a kernel of 700 signals at one depth."""
 
-OF_BATCHES = {"cpu": A_KIND - 1, "reference": 12 * A_KIND}
+OF_BATCHES = {"cpu": A_KIND - 1, "array": 12 * A_KIND}
 """Bytes beside results and plans. A kind more would be seen of the engine "cpu". The reference
 engine takes all pairs at once, whose 2 pixels in half of the matrix are an array like a kind:
 indices, rows of both sides, states, and numbers that a layer makes."""
@@ -112,8 +112,8 @@ OF_STATES = 30 * LONG.nbytes
 """Bytes of the arrays of pixels that are not of tables: of inputs, sums and states. Measured: 21
 numbers a pixel at most."""
 
-TABLES_AT_ONCE = {"cpu": 1, "reference": 3}
-"""Tables of one signal that an engine holds: the reference engine copies, for each batch of pairs,
+TABLES_AT_ONCE = {"cpu": 1, "array": 3}
+"""Tables of one signal that an engine holds: the engine "array" copies, for each batch of pairs,
 the rows of both sides."""
 
 

@@ -195,7 +195,7 @@ def test_outputs_of_any_encoding(encoding, signals, monkeypatch):
         (COMPARE, 0, "\n".join(rows)),
         (COMPARE, 0, "vacuous, " + ("ε ≥ 1 − b" if encoding == "utf-8" else "epsilon >= 1 - b")),
         ("compare --help", 0, "separated by commas"),
-        ("engines", 0, "reference"),
+        ("engines", 0, "array"),
         ("compare β.npy --overwrite", 2, "β.npy" if encoding == "utf-8" else "?.npy"),
     ):
         streams = [io.TextIOWrapper(io.BytesIO(), encoding) for _ in range(2)]

@@ -13,13 +13,14 @@ pytest.importorskip("jax")
 pytest.importorskip("optax")
 pytest.importorskip("zarr")
 import rescntk as rk
-from rescntk import activations, engines, finite, stored
+from rescntk import engines, finite, stored
 from rescntk import jax as rj
+from rescntk.checks.values import HEADS, KINDS, check_nonnegative
 from rescntk.engines import heads
 from rescntk.engines.request import Request
-from rescntk.network import OF_LAYERS
-from rescntk.network_parameters import FILTER_FIELDS, parameter
-from rescntk.network_parts import BRANCH_POWERS, Layer
+from rescntk.network import OF_LAYERS, activations
+from rescntk.network.parameters import FILTER_FIELDS, parameter
+from rescntk.network.parts import BRANCH_POWERS, Layer
 from rescntk.theory import (
     argument_checks,
     conditioning,
@@ -31,7 +32,6 @@ from rescntk.theory import (
     smoothness,
     spectrum,
 )
-from rescntk.validation import HEADS, KINDS, check_nonnegative
 from tests.helpers import CPU, takes
 from tests.oracles import definition, finite_width, quadruple, strided
 from tests.tolerances import ROUTES
@@ -191,7 +191,7 @@ def test_numbers_of_layers_stand_in_every_place():
 
 
 IMPLEMENTATIONS = {
-    "reference": lambda net: rk.gram(net, SIGNALS, engine="reference"),
+    "array": lambda net: rk.gram(net, SIGNALS, engine="array"),
     "jax": lambda net: rj.gram(net, SIGNALS),
     "finite width": lambda net: finite.apply(net, finite.init(0, net, 2, 4), SIGNALS),
 }
@@ -209,7 +209,7 @@ NAMES = [pytest.param(name, marks=SLOW.get(name, ())) for name in IMPLEMENTATION
 def test_a_factor_of_a_layer_reaches_kernels(implementation, of_layer, field, monkeypatch):
     """Half of a number, in the property that formulas read, is half of it in the network."""
     compute = IMPLEMENTATIONS[implementation]
-    activations = ("relu", "erf") if implementation == "reference" else ("relu",)
+    activations = ("relu", "erf") if implementation == "array" else ("relu",)
     halves = [
         rk.Network(2, 3, activation=activation, bias=(0.0, 0.25), **{field: 0.8125})
         for activation in activations
@@ -242,7 +242,7 @@ def test_a_factor_of_the_identity_path_reaches_kernels(implementation, name, mon
     fields, of_halves, rise = OF_HALVES[name]
     compute, alphas = IMPLEMENTATIONS[implementation], np.array((0.40625, 0.203125))
     network = rk.Network(2, 3, alpha=tuple(2.0 * np.array((1.0, rise)) * alphas), **fields)
-    if not takes(implementation.replace("finite width", "reference"), network):
+    if not takes(implementation.replace("finite width", "array"), network):
         pytest.skip(f"{implementation} does not take {network.activation}")
     expected = compute(network)
     monkeypatch.setattr(Layer, "identity_factor", property(lambda layer: layer.skip / 2))
@@ -279,15 +279,15 @@ def test_the_strided_definition_refuses_layers_of_their_own():
 
 @pytest.fixture
 def wider(monkeypatch):
-    """Return a network with a made-up field, which the engine "reference" alone declares."""
-    fields = engines.ENGINES["reference"].known_fields | {"made_up"}
-    monkeypatch.setattr(type(engines.ENGINES["reference"]), "known_fields", fields)
+    """Return a network with a made-up field, which the engine "array" alone declares."""
+    fields = engines.ENGINES["array"].known_fields | {"made_up"}
+    monkeypatch.setattr(type(engines.ENGINES["array"]), "known_fields", fields)
     return Wider(2, 1, made_up=0.5)
 
 
 def test_a_field_is_known_where_it_is_declared(wider):
-    expected = rk.gram(rk.Network(2, 1), SIGNALS, engine="reference")
-    for engine in ("auto", "reference"):
+    expected = rk.gram(rk.Network(2, 1), SIGNALS, engine="array")
+    for engine in ("auto", "array"):
         for K, same in zip(rk.gram(wider, SIGNALS, engine=engine), expected, strict=True):
             assert np.array_equal(K, same)
 
@@ -376,7 +376,7 @@ WITH_HEADS = [
 """Public functions of a network and a head, but `stored.gram`, which computes in blocks later."""
 
 OTHERS_WITH_HEADS = {
-    "reference": lambda head: rk.gram(NETWORK, SIGNALS, head=head, engine="reference"),
+    "array": lambda head: rk.gram(NETWORK, SIGNALS, head=head, engine="array"),
     "definition": lambda head: definition.head(np.eye(3), head),
     "quadruple": lambda head: quadruple.Grams(NETWORK, SIGNALS).error(np.eye(3), "gpk", head),
     "finite width": lambda head: finite_width.output(NETWORK, PARAMETERS, SIGNALS[0], head),

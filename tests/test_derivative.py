@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import rescntk as rk
+from rescntk.checks.values import DTYPES, HEADS, KINDS, PARTS
 from rescntk.derivative import alpha_derivative
-from rescntk.validation import DTYPES, HEADS, KINDS, PARTS
 from tests import tolerances
 from tests.difficult_signals import SIGNALS
 from tests.helpers import GROUPS

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 
 import rescntk as rk
+from rescntk.checks.values import PARTS
 from rescntk.network import OF_LAYERS
-from rescntk.validation import PARTS
 from tests import tolerances
 from tests.difficult_signals import SIGNALS, UNEVEN
 from tests.helpers import nightly
@@ -64,11 +64,11 @@ def float64():
 
 
 def assert_close(network, X, Z, head, dtype="float64"):
-    """Compare kernels of both kinds with the reference engine's, by √(K(x,x) K(z,z))."""
+    """Compare kernels of both kinds with the engine "array"'s, by √(K(x,x) K(z,z))."""
     computed = jax.jit(lambda X, Z: tuple(rj.gram(network, X, Z, head=head)))(X, Z)
-    exact = rk.gram(network, X, Z, head=head, engine="reference")
+    exact = rk.gram(network, X, Z, head=head, engine="array")
     size = head if head == "equivariant" else "trace"
-    sizes = [rk.gram(network, S, head=size, engine="reference") for S in (X, Z)]
+    sizes = [rk.gram(network, S, head=size, engine="array") for S in (X, Z)]
     for K, right, x, z in zip(computed, exact, *sizes, strict=True):
         assert K.dtype == dtype
         own = np.sqrt(np.outer(x.diagonal(), z.diagonal()))
@@ -132,7 +132,7 @@ def test_filters_change_nothing_of_one_pixel(q):
     X = np.array([[[1.0], [0.0]], [[np.cos(angle)], [np.sin(angle)]]])
     network = rk.Network(20, skip=False, trained=("input",))
     options = {"head": "trace", "kinds": ("ntk",), "normalized": True}
-    expected = rk.gram(network.replace(filter_size=1), X, engine="reference", **options).ntk
+    expected = rk.gram(network.replace(filter_size=1), X, engine="array", **options).ntk
     found = rj.gram(network.replace(filter_size=q), X, **options).ntk
     assert np.abs(np.asarray(found) - expected).max() <= tolerances.PROMISED["float64"]
 
@@ -175,7 +175,7 @@ def test_signals_of_any_size(dtype, rng):
             sides[0][0], sides[0][1, 0, 0] = 0, np.ldexp(1, power)
             X, Z = (np.ldexp(S.astype("float64"), -p) for S, p in zip(sides, powers, strict=True))
             for options in ({}, {"head": "trace", "normalized": True}):
-                exact = rk.gram(NETWORK, X, Z, engine="reference", **options)
+                exact = rk.gram(NETWORK, X, Z, engine="array", **options)
                 for K, right in zip(rj.gram(NETWORK, *sides, **options), exact, strict=True):
                     values = np.ldexp(np.asarray(K, "float64"), 0 if options else -sum(powers))
                     assert np.abs(values - right).max() <= tolerances.KERNEL[dtype] * right.max()

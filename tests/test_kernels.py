@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 import rescntk as rk
-from rescntk.engines import tables
 from rescntk.engines.cpu import engine
+from rescntk.engines.signals import tables
 from rescntk.kernels.gram import prepare
 from tests import tolerances
 from tests.helpers import CPU, HEADS, needs_cpu
@@ -229,8 +229,8 @@ def test_the_reference_engine_makes_a_table_once(call, monkeypatch):
         made.append(signals.shape[2])
         return tables.signal_tables(steps, request, signals)
 
-    monkeypatch.setattr("rescntk.engines.reference.engine.signal_tables", counted)
-    call(LISTS, engine="reference")
+    monkeypatch.setattr("rescntk.engines.array.engine.signal_tables", counted)
+    call(LISTS, engine="array")
     assert sorted(made) == sorted({signal.shape[1] for signal in LISTS})
 
 
@@ -263,7 +263,7 @@ def test_pickled_without_tables(signals):
     assert (again.engine, again.dtype, again.kernel) == (prepared.engine, "float32", kernel)
 
 
-PREPARED = rk.ResCNTK(3).prepare(Z, engine="reference")
+PREPARED = rk.ResCNTK(3).prepare(Z, engine="array")
 
 
 @pytest.mark.parametrize(
@@ -277,7 +277,7 @@ PREPARED = rk.ResCNTK(3).prepare(Z, engine="reference")
             rk.ResCNTK(3),
             X,
             {"engine": "cpu"},
-            "Z was prepared .*'reference', expected 'cpu'",
+            "Z was prepared .*'array', expected 'cpu'",
             marks=needs_cpu,
         ),
         (rk.ResCNTK(3), X[:, :1], {}, "Z has shape .*, expected 1 channels as in X"),

@@ -10,7 +10,7 @@ import pytest
 
 import rescntk as rk
 from rescntk import derivative, literature, memory
-from rescntk.engines.reference.engine import ReferencePlan
+from rescntk.engines.array.engine import ArrayPlan
 from tests.helpers import CPU
 
 X = np.arange(24.0).reshape(2, 3, 4)
@@ -159,7 +159,7 @@ OPTIONS = [
     (lambda: KERNEL(X, dtype="float16"), "dtype is 'float16', expected one of 'float64'"),
     (lambda: KERNEL.replace(c_v=1e-300, skip=False)(X), "network multiplies variances by 5e"),
     (lambda: UNRESOLVED(X), "network has b"),
-    (lambda: KERNEL(X, engine="tpu"), "engine is 'tpu', expected one of 'auto', 'reference'"),
+    (lambda: KERNEL(X, engine="tpu"), "engine is 'tpu', expected one of 'auto', 'array'"),
     (lambda: KERNEL(X, threads=0), "threads is 0, expected an integer of at least 1"),
     (lambda: KERNEL(X, progress="yes"), "progress is 'yes'"),
     (lambda: KERNEL.replace(kernel="x"), "replace is 'kernel', expected one of 'depth'"),
@@ -217,18 +217,18 @@ RECTANGLE = partial(rk.gram, NETWORK, MANY, MANY[:50], normalized=True, depths=(
     ],
 )
 def test_a_gram_larger_than_the_free_memory_is_refused_before_work(call, what, free, monkeypatch):
-    monkeypatch.setattr(ReferencePlan, "_compute", lambda *arguments: pytest.fail("worked"))
+    monkeypatch.setattr(ArrayPlan, "_compute", lambda *arguments: pytest.fail("worked"))
     free(70_000)
     says = r"takes at least [\d.]+ MB of memory, and [\d.]+ MB are free: give fewer signals"
     with pytest.raises(MemoryError, match=f"^{what} {says}"):
-        call(engine="reference")
+        call(engine="array")
 
 
 @pytest.mark.parametrize("amount", [np.inf, 300_000], ids=["unknown", "enough"])
 def test_a_gram_that_fits_is_computed(amount, free):
-    expected = KERNEL(MANY, engine="reference")
+    expected = KERNEL(MANY, engine="array")
     free(amount)
-    assert (KERNEL(MANY, engine="reference") == expected).all()
+    assert (KERNEL(MANY, engine="array") == expected).all()
 
 
 @pytest.mark.parametrize("engine", CPU)
@@ -258,7 +258,7 @@ def peak_of_memory(call):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("engine", "most"), [("cpu", 1e8), ("reference", 2e8)])
+@pytest.mark.parametrize(("engine", "most"), [("cpu", 1e8), ("array", 2e8)])
 def test_tables_of_long_signals_and_filters_take_the_memory_of_one_signal(engine, most, rng):
     X = rng.standard_normal((2, 1, 3000))
     assert peak_of_memory(lambda: rk.ResCNTK(30, 31, head="trace")(X, engine=engine)) <= most

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 import rescntk as rk
-from rescntk.validation import PARTS
+from rescntk.checks.values import PARTS
 
 N_NETWORKS = 240
 HEADS = ("gap", "trace", "equivariant", 3, "pixels", "shares")

@@ -20,9 +20,9 @@ from sklearn.datasets import load_digits
 
 import rescntk as rk
 from rescntk import datasets, plots, regression
+from rescntk.checks.values import HEADS, KINDS
 from rescntk.plots.style import COLOURS, MARKERS, add_title_and_legend
 from rescntk.theory import conditioning, depth, locality, multisphere
-from rescntk.validation import HEADS, KINDS
 
 HERE = Path(__file__).parent
 

@@ -21,18 +21,18 @@ from __future__ import annotations
 from functools import cache
 
 from ..arrays import Batch, array_module
-from ..messages import shown, warn
-from ..validation import check_choice
+from ..checks.messages import shown, warn
+from ..checks.values import check_choice
+from .array.engine import ArrayEngine
 from .cpu.engine import CpuEngine
 from .cuda.engine import CudaEngine
 from .engine import Engine
-from .reference.engine import ReferenceEngine
 from .request import Request
 
 __all__ = ["available"]
 
 ENGINES: dict[str, Engine] = {
-    engine.name: engine for engine in (ReferenceEngine(), CpuEngine(), CudaEngine())
+    engine.name: engine for engine in (ArrayEngine(), CpuEngine(), CudaEngine())
 }
 """All engines by their names. "auto" takes the last one that can serve."""
 
@@ -40,7 +40,7 @@ ENGINES: dict[str, Engine] = {
 def available() -> dict[str, bool | str]:
     """Return each engine's name with True, or with the reason why it cannot serve here.
 
-    On a CUDA device, the first call in a process compares "cuda" with the reference engine on a few
+    On a CUDA device, the first call in a process compares "cuda" with the engine "array" on a few
     small Grams.
 
     Returns
@@ -50,7 +50,7 @@ def available() -> dict[str, bool | str]:
     Examples
     --------
     >>> import rescntk
-    >>> rescntk.engines.available()["reference"]
+    >>> rescntk.engines.available()["array"]
     True
     """
     return {name: engine.why_not() or True for name, engine in ENGINES.items()}
@@ -60,10 +60,10 @@ def choose(name: str, request: Request, X: Batch) -> Engine:
     """Return the engine of a name; "auto" is the last of `ENGINES` that can serve.
 
     "auto" asks the engines that have the arrays' module among their `Engine.auto_arrays`. For NumPy
-    arrays it is "cpu" where its loops were compiled and take the activation, else "reference"; a
+    arrays it is "cpu" where its loops were compiled and take the activation, else "array"; a
     warning tells a process once that the loops are missing. For CuPy arrays it is "cuda" where that
     takes the activation and signals of that length, and its check on the device passed
-    (`available`), else "reference". By name, "cuda" also takes NumPy arrays.
+    (`available`), else "array". By name, "cuda" also takes NumPy arrays.
 
     Parameters
     ----------
@@ -87,8 +87,8 @@ def choose(name: str, request: Request, X: Batch) -> Engine:
     >>> import numpy as np
     >>> from rescntk import Network, engines
     >>> request = engines.Request(Network(3), "gap", ("gpk",), (3,))
-    >>> engines.choose("reference", request, np.zeros((1, 1, 4))).name
-    'reference'
+    >>> engines.choose("array", request, np.zeros((1, 1, 4))).name
+    'array'
     """
     check_choice(name, "engine", ["auto", *ENGINES])
     if name == "auto":

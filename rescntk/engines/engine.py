@@ -7,7 +7,7 @@ from typing import ClassVar, Protocol
 
 from .. import memory
 from ..arrays import Batch, SignalList, array_module
-from ..network_parameters import unknown_field
+from ..network.parameters import unknown_field
 from .request import Request, ScaledKernel
 from .work import Tick, silent
 
@@ -64,7 +64,7 @@ class Engine(ABC):
             return f"the {unknown} for it"
         if self.activations is not None and activation not in self.activations:
             only = " or ".join(map(repr, sorted(self.activations)))
-            more = "; the reference engine takes CuPy arrays too" * ("cupy" in self.arrays)
+            more = "; engine='array' takes CuPy arrays too" * ("cupy" in self.arrays)
             return f"it supports only activation={only} (got {activation!r}){more}"
         if isinstance(X, SignalList) and not self.lists:
             return "it takes signals of one length, and these have different lengths"

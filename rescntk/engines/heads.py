@@ -21,8 +21,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..messages import shown
-from ..validation import HEADS, check_positive_integer
+from ..checks.messages import shown
+from ..checks.values import HEADS, check_positive_integer
 
 
 class OffsetRange(NamedTuple):

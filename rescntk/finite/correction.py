@@ -16,10 +16,10 @@ import jax.numpy as jnp
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ..messages import shown
+from ..checks.messages import shown
+from ..checks.values import check_positive_integer, check_signals
 from ..network import Network, check_network
-from ..network_parameters import RELU_FIELDS
-from ..validation import check_positive_integer, check_signals
+from ..network.parameters import RELU_FIELDS
 from .moments import Linear, Rectified
 from .parameters import precision, shapes
 

@@ -11,12 +11,12 @@ import jax.numpy as jnp
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ..activations import activation_of
+from ..checks.values import check_batch, check_unmasked
 from ..engines.heads import check_head, pool_pixels
-from ..engines.means import pooled
+from ..engines.layer.means import pooled
 from ..network import Network
-from ..network_parts import Filter, Weights
-from ..validation import check_batch, check_unmasked
+from ..network.activations import activation_of
+from ..network.parts import Filter, Weights
 from .parameters import (
     Convolution,
     Parameters,

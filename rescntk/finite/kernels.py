@@ -10,8 +10,8 @@ import jax.numpy as jnp
 import numpy as np
 from numpy.typing import ArrayLike
 
+from ..checks.values import check_integer
 from ..network import Network
-from ..validation import check_integer
 from .forward import (
     Signals,
     as_signals,

@@ -10,15 +10,15 @@ import jax
 import numpy as np
 from numpy.typing import DTypeLike
 
-from ..memory import check_free_memory
-from ..network import OF_LAYERS, Network, check_network
-from ..network_parameters import BASIC_FIELDS
-from ..validation import (
+from ..checks.values import (
     check_dtype,
     check_flag,
     check_integer,
     check_positive_integer,
 )
+from ..memory import check_free_memory
+from ..network import OF_LAYERS, Network, check_network
+from ..network.parameters import BASIC_FIELDS
 
 Tensor: TypeAlias = jax.Array | jax.ShapeDtypeStruct
 """An array, or what JAX has in its place where only its shape counts."""

@@ -18,15 +18,15 @@ import numpy as np
 import optax
 from numpy.typing import ArrayLike
 
-from ..messages import shown
-from ..network import Network
-from ..validation import (
+from ..checks.messages import shown
+from ..checks.values import (
     check_choice,
     check_positive,
     check_positive_integer,
     check_shape,
     is_sequence,
 )
+from ..network import Network
 from .forward import Signals, check_signals, outputs
 from .kernels import Parts, ntk, trained_parts
 from .parameters import Parameters, precision

@@ -11,13 +11,8 @@ from typing import Any, cast
 import numpy as np
 
 from ..arrays import Batch, images_as_signals, pixel_axes
-from ..engines import ENGINES
-from ..engines.constants import check_growth
-from ..engines.heads import check_head, pooled_head
-from ..engines.request import Request
-from ..messages import shown
-from ..network import OF_LAYERS, Network, check_network
-from ..validation import (
+from ..checks.messages import shown
+from ..checks.values import (
     HEADS,
     check_batches,
     check_depths,
@@ -26,6 +21,11 @@ from ..validation import (
     check_kinds,
     check_positive_integer,
 )
+from ..engines import ENGINES
+from ..engines.heads import check_head, pooled_head
+from ..engines.layer.constants import check_growth
+from ..engines.request import Request
+from ..network import OF_LAYERS, Network, check_network
 from .prepared import PreparedKernel, PreparedSignals
 
 
@@ -120,11 +120,11 @@ def check_arguments(
 
 
 def check_kernel_network(network: object) -> None:
-    """Raise a ValueError if `network` is not a `Network` that the engine "reference" knows.
+    """Raise a ValueError if `network` is not a `Network` that the engine "array" knows.
 
     It knows all fields and activations that a kernel may have; other engines may refuse some.
     """
-    fields = ENGINES["reference"].known_fields
+    fields = ENGINES["array"].known_fields
     check_network(network, fields, activations=None, of_layers=OF_LAYERS)
 
 

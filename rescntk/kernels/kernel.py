@@ -7,9 +7,9 @@ from dataclasses import dataclass, fields
 from typing import Any
 
 from ..arrays import ArrayT
+from ..checks.values import KINDS, check_choice, check_flag
 from ..engines.heads import check_head
 from ..network import Network
-from ..validation import KINDS, check_choice, check_flag
 from .arguments import check_arguments, check_kernel_network
 from .call import KernelCall, default_errors
 from .gram import gram, prepare
@@ -89,7 +89,7 @@ class Kernel:
             Precision of the computation and of the result.
         threads : int, optional
             CPU threads. By default the engine "cpu" takes OMP_NUM_THREADS, or the processors that
-            the process may use, and "reference" takes one. Results do not depend on it.
+            the process may use, and "array" takes one. Results do not depend on it.
         progress : bool, default False
             Whether to report to stderr.
 

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from ..arrays import ArrayT, SignalList
+from ..checks.values import KINDS, check_choice
 from ..network import Network
-from ..validation import KINDS, check_choice
 from .arguments import check_arguments
 from .call import KernelCall, default_errors
 

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..arrays import Array, ArrayT, Batch, SignalList
+from ..checks.messages import shown
 from ..engines.engine import Engine, EngineSignals
 from ..engines.request import Request, ScaledKernel
-from ..messages import shown
 
 if TYPE_CHECKING:
     from .call import KernelCall

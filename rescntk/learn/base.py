@@ -12,7 +12,7 @@ import numpy as np
 from sklearn.base import BaseEstimator
 
 from .._version import __version__
-from ..messages import warn
+from ..checks.messages import warn
 
 if TYPE_CHECKING:
     from sklearn.utils import Tags

@@ -11,8 +11,8 @@ from numpy.typing import ArrayLike
 from sklearn.base import ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 
-from ..messages import shown, warn
-from ..validation import check_nonnegative
+from ..checks.messages import shown, warn
+from ..checks.values import check_nonnegative
 from .base import fitting
 from .calibration import calibrate, margins, probabilities, probabilities_of_folds
 from .cases import Cases, squared_sum

@@ -13,8 +13,8 @@ from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 
-from ..messages import shown, warn
-from ..validation import check_positive, check_positive_integer
+from ..checks.messages import shown, warn
+from ..checks.values import check_positive, check_positive_integer
 from .base import SignalEstimator, fitting
 from .cases import Cases
 from .classifier import ResidualKernelClassifier

@@ -16,8 +16,8 @@ from sklearn.base import clone
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from ..messages import shown, warn
-from ..validation import (
+from ..checks.messages import shown, warn
+from ..checks.values import (
     check_dtype,
     check_integer,
     check_nonnegative_vector,

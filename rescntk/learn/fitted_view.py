@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 import scipy.linalg
 
-from ..decomposition import Decomposition, decompose
+from ..regression.decomposition import Decomposition, decompose
 from .base import Options
 from .cases import Cases, unit_sum
 from .resolved_view import ResolvedView

@@ -9,8 +9,8 @@ from numpy.typing import ArrayLike
 from sklearn.base import MultiOutputMixin, RegressorMixin
 from sklearn.utils.validation import check_array, check_is_fitted
 
-from ..labels import check_known
-from ..messages import shown, warn
+from ..checks.labels import check_known
+from ..checks.messages import shown, warn
 from .base import fitting
 from .cases import squared_sum
 from .default_views import REGRESSOR_VIEWS

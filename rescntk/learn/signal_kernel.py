@@ -10,12 +10,12 @@ from sklearn.gaussian_process.kernels import Hyperparameter
 from sklearn.gaussian_process.kernels import Kernel as SklearnKernel
 
 from ..arrays import Array
+from ..checks.messages import warn
+from ..checks.values import check_real
 from ..derivative import alpha_derivative, has_alpha_derivative
 from ..kernels import Kernel
 from ..kernels.arguments import check_kernel_network
-from ..messages import warn
 from ..network import Network
-from ..validation import check_real
 from .base import Options
 from .inputs import split_channels
 from .tables import check_columns, is_table

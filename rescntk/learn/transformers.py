@@ -13,10 +13,10 @@ from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin, clon
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
+from ..checks.messages import shown
+from ..checks.values import check_positive_integer
 from ..kernels import Kernel
-from ..messages import shown
 from ..regression import pivoted_cholesky
-from ..validation import check_positive_integer
 from .base import SignalEstimator, fitting
 from .inputs import read_signals
 from .signal_kernel import SignalKernel

@@ -13,6 +13,7 @@ from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
 
+from ..checks.values import KINDS
 from ..engines.heads import n_offsets
 from ..engines.work import blocks
 from ..kernels.call import mean_of_normalized
@@ -20,7 +21,6 @@ from ..kernels.gram import gram, prepare
 from ..kernels.pixels import gram_shares
 from ..kernels.prepared import PreparedSignals
 from ..network import Network
-from ..validation import KINDS
 from .base import Options
 from .signals import Signals, longest
 

@@ -11,16 +11,16 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, TransformerMixin
 
-from ..engines.heads import check_head, pooled_head
-from ..messages import shown
-from ..network import Network
-from ..network_parameters import check_filter_size
-from ..validation import (
+from ..checks.messages import shown
+from ..checks.values import (
     check_choice,
     check_flag,
     check_nonnegative,
     check_positive_integer,
 )
+from ..engines.heads import check_head, pooled_head
+from ..network import Network
+from ..network.parameters import check_filter_size
 from .bands import Bands, LocalScale
 from .base import fitting
 from .inputs import read_signals

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..messages import shown
+from ..checks.messages import shown
 from .style import add_title_and_legend, axes, check_attributes, display_name, style_cycle
 
 if TYPE_CHECKING:

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ..messages import shown
-from ..validation import check_flag, check_integer, check_real
+from ..checks.messages import shown
+from ..checks.values import check_flag, check_integer, check_real
 from .style import (
     BLUE,
     TITLE_WIDTH,

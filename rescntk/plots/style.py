@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
 import numpy as np
 
-from ..messages import shown
+from ..checks.messages import shown
 from .colours import BLUE, COLOURS, GREEN, PURPLE, VERMILION
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ eigenvalues of K once, for all penalties and times; `decompose_features` finds t
 only multiplies K. Results beyond float64 raise an OverflowError.
 """
 
-from ..decomposition import Decomposition, decompose, decompose_features
+from .decomposition import Decomposition, decompose, decompose_features
 from .direct import flow, interpolate, leave_one_out, ridge
 from .gaussian_process import Posterior, ensemble, evidence, posterior
 from .iterative import solve

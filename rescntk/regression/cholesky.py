@@ -6,8 +6,8 @@ import numpy as np
 import scipy.linalg
 from numpy.typing import ArrayLike
 
-from ..decomposition import check_condition
-from ..validation import check_finite
+from ..checks.values import check_finite
+from .decomposition import check_condition
 
 
 def cholesky(K: np.ndarray, noise: ArrayLike, eps: float) -> tuple[np.ndarray, np.ndarray]:

@@ -7,9 +7,9 @@ import scipy.linalg
 from numpy.typing import ArrayLike
 
 from ..arrays import rounding_unit
-from ..decomposition import decompose
-from ..validation import check_finite, check_nonnegative, check_symmetric, check_targets
+from ..checks.values import check_finite, check_nonnegative, check_symmetric, check_targets
 from .cholesky import cholesky, in_units
+from .decomposition import decompose
 
 
 def interpolate(K: np.ndarray, y: np.ndarray) -> np.ndarray:

@@ -11,8 +11,7 @@ import scipy.linalg
 from numpy.typing import ArrayLike
 
 from ..arrays import rounding_unit
-from ..decomposition import decompose
-from ..validation import (
+from ..checks.values import (
     check_finite,
     check_nonnegative,
     check_nonnegative_vector,
@@ -22,6 +21,7 @@ from ..validation import (
     is_sequence,
 )
 from .cholesky import cholesky, in_units, units_of
+from .decomposition import decompose
 
 
 class Posterior(NamedTuple):

@@ -10,8 +10,8 @@ import numpy as np
 import scipy.linalg
 from scipy.sparse.linalg import LinearOperator, cg
 
-from ..messages import warn
-from ..validation import (
+from ..checks.messages import warn
+from ..checks.values import (
     check_finite,
     check_nonnegative,
     check_positive,

@@ -10,8 +10,8 @@ import numpy as np
 import scipy.linalg
 
 from ..arrays import rounding_unit
-from ..messages import shown, warn
-from ..validation import (
+from ..checks.messages import shown, warn
+from ..checks.values import (
     check_batch,
     check_kernel,
     check_positive_integer,

@@ -9,12 +9,8 @@ from typing import cast
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ..engines.heads import check_head
-from ..messages import shown
-from ..network import Network
-from ..network_parameters import branch_product, in_words
-from ..network_parts import BRANCH_POWERS, Layer
-from ..validation import (
+from ..checks.messages import shown
+from ..checks.values import (
     KINDS,
     check_choice,
     check_flag,
@@ -23,6 +19,10 @@ from ..validation import (
     check_shape,
     is_sequence,
 )
+from ..engines.heads import check_head
+from ..network import Network
+from ..network.parameters import branch_product, in_words
+from ..network.parts import BRANCH_POWERS, Layer
 
 Map = Callable[..., np.ndarray]
 """A function of arrays, such as a kernel."""

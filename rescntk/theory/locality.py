@@ -10,9 +10,9 @@ import math
 
 import numpy as np
 
+from ..checks.values import check_flag
 from ..network import Network, check_network
-from ..network_parameters import RELU_FIELDS
-from ..validation import check_flag
+from ..network.parameters import RELU_FIELDS
 from .argument_checks import check_kind, check_length
 from .complements import check_nonzero, circular_mean
 

@@ -17,13 +17,8 @@ from numpy.typing import ArrayLike
 from opt_einsum import contract
 
 from ..arrays import SignalList
-from ..engines.heads import offsets, pool_weights, pooled_head
-from ..kernels.progress import progress_bar
-from ..memory import check_free_memory
-from ..messages import shown
-from ..network import Network, check_network
-from ..network_parameters import RELU_FIELDS
-from ..validation import (
+from ..checks.messages import shown
+from ..checks.values import (
     check_batch,
     check_flag,
     check_integer,
@@ -33,6 +28,11 @@ from ..validation import (
     check_signals,
     is_sequence,
 )
+from ..engines.heads import offsets, pool_weights, pooled_head
+from ..kernels.progress import progress_bar
+from ..memory import check_free_memory
+from ..network import Network, check_network
+from ..network.parameters import RELU_FIELDS
 from .argument_checks import (
     Map,
     check_dot_products,

@@ -16,10 +16,10 @@ import numpy as np
 from scipy.optimize import least_squares
 from scipy.special import logsumexp
 
-from ..messages import shown
+from ..checks.messages import shown
+from ..checks.values import check_depths, check_shape
 from ..network import OF_LAYERS, Network, check_network
-from ..network_parameters import BASIC_FIELDS, FIELDS_WITHOUT_NORM, RELU_FIELDS
-from ..validation import check_depths, check_shape
+from ..network.parameters import BASIC_FIELDS, FIELDS_WITHOUT_NORM, RELU_FIELDS
 from . import spectrum
 from .argument_checks import (
     check_channels,

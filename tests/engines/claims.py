@@ -5,7 +5,7 @@ from typing import NamedTuple
 import numpy as np
 
 import rescntk as rk
-from rescntk.validation import KINDS
+from rescntk.checks.values import KINDS
 from tests import tolerances
 
 
@@ -57,7 +57,7 @@ def turned(case):
 def batches_around(case):
     """Each pair in one matrix of all signals, which is symmetric."""
     n, whole, again = len(case.X), case.of(case.both), case.of(case.both, copied(case.both))
-    equal = np.triu if case.options["engine"] == "reference" else np.asarray
+    equal = np.triu if case.options["engine"] == "array" else np.asarray
     return [(whole, whole.T), (whole[:n, n:], case.K), (equal(again), equal(whole))]
 
 
@@ -120,7 +120,7 @@ CLAIMS = (
 def applies(claim, engine, X, Z):
     """Return whether a claim says something of an engine's kernels of these batches."""
     if claim is turned:
-        return engine != "reference"
+        return engine != "array"
     if claim is images_of_one_line:
         return not isinstance(X, list) and not isinstance(Z, list) and X.ndim == 3
     return True

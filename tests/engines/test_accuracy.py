@@ -9,7 +9,7 @@ from hypothesis import assume, given, settings
 
 import rescntk as rk
 from rescntk import Network
-from rescntk.validation import DTYPES, KINDS, PARTS
+from rescntk.checks.values import DTYPES, KINDS, PARTS
 from tests import tolerances
 from tests.difficult_signals import SIGNALS, UNEVEN
 from tests.engines.accuracy import NETWORKS, assert_accurate
@@ -32,7 +32,7 @@ from tests.strategies import EVERY_FIELD, batches, networks
 def test_large_signals_beside_biases(activation, skip, rng):
     """Pre-activations of 1e7 in the first layer, and of 1 in the next ones of erf."""
     network = Network(4, 3, activation=activation, skip=skip, bias=0.3, trained=PARTS)
-    assert_accurate(["reference"], network, 3e3 * rng.standard_normal((3, 2, 4)))
+    assert_accurate(["array"], network, 3e3 * rng.standard_normal((3, 2, 4)))
 
 
 @pytest.mark.parametrize("engine", SUBJECTS)
@@ -115,7 +115,7 @@ def test_neural_tangents(peer, index, engine):
     X, Z = peer[f"X{index}"], peer[f"Z{index}"]
     for kind, K in rk.gram(network, X, Z, head=head, engine=engine)._asdict().items():
         kernel = rk.Kernel(network, kind, head)
-        size = np.sqrt(np.outer(*(kernel.diag(S, engine="reference") for S in (X, Z))))
+        size = np.sqrt(np.outer(*(kernel.diag(S, engine="array") for S in (X, Z))))
         assert (np.abs(K - peer[f"{kind}{index}"]) / size).max() <= tolerances.PEER[kind]
 
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import rescntk as rk
-from rescntk.validation import DTYPES, KINDS
+from rescntk.checks.values import DTYPES, KINDS
 from tests import tolerances
 from tests.difficult_signals import duplicates, opposites, steps, uneven
 from tests.engines.claims import CLAIMS, applies, assert_holds
@@ -42,7 +42,7 @@ def cut(X, rng):
 def test_a_pair_has_its_bits_in_any_batch(claim, engine, name, dtype, rng):
     """Of the properties' calls; and of blocks of 16 right signals, of which the last is short."""
     network, X = NETWORKS[name], batch(rng)
-    if engine == "reference":  # which is slow
+    if engine == "array":  # which is slow
         X = X[8:15, :, :9]
     images, lists = X[:, :, 1:].reshape(len(X), 2, -1, 4), cut(X, rng)
     long = [rng.standard_normal((2, d)) for d in (9, 66, 4, 32, 1)]
@@ -61,7 +61,7 @@ def test_a_pair_has_its_bits_in_any_batch(claim, engine, name, dtype, rng):
     cases = [case for case in cases if applies(claim, engine, *case[:2])]
     if not cases:
         pytest.skip(f"{claim.__name__} is no claim about the engine {engine}")
-    for left, right, head, kind, normalized in cases[:: 3 if engine == "reference" else 1]:
+    for left, right, head, kind, normalized in cases[:: 3 if engine == "array" else 1]:
         kernel = rk.Kernel(network, kind, head, normalized)
         assert_holds(claim, engine, kernel, dtype, left, right)
 
@@ -89,12 +89,12 @@ def test_equal_signals_have_the_sum_of_all_offsets(engine, axes, dtype, rng):
 
 # Module constants of each engine that cut the work up, and values that cut it otherwise.
 CUTS = {
-    "reference": [{"_ENTRIES": 1, "_TABLE_BYTES": 1}, {"_ENTRIES": 999, "_TABLE_BYTES": 30_000}],
+    "array": [{"_ENTRIES": 1, "_TABLE_BYTES": 1}, {"_ENTRIES": 999, "_TABLE_BYTES": 30_000}],
     "cpu": [{"_TASK": 1.0, "_TABLE_BYTES": 1}, {"_TASK": 20_000, "_TABLE_BYTES": 50_000}],
     # The bytes that a device says are free, which cut signals into blocks and pairs into tiles.
     "cuda": [{"free_bytes": lambda cupy: 3_000}, {"free_bytes": lambda cupy: 400_000}],
 }
-MODULES = {"reference": "reference.engine", "cpu": "cpu.engine", "cuda": "cuda.compiler"}
+MODULES = {"array": "reference.engine", "cpu": "cpu.engine", "cuda": "cuda.compiler"}
 
 
 @pytest.mark.slow
@@ -201,8 +201,8 @@ def test_shares_of_lists_add_up_to_kernels(shares):
 
 
 def test_shares_of_lists_are_exact(shares):
-    """Against the reference engine in float64."""
+    """Against the engine "array" in float64."""
     kernel, bar = shares.kernel, tolerances.KERNEL[shares.options["dtype"]] * shares.size
-    exact = rk.pixel_shares(kernel.network, LEFT, RIGHT, kind=kernel.kind, engine="reference")
+    exact = rk.pixel_shares(kernel.network, LEFT, RIGHT, kind=kernel.kind, engine="array")
     for i, k in np.ndindex(bar.shape):
         assert np.abs(shares.of_pixels[i][k] - exact[i][k]).max() <= bar[i, k]

@@ -15,13 +15,14 @@ import pytest
 
 import rescntk as rk
 from rescntk import engines
-from rescntk.activations import ACTIVATIONS
 from rescntk.arrays import SignalList
-from rescntk.engines import tables, work
+from rescntk.checks.values import KINDS
+from rescntk.engines import work
+from rescntk.engines.array import pairs as reference
 from rescntk.engines.cpu import build, engine, library
-from rescntk.engines.reference import recursion as reference
 from rescntk.engines.request import Request
-from rescntk.validation import KINDS
+from rescntk.engines.signals import tables
+from rescntk.network.activations import ACTIVATIONS
 from tests import tolerances
 from tests.helpers import CPU, HEADS, needs_cpu, rarely
 
@@ -36,7 +37,7 @@ SIGNALS = [X, SignalList([X[0], X[0, :, :2]])]
 
 @needs_cpu
 @pytest.mark.parametrize("signals", SIGNALS, ids=["array", "list"])
-@pytest.mark.parametrize(("network", "name"), [(NETWORK, "cpu"), (ERF, "reference")])
+@pytest.mark.parametrize(("network", "name"), [(NETWORK, "cpu"), (ERF, "array")])
 def test_auto_is_the_fastest_engine_that_takes_the_call(network, name, signals):
     assert engines.choose("auto", replace(REQUEST, network=network), signals).name == name
 
@@ -50,7 +51,7 @@ def test_a_refusal_says_why_and_which_engines_can(call):
         call(X, engine="cpu")
     reason, serving = str(refusal.value).split("; engines that can: ")
     assert reason.endswith("it supports only activation='relu' (got 'erf')")
-    assert "'reference'" in serving and "'cpu'" not in serving
+    assert "'array'" in serving and "'cpu'" not in serving
 
 
 def test_an_engine_without_lists_refuses_them():
@@ -58,7 +59,7 @@ def test_an_engine_without_lists_refuses_them():
         rk.gram(NETWORK, [X[0], X[0, :, :2]], engine="cuda")
 
 
-class Newest(type(engines.ENGINES["reference"])):
+class Newest(type(engines.ENGINES["array"])):
     """An engine behind all others in the table."""
 
     name, absence = "newest", "kernels are computed by another engine"
@@ -114,17 +115,17 @@ def forgotten():
 def refused():
     """Return why there are no compiled loops, after asking in all ways; "auto" serves.
 
-    It tells why, with the remedy, at the first call alone. By its name, "reference" says nothing.
+    It tells why, with the remedy, at the first call alone. By its name, "array" says nothing.
     """
     engines.tell_absence.cache_clear()
     reason = engines.available()["cpu"]
-    assert rk.ResCGPK(2)(X, engine="reference").shape == (2, 2)
+    assert rk.ResCGPK(2)(X, engine="array").shape == (2, 2)
     with pytest.warns(UserWarning, match="computed by NumPy, several times slower") as told:
-        assert engines.choose("auto", REQUEST, X).name == "reference"
+        assert engines.choose("auto", REQUEST, X).name == "array"
     assert str(told[0].message).endswith(reason)
     with pytest.raises(ValueError, match="^engine='cpu' cannot") as refusal:
         rk.ResCGPK(2)(X, engine="cpu")
-    assert f": {reason}; engines that can: 'reference'" in str(refusal.value)
+    assert f": {reason}; engines that can: 'array'" in str(refusal.value)
     assert rk.ResCGPK(2)(X).shape == (2, 2)
     assert reason.count("\n") == 0
     return reason
@@ -223,7 +224,7 @@ options = {{"engine": {engine!r}, "threads": {threads}}}
 network, X = rk.Network(50), np.random.default_rng(0).standard_normal((2, 2, 20_000))
 if {head!r} == "trace":
     X = np.tile(X, (30, 1, 5))
-elif {engine!r} == "reference":
+elif {engine!r} == "array":
     X = np.tile(X[..., :400], (1000, 1, 1))
 first = rk.gram(rk.Network(3), X[:2, :, :100], **options)
 print("starts", flush=True)
@@ -302,12 +303,12 @@ def test_the_reference_engine_looks_for_its_end_every_few_steps(
         tables_of = made(*arguments)
         return replace(tables_of, rows=tables_of.rows.view(Counted))
 
-    monkeypatch.setattr("rescntk.engines.reference.engine.signal_tables", counted)
+    monkeypatch.setattr("rescntk.engines.array.engine.signal_tables", counted)
     network, d = rk.Network(2, activation=activation, **fields), 30
     X = rng.standard_normal((1, channels, 600 if head in ("trace", "equivariant") else d))
     request = Request(network, head, KINDS, (2,))
     Counted.since = Counted.most = 0
-    engines.ENGINES["reference"].plan(request, X, X + 1.0).compute()
+    engines.ENGINES["array"].plan(request, X, X + 1.0).compute()
     pixel_pairs = X.shape[2] * request.n_offsets(X.shape[2])
     assert pixel_pairs <= Counted.most <= 6 * pixel_pairs + 400 * piece
 

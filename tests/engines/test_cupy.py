@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import rescntk as rk
-from rescntk.validation import DTYPES
+from rescntk.checks.values import DTYPES
 from tests import tolerances
 from tests.engines.cuda import emulated
 from tests.helpers import HEADS, pairs_meet
@@ -34,9 +34,9 @@ def device():
 
 @pytest.fixture(
     params=[
-        ("stand-in", "reference"),
+        ("stand-in", "array"),
         pytest.param(("device", "auto"), marks=pytest.mark.gpu),
-        pytest.param(("device", "reference"), marks=pytest.mark.gpu),
+        pytest.param(("device", "array"), marks=pytest.mark.gpu),
     ],
     ids=" ".join,
 )
@@ -53,7 +53,7 @@ def place(request, monkeypatch):
 @pytest.mark.slow
 @pytest.mark.parametrize(("network", "head", "dtype"), pairs_meet(NETWORKS, HEADS, DTYPES))
 def test_same_values_dtypes_and_shapes(place, network, head, dtype, rng):
-    """Also of pixel pairs and shares; and of lists, which the reference engine computes."""
+    """Also of pixel pairs and shares; and of lists, which the engine "array" computes."""
     cupy, engine = place
     X, Z = rng.standard_normal((5, 2, 6)), rng.standard_normal((3, 2, 6))
     X[1] = X[0]
@@ -67,7 +67,7 @@ def test_same_values_dtypes_and_shapes(place, network, head, dtype, rng):
     def assert_same(function, *signals, engine=engine, **options):
         given = (moved(S) for S in signals)
         computed = function(*given, dtype=dtype, engine=engine, **options)
-        expected = function(*signals, dtype=dtype, engine="reference", **options)
+        expected = function(*signals, dtype=dtype, engine="array", **options)
         if not isinstance(computed, tuple):
             computed, expected = [computed], [expected]
         for A, B in zip(computed, expected, strict=True):
@@ -156,7 +156,7 @@ def test_every_length_and_filter_on_a_device(d, dtype, rng):
         network = rk.Network(3, q, outer_filter_size=outer)
         ours, theirs = (
             rk.gram(network, Z[:2], Z, head=head, dtype=dtype, engine=name)
-            for name in ("cuda", "reference")
+            for name in ("cuda", "array")
         )
         for A, B in zip(ours, theirs, strict=True):
             assert np.abs(A - B).max() <= tolerances.KERNEL[dtype] * np.abs(B).max()

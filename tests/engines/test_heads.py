@@ -7,7 +7,7 @@ import pytest
 
 import rescntk as rk
 from rescntk.engines import heads
-from rescntk.engines.means import pooled
+from rescntk.engines.layer.means import pooled
 from rescntk.theory import depth, multisphere
 from tests import tolerances
 from tests.helpers import ENGINES

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import rescntk as rk
-from rescntk.validation import DTYPES
+from rescntk.checks.values import DTYPES
 from tests import tolerances
 from tests.helpers import ENGINES, HEADS
 from tests.oracles import definition

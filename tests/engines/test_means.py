@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from rescntk.engines import means
-from rescntk.engines.windows import Window
+from rescntk.engines.layer import means
+from rescntk.engines.layer.window import Window
 from tests import tolerances
 
 

@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 from rescntk import Network, gram
-from rescntk.engines.constants import check_growth
-from rescntk.engines.operations import Operations, rounded_weights
-from rescntk.engines.order import (
+from rescntk.engines.layer.constants import check_growth
+from rescntk.engines.layer.operations import Operations, rounded_weights
+from rescntk.engines.layer.order import (
     Step,
     ending_with_activation,
     joined,
@@ -17,8 +17,8 @@ from rescntk.engines.order import (
     may_join,
     with_five_taps,
 )
-from rescntk.engines.windows import Window, windows_of
-from rescntk.network_parts import Filter
+from rescntk.engines.layer.window import Window, windows_of
+from rescntk.network.parts import Filter
 from tests.tolerances import CONSTANT
 
 
@@ -230,5 +230,5 @@ def test_work_for_constants_grows_with_the_depth(monkeypatch):
     for depth in (30, 60):
         counts.append(0)
         network = Network(depth, alpha=[1 / k for k in range(1, depth + 1)])
-        gram(network, np.ones((1, 1, 3)), engine="reference")
+        gram(network, np.ones((1, 1, 3)), engine="array")
     assert counts[1] <= 2 * counts[0]

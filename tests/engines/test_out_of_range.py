@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 import rescntk as rk
-from rescntk.activations import ACTIVATIONS
-from rescntk.validation import DTYPES, KINDS
+from rescntk.checks.values import DTYPES, KINDS
+from rescntk.network.activations import ACTIVATIONS
 from tests import tolerances
 from tests.helpers import ENGINES, HEADS, NOT_HOMOGENEOUS, skip_unless_taken
 from tests.oracles import quadruple

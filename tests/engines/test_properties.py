@@ -8,7 +8,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 import rescntk as rk
-from rescntk.validation import DTYPES
+from rescntk.checks.values import DTYPES
 from tests import tolerances
 from tests.engines.claims import (
     CLAIMS,
@@ -62,7 +62,7 @@ def fewer_of_jax(test):
 def served(engine, network, X, head):
     """Leave out what the engine does not take, and return the head: of lists it is GAP."""
     skip_unless_taken(engine, network)
-    assume(not isinstance(X, list) or engine in ("reference", "cpu"))
+    assume(not isinstance(X, list) or engine in ("array", "cpu"))
     return "gap" if isinstance(X, list) else head
 
 
@@ -71,7 +71,7 @@ def served(engine, network, X, head):
 @settings(max_examples=10)
 @given(any_network, batches(), heads, kinds, st.booleans(), st.sampled_from(DTYPES))
 def test_a_pair_has_bits_of_its_own(engine, claim, network, batches, head, kind, normalized, dtype):
-    if claim is turned and engine == "reference":
+    if claim is turned and engine == "array":
         pytest.skip("arrays round both orders of two signals differently")
     head = served(engine, network, batches[0], head)
     assume(applies(claim, engine, *batches))
@@ -83,8 +83,8 @@ def test_exchanged_signals_exchange_kernels_of_the_reference_engine(
     network, batches, head, kind, dtype
 ):
     X, Z = batches
-    kernel = rk.Kernel(network, kind, served("reference", network, X, head))
-    there, back = (kernel(*sides, engine="reference", dtype=dtype) for sides in ((X, Z), (Z, X)))
+    kernel = rk.Kernel(network, kind, served("array", network, X, head))
+    there, back = (kernel(*sides, engine="array", dtype=dtype) for sides in ((X, Z), (Z, X)))
     bar = max(tolerances.ROUTES, 2 * tolerances.KERNEL[dtype])
     assert relative(back.T, there, *sizes(kernel, X, Z)) <= bar
 
@@ -292,7 +292,7 @@ def test_diagonals_of_normalized_grams_are_one(engine, network, batches, head, k
     """And 0 for signals without energy: in engines exactly, in JAX to a rounding."""
     X = batches[0]
     kernel = rk.Kernel(network, kind, served(engine, network, X, head))
-    has_energy = kernel.diag(X, engine="reference" if engine == "jax" else engine) > 0
+    has_energy = kernel.diag(X, engine="array" if engine == "jax" else engine) > 0
     diagonal = kernel_of(engine, kernel.replace(normalized=True), X).diagonal()
     bar = tolerances.EPS["float64"] if engine == "jax" else 0
     assert np.abs(diagonal - has_energy).max() <= bar

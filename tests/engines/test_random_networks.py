@@ -8,7 +8,7 @@ import pytest
 
 import rescntk as rk
 from rescntk import Network
-from rescntk.validation import KINDS, PARTS
+from rescntk.checks.values import KINDS, PARTS
 from tests import tolerances
 from tests.helpers import ENGINES, nightly, rarely, takes
 from tests.oracles import definition, quadruple
@@ -140,10 +140,10 @@ def assert_accurate_in_128_bits(engine, seed, draw=drawn):
 @pytest.mark.parametrize("part", [0, *rarely(1, 2), *nightly(3, 4, 5, 6)])
 @pytest.mark.parametrize("engine", ENGINES)
 def test_random_networks(engine, part):
-    """215 of them, and 400 each night; for "reference", which takes longest, a third."""
+    """215 of them, and 400 each night; for "array", which takes longest, a third."""
     if isinstance(quadruple.library(), str):
         pytest.skip(quadruple.library())
-    step = 3 if engine == "reference" else 1
+    step = 3 if engine == "array" else 1
     seeds, compared = range(100 * part, 100 * part + (100 if part else 15), step), Counter()
     for seed in seeds:
         compared.update(assert_accurate_in_128_bits(engine, seed))
@@ -155,10 +155,10 @@ def test_random_networks(engine, part):
 @pytest.mark.parametrize("part", [0, *rarely(1), *nightly(2, 3, 4)])
 @pytest.mark.parametrize("engine", ENGINES)
 def test_random_networks_with_layers_of_their_own(engine, part):
-    """Normalized or not, of all activations, with biases; for "reference" a third."""
+    """Normalized or not, of all activations, with biases; for "array" a third."""
     if isinstance(quadruple.library(), str):
         pytest.skip(quadruple.library())
-    step, draw = 3 if engine == "reference" else 1, drawn_with_layers_of_their_own
+    step, draw = 3 if engine == "array" else 1, drawn_with_layers_of_their_own
     seeds = range(40 * part, 40 * part + 40, step)
     taken = [seed for seed in seeds if takes(engine, draw(seed)[0])]
     compared = sum(len(assert_accurate_in_128_bits(engine, seed, draw)) for seed in taken)

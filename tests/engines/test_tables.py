@@ -10,11 +10,11 @@ from hypothesis import strategies as st
 
 import rescntk as rk
 from rescntk import Network
-from rescntk.engines import tables
+from rescntk.checks.values import DTYPES
 from rescntk.engines.compiled.program import operations_of
-from rescntk.engines.operations import Operations
+from rescntk.engines.layer.operations import Operations
 from rescntk.engines.request import Request
-from rescntk.validation import DTYPES
+from rescntk.engines.signals import tables
 from tests.helpers import CPU, skip_unless_taken
 from tests.strategies import EVERY_FIELD, batches, heads, networks
 from tests.tolerances import CONSTANT
@@ -107,7 +107,7 @@ def test_rows_are_counted_as_they_are_stored(engine, network, batches, head, dty
         stored.append((operations, tables_of.rows.shape[1]))
         return tables_of
 
-    module = {"cpu": "compiled.signals", "reference": "reference.engine"}[engine]
+    module = {"cpu": "compiled.signals", "array": "reference.engine"}[engine]
     with mock.patch(f"rescntk.engines.{module}.signal_tables", made):
         head = "gap" if isinstance(X, list) else head
         rk.Kernel(network, "ntk", head)(X, engine=engine, dtype=dtype)

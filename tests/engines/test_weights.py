@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 import rescntk as rk
+from rescntk.checks.values import DTYPES
 from rescntk.engines.compiled.records import FORMS
-from rescntk.engines.weights import Form, Weights
-from rescntk.validation import DTYPES
+from rescntk.engines.layer.weights import Form, Weights
 from tests import tolerances
 from tests.helpers import CPU, ENGINES, HEADS, gram_of, needs_jax
 from tests.oracles import quadruple

@@ -8,10 +8,10 @@ from scipy.stats import multivariate_normal
 
 import rescntk as rk
 from rescntk import finite, literature
+from rescntk.checks.values import PARTS
 from rescntk.finite.forward import features, outputs
 from rescntk.finite.kernels import trained_parts
 from rescntk.finite.parameters import shapes
-from rescntk.validation import PARTS
 from tests import tolerances
 from tests.helpers import nightly
 

@@ -11,7 +11,7 @@ import scipy.stats
 
 import rescntk as rk
 from rescntk import finite, literature
-from rescntk.validation import PARTS
+from rescntk.checks.values import PARTS
 from tests import tolerances
 from tests.helpers import nightly
 from tests.oracles import finite_width

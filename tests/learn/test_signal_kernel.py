@@ -122,7 +122,7 @@ def test_called_itself_it_takes_what_kernels_take(form, rng):
     assert (SignalKernel(depth=2)(X) == rk.ResCNTK(2, normalized=True)(X)).all()
 
 
-@pytest.mark.parametrize("options", [{}, {"engine": "reference", "dtype": "float32", "threads": 1}])
+@pytest.mark.parametrize("options", [{}, {"engine": "array", "dtype": "float32", "threads": 1}])
 def test_options_and_symmetry_reach_the_kernel(options, X, monkeypatch):
     calls, original = [], rk.Kernel.__call__
 

@@ -70,10 +70,10 @@ def test_kernel_matrix_reads_flat_signals_like_its_kernel(n_channels, rng):
 def test_features_are_nystroms(rng, dtype):
     """Exact in rows of landmarks; the residual is the trace's."""
     X, _ = waves(rng, 20, 2, length=12)
-    kernel = SignalKernel(depth=2, engine="reference", dtype=dtype)
+    kernel = SignalKernel(depth=2, engine="array", dtype=dtype)
     features = LandmarkFeatures(kernel, 8)
     F = features.fit_transform(X)
-    K = KERNEL(X, engine="reference")
+    K = KERNEL(X, engine="array")
     limit = 20 * np.sqrt(tolerances.EPS[dtype])
     assert F.dtype == dtype and F.shape == (20, len(features.landmark_indices_))
     assert (features.signals_ == X[features.landmark_indices_]).all()
@@ -87,10 +87,10 @@ def test_features_are_nystroms(rng, dtype):
 def test_landmarks_that_others_explain_are_not_taken(rng):
     """Without a warning: the features are exact. Where none is left, that is said."""
     X = np.tile(rng.standard_normal((6, 1, 9)), (2, 1, 1))
-    features = LandmarkFeatures(SignalKernel(depth=2, engine="reference"))
+    features = LandmarkFeatures(SignalKernel(depth=2, engine="array"))
     F = features.fit_transform(X)
     assert F.shape == (12, 6)
-    assert_within(F @ F.T, KERNEL(X, engine="reference"), tolerances.ROUTES)
+    assert_within(F @ F.T, KERNEL(X, engine="array"), tolerances.ROUTES)
     with pytest.raises(ValueError, match="kernel is 0 at all signals"):
         features.fit(np.zeros((4, 1, 5)))
 

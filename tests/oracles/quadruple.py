@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
-from rescntk.validation import KINDS, PARTS
+from rescntk.checks.values import KINDS, PARTS
 
 from . import definition
 

@@ -8,7 +8,7 @@ from mpmath import mp
 
 import rescntk as rk
 from rescntk import regression
-from rescntk.validation import PARTS
+from rescntk.checks.values import PARTS
 from tests import tolerances
 
 EPS = tolerances.EPS["float64"]

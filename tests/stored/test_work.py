@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import rescntk as rk
-from rescntk import stored_description
+from rescntk.stored import description as stored_description
 from tests.stored.grams import (
     BLOCK,
     NET,
@@ -66,7 +66,7 @@ ANOTHER = [
         r"kinds is \['gpk', 'ntk'\] there, \['ntk'\] here: give",
     ),
     ({"block": 4}, "block is 8 there, 4 here: give"),
-    ({"engine": "reference"}, "engine is 'auto' there, 'reference' here: give"),
+    ({"engine": "array"}, "engine is 'auto' there, 'array' here: give"),
 ]
 
 
@@ -94,7 +94,7 @@ def test_another_version_reads_values_and_computes_none(path, monkeypatch):
 
 WRONG = [
     ({"block": 0}, "block is 0, expected an integer"),
-    ({"engine": "gpu"}, "engine is 'gpu', expected one of 'auto', 'reference', 'cpu', 'cuda'"),
+    ({"engine": "gpu"}, "engine is 'gpu', expected one of 'auto', 'array', 'cpu', 'cuda'"),
     ({"client": "here"}, "client is 'here', expected a running dask.distributed.Client"),
     ({"X": lists(3), "head": "trace"}, "head is 'trace', which takes signals of one length"),
 ]

@@ -11,11 +11,11 @@ from scipy.linalg import expm
 
 import rescntk as rk
 from rescntk import literature
+from rescntk.checks.values import HEADS, KINDS
 from rescntk.datasets import load_labelled
 from rescntk.regression import flow
 from rescntk.theory import learning, multisphere, spectrum
 from rescntk.theory.learning import learned_by_frequency, learned_fractions
-from rescntk.validation import HEADS, KINDS
 from tests import tolerances
 
 EPS = tolerances.EPS["float64"]

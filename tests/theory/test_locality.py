@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 import rescntk as rk
 import responses
 from rescntk import literature
-from rescntk.network_parameters import RELU_FIELDS
+from rescntk.network.parameters import RELU_FIELDS
 from rescntk.theory import locality
 from tests import tolerances
 from tests.oracles import fields

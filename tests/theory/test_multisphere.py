@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import rescntk as rk
+from rescntk.checks.values import HEADS
 from rescntk.theory import multisphere
-from rescntk.validation import HEADS
 from tests import tolerances
 from tests.oracles import definition, papers
 from tests.strategies import sizes

@@ -6,8 +6,8 @@ import pytest
 
 import rescntk as rk
 from rescntk import datasets
+from rescntk.checks.values import HEADS, KINDS
 from rescntk.theory import conditioning, multisphere, spectrum
-from rescntk.validation import HEADS, KINDS
 from tests import tolerances
 from tests.oracles import definition
 

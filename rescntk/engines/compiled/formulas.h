@@ -1,4 +1,4 @@
-// A layer for one pixel pair: one text for C++, where V is a vector of lanes (cpu/lanes.h), and for
+// A layer for one pixel pair: one text for C++, where V is a vector of lanes (lanes.h), and for
 // CUDA, where V is a number. No standard header is included: NVRTC has none. V needs +, -, * and
 // the functions every, root, fused, smaller, pick and V's real type, RealOf<V>::type.
 //
@@ -83,7 +83,7 @@ FORMULA V pick(V a, V b, V x, V y)
     return a < b ? x : y;
 }
 #else
-#include "../cpu/lanes.h"
+#include "lanes.h"
 template <class V>
 FORMULA V root_over(V a, V d)
 {

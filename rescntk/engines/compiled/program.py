@@ -13,10 +13,16 @@ import numpy as np
 
 from ...arrays import Array
 from ..heads import offset_ranges, pool_count_sum
-from ..operations import Operations, rounded_weights
-from ..order import ending_with_activation, joined, may_have_five_taps, may_join, with_five_taps
+from ..layer.operations import Operations, rounded_weights
+from ..layer.order import (
+    ending_with_activation,
+    joined,
+    may_have_five_taps,
+    may_join,
+    with_five_taps,
+)
+from ..layer.window import Window
 from ..request import Request
-from ..windows import Window
 from .records import (
     FORMS,
     JOB,

@@ -22,10 +22,10 @@ from ...arrays import (
     lengths_of,
     moved,
 )
-from ..inputs import input_terms
-from ..once import once
+from ...lazy import once
 from ..request import Request
-from ..tables import Tables, signal_tables, zeros
+from ..signals.input import input_terms
+from ..signals.tables import Tables, signal_tables, zeros
 from ..work import blocks, cut
 from .program import Program, n_terms, operations_of, program
 from .records import SIDE, filled, pointer

@@ -168,7 +168,8 @@ def check_vectors(command: list[str], level: str) -> None:
     with tempfile.TemporaryDirectory() as folder:
         source, assembly = Path(folder, "operations.cpp"), Path(folder, "operations.s")
         source.write_text(OPERATIONS, "utf-8")
-        _run([*command, f"-I{HERE}", "-fno-lto", "-S", str(source), "-o", str(assembly)])
+        options = f"-I{HERE.parent / 'compiled'}", "-fno-lto", "-S"
+        _run([*command, *options, str(source), "-o", str(assembly)])
         text = assembly.read_text("utf-8", "replace")
     calls = re.search(r"^\s+(call|bl)q?\s", text, re.M)
     if calls or not re.search(FUSED[machine()].get(level, ""), text):

@@ -15,7 +15,7 @@ import numpy as np
 
 from ...arrays import Batch
 from ...memory import free_bytes
-from ...network_parameters import BASIC_FIELDS
+from ...network.parameters import BASIC_FIELDS
 from ..compiled.records import copied, pointer
 from ..compiled.signals import BlockTables, Signals, bytes_to_hold, over_blocks
 from ..engine import Engine, EngineSignals, Plan, room_for_tables

@@ -17,7 +17,7 @@ from ..compiled.records import constant, names_of, pointer
 HERE = Path(__file__).parent
 COMPILE = "python -m rescntk.engines.cpu.build"
 
-MOST_LANES = constant((HERE / "lanes.h").read_text("utf-8"), "MOST_LANES")
+MOST_LANES = constant((HERE.parent / "compiled/lanes.h").read_text("utf-8"), "MOST_LANES")
 """The most lanes of a vector. As many numbers stand behind a doubled line of pixels, and the right
 signals of a task are a multiple."""
 

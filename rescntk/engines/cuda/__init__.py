@@ -5,5 +5,5 @@ launch_plan.py: the shape of a launch, from the shape of a signal and the device
 rows.cu, row.h, row_layers.h, launch.h: the kernel. formulas.h and records.h serve the engine "cpu"
 too.
 compiler.py: the kernel's text, compiled on demand, and the device.
-selfcheck.py: the comparison with the reference engine before the first use.
+selfcheck.py: the comparison with the engine "array" before the first use.
 """

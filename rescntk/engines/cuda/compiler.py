@@ -29,7 +29,7 @@ def source() -> str:
 
     def text(path: Path) -> str:
         path = path.resolve()
-        if path in seen or path.name == "lanes.h":  # which is of the engine "cpu"
+        if path in seen or path.name == "lanes.h":  # vectors of processors
             return ""
         seen.add(path)
         lines = path.read_text(encoding="utf-8").replace("#pragma once\n", "")

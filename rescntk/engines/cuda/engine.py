@@ -18,7 +18,7 @@ from typing import cast
 import numpy as np
 
 from ...arrays import Array, Batch, array_module, channels_and_length, moved
-from ...network_parameters import BASIC_FIELDS
+from ...network.parameters import BASIC_FIELDS
 from ..compiled.program import operations_of
 from ..compiled.records import filled
 from ..compiled.signals import BlockTables, Signals, bytes_to_hold, over_blocks

@@ -16,7 +16,7 @@ import numpy as np
 from ..compiled.records import RECORDS, constant, records
 from ..compiled.signals import row_bytes
 from ..heads import offset_ranges
-from ..operations import Operations
+from ..layer.operations import Operations
 from ..request import Request
 from .compiler import DeviceLimits
 
@@ -97,7 +97,7 @@ class LaunchPlan:
         if d > LONGEST:
             raise ValueError(
                 f"X has {d} timepoints, expected at most {LONGEST} for engine 'cuda'; "
-                "engine='reference' has no such limit"
+                "engine='array' has no such limit"
             )
         real = {"float32": "float", "float64": "double"}[request.dtype]
         itemsize = np.dtype(request.dtype).itemsize
@@ -124,7 +124,7 @@ class LaunchPlan:
             raise ValueError(
                 f"X has {d} timepoints, and network depth {request.depths[-1]} and filters of "
                 f"{request.network.filter_size}: tables have {numbers:,} numbers a signal, "
-                f"expected less than {MOST_NUMBERS:,} for engine 'cuda'; engine='reference' has "
+                f"expected less than {MOST_NUMBERS:,} for engine 'cuda'; engine='array' has "
                 "no such limit"
             )
         n_states = 2 + ntk  # U and U⁺, which the input has in any case, and A
@@ -136,7 +136,7 @@ class LaunchPlan:
             raise ValueError(
                 f"X has {d} timepoints, which need {self.team_bytes} bytes of shared memory in "
                 f"{request.dtype}, expected at most {device.shared_bytes} on this device; ask for "
-                "fewer kinds, dtype='float32' or engine='reference'"
+                "fewer kinds, dtype='float32' or engine='array'"
             )
         self.teams = min(self.teams, device.shared_bytes // self.team_bytes)
         has_opposite, points = operations.constants.has_opposite, not request.has_sums

@@ -1,12 +1,12 @@
-"""The engine's check of itself: its kernels against the reference engine, on the device.
+"""The engine's check of itself: its kernels against the engine "array", on the device.
 
 The first use of a device in a process computes the kernels of CASES, of a few signals. They are
-compared with the reference engine's, which take NumPy half a second. CuPy compiles an instance of
+compared with the engine "array"'s, which take NumPy half a second. CuPy compiles an instance of
 the kernel for each, a second or two, and its own of array operations, and keeps all on disk. The
 check proves the device, the driver and the compiler, one case for each way through the text.
 
 An engine that fails is not used: `engines.available()` and the error of a call by name have the
-figures, and "auto" takes the reference engine.
+figures, and "auto" takes the engine "array".
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from types import ModuleType
 
 import numpy as np
 
+from ...checks.values import KINDS
 from ...network import Network
-from ...validation import KINDS
+from ..array.engine import ArrayEngine
 from ..engine import Engine
-from ..reference.engine import ReferenceEngine
 from ..request import Request, ScaledKernel
 
 TOLERANCE = {"float64": 1e-14, "float32": 1e-6}
@@ -124,7 +124,7 @@ def check(engine: Engine) -> tuple[str | None, bool]:
     _, worst = max(failed, key=lambda comparison: np.nan_to_num(comparison[0], nan=np.inf))
     return (
         f"its kernels are wrong on this device: {worst}; "
-        f"{len(failed)} of {len(compared)} comparisons with the reference engine failed"
+        f"{len(failed)} of {len(compared)} comparisons with engine 'array' failed"
     ), True
 
 
@@ -142,7 +142,7 @@ def errors_of(name: str, dtype: str, engine: Engine) -> dict[str, float]:
     X, cases, every = signals(d)[:n], np.arange(n), slice(None)
     depths = tuple(sorted({1, network.depth}))
     request = Request(network, head, KINDS, depths, "float64", threads=1)
-    exact = with_scales(ReferenceEngine().plan(request, X).compute())
+    exact = with_scales(ArrayEngine().plan(request, X).compute())
     request = replace(request, dtype=dtype)
     pairs = engine.plan(request, X, X[::-1], paired=True).compute()
     computed = (

@@ -11,11 +11,11 @@ from typing import Any, NamedTuple, cast
 import numpy as np
 
 from ...arrays import channels_and_length
+from ...checks.values import check_batches, check_depths
 from ...engines.heads import pixels_averaged
 from ...kernels import gram
-from ...network import Network, check_like_layers
-from ...network_parameters import FIELDS_WITHOUT_NORM, RELU_FIELDS, unknown_field
-from ...validation import check_batches, check_depths
+from ...network.network import Network, check_like_layers
+from ...network.parameters import FIELDS_WITHOUT_NORM, RELU_FIELDS, unknown_field
 from ..argument_checks import (
     check_branch,
     check_cases,

@@ -10,14 +10,14 @@ import numpy as np
 import scipy.linalg
 
 from ...arrays import resolution, rounding_unit
-from ...network import Network
-from ...validation import (
+from ...checks.values import (
     check_nonnegative,
     check_positive,
     check_positive_integer,
     check_symmetric,
     is_sequence,
 )
+from ...network import Network
 from ..argument_checks import check_kind
 from ..depth.asymptote import asymptotic_complement
 

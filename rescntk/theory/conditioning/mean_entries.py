@@ -12,9 +12,9 @@ from typing import NamedTuple
 import numpy as np
 from scipy.stats import binom
 
-from ...network import Network, check_like_layers
-from ...network_parameters import RELU_FIELDS
-from ...validation import check_depths
+from ...checks.values import check_depths
+from ...network.network import Network, check_like_layers
+from ...network.parameters import RELU_FIELDS
 from .. import multisphere
 from ..argument_checks import check_branch, check_cases, check_resnet
 from ..report_table import ReportTable

@@ -9,12 +9,12 @@ import math
 
 import numpy as np
 
+from ...checks.values import check_integer
 from ...kernels import Kernel
 from ...memory import check_free_memory
 from ...network import Network, check_network
-from ...network_parameters import RELU_FIELDS
-from ...network_parts import Filter
-from ...validation import check_integer
+from ...network.parameters import RELU_FIELDS
+from ...network.parts import Filter
 from .. import multisphere
 from ..argument_checks import check_kind, check_named_head
 from ..complements import check_nonzero, circular_mean

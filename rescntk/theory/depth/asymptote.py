@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 
+from ...checks.values import check_nonnegative, check_positive
 from ...network import Network, check_network
-from ...network_parameters import RELU_FIELDS
-from ...validation import check_nonnegative, check_positive
+from ...network.parameters import RELU_FIELDS
 from ..argument_checks import check_branch
 
 

@@ -15,13 +15,13 @@ from typing import NamedTuple
 import numpy as np
 from scipy.optimize import brentq
 
+from ...checks.messages import shown
+from ...checks.values import check_depths, check_rng, check_signals
 from ...engines.heads import in_words, pixels_averaged
-from ...engines.means import pooled
+from ...engines.layer.means import pooled
 from ...kernels import gram
-from ...messages import shown
 from ...network import OF_LAYERS, Network, check_network
-from ...network_parameters import BASIC_FIELDS
-from ...validation import check_depths, check_rng, check_signals
+from ...network.parameters import BASIC_FIELDS
 from .. import multisphere
 from ..argument_checks import check_cases, check_energies, check_layers
 from ..report_table import ReportTable

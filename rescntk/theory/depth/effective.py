@@ -16,9 +16,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
+from ...checks.values import check_depths, check_positive
 from ...network import OF_LAYERS, Network, check_network
-from ...network_parameters import RELU_FIELDS
-from ...validation import check_depths, check_positive
+from ...network.parameters import RELU_FIELDS
 from ..argument_checks import check_branch_of_layers, check_dot_products, check_layers
 
 _UPPER = math.sqrt(2.0) / (3.0 * math.pi)

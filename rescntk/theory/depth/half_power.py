@@ -11,11 +11,11 @@ import math
 import numpy as np
 from scipy.integrate import solve_ivp
 
-from ...activations import activation_of
+from ...checks.values import check_signals
 from ...kernels.results import correlation
-from ...network import Network, check_like_layers
-from ...network_parameters import BASIC_FIELDS
-from ...validation import check_signals
+from ...network.activations import activation_of
+from ...network.network import Network, check_like_layers
+from ...network.parameters import BASIC_FIELDS
 from ..argument_checks import check_kind, check_known_head
 from ..complements import circular_mean
 from ..multisphere import Places, over_pixel_pairs

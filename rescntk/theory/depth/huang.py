@@ -12,7 +12,7 @@ import math
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ...validation import check_depths, check_nonnegative, check_real, check_rectangular
+from ...checks.values import check_depths, check_nonnegative, check_real, check_rectangular
 from ..argument_checks import check_dot_products
 from ..complements import arc_cosines
 

@@ -7,14 +7,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from ...engines.heads import pixels_averaged
-from ...engines.means import pooled
-from ...kernels import Kernel
-from ...kernels.results import correlation
-from ...messages import shown
-from ...network import Network, check_like_layers
-from ...network_parameters import BASIC_FIELDS, FIELDS_WITHOUT_NORM
-from ...validation import (
+from ...checks.messages import shown
+from ...checks.values import (
     check_integer,
     check_nonnegative,
     check_positive,
@@ -24,6 +18,12 @@ from ...validation import (
     check_signals,
     check_symmetric,
 )
+from ...engines.heads import pixels_averaged
+from ...engines.layer.means import pooled
+from ...kernels import Kernel
+from ...kernels.results import correlation
+from ...network.network import Network, check_like_layers
+from ...network.parameters import BASIC_FIELDS, FIELDS_WITHOUT_NORM
 from .. import multisphere
 from ..argument_checks import check_branch, check_kind, check_known_head
 from ..complements import circular_mean, circular_sum

@@ -11,10 +11,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ...network import Network, check_like_layers
-from ...network_parameters import RELU_FIELDS
-from ...network_parts import Filter
-from ...validation import check_nonnegative, check_positive_integer
+from ...checks.values import check_nonnegative, check_positive_integer
+from ...network.network import Network, check_like_layers
+from ...network.parameters import RELU_FIELDS
+from ...network.parts import Filter
 from ..argument_checks import check_branch, check_length
 from ..report_table import ReportTable
 

@@ -10,9 +10,9 @@ from numpy.typing import ArrayLike
 from scipy.optimize import brentq
 from scipy.special import zeta
 
-from ...network import Network, check_like_layers
-from ...network_parameters import BASIC_FIELDS
-from ...validation import check_nonnegative, check_positive
+from ...checks.values import check_nonnegative, check_positive
+from ...network.network import Network, check_like_layers
+from ...network.parameters import BASIC_FIELDS
 from ..argument_checks import check_branch, check_kind, check_vector
 
 

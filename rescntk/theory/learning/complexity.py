@@ -9,14 +9,14 @@ from typing import NamedTuple, Unpack
 
 import numpy as np
 
-from ...messages import shown
-from ...network import Network
-from ...validation import (
+from ...checks.messages import shown
+from ...checks.values import (
     check_integer,
     check_nonnegative,
     check_rectangular,
     is_sequence,
 )
+from ...network import Network
 from .. import spectrum
 from ..argument_checks import check_grid
 from ..report_table import ReportTable

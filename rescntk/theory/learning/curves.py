@@ -14,8 +14,14 @@ import numpy as np
 from scipy.optimize import brentq
 
 from ...arrays import resolution
-from ...decomposition import decompose
-from ...validation import check_depths, check_finite, check_nonnegative, check_shape, check_targets
+from ...checks.values import (
+    check_depths,
+    check_finite,
+    check_nonnegative,
+    check_shape,
+    check_targets,
+)
+from ...regression.decomposition import decompose
 from ..report_table import ReportTable
 
 

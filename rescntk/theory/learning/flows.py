@@ -14,9 +14,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ...arrays import resolution
-from ...decomposition import decompose
+from ...checks.values import check_nonnegative_vector, check_targets
 from ...network import Network
-from ...validation import check_nonnegative_vector, check_targets
+from ...regression.decomposition import decompose
 from .. import spectrum
 from ..report_table import ReportTable, aligned_cells
 from ..spectrum.funk_hecke import Quadrature, check_quadrature

@@ -11,8 +11,8 @@ from functools import partial
 
 import numpy as np
 
-from ...messages import shown
-from ...validation import check_kernel, check_signals, is_sequence
+from ...checks.messages import shown
+from ...checks.values import check_kernel, check_signals, is_sequence
 from ..argument_checks import Map
 
 _MOST_ELEMENTS = 5040

@@ -10,11 +10,11 @@ import math
 import numpy as np
 
 from ... import literature
-from ...activations import ACTIVATIONS, activation_of
-from ...messages import shown
+from ...checks.messages import shown
+from ...checks.values import check_choice, check_nonnegative, check_positive, check_positive_integer
 from ...network import Network, check_network
-from ...network_parameters import BASIC_FIELDS
-from ...validation import check_choice, check_nonnegative, check_positive, check_positive_integer
+from ...network.activations import ACTIVATIONS, activation_of
+from ...network.parameters import BASIC_FIELDS
 
 
 def jacobian_bound(network: Network, width: int, n_channels: int) -> float:

@@ -10,15 +10,15 @@ import math
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ...memory import check_free_memory
-from ...regression import interpolate
-from ...validation import (
+from ...checks.values import (
     check_kernel,
     check_match,
     check_nonnegative,
     check_positive_integer,
     check_signals,
 )
+from ...memory import check_free_memory
+from ...regression import interpolate
 from ..argument_checks import Map, check_points, check_vector
 
 SAMPLES = 4096

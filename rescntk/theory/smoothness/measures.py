@@ -11,8 +11,8 @@ import scipy.linalg
 import scipy.special
 from numpy.typing import ArrayLike
 
-from ...messages import shown
-from ...validation import check_rectangular, check_shape
+from ...checks.messages import shown
+from ...checks.values import check_rectangular, check_shape
 from ..argument_checks import check_points
 
 CUTOFF = 14

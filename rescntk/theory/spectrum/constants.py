@@ -13,10 +13,10 @@ from typing import NamedTuple
 import numpy as np
 from scipy.special import betaln, gamma, gammaincc, gammaln
 
-from ...messages import shown
+from ...checks.messages import shown
+from ...checks.values import check_integer, is_sequence
 from ...network import Network, check_network
-from ...network_parameters import RELU_FIELDS
-from ...validation import check_integer, is_sequence
+from ...network.parameters import RELU_FIELDS
 from ..argument_checks import check_grid, check_kind
 from ..complements import check_nonzero
 from .grid import shifts, taps

@@ -13,9 +13,9 @@ from typing import NamedTuple, Unpack
 
 import numpy as np
 
-from ...messages import shown
+from ...checks.messages import shown
+from ...checks.values import check_integer, is_sequence
 from ...network import Network
-from ...validation import check_integer, is_sequence
 from ..report_table import ReportTable
 from .constants import NU, check_pixel_set, check_ring
 from .funk_hecke import Quadrature, check_quadrature, eigenvalues

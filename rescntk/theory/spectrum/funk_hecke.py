@@ -17,17 +17,17 @@ from typing import TypedDict
 import numpy as np
 import scipy.ndimage
 
-from ...kernels.progress import progress_bar
-from ...memory import check_memory
-from ...messages import shown
-from ...network import Network, check_network
-from ...network_parameters import BASIC_FIELDS
-from ...validation import (
+from ...checks.messages import shown
+from ...checks.values import (
     check_choice,
     check_flag,
     check_nonnegative,
     check_positive_integer,
 )
+from ...kernels.progress import progress_bar
+from ...memory import check_memory
+from ...network import Network, check_network
+from ...network.parameters import BASIC_FIELDS
 from ..argument_checks import check_grid, check_kind, read_once
 from .grid import Block, KernelOnGrid, Tick, grid_shape, leading, rotate, shifts, taps, windows
 from .quadrature import METHODS, default_nodes, harmonics, integrate, nodes_and_matrix

@@ -15,9 +15,9 @@ from itertools import product
 
 import numpy as np
 
-from ...activations import activation_of
 from ...network import Network
-from ...network_parts import Filter
+from ...network.activations import activation_of
+from ...network.parts import Filter
 from ..complements import Dual, activate, add_branch, input_state, relu_dual
 
 _BLOCK_ENTRIES = 100_000

@@ -13,7 +13,7 @@ from itertools import product
 import numpy as np
 import scipy.special
 
-from ...validation import check_integer
+from ...checks.values import check_integer
 from ..argument_checks import check_channels
 
 METHODS = ("angles", "gegenbauer")

@@ -11,7 +11,7 @@ from functools import cached_property
 
 import numpy as np
 
-from ...validation import check_finite, check_positive, check_shape
+from ...checks.values import check_finite, check_positive, check_shape
 from .quadrature import harmonics, multiplicities
 
 

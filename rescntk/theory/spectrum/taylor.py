@@ -11,11 +11,11 @@ from collections.abc import Callable
 import numpy as np
 from scipy.special import gamma
 
-from ...messages import shown
+from ...checks.messages import shown
+from ...checks.values import check_integer, check_nonnegative
 from ...network import Network, check_network
-from ...network_parameters import RELU_FIELDS
-from ...network_parts import Filter
-from ...validation import check_integer, check_nonnegative
+from ...network.parameters import RELU_FIELDS
+from ...network.parts import Filter
 from ..argument_checks import check_kind, check_pixels
 from ..complements import arc_cosines, check_nonzero, circular_mean
 from .grid import rotate, taps

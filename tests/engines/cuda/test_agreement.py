@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import rescntk as rk
-from rescntk.validation import DTYPES, KINDS
+from rescntk.checks.values import DTYPES, KINDS
 from tests import tolerances
 from tests.difficult_signals import duplicates, spikes, uneven
 from tests.engines import test_bits, test_cupy, test_extremes
@@ -19,12 +19,12 @@ pytestmark = [emulated.on_host, pytest.mark.slow]
 
 
 def assert_agrees(network, X, Z, head, dtype):
-    """Compare a Gram with the reference engine's in float64."""
+    """Compare a Gram with the engine "array"'s in float64."""
     computed = rk.gram(network, X, Z, head=head, engine="cuda", dtype=dtype)
-    expected = rk.gram(network, X, Z, head=head, engine="reference")
+    expected = rk.gram(network, X, Z, head=head, engine="array")
     for kind, A, B in zip(KINDS, computed, expected, strict=True):
         kernel = rk.Kernel(network, kind, head)
-        own = (kernel.diag(batch, engine="reference") for batch in (X, Z))
+        own = (kernel.diag(batch, engine="array") for batch in (X, Z))
         assert A.dtype == dtype
         assert relative(A, B, *own) <= tolerances.KERNEL[dtype]
 
@@ -48,7 +48,7 @@ def drawn(draw):
 @settings(max_examples=8)
 @given(drawn(), heads, kinds, st.booleans(), st.sampled_from(DTYPES))
 def test_properties(device, case, head, kind, normalized, dtype):
-    """Drawn kernels have the reference engine's values, whose symmetries are tested natively."""
+    """Drawn kernels have the engine "array"'s values, whose symmetries are tested natively."""
     network, batches = case
     assert_agrees(network, *batches, head, dtype)
     kernel = rk.Kernel(network, kind, head, normalized)
@@ -92,7 +92,7 @@ def test_extreme_networks(device):
 
 
 def test_cupy_in_cupy_out(device, work, rng):
-    """The kernels serve ReLU; "auto" has erf computed by the reference engine on the device."""
+    """The kernels serve ReLU; "auto" has erf computed by the engine "array" on the device."""
     for network, engine in ((test_cupy.RELU, "cuda"), (test_cupy.ERF, "auto")):
         work.clear()
         place = (device, engine)

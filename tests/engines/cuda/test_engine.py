@@ -33,12 +33,12 @@ def test_auto_takes_it_for_relu_on_the_device(device, network):
 
 def test_auto_leaves_erf_on_the_device_to_the_reference(device):
     X = device.asarray(np.ones((2, 1, 3)))
-    assert chosen(X, network=ERF) == "reference"
+    assert chosen(X, network=ERF) == "array"
 
 
 def test_auto_leaves_signals_longer_than_a_launch_takes_to_the_reference(device):
     X = device.asarray(np.ones((2, 1, 4097)))
-    assert chosen(X) == "reference"
+    assert chosen(X) == "array"
 
 
 def test_auto_leaves_signals_of_the_host_to_other_engines(device):
@@ -66,7 +66,7 @@ def test_a_device_with_little_shared_memory_refuses_long_signals_by_name(little_
 
 def test_auto_leaves_what_exceeds_shared_memory_to_the_reference(device, little_shared_memory):
     X = device.asarray(LONG)
-    assert chosen(X, head="trace") == "reference"
+    assert chosen(X, head="trace") == "array"
     assert chosen(X[:, :, :2100], head="trace") == "cuda"
     assert chosen(X, head="trace", dtype="float32") == "cuda"
 
@@ -123,7 +123,7 @@ def test_the_current_device_computes_signals_of_another(device, monkeypatch, rng
     other = device.asarray(X)
     monkeypatch.setattr(emulated.Device, "current", 1)
     kernel, here = rk.ResCNTK(2), device.asarray(X)
-    for engine in ("cuda", "reference"):
+    for engine in ("cuda", "array"):
         computed = [kernel(other, here, engine=engine), kernel(here, other, engine=engine)]
         computed.append(kernel([other[0], *here[1:]], engine=engine))
         assert [K.number for K in computed] == [1, 1, 1]

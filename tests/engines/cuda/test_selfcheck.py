@@ -10,10 +10,10 @@ import pytest
 import rescntk as rk
 from rescntk import __main__ as cli
 from rescntk import engines
+from rescntk.checks.values import KINDS
 from rescntk.engines.cuda import compiler, selfcheck
 from rescntk.engines.cuda.engine import CudaEngine
 from rescntk.engines.request import Request
-from rescntk.validation import KINDS
 from tests import tolerances
 from tests.engines.cuda import emulated
 
@@ -39,7 +39,7 @@ def refusal(cupy):
         rk.ResCNTK(2)(np.ones((1, 1, 3)), engine="cuda")
     assert reason in str(error.value)
     X, request = cupy.asarray(np.ones((1, 1, 3))), Request(rk.Network(2), "gap", KINDS, (2,))
-    assert engines.choose("auto", request, X).name == "reference"
+    assert engines.choose("auto", request, X).name == "array"
     return reason
 
 
@@ -86,7 +86,7 @@ def test_a_planted_fault(cupy, fault, monkeypatch):
     reason = refusal(cupy)
     assert reason.startswith("its kernels are wrong on this device: error ")
     assert f"({dtype}, {where}), expected at most {tolerances.KERNEL[dtype]:g} of" in reason
-    assert "comparisons with the reference engine failed" in reason
+    assert "comparisons with engine 'array' failed" in reason
     assert "error nan of" in reason or fault != "NaN"
     assert selfcheck._reasons == {0: reason}
 

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 import rescntk as rk
+from rescntk.checks.values import HEADS, PARTS
 from rescntk.theory import depth, multisphere
 from rescntk.theory.depth import Family, checker
-from rescntk.validation import HEADS, PARTS
 from tests.families import powers
 from tests.helpers import nightly
 

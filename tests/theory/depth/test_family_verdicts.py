@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 import rescntk as rk
+from rescntk.checks.values import KINDS
 from rescntk.theory import depth, multisphere
 from rescntk.theory.depth import Family, checker
-from rescntk.validation import KINDS
 from tests import families
 from tests.families import SHORT, powers
 from tests.helpers import nightly

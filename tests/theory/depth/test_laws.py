@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 import rescntk as rk
+from rescntk.checks.values import HEADS, KINDS, PARTS
 from rescntk.theory import depth, multisphere
 from rescntk.theory.depth import Family
-from rescntk.validation import HEADS, KINDS, PARTS
 from tests import tolerances
 from tests.families import pairs
 from tests.helpers import pairs_meet

@@ -57,11 +57,11 @@ from functools import lru_cache
 from itertools import accumulate
 from typing import NamedTuple
 
-from ..activations import activation_of
-from ..network import OF_LAYERS, Network
-from ..network_parameters import FILTER_FIELDS
-from ..network_parts import Layer
-from .once import once
+from ...lazy import once
+from ...network import OF_LAYERS, Network
+from ...network.activations import activation_of
+from ...network.parameters import FILTER_FIELDS
+from ...network.parts import Layer
 from .weights import Weights
 
 MOST_BITS = 500

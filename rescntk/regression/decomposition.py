@@ -14,9 +14,9 @@ import numpy as np
 import scipy.linalg
 from numpy.typing import ArrayLike
 
-from .arrays import resolution, rounding_unit
-from .labels import check_groups
-from .validation import (
+from ..arrays import resolution, rounding_unit
+from ..checks.labels import check_groups
+from ..checks.values import (
     check_finite,
     check_flag,
     check_nonnegative_vector,

@@ -14,8 +14,11 @@ from types import ModuleType
 
 import numpy as np
 
-from ..arrays import Array, PixelNumbers, SignalArray, array_module
-from .inputs import (
+from ...arrays import Array, PixelNumbers, SignalArray, array_module
+from ..layer.operations import Operation, Operations
+from ..layer.variances import Masses, seen_by_pixel_1
+from ..request import Request
+from .input import (
     Input,
     check_fraction,
     check_normalized,
@@ -23,9 +26,6 @@ from .inputs import (
     read_input,
     read_input_as_given,
 )
-from .masses import Masses, seen_by_pixel_1
-from .operations import Operation, Operations
-from .request import Request
 
 _TAIL = 16
 """Numbers behind tables: vectors of this many lanes may begin at the last number."""

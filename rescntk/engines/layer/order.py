@@ -15,9 +15,9 @@ from collections.abc import Iterable, Iterator
 from itertools import pairwise
 from typing import NamedTuple, TypeAlias
 
-from ..network import Network
+from ...network import Network
 from .constants import NetworkConstants
-from .windows import NO_WINDOW, Window, windows_of
+from .window import NO_WINDOW, Window, windows_of
 
 
 class Step(NamedTuple):

@@ -11,9 +11,9 @@ from typing import TypeVar
 
 import numpy as np
 
-from ..arrays import AnyArray, Array, array_module
-from .windows import Window
-from .work import until_stopped
+from ...arrays import AnyArray, Array, array_module
+from ..work import until_stopped
+from .window import Window
 
 OfTap = TypeVar("OfTap")
 """What belongs to one tap: its values, or their mean."""

@@ -15,7 +15,7 @@ from enum import Enum
 from fractions import Fraction
 from typing import NamedTuple
 
-from ..arrays import AnyArray
+from ...arrays import AnyArray
 
 
 class Form(Enum):
@@ -37,7 +37,7 @@ class RoundedWeights(NamedTuple):
     Examples
     --------
     >>> import numpy as np
-    >>> from rescntk.engines.weights import Form, RoundedWeights
+    >>> from rescntk.engines.layer.weights import Form, RoundedWeights
     >>> weights = RoundedWeights(0.75, 0.25, Form.MEAN_FROM_FEATURES)
     >>> weights.merged(np.array([4.0]), np.array([8.0]))
     array([5.])
@@ -84,7 +84,7 @@ class Weights(NamedTuple):
         Examples
         --------
         >>> from fractions import Fraction
-        >>> from rescntk.engines.weights import Weights
+        >>> from rescntk.engines.layer.weights import Weights
         >>> Weights.of(Fraction(3, 4), Fraction(1, 4)).form.value
         'mean from features'
         """

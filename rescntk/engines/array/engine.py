@@ -1,4 +1,4 @@
-"""The reference engine: the recursion as array code (recursion.py), for NumPy and CuPy arrays.
+"""The engine "array": the recursion as array code (pairs.py), for NumPy and CuPy arrays.
 
 Signals of one length, or images, are taken together. Batches of pairs of signals go through all
 layers, one batch after the other.
@@ -22,14 +22,14 @@ from ...arrays import (
     lengths_of,
     moved,
 )
-from ...network_parameters import BASIC_FIELDS
+from ...lazy import once
+from ...network.parameters import BASIC_FIELDS
 from ..engine import Engine, EngineSignals, Plan, room_for_tables
-from ..once import once
-from ..operations import Operations
+from ..layer.operations import Operations
 from ..request import Request, ScaledKernel
-from ..tables import Tables, signal_tables
+from ..signals.tables import Tables, signal_tables
 from ..work import Tick, blocks, pool_of
-from .recursion import Pairs
+from .pairs import Pairs
 
 _ENTRIES = 1 << 16
 """Pixel pairs of a batch: a few dozen arrays of this size fit in the cache. On a device batches are
@@ -43,10 +43,10 @@ _TABLE_BYTES = 64 << 20
 signals are made more often."""
 
 
-class ReferenceEngine(Engine):
+class ArrayEngine(Engine):
     """The recursion as array code, for NumPy and CuPy arrays and all activations."""
 
-    name = "reference"
+    name = "array"
     known_fields = BASIC_FIELDS | {"bias", "norm"}
     activations = None
     arrays = frozenset(("numpy", "cupy"))
@@ -59,8 +59,8 @@ class ReferenceEngine(Engine):
         X: EngineSignals,
         Z: EngineSignals | None = None,
         paired: bool = False,
-    ) -> ReferencePlan:
-        return ReferencePlan(request, cast(Batch, X), cast("Batch | None", Z), paired)
+    ) -> ArrayPlan:
+        return ArrayPlan(request, cast(Batch, X), cast("Batch | None", Z), paired)
 
 
 class Block(NamedTuple):
@@ -89,7 +89,7 @@ class PairsOfBlocks(NamedTuple):
     right: Block
 
 
-class ReferencePlan(Plan):
+class ArrayPlan(Plan):
     """Signals grouped by their lengths, and batches of their pairs."""
 
     def __init__(

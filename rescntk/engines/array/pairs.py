@@ -15,17 +15,17 @@ from operator import mul
 
 import numpy as np
 
-from ...activations import Gaussians, activation_of
 from ...arrays import Array, array_module
+from ...network.activations import Gaussians, activation_of
 from ..heads import offsets, pool_pixels, pool_weights
-from ..inputs import input_terms
-from ..means import column, summed, window_mean
-from ..operations import Operation, Operations, rounded_weights
-from ..recursion import Deficits, Kernels, Recursion, by_kind, mapped
+from ..layer.means import column, summed, window_mean
+from ..layer.operations import Operation, Operations, rounded_weights
+from ..layer.recursion import Deficits, Kernels, Recursion, by_kind, mapped
+from ..layer.weights import RoundedWeights
+from ..layer.window import Window
 from ..request import Request
-from ..tables import Tables
-from ..weights import RoundedWeights
-from ..windows import Window
+from ..signals.input import input_terms
+from ..signals.tables import Tables
 from ..work import check_stop, pieces, until_stopped
 
 _PIECE = 1 << 16
@@ -111,7 +111,7 @@ class Pairs(Recursion[Deficits]):
         elif request.head in ("trace", "gap"):
             at_pixels = kernel.reshape(n, d, -1).mean(axis=2, dtype=np.float64)
         else:
-            raise NotImplementedError(f"engine 'reference' has no head {request.head!r}")
+            raise NotImplementedError(f"engine 'array' has no head {request.head!r}")
         if not request.shares:
             at_pixels = at_pixels.mean(axis=1, keepdims=True)
         if averages_pairs:  # F⁰ averages to products of means, which may be 0

@@ -34,12 +34,12 @@ from functools import partial
 from operator import add, mul
 from typing import Generic, NamedTuple, TypeAlias, TypeVar
 
-from ..arrays import AnyArray
-from ..network import Network
-from ..network_parts import TrainedParts
+from ...arrays import AnyArray
+from ...network import Network
+from ...network.parts import TrainedParts
 from .operations import Operation
 from .weights import Form, RoundedWeights
-from .windows import Window
+from .window import Window
 
 State = TypeVar("State")
 """What goes through merges beside the kernels: deficits, and variances if there are no tables."""
@@ -79,7 +79,7 @@ def mapped(function: Callable[..., AnyArray], *records: Record) -> Record:
 
     Examples
     --------
-    >>> from rescntk.engines.recursion import Deficits, mapped
+    >>> from rescntk.engines.layer.recursion import Deficits, mapped
     >>> mapped(max, Deficits(1, 4), Deficits(3, None))
     Deficits(U=3, opposite=None)
     """

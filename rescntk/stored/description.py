@@ -13,11 +13,11 @@ from uuid import uuid4
 
 import numpy as np
 
-from . import validation
-from ._version import __version__
-from .arrays import Batch, SignalList
-from .engines.heads import check_head
-from .network import Network
+from .._version import __version__
+from ..arrays import Batch, SignalList
+from ..checks import values as validation
+from ..engines.heads import check_head
+from ..network import Network
 
 Description: TypeAlias = dict[str, Any]
 """A computation, or the arguments of its call, by their names."""

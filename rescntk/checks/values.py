@@ -15,7 +15,7 @@ from typing import Any, TypeGuard
 import numpy as np
 from numpy.typing import ArrayLike
 
-from .arrays import (
+from ..arrays import (
     Array,
     Batch,
     SignalList,

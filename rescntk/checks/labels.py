@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from .messages import shown
-from .validation import check_rectangular, check_unmasked, is_sequence
+from .values import check_rectangular, check_unmasked, is_sequence
 
 
 def check_known(values: object, name: str) -> None:

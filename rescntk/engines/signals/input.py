@@ -7,13 +7,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..activations import activation_of
-from ..arrays import Array, PixelNumbers, SignalArray, SignalNumbers, array_module
-from .heads import pool_pixels
-from .masses import seen_by_pixel_1, weights_at_pixel_1
-from .means import column, exact_means, pooled, summed, taps_of, window_mean
-from .operations import Operations
-from .request import Request
+from ...arrays import Array, PixelNumbers, SignalArray, SignalNumbers, array_module
+from ...network.activations import activation_of
+from ..heads import pool_pixels
+from ..layer.means import column, exact_means, pooled, summed, taps_of, window_mean
+from ..layer.operations import Operations
+from ..layer.variances import seen_by_pixel_1, weights_at_pixel_1
+from ..request import Request
 
 _LEAST_PIXEL = {"float32": 1e-33, "float64": 1e-280}
 """Least part of a signal's variance that a pixel may have for layer normalization: products of two

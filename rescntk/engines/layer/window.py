@@ -9,7 +9,7 @@ import math
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from ..network_parts import Filter
+from ...network.parts import Filter
 
 _MOST_TAPS = 1 << 16
 """Most taps of a window: each is a row of tables, and such a filter takes seconds."""

@@ -8,9 +8,9 @@ from dataclasses import MISSING, field, fields
 from functools import lru_cache
 from typing import Any
 
-from .messages import shown
-from .network_parts import BRANCH_POWERS, WEIGHT_VARIANCES, Layer
-from .validation import PARTS, check_choice, check_integer, check_nonnegative, is_sequence
+from ..checks.messages import shown
+from ..checks.values import PARTS, check_choice, check_integer, check_nonnegative, is_sequence
+from .parts import BRANCH_POWERS, WEIGHT_VARIANCES, Layer
 
 _MOST_SCALE = 1e300
 """Largest `input_scale`, and the inverse of the least. Raising it lets energies of ordinary signals

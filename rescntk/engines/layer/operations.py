@@ -22,14 +22,14 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..arrays import Array
-from ..network import Network
+from ...arrays import Array
+from ...lazy import once
+from ...network import Network
+from ..request import ScaledKernel
 from .constants import NetworkConstants
-from .once import once
 from .order import Order, Step, order_of
-from .request import ScaledKernel
 from .weights import RoundedWeights
-from .windows import NO_WINDOW, Window
+from .window import NO_WINDOW, Window
 
 _TAP_BYTES = 1500
 """Bytes of a tap of the largest window, an object of Python in a list."""

@@ -28,17 +28,18 @@ try:
 except ImportError:
     raise ImportError("rescntk.stored needs zarr: pip install 'rescntk[stored]'") from None
 
-from . import kernels, validation
-from ._version import __version__
-from .arrays import Batch, array_module
-from .engines.heads import check_head
-from .engines.once import once
-from .engines.work import Tick
-from .kernels.progress import progress_bar
-from .memory import check_free_memory
-from .messages import shown
-from .network import Network
-from .stored_description import (
+from .. import kernels
+from .._version import __version__
+from ..arrays import Batch, array_module
+from ..checks import values as validation
+from ..checks.messages import shown
+from ..engines.heads import check_head
+from ..engines.work import Tick
+from ..kernels.progress import progress_bar
+from ..lazy import once
+from ..memory import check_free_memory
+from ..network import Network
+from .description import (
     Description,
     check_description,
     describe_call,

@@ -8,9 +8,17 @@ from fractions import Fraction
 from functools import partial
 from typing import Any
 
+from ..checks.messages import shown
+from ..checks.values import (
+    PARTS,
+    check_choice,
+    check_flag,
+    check_nonnegative,
+    check_positive,
+    check_positive_integer,
+)
 from .activations import ACTIVATIONS, Relu, activation_of
-from .messages import shown
-from .network_parameters import (
+from .parameters import (
     BASIC_ACTIVATIONS,
     FILTER_FIELDS,
     LAYER_FIELDS,
@@ -23,15 +31,7 @@ from .network_parameters import (
     parameter,
     unknown_field,
 )
-from .network_parts import Filter, Layer, TrainedParts
-from .validation import (
-    PARTS,
-    check_choice,
-    check_flag,
-    check_nonnegative,
-    check_positive,
-    check_positive_integer,
-)
+from .parts import Filter, Layer, TrainedParts
 
 _LONGEST_WINDOW = 2**60
 """Pixels that no filter spans: sums of some windows stay within integers of 64 bits."""
@@ -75,7 +75,7 @@ class Network:
         Weight of the residual branch of each layer. Without the identity path it is ignored and
         stored as 1.0.
     activation : {"relu", "erf", "gelu"}, default "relu"
-        The nonlinearity (`rescntk.activations`). ReLU alone has compiled engines.
+        The nonlinearity (`rescntk.network.activations`). ReLU alone has compiled engines.
     negative_slope : float, default 0.0
         Slope s of a ReLU below 0, from 0 to 1: σ(u) = max(u, s u), the leaky ReLU (Maas et al.
         2013). ``c_v = 2 / (1 + s**2)`` keeps variances; near s = 1 the head "gap" loses digits

@@ -14,15 +14,15 @@ import jax.numpy as jnp
 from jax import lax
 from numpy.typing import DTypeLike
 
-from .arrays import AnyArray
-from .engines.constants import LayerConstants
-from .engines.heads import places_of, pool_pixels, pool_weights
-from .engines.means import compensated_sum, from_the_middle, pooled, weighted_mean
-from .engines.operations import Operation, Operations
-from .engines.recursion import Deficits, Kernels, Recursion, by_kind, mapped
-from .engines.weights import RoundedWeights
-from .engines.windows import Window
-from .jax_numbers import k0_of, k1_of, normal, read_scaled, safe_quotient, safe_root, scaled
+from ...arrays import AnyArray
+from ..heads import places_of, pool_pixels, pool_weights
+from ..layer.constants import LayerConstants
+from ..layer.means import compensated_sum, from_the_middle, pooled, weighted_mean
+from ..layer.operations import Operation, Operations
+from ..layer.recursion import Deficits, Kernels, Recursion, by_kind, mapped
+from ..layer.weights import RoundedWeights
+from ..layer.window import Window
+from .numbers import k0_of, k1_of, normal, read_scaled, safe_quotient, safe_root, scaled
 
 
 class Signal(NamedTuple):

@@ -14,8 +14,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..activations import activation_of
-from ..arrays import PixelNumbers, SignalNumbers
+from ...arrays import PixelNumbers, SignalNumbers
+from ...network.activations import activation_of
 from .means import (
     column,
     from_the_middle,
@@ -27,7 +27,7 @@ from .means import (
 from .operations import Operation, Operations
 from .recursion import NO_KERNELS, Kernels, Recursion
 from .weights import RoundedWeights
-from .windows import Window
+from .window import Window
 
 _LEAST_VARIANCE = 1e-153
 """Least variance of a last layer without skip connections, whose kernels are to keep digits."""

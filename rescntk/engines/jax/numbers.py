@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
-from .engines.compiled.polynomials import D32, D64, R32, R64
+from ..compiled.polynomials import D32, D64, R32, R64
 
 
 def scaled(values: jax.Array, exponent: jax.Array) -> jax.Array:

@@ -20,7 +20,7 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from .arrays import Array, array_module
+from ..arrays import Array, array_module
 
 
 class Gaussians(NamedTuple):

@@ -1,0 +1,1 @@
+"""Checks of what users give: values, labels and groups, and how messages show them."""

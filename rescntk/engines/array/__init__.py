@@ -1,0 +1,1 @@
+"""The engine "array": the recursion as array code, for NumPy and CuPy arrays."""

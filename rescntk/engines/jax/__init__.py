@@ -1,0 +1,1 @@
+"""The recursion of a pair of signals in JAX, with derivatives."""

@@ -1,0 +1,1 @@
+"""A layer, step by step, and the constants of its steps."""

@@ -1,1 +1,0 @@
-"""The engine "reference": the recursion as array code, for NumPy and CuPy arrays."""
