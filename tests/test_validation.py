@@ -159,7 +159,10 @@ OPTIONS = [
     (lambda: KERNEL(X, dtype="float16"), "dtype is 'float16', expected one of 'float64'"),
     (lambda: KERNEL.replace(c_v=1e-300, skip=False)(X), "network multiplies variances by 5e"),
     (lambda: UNRESOLVED(X), "network has b"),
-    (lambda: KERNEL(X, engine="tpu"), "engine is 'tpu', expected one of 'auto', 'array'"),
+    (
+        lambda: KERNEL(X, engine="tpu"),
+        "engine is 'tpu', expected one of 'auto', 'textbook'",
+    ),
     (lambda: KERNEL(X, threads=0), "threads is 0, expected an integer of at least 1"),
     (lambda: KERNEL(X, progress="yes"), "progress is 'yes'"),
     (lambda: KERNEL.replace(kernel="x"), "replace is 'kernel', expected one of 'depth'"),
@@ -274,15 +277,13 @@ def test_tables_of_pairs_take_the_memory_of_one_signal_at_a_time(engine, lengths
 
 HUGE, DEEP = 10**14, 99_999_999_999
 DEPTH = f"depth {DEEP} for signals of 8 timepoints and filters of 3 takes"
-WINDOWS = (rk.Network(1, input_filter_size=size + 1) for size in (10**22, 10**11 + 2))
-WINDOW, WIDE = map(partial, [rk.gram] * 2, WINDOWS, (np.ones((1, 1, 4)), np.ones((1, 1, 2, 2))))
+POWER = 3**25
+"""A filter of 25 windows of three."""
 TOO_LARGE = [
     (lambda: rk.ResCNTK(DEEP)(MANY), DEPTH),
-    (WINDOW, "depth 1 for signals of 4 timepoints and filters of 10000000000000000000001"),
-    (WIDE, "depth 1 for signals of 4 timepoints and filters of 100000000003"),
     (
-        lambda: rk.ResCNTK(2, 10**14 + 1)(MANY),
-        "depth 2 for signals of 8 timepoints and filters of 100000000000001",
+        lambda: rk.gram(rk.Network(10**9, POWER), np.ones((1, 1, 4))),
+        f"depth 1000000000 for signals of 4 timepoints and filters of {POWER}",
     ),
 ]
 

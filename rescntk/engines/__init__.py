@@ -1,19 +1,19 @@
 """The engines, which compute kernels row by row, and the choice between them.
 
 What an engine computes and refuses stands in its class (`Engine`), and all engines in one table.
-The files, from the network to the kernels:
+The files, from the question to the kernels:
 
-- order: the steps of layers, and how engines rewrite them; windows: some taps along an axis, of
-  which filters are made; heads: which pixel pairs a head reads.
-- constants: the words of all engines; weights of features and branch, divisors, biases.
-- operations: the steps as operations, with the rows of tables that each reads.
-- recursion: a layer, with a method for each kind of operation; means: means and sums over pixels.
-- inputs: signals divided by their sizes; masses: the recursion of their variances; tables: their
-  rows.
-- reference: the recursion of pairs, for NumPy and CuPy. compiled: what the engines cpu and cuda
-  share, in C++; each of these is a folder.
-- request: what is asked of an engine, and its answer; engine: `Engine` and `Plan`; work: blocks,
-  threads, progress; once: a lazy property.
+- textbook: the definition, as the paper writes it; who wants to know what the library computes
+  reads it first.
+- request: what is asked of an engine, and its answer; engine: `Engine` and `Plan`; heads: which
+  pixel pairs a head reads; work: blocks, threads, progress.
+- layer/: a layer. order: its steps, and how engines rewrite them; window: some taps along an axis,
+  of which filters are made; weights: of features and branch; constants: divisors and biases;
+  operations: the steps with the rows of tables that each reads; recursion: a method for each kind
+  of step; variances: the recursion of signals alone; means: means and sums over pixels.
+- signals/: input: signals divided by their sizes; tables: rows of roots and coordinates.
+- array/: the recursion of pairs, for NumPy and CuPy. jax/: the same with derivatives. compiled/:
+  what the engines cpu and cuda share, in C++; each of these is a folder.
 """
 
 from __future__ import annotations
@@ -28,11 +28,12 @@ from .cpu.engine import CpuEngine
 from .cuda.engine import CudaEngine
 from .engine import Engine
 from .request import Request
+from .textbook import TextbookEngine
 
 __all__ = ["available"]
 
 ENGINES: dict[str, Engine] = {
-    engine.name: engine for engine in (ArrayEngine(), CpuEngine(), CudaEngine())
+    engine.name: engine for engine in (TextbookEngine(), ArrayEngine(), CpuEngine(), CudaEngine())
 }
 """All engines by their names. "auto" takes the last one that can serve."""
 
@@ -95,7 +96,8 @@ def choose(name: str, request: Request, X: Batch) -> Engine:
         return _last_that_serves(request, X)
     engine = ENGINES[name]
     if refusal := engine.refuses(request, X):
-        serving = [repr(n) for n, other in ENGINES.items() if not other.refuses(request, X)]
+        others = (other for other in ENGINES.values() if other.auto_arrays)
+        serving = [repr(other.name) for other in others if not other.refuses(request, X)]
         raise ValueError(
             f"engine={shown(name)} cannot compute this call: {refusal}; "
             f"engines that can: {', '.join(serving) or 'none'}"

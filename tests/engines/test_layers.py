@@ -121,6 +121,15 @@ def test_branches_are_negligible_beside_large_signals_with_means(dtype, engine):
 
 
 @engines
+def test_normalized_networks_without_branches_are_taken(engine):
+    """Their GPK is that of the input, and inner weights have no tangent kernel."""
+    network = INNER.replace(alpha=0.0)
+    F, T = rk.gram(network, X, head="trace", engine=engine)
+    F0 = np.einsum("xcj,zcj->xz", X, X) / X[0].size
+    assert np.abs(F - F0).max() <= tolerances.KERNEL["float64"] * F0.max() and not T.any()
+
+
+@engines
 def test_features_that_biases_alone_make_are_refused_where_they_have_no_digits(engine):
     """Behind layer 1 the pixel without features has α bias, and layer 2 normalizes it."""
     network = NORM.replace(filter_size=1, alpha=1e-8, bias=1e-10)

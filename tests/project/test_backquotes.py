@@ -172,7 +172,7 @@ def test_code_in_docstrings_names_what_there_is(path):
         ("``kernel.diag_of(X)``, not `kernel.diag`", {"diag_of"}),
         ("``network.replace(filter_sise=3)``", {"filter_sise"}),
         ("`np.add` and `np.addition`", {"addition"}),
-        ("`engines/order.py`, `engines/disorder.py`", {"engines/disorder.py"}),
+        ("`engines/work.py`, `engines/disorder.py`", {"engines/disorder.py"}),
         (":math:`wrong_word`, `f_0`, `K`", set()),
     ],
 )

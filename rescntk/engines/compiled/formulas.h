@@ -2,7 +2,7 @@
 // CUDA, where V is a number. No standard header is included: NVRTC has none. V needs +, -, * and
 // the functions every, root, fused, smaller, pick and V's real type, RealOf<V>::type.
 //
-//   a, b      the roots of both pixels' masses (variances);
+//   a, b      the roots of both pixels' variances;
 //   g         a b;
 //   rho       the correlation of both pixels;
 //   U, U+     g (1 - rho) and g (1 + rho), the deficits; U+ is named O, of the opposite pixel;

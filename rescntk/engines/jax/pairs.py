@@ -79,7 +79,7 @@ def read_signal(operations: Operations, head: str | int, x: jax.Array) -> Signal
 class State(NamedTuple):
     """The deficits of a pair of signals, and the variances of both. Merges change all of them."""
 
-    masses: tuple[jax.Array, jax.Array]
+    variances: tuple[jax.Array, jax.Array]
     """Variances of both signals' pixels, (*pixels) each. They are differentiated too."""
     deficits: Deficits
 
@@ -90,7 +90,7 @@ class LayerNumbers(NamedTuple):
     input_weight: jax.Array
     """The weight of F⁰ in the features before the layer."""
     inner_bias: jax.Array
-    """The root of the mass of biases before the activation, at a signal of size 1."""
+    """The root of the variance of biases before the activation, at a signal of size 1."""
     outer_bias: jax.Array
     """The same behind the activation."""
     feature_weight: jax.Array
@@ -162,23 +162,23 @@ class Pair:
     def enter(self) -> tuple[State, jax.Array]:
         """Return the state of the input, and F⁰."""
         x, z = self.x, self.z
-        masses, F0 = (x.energy, z.energy), self.over_channels(mul, x.pixels, z.pixels)
-        g, deficits = self.product(masses), []
+        variances, F0 = (x.energy, z.energy), self.over_channels(mul, x.pixels, z.pixels)
+        g, deficits = self.product(variances), []
         for sign in (-1.0, 1.0):
             half = self.over_channels(lambda u, v, s=sign: 0.5 * (u + s * v) ** 2, x.unit, z.unit)
             # Where g is 0, deficits are 0, and ± F⁰ has their derivatives.
             deficits.append(g * half + jnp.where(g > 0, 0.0, sign * F0))
-        state = State(masses, Deficits(*deficits))
+        state = State(variances, Deficits(*deficits))
         for operation in self.operations.input:
             state = self.window(operation, state)
             F0 = self.mean(operation.window, F0)
         return state, F0
 
     def window(self, operation: Operation, state: State) -> State:
-        (masses, deficits), window = state, operation.window
-        parts = [self.taps(m, window) for m in masses]
+        (variances, deficits), window = state, operation.window
+        parts = [self.taps(m, window) for m in variances]
         means = State(
-            (self.mean(window, masses[0]), self.mean(window, masses[1])),
+            (self.mean(window, variances[0]), self.mean(window, variances[1])),
             mapped(partial(self.mean, window), deficits),
         )
         return self.merged(means, parts, window.weights)
@@ -186,12 +186,12 @@ class Pair:
     def merged(
         self, state: State, parts: Sequence[Sequence[jax.Array]], weights: Sequence[AnyArray]
     ) -> State:
-        """Return a merged state: the masses of `state`, and its deficits with what a merge adds.
+        """Return a merged state: the variances of `state`, and its deficits with what a merge adds.
 
-        `parts` are the masses that each side merges; they have the `weights`.
+        `parts` are the variances that each side merges; they have the `weights`.
         """
         sums, coordinates = [], []
-        for side, total in zip(parts, state.masses, strict=True):
+        for side, total in zip(parts, state.variances, strict=True):
             # 1 where all are equal
             ratios = (safe_root(safe_quotient(part, total)) for part in side)
             first, *later = (w**0.5 * ratio for w, ratio in zip(weights, ratios, strict=True))
@@ -199,7 +199,7 @@ class Pair:
             coordinates.append([other / (1.0 + first) for other in later])
         pairs = (self.sides(u, v) for u, v in zip(*coordinates, strict=True))
         N = 0.5 * mul(*self.sides(*sums)) * reduce(add, [(u - v) ** 2 for u, v in pairs])
-        return State(state.masses, mapped(lambda u: u + N, state.deficits))
+        return State(state.variances, mapped(lambda u: u + N, state.deficits))
 
     def taps(self, values: jax.Array, window: Window) -> list[jax.Array]:
         """Return the values at the taps of a window, the middle one first."""
@@ -217,9 +217,9 @@ class Pair:
             return p, q.ravel()[places_of(self.head, q.shape)]
         return (p[(..., *[None] * self.n_axes)] if self.head == "gap" else p), q
 
-    def product(self, masses: jax.Array) -> jax.Array:
-        """Return g = a b of the pixel pairs, the product of the roots of masses."""
-        return mul(*self.sides(*map(safe_root, masses)))
+    def product(self, variances: jax.Array) -> jax.Array:
+        """Return g = a b of the pixel pairs, the product of the roots of variances."""
+        return mul(*self.sides(*map(safe_root, variances)))
 
     def over_channels(
         self, function: Callable[..., jax.Array], p: jax.Array, q: jax.Array
@@ -242,7 +242,7 @@ class Pair:
 
 
 class PairLayer(Pair, Recursion[State]):
-    """A layer of the recursion of a pair of signals (rescntk/engines/recursion.py).
+    """A layer of the recursion of a pair of signals (rescntk/engines/layer/recursion.py).
 
     JAX compiles it once for all layers of one scan. Features and branch
     are added in one form in all of them, as `constants` tell; `numbers` differ.
@@ -255,7 +255,7 @@ class PairLayer(Pair, Recursion[State]):
 
     def norm(self, operation: Operation, state: State) -> tuple[State, jax.Array]:
         roots = self.x.norm_root, self.z.norm_root
-        pairs = list(zip(roots, state.masses, strict=True))
+        pairs = list(zip(roots, state.variances, strict=True))
         factor = mul(*self.sides(*(safe_quotient(n, safe_root(m)) for n, m in pairs)))
         left, right = (jnp.where(m > 0, n**2, 0.0) for n, m in pairs)
         return State((left, right), mapped(partial(mul, factor), state.deficits)), factor
@@ -263,8 +263,8 @@ class PairLayer(Pair, Recursion[State]):
     def activate(
         self, operation: Operation, state: State, A: jax.Array | None
     ) -> tuple[State, Kernels]:
-        masses, deficits = state
-        linear_share, g = self.operations.constants.linear_share, self.product(masses)
+        variances, deficits = state
+        linear_share, g = self.operations.constants.linear_share, self.product(variances)
         w, v = mapped(lambda u: jnp.where(g > 0, safe_quotient(u, g), 1.0), deficits)
         w = w - lax.stop_gradient(jnp.maximum(w - 2.0, 0.0))
         v = 2.0 - w if v is None else v
@@ -277,18 +277,18 @@ class PairLayer(Pair, Recursion[State]):
         K, U, opposite = g - g * less + half, g * less - half, g * more + half
         branch = Deficits(U, opposite if self.operations.constants.has_opposite else None)
         if A is None:
-            return State(masses, branch), Kernels(K, None)
+            return State(variances, branch), Kernels(K, None)
         if c := self.trained.inner_minus_readout:
             A = A + c * (g * jnp.where(is_positive, 1.0 - w, v - 1.0) + sigma)
         M = A - (1.0 - linear_share) * lost * A + self.trained.outer_plus_readout * K
-        return State(masses, branch), Kernels(K, M)
+        return State(variances, branch), Kernels(K, M)
 
     def bias(self, operation: Operation, state: State) -> tuple[State, jax.Array]:
-        masses, deficits = state
+        variances, deficits = state
         root = self.numbers.outer_bias if operation.is_branch else self.numbers.inner_bias
         a, b = root * self.x.bias, root * self.z.bias
-        parts = [[masses[0], a**2], [masses[1], b**2]]
-        left, right = (m + variance for m, variance in parts)
+        parts = [[variances[0], a**2], [variances[1], b**2]]
+        left, right = (m + of_bias for m, of_bias in parts)
         deficits = mapped(add, deficits, Deficits(0.0 * a * b, 2.0 * a * b))
         return self.merged(State((left, right), deficits), parts, [1.0, 1.0]), a * b
 
@@ -299,7 +299,7 @@ class PairLayer(Pair, Recursion[State]):
         if not self.operations.constants.has_like_layers:
             f, b = self.numbers.feature_weight, self.numbers.branch_weight
             weights = RoundedWeights(f, b, weights.form)
-        parts = list(zip(features.masses, branch.masses, strict=True))
+        parts = list(zip(features.variances, branch.variances, strict=True))
         left, right = (weights.merged(*side) for side in parts)
         deficits = mapped(weights.merged, features.deficits, branch.deficits)
         of_parts = weights.features, weights.branch

@@ -15,9 +15,9 @@ n is the same in all layers, and kernels are divided by S_L.
 
 All engines use these words. The paths of a layer, branch and identity, have *factors* in features
 and *weights* in kernels, which are sums of both; any other factor multiplies the whole. A *gain* is
-what a path multiplies variances by, a *growth* what the layer does. A *mass* is the variance of a
-signal's pixel (masses.py). A *scale* is what a signal was divided by (`Input` has it), or a
-parameter of `Network`.
+what a path multiplies variances by, a *growth* what the layer does. The *variance* of a
+signal's pixel is F at x = z (variances.py). A *scale* is what a signal was divided by (`Input` has
+it), or a parameter of `Network`.
 
 ======  =======================  ===================================================================
 symbol  name                     meaning
@@ -39,8 +39,8 @@ b       `weights.branch`         weight of the branch: β / G, which is p where 
 α² c_v  `dual_factor`            factor on `Activation.dual`; 1 of homogeneous activations
 λ       `linear_share`           the linear part of a leaky ReLU
 σ_b     `Layer.bias`             standard deviation of biases; σ, the largest, is their unit
-–       `bias_root`              root of what they add to the mass of a signal of size 1, for σ = 1
-H       `bias_variance_ratio`    the most that they add to such a mass, over σ²
+–       `bias_root`              root of what they add to a variance of size 1, for σ = 1
+H       `bias_variance_ratio`    the most that they add to such a variance, over σ²
 ======  =======================  ===================================================================
 
 ``docs/theory/network.md`` and ``docs/theory/glossary.md`` have the symbols down to p.
@@ -92,7 +92,7 @@ class LayerConstants(NamedTuple):
     dual_factor: float
     """The factor on `Activation.dual`: α² c_v; 1 of ReLU, whose branch has the weight b."""
     bias_ratio: float
-    """The root of the mass that biases add behind the activation, over the root before it."""
+    """The root of the variance that biases add behind the activation, over the root before it."""
 
     @property
     def divisor(self) -> float:
@@ -220,7 +220,9 @@ class NetworkConstants:
         gains = (self.network.layer(k).exact_identity_gain for k in range(1, self.depth + 1))
         of_input = accumulate(gains, operator.mul, initial=Fraction(1))
         pairs = zip(of_input, self._feature_variances, strict=True)
-        return tuple(float((total - part) / total) for part, total in pairs)
+        shares = ((total - part) / total for part, total in pairs)
+        # A share that is not 0 stays so, however small.
+        return tuple(max(float(share), 5e-324) if share else 0.0 for share in shares)
 
     @once
     def _input_weights(self) -> tuple[float, ...]:
@@ -323,7 +325,7 @@ class NetworkConstants:
         return InnerVariances(max(branch_weights.values()), of_bias)
 
     def bias_root(self, layer_number: int, is_branch: bool = False) -> float:
-        """Return the root of the mass that biases add in a layer, at a signal of size 1.
+        """Return the root of the variance that biases add in a layer, at a signal of size 1.
 
         The network's largest bias is 1; layers without biases have 0.
         """

@@ -1,6 +1,7 @@
 """A network as a list of operations, with the rows of tables that each of them reads.
 
-A *merge* joins parts p with root masses a_p and b_p of two pixels into a² = Σ a_p², b² = Σ b_p².
+A *merge* joins parts p of two pixels, with the roots of variances a_p and b_p, into a² = Σ a_p² and
+b² = Σ b_p².
 Part 0 has the most weight. All others have *coordinates* u_p = a_p / (a + a_0) and
 v_p = b_p / (b + b_0). The whole has the deficit ::
 

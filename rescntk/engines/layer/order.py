@@ -150,7 +150,7 @@ def _triangles(steps: tuple[Step, ...]) -> Iterator[Step]:
 def may_join(network: Network, constants: NetworkConstants, n_axes: int) -> bool:
     """Return whether a layer of five taps can be one merge: filters of 3, a plain network.
 
-    The mass of K is the mass of Σ, so that all parts of one pixel make one part.
+    The variance of K is the variance of Σ, so that all parts of one pixel make one part.
     """
     plain = network.filter_size == 3 and network.is_relu and n_axes == 1
     return plain and not (network.carried_parts.inner_minus_readout or constants.has_opposite)

@@ -19,11 +19,11 @@ One layer, with w = 1 − ρ = U / g and v = 1 + ρ, is ::
 
 docs/theory/deficits.md derives it. Three subclasses have methods for the kinds of operations:
 
-- `reference.recursion.Pairs`: pairs of signals, arrays of NumPy and CuPy, from tables;
-- `jax_recursion.PairLayer`: a pair of signals, arrays of JAX, from variances, which are
+- `array.pairs.Pairs`: pairs of signals, arrays of NumPy and CuPy, from tables;
+- `jax.pairs.PairLayer`: a pair of signals, arrays of JAX, from variances, which are
   differentiated;
-- `masses.Masses`: signals alone, whose variances the tables hold. They have no kernels. They alone
-  have a method for "joined", which compiled engines compute themselves.
+- `variances.SignalVariances`: signals alone, whose variances the tables hold. They have no kernels.
+  They alone have a method for "joined", which compiled engines compute themselves.
 """
 
 from __future__ import annotations
@@ -106,7 +106,7 @@ def by_kind(
 class Recursion(ABC, Generic[State]):
     """The recursion over the layers of a pair of signals, or of several pairs.
 
-    `Masses` alone is of single signals, and has no kernels: all its kernels are None.
+    `SignalVariances` alone is of single signals, and has no kernels: all its kernels are None.
     """
 
     trained: TrainedParts
@@ -153,7 +153,7 @@ class Recursion(ABC, Generic[State]):
     def norm(self, operation: Operation, state: State) -> tuple[State, PairNumbers]:
         """Return the state of normalized features, and n n'/g, the factor on the tangent kernel.
 
-        `Masses`, which has no tangent kernel to multiply, returns the variance n² in its place.
+        `SignalVariances`, which has no tangent kernel, returns the variance n² in its place.
         """
 
     @abstractmethod

@@ -1,6 +1,6 @@
-"""`Masses`: the recursion of signals alone, which gives the variances of their pixels.
+"""`SignalVariances`: the recursion of signals alone, which gives the variances of their pixels.
 
-A mass is F at x = z and j = j'. The recursion of masses is linear if the activation is homogeneous.
+A variance is F at x = z and j = j'. Its recursion is linear if the activation is homogeneous.
 """
 
 from __future__ import annotations
@@ -33,18 +33,18 @@ _LEAST_VARIANCE = 1e-153
 """Least variance of a last layer without skip connections, whose kernels are to keep digits."""
 
 
-class MassState(NamedTuple):
-    """The masses of signals behind an operation, (n, *pixels)."""
+class VarianceState(NamedTuple):
+    """The variances of signals behind an operation, (n, *pixels)."""
 
-    mass: PixelNumbers
+    variance: PixelNumbers
     rounding_error: PixelNumbers
-    """The rounding errors of masses with biases. The next bias adds them: their sign is the same in
-    all layers."""
+    """The rounding errors of variances with biases. The next bias adds them: their sign is the same
+    in all layers."""
     root: PixelNumbers
-    """The root of the mass."""
+    """The root of the variance."""
 
 
-class Masses(Recursion[MassState]):
+class SignalVariances(Recursion[VarianceState]):
     """The recursion of signals alone, from the energy of their pixels, (n, *pixels).
 
     `bias_variance` and `norm_variance`, (n,), are of biases and of normalized features. Subclasses
@@ -64,25 +64,25 @@ class Masses(Recursion[MassState]):
         self.trained = operations.network.carried_parts
 
     def report_norm(self, operation: Operation, before: PixelNumbers, root: PixelNumbers) -> None:
-        """Take the roots of masses before and after a normalization."""
+        """Take the roots of variances before and after a normalization."""
 
     def report_activation(
         self, operation: Operation, before: PixelNumbers, root: PixelNumbers
     ) -> None:
-        """Take the roots of masses before and after an activation."""
+        """Take the roots of variances before and after an activation."""
 
     def report_merge(
         self,
         operation: Operation,
         parts: list[PixelNumbers],
         weights: Sequence[float],
-        mass: PixelNumbers,
+        variance: PixelNumbers,
         root: PixelNumbers,
     ) -> None:
-        """Take the parts of a merge, that of most weight first; mass and root are of the whole."""
+        """Take the parts of a merge, the heaviest first, and the whole's variance and root."""
 
-    def last(self) -> MassState:
-        """Return the masses behind the last layer."""
+    def last(self) -> VarianceState:
+        """Return the variances behind the last layer."""
         state = self.state(self.energy)
         for operation in self.operations.input:
             state = self.window(operation, state)
@@ -90,34 +90,40 @@ class Masses(Recursion[MassState]):
             state, _ = self.behind_layer(layer_operations, state, NO_KERNELS, 0.0, 0.0)
         return state
 
-    def state(self, mass: PixelNumbers) -> MassState:
-        """Return the state of masses that have no rounding errors yet."""
-        return MassState(mass, 0.0 * mass, self.xp.sqrt(mass))
+    def state(self, variance: PixelNumbers) -> VarianceState:
+        """Return the state of variances that have no rounding errors yet."""
+        return VarianceState(variance, 0.0 * variance, self.xp.sqrt(variance))
 
-    def norm(self, operation: Operation, state: MassState) -> tuple[MassState, PixelNumbers]:
-        mass = self.xp.where(state.mass > 0, column(self.norm_variance, state.mass), 0.0)
-        after = self.state(mass)
+    def norm(
+        self, operation: Operation, state: VarianceState
+    ) -> tuple[VarianceState, PixelNumbers]:
+        variance = self.xp.where(
+            state.variance > 0, column(self.norm_variance, state.variance), 0.0
+        )
+        after = self.state(variance)
         self.report_norm(operation, state.root, after.root)
-        return after, mass
+        return after, variance
 
     def activate(
-        self, operation: Operation, state: MassState, A: PixelNumbers | None
-    ) -> tuple[MassState, Kernels]:
+        self, operation: Operation, state: VarianceState, A: PixelNumbers | None
+    ) -> tuple[VarianceState, Kernels]:
         after = state
         if operation.has_root:
-            after = self.state(self._behind_smooth_activation(operation, state.mass))
+            after = self.state(self._behind_smooth_activation(operation, state.variance))
         self.report_activation(operation, state.root, after.root)
         return after, NO_KERNELS
 
-    def bias(self, operation: Operation, state: MassState) -> tuple[MassState, PixelNumbers]:
+    def bias(
+        self, operation: Operation, state: VarianceState
+    ) -> tuple[VarianceState, PixelNumbers]:
         root = self.operations.constants.bias_root(operation.layer_number, operation.is_branch)
-        variance = column(root**2 * self.bias_variance, state.mass)
-        parts = [state.mass, variance + self.xp.zeros_like(state.mass)]
-        mass, rounding_error = sum_and_rest(state.mass, parts[1] + state.rounding_error)
-        return self._merged(operation, parts, [1.0, 1.0], mass, rounding_error), variance
+        of_bias = column(root**2 * self.bias_variance, state.variance)
+        parts = [state.variance, of_bias + self.xp.zeros_like(state.variance)]
+        variance, rounding_error = sum_and_rest(state.variance, parts[1] + state.rounding_error)
+        return self._merged(operation, parts, [1.0, 1.0], variance, rounding_error), of_bias
 
-    def window(self, operation: Operation, state: MassState) -> MassState:
-        parts, weights = taps_of(state.mass, operation.window, 1), operation.window.weights
+    def window(self, operation: Operation, state: VarianceState) -> VarianceState:
+        parts, weights = taps_of(state.variance, operation.window, 1), operation.window.weights
         rounding_error = state.rounding_error
         if self.operations.constants.has_bias:
             rounding_error = self.mean(operation.window, rounding_error)
@@ -125,25 +131,28 @@ class Masses(Recursion[MassState]):
             operation, parts, weights, weighted_mean(parts, weights), rounding_error
         )
 
-    def joined(self, operation: Operation, state: MassState) -> MassState:
+    def joined(self, operation: Operation, state: VarianceState) -> VarianceState:
         weights = from_the_middle(self.operations.joined_weights(operation.layer_number))
-        parts = taps_of(state.mass, operation.window, 1)
+        parts = taps_of(state.variance, operation.window, 1)
         return self._merged(
             operation, parts, weights, weighted_mean(parts, weights), state.rounding_error
         )
 
     def skip(
-        self, operation: Operation, features: MassState, branch: MassState
-    ) -> tuple[MassState, RoundedWeights]:
+        self, operation: Operation, features: VarianceState, branch: VarianceState
+    ) -> tuple[VarianceState, RoundedWeights]:
         constants = self.operations.constants.of_layer(operation.layer_number)
         weights = constants.weights.rounded
-        mass, rounding_error = weights.merged(features.mass, branch.mass), branch.rounding_error
+        variance, rounding_error = (
+            weights.merged(features.variance, branch.variance),
+            branch.rounding_error,
+        )
         if self.operations.constants.has_bias:
             rounding_error = weights.merged(features.rounding_error, rounding_error)
         forward = 1 if weights.features >= weights.branch else -1
-        parts = [features.mass, branch.mass][::forward]
+        parts = [features.variance, branch.variance][::forward]
         of_parts = [weights.features, weights.branch][::forward]
-        return self._merged(operation, parts, of_parts, mass, rounding_error), weights
+        return self._merged(operation, parts, of_parts, variance, rounding_error), weights
 
     def mean(self, window: Window, values: PixelNumbers) -> PixelNumbers:
         return window_mean(values, window, 1)
@@ -153,41 +162,43 @@ class Masses(Recursion[MassState]):
         operation: Operation,
         parts: list[PixelNumbers],
         weights: Sequence[float],
-        mass: PixelNumbers,
+        variance: PixelNumbers,
         rounding_error: PixelNumbers,
-    ) -> MassState:
-        root = self.xp.sqrt(mass)
-        self.report_merge(operation, parts, weights, mass, root)
-        return MassState(mass, rounding_error, root)
+    ) -> VarianceState:
+        root = self.xp.sqrt(variance)
+        self.report_merge(operation, parts, weights, variance, root)
+        return VarianceState(variance, rounding_error, root)
 
-    def _behind_smooth_activation(self, operation: Operation, mass: PixelNumbers) -> PixelNumbers:
-        """Return the masses behind an activation that is not homogeneous, of pre-activations."""
-        check_variances(self.operations, operation.layer_number, mass, self.energy)
+    def _behind_smooth_activation(
+        self, operation: Operation, variance: PixelNumbers
+    ) -> PixelNumbers:
+        """Return the variances behind an activation that is not homogeneous, of pre-activations."""
+        check_variances(self.operations, operation.layer_number, variance, self.energy)
         constants = self.operations.constants.of_layer(operation.layer_number)
         activation, c_w = activation_of(self.operations.network), constants.layer.inner_variance
-        variance = activation.variance(c_w * mass)
+        activated = activation.variance(c_w * variance)
         with np.errstate(over="ignore"):
-            mass = constants.dual_factor * variance
-        if not bool(self.xp.isfinite(mass).all()):
+            variance = constants.dual_factor * activated
+        if not bool(self.xp.isfinite(variance).all()):
             raise OverflowError(
                 f"variances of layer {operation.layer_number} exceed float64, expected smaller "
                 f"signals, alpha or c_v"
             )
-        return mass
+        return variance
 
 
 def check_variances(
-    operations: Operations, layer_number: int, mass: PixelNumbers, energy: PixelNumbers
+    operations: Operations, layer_number: int, variance: PixelNumbers, energy: PixelNumbers
 ) -> None:
     """Raise an OverflowError if pre-activations leave the range in which `Activation.dual` works.
 
-    `mass` is of the pre-activations of a layer, and `energy` of the input, (n, *pixels).
+    `variance` is of the pre-activations of a layer, and `energy` of the input, (n, *pixels).
     """
     net, constants = operations.network, operations.constants.of_layer(layer_number)
     layer = constants.layer
     most = activation_of(net).largest_variance
     with np.errstate(over="ignore"):
-        largest = float(layer.inner_variance * mass.max())
+        largest = float(layer.inner_variance * variance.max())
     if not largest < most:
         raise OverflowError(
             f"the signals are too large for float64 and activation {net.activation!r}: variances "
@@ -195,7 +206,7 @@ def check_variances(
         )
     if layer_number < operations.depth or constants.weights.features or not layer.has_branch:
         return
-    last, enters = (masses.reshape(len(mass), -1).max(axis=1) for masses in (mass, energy))
+    last, enters = (values.reshape(len(variance), -1).max(axis=1) for values in (variance, energy))
     if bool(((enters > 0) & (layer.inner_variance * last < _LEAST_VARIANCE)).any()):
         raise OverflowError(
             f"variances of layer {layer_number} fall below {_LEAST_VARIANCE:g}, expected a "
@@ -228,5 +239,7 @@ def weights_at_pixel_1(operations: Operations, pixels: tuple[int, ...]) -> tuple
     energy = np.zeros((2, *pixels))
     energy[(0, *[0] * len(pixels))] = 1.0
     bias, norm = np.array([0.0, 1.0]), np.zeros(2)
-    pixel_weights, bias_weights = Masses(operations, np, energy, bias, norm).last().mass
+    pixel_weights, bias_weights = (
+        SignalVariances(operations, np, energy, bias, norm).last().variance
+    )
     return pixel_weights, float(bias_weights.flat[0])

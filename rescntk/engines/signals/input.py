@@ -118,15 +118,15 @@ def check_branch(
     limits = np.finfo(request.dtype)
     variance = norm_root**2 * _ratio_of_biases(operations, request)
     is_beside = input_weight * input_part * float(limits.eps) ** 2 > variance
-    has_values = (energy.reshape(len(energy), -1) > 0).any(axis=1)
     share = min(map(constants.branch_share, request.depths))
+    has_branch = (energy.reshape(len(energy), -1) > 0).any(axis=1) & (share > 0)
     # Pre-activations have roots that divide, also where one tap of a filter alone has values.
     # Numbers a hundred times the least normal one keep their digits in sums.
     taps = max(operations.network.values_of("filter_size"))
     least_variance = (4.0 * least_root(request.dtype)) ** 2 * taps**operations.n_axes
     least = {request.dtype: max(share * least_variance, 100.0 * float(limits.tiny))}
     branch = xp.maximum(share * variance, np.finfo(np.float64).smallest_subnormal)
-    branch = xp.where(has_values & ~is_beside, branch, 1.0)
+    branch = xp.where(has_branch & ~is_beside, branch, 1.0)
     check_fraction(branch, request, "branches of normalized features have", least)
 
 
@@ -219,6 +219,7 @@ def mean_variances(
     signals X are as given. Signals whose parts are too small for the precision are refused.
     """
     xp, net, constants = array_module(X), operations.network, operations.constants
+    has_values = X.reshape(len(X), -1).any(axis=1)
     mean = signal_part = energy.reshape(len(X), -1).mean(axis=1)
     if (constants.has_bias or net.norm) and not constants.forgets_size:
         added = constants.bias_variance_ratio * (constants.largest_bias / scale) ** 2
@@ -232,19 +233,21 @@ def mean_variances(
         weights, bias_weight = weights_at_pixel_1(operations, X.shape[2:])
         signal_part = (energy * xp.asarray(weights)).reshape(len(X), -1).sum(axis=1)
         at_pixel_1 = signal_part + bias_weight * (constants.largest_bias / scale) ** 2
-        fraction = xp.maximum(at_pixel_1, _LEAST_FRACTION_LEFT) / xp.where(mean > 0, mean, math.inf)
+        reaches = has_values | (bias_weight > 0)  # else the kernel is 0
+        fraction = xp.where(reaches, xp.maximum(at_pixel_1, _LEAST_FRACTION_LEFT), 0.0)
+        fraction = fraction / xp.where(mean > 0, mean, math.inf)
         check_fraction(fraction, request, "pixel 1 gets")
         mean = xp.where(mean > 0, at_pixel_1, 0.0)
     beside_biases = constants.has_bias and not net.norm and "ntk" in request.kinds
     if beside_biases and not net.parts.outer_plus_readout:
-        fraction = net.parts.input * signal_part
+        of_signal, of_bias = net.parts.input, 0.0
         if net.parts.inner:
             largest = constants.largest_inner_variances
-            fraction = fraction + largest.of_signal * signal_part
-            fraction = fraction + largest.of_bias * (constants.largest_bias / scale) ** 2
+            of_signal, of_bias = of_signal + largest.of_signal, largest.of_bias
+        fraction = of_signal * signal_part + of_bias * (constants.largest_bias / scale) ** 2
         fraction = fraction / xp.where(mean > 0, mean, math.inf)
-        has_values = X.reshape(len(X), -1).any(axis=1)
-        fraction = xp.where(has_values, xp.maximum(fraction, _LEAST_FRACTION_LEFT), 0.0)
+        reaches = has_values & (of_signal + of_bias > 0)
+        fraction = xp.where(reaches, xp.maximum(fraction, _LEAST_FRACTION_LEFT), 0.0)
         check_fraction(fraction, request, "the trained parts have, beside biases,")
     return mean
 

@@ -1,8 +1,8 @@
-"""Tables of single signals: unit vectors, root masses and the coordinates of each window.
+"""Tables of single signals: unit vectors, roots of variances and the coordinates of each window.
 
-Masses (masses.py) are computed in float64; their roots and coordinates are rounded once to the
-working precision. Proportional signals have equal coordinates but for rare last bits, and so
-differences are exact where they matter.
+Variances (layer/variances.py) are computed in float64; their roots and coordinates are rounded
+once to the working precision. Proportional signals have equal coordinates but for rare last bits,
+and so differences are exact where they matter.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import numpy as np
 
 from ...arrays import Array, PixelNumbers, SignalArray, array_module
 from ..layer.operations import Operation, Operations
-from ..layer.variances import Masses, seen_by_pixel_1
+from ..layer.variances import SignalVariances, seen_by_pixel_1
 from ..request import Request
 from .input import (
     Input,
@@ -31,7 +31,7 @@ _TAIL = 16
 """Numbers behind tables: vectors of this many lanes may begin at the last number."""
 
 _LEAST_DIVISOR = 1e-300
-"""Least mass that divides. Parts of a merge without mass are 0, and so are their coordinates."""
+"""Least variance that divides. A merge without variance has parts and coordinates of 0."""
 
 
 @dataclass(frozen=True)
@@ -65,7 +65,7 @@ def signal_tables(operations: Operations, request: Request, X: SignalArray, pad:
     def write(row: int, values: PixelNumbers) -> None:
         inside[:, row] = values
 
-    write_mass_rows(operations, request, xp, inputs, write)
+    write_rows(operations, request, xp, inputs, write)
     return Tables(rows, inputs)
 
 
@@ -76,8 +76,8 @@ def zeros(shape: tuple[int, ...], dtype: str, xp: ModuleType) -> Array:
     return table
 
 
-class MassRows(Masses):
-    """The recursion of masses, which writes the rows that each operation has.
+class TableRows(SignalVariances):
+    """The recursion of variances, which writes the rows that each operation has.
 
     `write` takes a row's number and its values, (n, *pixels) in float64.
     """
@@ -110,13 +110,13 @@ class MassRows(Masses):
         operation: Operation,
         parts: list[PixelNumbers],
         weights: Sequence[float],
-        mass: PixelNumbers,
+        variance: PixelNumbers,
         root: PixelNumbers,
     ) -> None:
-        # Ratios of equal masses are 1: their coordinates are equal to the bit, at any size.
-        positive_mass = self.xp.maximum(mass, _LEAST_DIVISOR)
+        # Ratios of equal variances are 1: their coordinates are equal to the bit, at any size.
+        positive = self.xp.maximum(variance, _LEAST_DIVISOR)
         first, *later = parts
-        ratio = self.xp.sqrt(first / positive_mass)  # a_0 / (√weight a)
+        ratio = self.xp.sqrt(first / positive)  # a_0 / (√weight a)
         half_sum = math.sqrt(0.5) + math.sqrt(0.5 * weights[0]) * ratio  # (a + a_0) / (√2 a)
         self.write(operation.row, root)
         self.write(operation.factor_row, root * half_sum)
@@ -124,12 +124,12 @@ class MassRows(Masses):
         coordinates = zip(operation.coordinate_rows, later, weights[1:], strict=True)
         for row, part, weight in coordinates:
             if weight:
-                self.write(row, self.xp.sqrt(part / positive_mass) / divisors[weight])
+                self.write(row, self.xp.sqrt(part / positive) / divisors[weight])
             else:  # a part without weight may be infinitely larger than the whole
                 self.write(row, self.xp.zeros_like(part))
 
 
-def write_mass_rows(
+def write_rows(
     operations: Operations,
     request: Request,
     xp: ModuleType,
@@ -138,7 +138,7 @@ def write_mass_rows(
 ) -> None:
     """Write the rows of a table behind the unit vectors, or raise an OverflowError."""
     write(operations.n_channels, xp.sqrt(inputs.energy))
-    last = MassRows(operations, request, xp, inputs, write).last()
+    last = TableRows(operations, request, xp, inputs, write).last()
     net = operations.network
     if request.reads_pixel_1 and (net.norm or not net.homogeneous):
         check_pixel_1(operations, last.root, inputs, 4.0 * least_root(request.dtype))
@@ -147,9 +147,11 @@ def write_mass_rows(
     if falls and net.homogeneous:  # else signals keep their size
         # Operations may end before the features of the last layer.
         whole = replace(operations, rewritten=None)
-        variances = inputs.energy, inputs.bias**2, inputs.norm_root**2
-        mass = Masses(whole, xp, *variances).last().mass
-        check_fraction(mass.reshape(len(mass), -1).mean(axis=1), request, "the last layer has")
+        squares = inputs.energy, inputs.bias**2, inputs.norm_root**2
+        variance = SignalVariances(whole, xp, *squares).last().variance
+        check_fraction(
+            variance.reshape(len(variance), -1).mean(axis=1), request, "the last layer has"
+        )
 
 
 def check_pixel_1(operations: Operations, roots: PixelNumbers, inputs: Input, least: float) -> None:

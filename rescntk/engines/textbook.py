@@ -1,0 +1,221 @@
+"""The definition, as the paper writes it: the engine "textbook", for reading and for tests.
+
+Of two signals x and z it carries, for all pixel pairs (j, j'), the covariance F of the features and
+their tangent kernel T. With the mean over the taps of a filter, box, which moves both pixels, and 1
+or 0 for a part that is trained or not, ::
+
+    F⁰ = box(xᵀz) / C₀,                              T⁰ = F⁰ [input].
+
+A layer is ::
+
+    Σ = c_w box(F) + σ_b²,                           A = c_w box(T) + Σ [inner],
+    ρ = Σ / g,  g = √(Σ_jj(x, x) Σ_j'j'(z, z)),
+    K = c_v g κ₁(ρ) / 2,                             K̇ = c_v κ₀(ρ) / 2,
+    B = box(K) + σ_b²,                               M = box(K̇ A) + B [outer],
+    F ← F + α² B,                                    T ← T + α² M.
+
+Behind the last one Θ = T + F [readout]. κ₀ and κ₁ are the dual activations of ReLU, ::
+
+    κ₀(ρ) = (π − arccos ρ) / π,  κ₁(ρ) = (√(1 − ρ²) + ρ (π − arccos ρ)) / π.
+
+Barzilai et al. 2022, theorem A.1 and appendix A; docs/theory/recursion.md. A leaky ReLU of slope s
+is s u + (1 − s) relu(u). Without a skip connection the first terms of F and T, and α, are absent.
+With normalization F and T are divided by √(F_jj(x, x) F_j'j'(z, z)) before they enter a layer.
+
+Other engines carry what ρ lacks to 1 (docs/theory/deficits.md). Here ρ is rounded: where pixels are
+nearly parallel, κ₀ has half of the digits, and T errs by some 1e-8 of itself.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from typing import NamedTuple, cast
+
+import numpy as np
+from opt_einsum import contract
+
+from ..arrays import Array, Batch, channels_and_length
+from ..network import Network
+from ..network.parameters import BASIC_FIELDS
+from ..network.parts import Filter
+from .engine import Engine, EngineSignals, Plan
+from .request import Request, ScaledKernel
+from .work import Tick
+
+MOST_PAIRS = 4_000_000
+"""Most pixel pairs of a call: each of a dozen arrays has a number for all of them."""
+
+_ARRAYS = 12
+"""Arrays of all pixel pairs that are held at a time."""
+
+LARGEST, MOST_BITS = 2.0**200, 400
+"""Largest number of a signal, and the inverse of the smallest one; and the most bits by which all
+layers may multiply variances: these stay in float64."""
+
+
+class Features(NamedTuple):
+    """What a layer passes on, of n signals on the left and m on the right."""
+
+    F: Array
+    """(n, m, d, d), the covariance of both sides' pixels."""
+    T: Array
+    """(n, m, d, d), the tangent kernel."""
+    left: Array
+    """(n, d), F_jj(x, x)."""
+    right: Array
+    """(m, d), F_j'j'(z, z)."""
+
+
+def layers(network: Network, depth: int, X: Array, Z: Array) -> Iterator[tuple[Array, Array]]:
+    """Yield F and Θ, (n, m, d, d), of signals (n, C₀, d) and (m, C₀, d), behind each layer."""
+    scale, q = network.factor_of_input(X.shape[1]), network.input_filter
+    F = scale * box(contract("xcj,zck->xzjk", X, Z), q, 2)
+    left, right = (scale * box((signals**2).sum(axis=1), q, 1) for signals in (X, Z))
+    features = Features(F, network.parts.input * F, left, right)
+    for number in range(1, depth + 1):
+        features = behind_layer(network, number, features)
+        yield features.F, features.T + network.parts.readout * features.F
+
+
+def behind_layer(network: Network, number: int, features: Features) -> Features:
+    """Return the features behind a layer."""
+    layer, s, trained = network.layer(number), network.negative_slope, network.parts
+    c_w, c_v, variance_of_bias = layer.inner_variance, layer.outer_variance, layer.bias**2
+    read = normalized(features) if network.norm else features
+
+    Sigma = c_w * box(read.F, layer.inner, 2) + variance_of_bias
+    A = c_w * box(read.T, layer.inner, 2) + trained.inner * Sigma
+    left, right = (c_w * box(v, layer.inner, 1) + variance_of_bias for v in (read.left, read.right))
+    g = product_of_roots(left, right)
+    rho = np.clip(quotient(Sigma, g), -1.0, 1.0)
+
+    K = c_v * (s * Sigma + (1.0 - s) ** 2 / 2.0 * g * kappa_1(rho))
+    K_dot = c_v * (s + (1.0 - s) ** 2 / 2.0 * kappa_0(rho))
+    B = box(K, layer.outer, 2) + variance_of_bias
+    M = box(K_dot * A, layer.outer, 2) + trained.outer * B
+    of_branch = (
+        c_v * (1.0 + s**2) / 2.0 * box(v, layer.outer, 1) + variance_of_bias for v in (left, right)
+    )
+    branch = Features(B, M, *of_branch)
+    passing, alpha = layer.identity_factor**2, layer.branch_factor**2
+    return Features(*(passing * f + alpha * b for f, b in zip(features, branch, strict=True)))
+
+
+def normalized(features: Features) -> Features:
+    """Return features whose variance is 1 at each pixel, or 0 where it was 0."""
+    F, T, left, right = features
+    sizes = product_of_roots(left, right)
+    is_left, is_right = (np.where(v > 0, 1.0, 0.0) for v in (left, right))
+    return Features(quotient(F, sizes), quotient(T, sizes), is_left, is_right)
+
+
+def box(A: Array, taps: Filter, n_sides: int) -> Array:
+    """Return the means over the taps of a filter, which moves the pixels of all sides together."""
+    axes = tuple(range(-n_sides, 0))
+    return np.mean([np.roll(A, (-k,) * n_sides, axes) for k in taps.offsets], axis=0)
+
+
+def kappa_0(rho: Array) -> Array:
+    """Return κ₀, twice the probability that both of two Gaussians are positive."""
+    return (math.pi - np.arccos(rho)) / math.pi
+
+
+def kappa_1(rho: Array) -> Array:
+    """Return κ₁, twice the covariance of ReLU at two Gaussians of variance 1."""
+    return (np.sqrt(1.0 - rho**2) + rho * (math.pi - np.arccos(rho))) / math.pi
+
+
+def product_of_roots(left: Array, right: Array) -> Array:
+    """Return √(v_j w_j') of the pixels' variances, (n, m, d, d)."""
+    return np.sqrt(left)[:, None, :, None] * np.sqrt(right)[None, :, None, :]
+
+
+def quotient(A: Array, by: Array) -> Array:
+    """Return A / by, and 0 where `by` is 0."""
+    return np.divide(A, by, out=np.zeros_like(A), where=by > 0)
+
+
+HEADS: dict[str | int, Callable[[Array], Array]] = {
+    "equivariant": lambda P: P[..., 0, 0],
+    "trace": lambda P: np.trace(P, axis1=-2, axis2=-1) / P.shape[-1],
+    "gap": lambda P: P.mean(axis=(-2, -1)),
+}
+"""The heads that this engine has, of kernels of pixel pairs."""
+
+
+class TextbookEngine(Engine):
+    """The definition in float64, of small calls; "auto" never takes it."""
+
+    name = "textbook"
+    known_fields = BASIC_FIELDS | {"bias", "norm"}
+    activations = frozenset(("relu",))
+    arrays = frozenset(("numpy",))
+    auto_arrays = frozenset()
+    lists = False
+
+    def refuses(self, request: Request, X: Batch) -> str | None:
+        if refusal := super().refuses(request, X):
+            return refusal
+        if request.head not in HEADS or request.shares or request.line_pixels > 1:
+            return f"it has signals alone, and the heads {', '.join(map(repr, HEADS))}"
+        biases = map(float, request.network.values_of("bias"))
+        numbers = np.array([*np.abs(np.asarray(X)).flat, *biases])
+        growths = (layer.growth for layer in request.network.different_layers())
+        in_all = sum(abs(math.log2(growth)) for growth in growths if growth)
+        if request.network.is_uniform:
+            in_all *= request.depths[-1]
+        in_range = (numbers == 0) | (numbers <= LARGEST) & (numbers >= 1.0 / LARGEST)
+        if not in_range.all() or in_all > MOST_BITS:
+            return (
+                f"its numbers may leave float64: it takes signals and biases between 2^-200 and "
+                f"2^200, and layers that multiply variances by at most 2^{MOST_BITS} in all"
+            )
+        return None
+
+    def plan(
+        self,
+        request: Request,
+        X: EngineSignals,
+        Z: EngineSignals | None = None,
+        paired: bool = False,
+    ) -> TextbookPlan:
+        return TextbookPlan(request, cast(Batch, X), cast("Batch | None", Z), paired)
+
+
+class TextbookPlan(Plan):
+    """All pixel pairs of all signals at once, or of one pair of signals after another."""
+
+    def __init__(
+        self, request: Request, X: Batch, Z: Batch | None = None, paired: bool = False
+    ) -> None:
+        self.X, self.Z = X, X if Z is None else Z
+        lengths = channels_and_length(X)[1], channels_and_length(self.Z)[1]
+        super().__init__(request, X, Z, paired, lengths)
+        self.n_pairs = math.prod(self.shape) * math.prod(lengths)
+        if self.n_pairs > MOST_PAIRS:
+            raise ValueError(
+                f"engine='textbook' would compute {self.n_pairs:,} pixel pairs, expected at most "
+                f"{MOST_PAIRS:,}: give fewer or shorter signals, or engine='auto'"
+            )
+
+    @property
+    def bytes(self) -> float:
+        return _ARRAYS * 8.0 * self.n_pairs
+
+    def _compute(self, tick: Tick) -> ScaledKernel:
+        depths, head = self.request.depths, HEADS[self.request.head]
+        values = {kind: np.zeros((len(depths), *self.result_axes)) for kind in self.request.kinds}
+        blocks = [slice(k, k + 1) for k in range(len(self.X))] if self.paired else [slice(None)]
+        for cases in blocks:
+            right = cases if self.paired else slice(None)
+            of_layers = layers(self.request.network, depths[-1], self.X[cases], self.Z[right])
+            for number, kernels in enumerate(of_layers, start=1):
+                if number not in depths:
+                    continue
+                for kind, P in zip(("gpk", "ntk"), kernels, strict=True):
+                    if kind in values:
+                        K = head(P)
+                        values[kind][depths.index(number), cases] = K[:, 0] if self.paired else K
+            tick(math.prod(self.shape) // len(blocks))
+        return ScaledKernel(values, np.ones(len(self.X)), np.ones(len(self.Z)), (0,) * len(depths))
