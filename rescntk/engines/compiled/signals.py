@@ -49,6 +49,13 @@ def row_bytes(request: Request, lengths: Lengths, padding: int) -> Lengths:
     return numbers * np.dtype(request.dtype).itemsize
 
 
+def bytes_of_rows(request: Request, batch: Batch, padding: int) -> np.ndarray:
+    """Return the bytes of the rows of each signal; these may be too many for 64 bits."""
+    channels, longest = channels_and_length(batch)
+    n_rows = operations_of(request, channels, len(request.axes(longest))).n_rows
+    return row_bytes(request, lengths_of(batch), padding) * float(n_rows)
+
+
 class Signals:
     """The signals of one side, with the tables of some blocks.
 
@@ -78,7 +85,6 @@ class Signals:
         channels, self.longest = channels_and_length(batch)
         self.axes = request.axes(self.longest)
         self.operations = operations_of(request, channels, len(self.axes))
-        self.scale = maker.ones(len(batch))
         self._held: dict[tuple[int, int], BlockTables] = {}
         self._last: tuple[tuple[int, int], BlockTables] | None = None
 
@@ -102,7 +108,7 @@ class Signals:
     @once
     def bytes_of_rows(self) -> np.ndarray:
         """Bytes of the rows of each signal; these may be too many for integers of 64 bits."""
-        return row_bytes(self.request, self.lengths, self.padding) * float(self.operations.n_rows)
+        return bytes_of_rows(self.request, self.batch, self.padding)
 
     @once
     def bytes_of_tables(self) -> np.ndarray:
@@ -121,7 +127,7 @@ class Signals:
         """Bytes of the signals, and of the tables that are held between calls."""
         sizes = [self.bytes_of(block) for block in self.blocks]
         held = sum(sizes[: self._n_held]) + max(sizes[self._n_held :], default=0)
-        return int(self.batch.nbytes + self.scale.nbytes + held)
+        return int(self.batch.nbytes + held)
 
     @property
     def bytes_to_hold(self) -> int:
@@ -155,7 +161,7 @@ class Signals:
         return list(cut(self.bytes_of_tables + right.bytes_of_tables, self.most_bytes))
 
     def tables(self, block: slice) -> BlockTables:
-        """Return the tables of a block; the sizes of its signals are known from then on."""
+        """Return the tables of a block."""
         place, last = (block.start, block.stop), self._last  # threads may share the signals
         if place in self._held:
             return self._held[place]
@@ -163,7 +169,6 @@ class Signals:
             return last[1]
         last = self._last = None  # before the next tables take memory
         tables = BlockTables(self, block)
-        self.scale[block] = tables.scale
         if block in self.blocks[: self._n_held]:
             return self._held.setdefault(place, tables)
         self._last = place, tables
@@ -187,12 +192,14 @@ def over_blocks(
     paired: bool,
     symmetric: bool,
     compute: Callable[[BlockTables, slice, BlockTables, slice], None],
-) -> None:
+) -> tuple[Array, Array]:
     """Call `compute` with each block of left signals and of right ones that it meets.
 
     If `paired`, a block meets the same cases of the other side; if `symmetric`, itself and those
-    after it. Tables are let go before the next ones take memory.
+    after it. Tables are let go before the next ones take memory. Return the scales of all signals
+    of both sides, which their tables have.
     """
+    scales = left.maker.zeros(len(left)), right.maker.zeros(len(right))
     for rows in left.blocks_with(right) if paired else left.blocks:
         left_tables = left.tables(rows)
         for columns in [rows] if paired else right.blocks:
@@ -201,8 +208,10 @@ def over_blocks(
             same = left is right and rows == columns
             right_tables = left_tables if same else right.tables(columns)
             compute(left_tables, rows, right_tables, columns)
+            scales[0][rows], scales[1][columns] = left_tables.scale, right_tables.scale
             del right_tables
         del left_tables
+    return scales
 
 
 def bytes_to_hold(left: Signals, right: Signals) -> int:

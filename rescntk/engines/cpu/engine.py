@@ -13,11 +13,11 @@ from typing import cast
 
 import numpy as np
 
-from ...arrays import Batch
+from ...arrays import Batch, channels_and_length
 from ...memory import free_bytes
 from ...network.parameters import BASIC_FIELDS
 from ..compiled.records import copied, pointer
-from ..compiled.signals import BlockTables, Signals, bytes_to_hold, over_blocks
+from ..compiled.signals import BlockTables, Signals, bytes_of_rows, bytes_to_hold, over_blocks
 from ..engine import Engine, EngineSignals, Plan, room_for_tables
 from ..heads import offset_ranges
 from ..request import Request, ScaledKernel
@@ -64,10 +64,7 @@ class CpuEngine(Engine):
 
     def prepared(self, request: Request, X: Batch) -> Signals:
         """Return signals that hold tables between calls, of the first blocks: `_HELD_BYTES`."""
-        signals = _signals(request, X)
-        if len(signals.blocks) > 1:
-            signals.held_bytes = int(min(_HELD_BYTES, free_bytes() * _HELD_SHARE))
-        return signals
+        return _signals(request, X, int(min(_HELD_BYTES, free_bytes() * _HELD_SHARE)))
 
     def plan(
         self,
@@ -133,8 +130,8 @@ class CpuPlan(Plan):
             job["right"] = right_tables.side(self.lanes > 1, cols.start)
             self._compute_blocks(job, rows, cols, tick)
 
-        over_blocks(left, right, self.paired, self.symmetric, compute)
-        return left.operations.scaled(self.request.depths, values, left.scale, right.scale)
+        scales = over_blocks(left, right, self.paired, self.symmetric, compute)
+        return left.operations.scaled(self.request.depths, values, *scales)
 
     def _compute_blocks(
         self, job_of_all: np.ndarray, rows: slice, columns: slice, tick: Tick
@@ -178,26 +175,35 @@ class CpuPlan(Plan):
                 yield lefts, rights, n_lefts * (rights.stop - rights.start)
 
 
-def _signals(request: Request, X: EngineSignals) -> Signals:
-    """Return signals with the tables of one block at a time; prepared ones as they are."""
+def _signals(request: Request, X: EngineSignals, held_bytes: int = 0) -> Signals:
+    """Return signals with the tables of one block at a time; prepared ones as they are.
+
+    Tables of `held_bytes` are held between calls.
+    """
     if isinstance(X, Signals):
         return X
     batch, padding = cast(Batch, X), _padding(request)
-    signals = Signals(request, batch, lanes=1, padding=padding, most_bytes=_TABLE_BYTES)
+    row_bytes, longest = bytes_of_rows(request, batch, padding), channels_and_length(batch)[1]
     lanes = 1 if request.all_pairs else library.lanes(request.dtype)
-    most = room_for_tables(_TABLE_BYTES, float(signals.bytes_of_rows.sum()))
+    most = room_for_tables(_TABLE_BYTES, float(row_bytes.sum()))
     if lanes > 1:  # no more right signals side by side than there are, and than fit
-        signal_bytes = float(signals.bytes_of_rows.max())
+        signal_bytes = float(row_bytes.max())
         if lanes * signal_bytes > most:
             most = max(most, min(lanes * signal_bytes, free_bytes() * _FREE_SHARE))
         while lanes > 1 and (lanes // 2 >= len(X) or lanes * signal_bytes > most):
             lanes //= 2
         if len(X) <= _FEW and len(X) * signal_bytes > _TABLE_BYTES // 3:
             lanes = 1  # with their own tables, which take no more memory
-    if request.pool and _meet_offsets(request, len(X), signals.longest, lanes):
+    if request.pool and _meet_offsets(request, len(X), longest, lanes):
         lanes = 1
-    signals.lanes, signals.most_bytes = lanes, most
-    return signals
+    return Signals(
+        request,
+        batch,
+        lanes=lanes,
+        padding=padding,
+        most_bytes=most,
+        held_bytes=held_bytes,
+    )
 
 
 def _padding(request: Request) -> int:

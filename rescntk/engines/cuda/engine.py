@@ -156,9 +156,9 @@ class CudaPlan(Plan):
         def compute(left: BlockTables, rows: slice, right: BlockTables, cols: slice) -> None:
             self._tiles(values, (left, rows), (right, cols), tick)
 
-        over_blocks(self.left, self.right, self.paired, self.symmetric, compute)
-        scales = (moved(side.scale, self.home) for side in (self.left, self.right))
-        return self.left.operations.scaled(self.request.depths, values, *scales)
+        scales = over_blocks(self.left, self.right, self.paired, self.symmetric, compute)
+        left, right = (moved(scale, self.home) for scale in scales)
+        return self.left.operations.scaled(self.request.depths, values, left, right)
 
     def _tiles(
         self,
