@@ -295,17 +295,6 @@ class Network:
         return TrainedParts(*(float(part in self.trained) for part in PARTS))
 
     @property
-    def carried_parts(self) -> TrainedParts:
-        """The parts of A = T + ι F, the tangent kernel that engines carry; ι is its `readout`.
-
-        ι is 0 with frozen inner weights: A − Σ would cancel in every layer. It is 0 too of
-        activations that are not homogeneous: layers may multiply rounding errors of A − ι F. The
-        readout's F then joins behind the last layer.
-        """
-        carries = self.homogeneous and "inner" in self.trained
-        return self.parts if carries else self.parts._replace(readout=0.0)
-
-    @property
     def input_filter(self) -> Filter:
         """The filter of V⁰, and of W¹ where W¹ reads the signal."""
         return Filter(self.input_filter_size)

@@ -49,7 +49,7 @@ class Pairs(Recursion[Deficits]):
             pooled = zip(pool_pixels(request.pool, self.axes), self.axes, strict=True)
             self.offsets = [offsets(*axis) for axis in pooled]
             self.right_rows = self.around(right.rows)
-        self.trained, self.with_ntk = request.network.carried_parts, "ntk" in request.kinds
+        self.trained, self.with_ntk = operations.constants.carried_parts, "ntk" in request.kinds
         self.skip_weights = rounded_weights(operations, self.real.__name__)
         self.activation = activation_of(request.network)
 
@@ -91,7 +91,7 @@ class Pairs(Recursion[Deficits]):
 
     def at_depth(self, kernels: Kernels, input_weight: float, F0: Array) -> dict[str, Array]:
         """Return the kernels with their head; they lack `input_weight` times F⁰, `F0`."""
-        weighted = by_kind(self.request.network, kernels, input_weight)
+        weighted = by_kind(self.operations.constants, kernels, input_weight)
         return {kind: self.head(*weighted[kind], F0) for kind in self.request.kinds}
 
     def head(self, kernel: Array, input_weight: float, F0: Array) -> Array:

@@ -103,7 +103,7 @@ class Program:
         self._half, self._xp = sums and xp is np, xp
         self._ranges: dict[int, RangeArrays] = {}
         self._n_terms = n_terms(request, self.operations)
-        operations, parts = self.operations, request.network.carried_parts
+        operations, parts = self.operations, self.operations.constants.carried_parts
         self._job = filled(
             JOB,
             bytes=JOB.itemsize,

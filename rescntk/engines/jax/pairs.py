@@ -156,7 +156,7 @@ class Pair:
             layer = jax.checkpoint(partial(passed, alike[0]), prevent_cse=False)
             carried, _ = lax.scan(layer, carried, _part(numbers, slice(first, first + len(alike))))
         input_weight = operations.constants.input_weight(operations.depth)
-        weighted = by_kind(operations.network, carried[1], input_weight)
+        weighted = by_kind(operations.constants, carried[1], input_weight)
         return [self.with_head(*weighted[kind], F0) for kind in kinds]
 
     def enter(self) -> tuple[State, jax.Array]:
@@ -250,7 +250,7 @@ class PairLayer(Pair, Recursion[State]):
 
     def __init__(self, pair: Pair, constants: LayerConstants, numbers: LayerNumbers) -> None:
         super().__init__(pair.operations, pair.head, pair.x, pair.z)
-        self.trained = pair.operations.network.carried_parts
+        self.trained = pair.operations.constants.carried_parts
         self.constants, self.numbers = constants, numbers
 
     def norm(self, operation: Operation, state: State) -> tuple[State, jax.Array]:

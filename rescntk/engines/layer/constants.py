@@ -61,7 +61,7 @@ from ...lazy import once
 from ...network import OF_LAYERS, Network
 from ...network.activations import activation_of
 from ...network.parameters import FILTER_FIELDS
-from ...network.parts import Layer
+from ...network.parts import Layer, TrainedParts
 from .weights import Weights
 
 MOST_BITS = 500
@@ -235,6 +235,18 @@ class NetworkConstants:
         """The products of 1/√G over layers 1 … 0, 1 … 1, 1 … 2, ..."""
         roots = (c.divisor**-0.5 for c in self._constants)
         return tuple(accumulate(roots, operator.mul, initial=1.0))
+
+    @once
+    def carried_parts(self) -> TrainedParts:
+        """The parts of A = T + ι F, the tangent kernel that engines carry; ι is its `readout`.
+
+        ι is 0 with frozen inner weights: A − Σ would cancel in every layer. It is 0 too of
+        activations that are not homogeneous: layers may multiply rounding errors of A − ι F. The
+        readout's F then joins behind the last layer.
+        """
+        net = self.network
+        carries = net.homogeneous and "inner" in net.trained
+        return net.parts if carries else net.parts._replace(readout=0.0)
 
     @once
     def has_bias(self) -> bool:

@@ -109,7 +109,7 @@ def may_have_five_taps(network: Network, constants: NetworkConstants) -> bool:
     while size % 3 == 0:
         size //= 3
     alike = network.filter_size == network.outer_filter_size != 1 and network.dilation == 1
-    parts = network.carried_parts
+    parts = constants.carried_parts
     changes = parts.inner or parts.outer or not parts.initial
     are_means = all(constants.of_layer(k).weights.keeps_means for k in constants.different_layers)
     plain = not (network.has_bias or network.norm) and are_means
@@ -153,7 +153,7 @@ def may_join(network: Network, constants: NetworkConstants, n_axes: int) -> bool
     The variance of K is the variance of Σ, so that all parts of one pixel make one part.
     """
     plain = network.filter_size == 3 and network.is_relu and n_axes == 1
-    return plain and not (network.carried_parts.inner_minus_readout or constants.has_opposite)
+    return plain and not (constants.carried_parts.inner_minus_readout or constants.has_opposite)
 
 
 def joined(order: Order) -> Order:

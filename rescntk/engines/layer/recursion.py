@@ -4,7 +4,7 @@ Each pixel pair (j, j') of two signals carries, with g = a b the product of both
 
     U = g (1 − ρ),  U⁺ = g (1 + ρ);     deficits, sums of positive terms (operations.py);
     F, A = T + ι F;                     the two kernels, without the part of the input F⁰.
-                                        ι is `Network.carried_parts.readout`.
+                                        ι is `NetworkConstants.carried_parts.readout`.
 
 One layer, with w = 1 − ρ = U / g and v = 1 + ρ, is ::
 
@@ -35,8 +35,8 @@ from operator import add, mul
 from typing import Generic, NamedTuple, TypeAlias, TypeVar
 
 from ...arrays import AnyArray
-from ...network import Network
 from ...network.parts import TrainedParts
+from .constants import NetworkConstants
 from .operations import Operation
 from .weights import Form, RoundedWeights
 from .window import Window
@@ -91,14 +91,14 @@ def mapped(function: Callable[..., AnyArray], *records: Record) -> Record:
 
 
 def by_kind(
-    network: Network, kernels: Kernels, input_weight: float
+    constants: NetworkConstants, kernels: Kernels, input_weight: float
 ) -> dict[str, tuple[PairNumbers, float]]:
     """Return the kernel of each kind without the part of F⁰, and the weight of F⁰ in it.
 
     The features hold `input_weight` times F⁰.
     """
-    (F, A), parts = kernels, network.parts
-    if A is not None and parts.readout != network.carried_parts.readout:  # ι is 0: A is T
+    (F, A), parts = kernels, constants.network.parts
+    if A is not None and parts.readout != constants.carried_parts.readout:  # ι is 0: A is T
         A = A + F
     return {"gpk": (F, input_weight), "ntk": (A, input_weight * parts.initial)}
 

@@ -61,7 +61,7 @@ class SignalVariances(Recursion[VarianceState]):
     ) -> None:
         self.operations, self.xp, self.energy = operations, xp, energy
         self.bias_variance, self.norm_variance = bias_variance, norm_variance
-        self.trained = operations.network.carried_parts
+        self.trained = operations.constants.carried_parts
 
     def report_norm(self, operation: Operation, before: PixelNumbers, root: PixelNumbers) -> None:
         """Take the roots of variances before and after a normalization."""
