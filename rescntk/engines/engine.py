@@ -16,7 +16,7 @@ _BLOCK_SHARE = 1 / 8
 
 
 class EngineSignals(Protocol):
-    """Checked signals as an engine takes them: a `Batch`, or what its `prepared` has returned."""
+    """Checked signals as an engine takes them: a `Batch`, or what `with_tables` has returned."""
 
     @property
     def nbytes(self) -> int:
@@ -70,7 +70,7 @@ class Engine(ABC):
             return "it takes signals of one length, and these have different lengths"
         return self.why_not()
 
-    def prepared(self, request: Request, X: Batch) -> EngineSignals:
+    def with_tables(self, request: Request, X: Batch) -> EngineSignals:
         """Return signals in the form that plans take at least cost, for many calls.
 
         Kernels have the same bits as with the signals themselves. This returns them unless an
@@ -89,7 +89,8 @@ class Engine(ABC):
         """Return how the engine computes the kernels of each case of `X` with each of `Z`.
 
         Without Z, of `X` with itself: the kernels are symmetric. If `paired`, of each case of `X`
-        with the same case of `Z`, or without Z with itself. Both may be in the form of `prepared`.
+        with the same case of `Z`, or without Z with itself. Both may be in the form of
+        `with_tables`.
         """
 
 

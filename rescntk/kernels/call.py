@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from contextlib import contextmanager
-from copy import copy
 from dataclasses import replace
 from functools import cache
 from typing import Any
@@ -62,13 +61,6 @@ class KernelCall:
         elif not self.request.shares:
             self.right = self.prepared.tables
 
-    def with_signals(self, X: Batch, Z: PreparedSignals | None = None) -> KernelCall:
-        """Return this call with other checked signals as X, and with prepared ones as Z."""
-        call = copy(self)
-        call.arguments = replace(self.arguments, X=X, Z=None if Z is None else Z.call.arguments.X)
-        call.left, call.right, call.prepared = X, None if Z is None else Z.tables, Z
-        return call
-
     def plan(self, left: EngineSignals, right: EngineSignals | None, paired: bool = False) -> Plan:
         """Return the engine's plan, or raise a MemoryError if it exceeds the free memory."""
         request = self.request
@@ -81,7 +73,7 @@ class KernelCall:
     def kernels(self) -> dict[str, Array]:
         """Return the kernels by kind, of each case of X with each of Z: (depths, n, m, …)."""
         if self.arguments.normalized and self.right is not None:
-            self._prepare_few()
+            self._keep_few_tables()
         return self._results(self.plan(self.left, self.right))
 
     def paired_kernels(self) -> dict[str, Array]:
@@ -105,13 +97,13 @@ class KernelCall:
         with progress_bar(self.arguments.progress, pairs, unit) as tick:
             return plan.compute(tick)
 
-    def _prepare_few(self) -> None:
+    def _keep_few_tables(self) -> None:
         """Hold the tables of X for two passes, if they are few."""
         if self.left is self.arguments.X and not self.request.shares:
             X = self.arguments.X
             pixels = len(X) * channels_and_length(X)[1]
             if pixels * (self.request.depths[-1] + 1) <= _FEW_NUMBERS:
-                self.left = self.engine.prepared(self.request, X)
+                self.left = self.engine.with_tables(self.request, X)
 
     def diagonals(self) -> tuple[ScaledKernel, ScaledKernel]:
         """Return the kernels of each signal with itself, of X and of Z."""
@@ -139,11 +131,13 @@ class KernelCall:
             batch = signals.reshape(*signals.shape[:2], *axes)
             if isinstance(source, (list, tuple, SignalList)) and len(axes) == 1:
                 batch = SignalList.of(signals)  # lists of one length take other lengths too
-        call = self.with_signals(signals)  # which holds no other copy in float64
-        tables = self.engine.prepared(self.request, signals)
+        tables = self.engine.with_tables(self.request, signals)
         plan = self.plan(tables, None, paired=True)  # refuses signals beyond the memory
         diagonal = plan.compute() if self.arguments.normalized else None
-        return PreparedSignals(batch, source, tables, diagonal, call)
+        dtype = self.arguments.dtype
+        return PreparedSignals(
+            batch, source, signals, tables, diagonal, self.request, dtype, self.engine
+        )
 
 
 @default_errors()
@@ -152,8 +146,20 @@ def mean_of_normalized(X: Array, Z: PreparedSignals) -> Array:
 
     X is a finite float64 array with the channels and pixels of the array of Z: nothing is checked.
     """
-    call = Z.call.with_signals(images_as_signals(X), Z)
-    call._prepare_few()
+    arguments = Arguments(
+        Z.request,
+        images_as_signals(X),
+        Z.signals,
+        axes=X.shape[2:],
+        depths=Z.request.depths,
+        dtype=Z.dtype,
+        normalized=True,
+        engine=Z.engine.name,
+        progress=False,
+        prepared=Z,
+    )
+    call = KernelCall(arguments)
+    call._keep_few_tables()
     of_X, of_Z = call.diagonals()
     values = call.plan(call.left, call.right).compute().values
     kernels = [correlation(K, of_X.values[kind], of_Z.values[kind]) for kind, K in values.items()]

@@ -88,32 +88,9 @@ def gram(
 
 
 @default_errors()
-def prepare(
-    network: Network,
-    Z: Any,
-    *,
-    head: str | int,
-    kinds: Iterable[str],
-    depths: Iterable[int] | None = None,
-    normalized: bool = False,
-    engine: str = "auto",
-    dtype: str = "float64",
-    threads: int | None = None,
-) -> PreparedSignals:
-    """Return signals that `gram`, with the same arguments, takes as its Z at less cost."""
-    arguments = check_arguments(
-        network,
-        Z,
-        head=head,
-        kinds=kinds,
-        depths=depths,
-        normalized=normalized,
-        engine=engine,
-        dtype=dtype,
-        threads=threads,
-        names=("Z", "Z"),
-    )
-    return KernelCall(arguments).prepare(Z)
+def prepare(network: Network, Z: Any, **options: Any) -> PreparedSignals:
+    """Return signals that `gram`, with the same `options`, takes as its Z at less cost."""
+    return KernelCall(check_arguments(network, Z, names=("Z", "Z"), **options)).prepare(Z)
 
 
 # The results of `gram`: classes of a module, which pickle finds by name.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -14,24 +14,27 @@ from ..checks.messages import shown
 from ..engines.engine import Engine, EngineSignals
 from ..engines.request import Request, ScaledKernel
 
-if TYPE_CHECKING:
-    from .call import KernelCall
-
 
 @dataclass(frozen=True, eq=False, repr=False)
 class PreparedSignals:
-    """Signals that a `KernelCall` has checked and copied, for other calls to take as their Z."""
+    """Signals, checked and copied with their tables, for other calls to take as their Z."""
 
     batch: Batch
     """The copies: an array, of images with four axes; or a list, also of one length."""
     source: Any
     """The signals as the caller gave them."""
+    signals: Batch
+    """The same copies as engines take them: images are signals of all their pixels."""
     tables: EngineSignals
-    """The signals in the engine's own form (`Engine.prepared`)."""
+    """The signals with their tables, in the engine's own form."""
     diagonal: ScaledKernel | None
     """The kernels of each signal with itself, where calls need them."""
-    call: KernelCall
-    """The `KernelCall` that made them."""
+    request: Request
+    """What they were prepared for."""
+    dtype: np.dtype
+    """Of the results that they were prepared for."""
+    engine: Engine
+    """The engine that made the tables."""
 
     def __len__(self) -> int:
         return len(self.batch)
@@ -39,7 +42,7 @@ class PreparedSignals:
     @property
     def has_lists(self) -> bool:
         """True if the tables are of signals of different lengths."""
-        return isinstance(self.call.arguments.X, SignalList)
+        return isinstance(self.signals, SignalList)
 
     @property
     def nbytes(self) -> int:
@@ -61,8 +64,7 @@ class PreparedSignals:
     def check_call(self, request: Request, dtype: str) -> None:
         """Raise a ValueError if a call asks for other kernels than were prepared."""
         expected = _kernels_of(request, dtype)
-        prepared_for = self.call.arguments
-        for name, value in _kernels_of(prepared_for.request, prepared_for.dtype.name).items():
+        for name, value in _kernels_of(self.request, self.dtype.name).items():
             if value != expected[name]:
                 part = "network " if hasattr(request.network, name) else ""
                 raise ValueError(
@@ -72,9 +74,9 @@ class PreparedSignals:
 
     def check_engine(self, engine: Engine) -> None:
         """Raise a ValueError if another engine computes a call."""
-        if engine.name != (preparing := self.call.engine.name):
+        if engine.name != self.engine.name:
             raise ValueError(
-                f"Z was prepared for engine {preparing!r}, expected {engine.name!r}, "
+                f"Z was prepared for engine {self.engine.name!r}, expected {engine.name!r}, "
                 "which computes this call"
             )
 
@@ -112,7 +114,7 @@ class PreparedKernel:
         self, kernel: Callable[..., Any], signals: PreparedSignals, options: dict[str, Any]
     ) -> None:
         self.kernel, self.signals, self._options = kernel, signals, options
-        self.engine, self.dtype = signals.call.engine.name, signals.call.arguments.dtype.name
+        self.engine, self.dtype = signals.engine.name, signals.dtype.name
 
     def __call__(self, X: ArrayT, *, threads: int | None = None, progress: bool = False) -> ArrayT:
         """Return the kernel matrix of `X` with the prepared signals, (n_cases, m_cases).

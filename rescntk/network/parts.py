@@ -18,7 +18,7 @@ class TrainedParts(NamedTuple):
     outer: float
     """The outer weights."""
     readout: float
-    """The readout; ι in the parts that engines carry (`NetworkConstants.carried_parts`)."""
+    """The readout; ι in the parts that engines carry (rescntk/engines/layer/constants.py)."""
 
     @property
     def initial(self) -> float:

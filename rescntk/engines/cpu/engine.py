@@ -62,7 +62,7 @@ class CpuEngine(Engine):
     def why_not(self) -> str | None:
         return library.why_not()
 
-    def prepared(self, request: Request, X: Batch) -> Signals:
+    def with_tables(self, request: Request, X: Batch) -> Signals:
         """Return signals that hold tables between calls, of the first blocks: `_HELD_BYTES`."""
         return _signals(request, X, int(min(_HELD_BYTES, free_bytes() * _HELD_SHARE)))
 
