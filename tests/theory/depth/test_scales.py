@@ -152,10 +152,17 @@ def test_scales_have_all_digits(network, d):
         assert abs(rows[0].scale / exact_scale(network, 0, d) - 1) <= tolerances.ROUTES
 
 
+def test_lengths_that_would_take_minutes_are_refused():
+    with pytest.raises(ValueError, match="the products of modes take minutes"):
+        mode_scales(rk.Network(1), 5000)
+
+
 def test_a_weak_branch_with_biases_has_the_correction_of_skip_connections():
     """Also where its growth is rounded to 1, as without skip connections at χ = 1."""
     mean, *_ = mode_scales(rk.Network(1, alpha=1e-9, bias=0.4), 4, layer=10)
     assert abs(mean.at_layer - (1 - 3 / 10)) <= tolerances.CONSTANT
+    for row in mode_scales(rk.Network(1, skip=False, bias=0.4, c_v=1.0), 4, layer=1):
+        assert row.at_layer == row.multiplier
     mean, *_ = mode_scales(rk.Network(1, skip=False, bias=0.4), 4, layer=10)
     assert abs(mean.at_layer - (1 - 2.5 / 10)) <= tolerances.CONSTANT
 
