@@ -59,7 +59,7 @@ def decimal_complements(
         context = decimal.Context(prec=digits, Emin=decimal.MIN_EMIN, Emax=decimal.MAX_EMAX)
         with decimal.localcontext(context):
             head_means = cache(_means_of(network, depths, X, kind, head))
-            error = Decimal(10) ** (5 - digits // shares) * network.depth
+            error = Decimal(10) ** (8 - digits // shares)  # some units for each of 10^7 layers
             left = []
             for place in unknown:
                 i, k = pairs[place]

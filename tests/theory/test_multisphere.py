@@ -59,6 +59,15 @@ def test_complements_of_signals_that_nearly_agree(rng):
     assert (gap > 1e-20).all()
 
 
+def test_pixels_are_on_the_multi_sphere_up_to_errors_of_float32(rng):
+    """Squared norms may be off by 2e-6."""
+    X = multisphere.sample(2, 4, 3, rng)
+    assert multisphere.is_on_sphere(X.astype(np.float32))
+    for off, on_sphere in ((0.9e-6, True), (1.1e-6, False)):
+        assert multisphere.is_on_sphere(X * (1 + off)) == on_sphere
+        assert multisphere.is_on_sphere(X * (1 - off)) == on_sphere
+
+
 def exact_recursion(gap, dilation, q, alpha, skip):
     """Theorem 4.1 in 60 digits, on correlations, with dilated filters; returns the complement."""
     kappa1 = np.frompyfunc(lambda u: (mp.sqrt(1 - u**2) + (mp.pi - mp.acos(u)) * u) / mp.pi, 1, 1)
@@ -277,8 +286,8 @@ def test_cancellation_of_moderately_near_signals_is_bounded(d):
 def test_signals_far_from_each_other_need_no_decimal_arithmetic(kind, monkeypatch):
     """It is a hundred times slower."""
     monkeypatch.setattr(multisphere, "decimal_complements", None)
-    for d, depth in ((5, 3), (40, 2), (3, 200)):
-        X = multisphere.sample(6, 3, d, rng=d)
+    for d, depth, n_cases in ((5, 1, 12), (40, 2, 6), (3, 200, 6)):
+        X = multisphere.sample(n_cases, 3, d, rng=d + depth)
         multisphere.gram_complements([rk.Network(depth)], X, kind=kind, head="gap")
 
 

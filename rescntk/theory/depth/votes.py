@@ -20,7 +20,9 @@ class LimitClassifier(NamedTuple):
     """The rule by which kernel regression classifies at infinite depth."""
 
     name: str
-    """"majority", or "singular": votes have weights that fall with the distance, and the sign of ρ."""
+    """"majority", or "singular": votes have weights that fall with the distance.
+
+    They have the sign of ρ, too."""
     off_diagonal: float
     """c, the limit of the normalized kernel of signals that are apart."""
     exponent: float
