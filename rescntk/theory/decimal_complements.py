@@ -1,8 +1,8 @@
 """Complements of heads that average pixels, in decimal arithmetic: docs/theory/multisphere.md.
 
 Means over pixel pairs cancel where signals are near each other: from 1 − K = 1e-12 float64 keeps
-four digits. Here the recursion runs with as many digits as the result needs, in some 20
-microseconds for each pixel pair and layer.
+four digits. Here the recursion runs with as many digits as the result needs, in some 40 (GPK) or
+80 (NTK) microseconds for each pixel pair and layer.
 
 The state of a pixel pair is half the squared distance of its features, D = (q1 + q2)/2 − F, where
 q1 and q2 are the variances of both pixels, and E = (τ1 + τ2)/2 − T for the tangent kernel. Both are

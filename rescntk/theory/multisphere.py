@@ -71,8 +71,8 @@ _MOST_CANCELLATION = 32
 Independent signals have some three, and rarely more than this.
 """
 
-_MOST_WORK = 2**23
-"""Pixel pairs times layers of decimal arithmetic, which takes some 20 µs for each: minutes."""
+_MOST_WORK = 2**21
+"""Pixel pairs times layers of decimal arithmetic, which takes some 40 to 80 µs for each: minutes."""
 
 BLOCK = 2**14
 """Pixel pairs that pass all layers together: more take memory, fewer add calls of Python."""
@@ -284,7 +284,7 @@ def gram_complements(
 
     With "gap" and windows, means over pixel pairs cancel between signals that are near each other,
     and where the signals' own means are near 0 and α is small. These pairs are computed again in
-    decimal arithmetic, in some 20 microseconds for each pixel pair and layer
+    decimal arithmetic, in some 40 to 80 microseconds for each pixel pair and layer
     (docs/theory/multisphere.md).
 
     Parameters
@@ -396,7 +396,7 @@ def _restore_digits(
                 f"complements of {len(pairs)} pairs of signals, X[{pairs[0][0]}] and "
                 f"X[{pairs[0][1]}] first, have relative errors of up to {worst:.1g} at depth "
                 f"{deepest.depth}: means over pixels cancel, and more digits would take some "
-                f"{work * 2e-5 / 60:.0f} minutes",
+                f"{math.ceil(work * 6e-5 / 60)} minutes",
                 stacklevel=3,
             )
             continue

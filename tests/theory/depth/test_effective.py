@@ -40,6 +40,17 @@ def test_parts_of_layers_add_up():
     np.testing.assert_allclose(sums, np.cumsum([1 / 4, 1 / 17, 1.0]), rtol=CONSTANT)
 
 
+def test_bounds_are_attained_at_both_ends():
+    """By weak branches: from below at opposite signals, from above at signals that nearly agree."""
+    network, layers = rk.Network(10, 1, alpha=1e-3), 10
+    for start, side in ((2.0, 0), (1e-10, 1)):
+        bounds = depth.complement_bounds(network, [start])
+        exact = multisphere.normalized_gpk(network, [start], complement=True)[0]
+        moved = start - exact
+        next_order = layers * 1e-6 + 1e-4  # p L, and √δ of signals that nearly agree
+        assert abs(bounds[side][0, 0] - exact) <= next_order * moved
+
+
 def test_branches_near_the_largest_number_of_float64():
     """The parts of layers are ratios, in which no variance is too large."""
     large, depths = rk.Network(3, alpha=1e154), (1, 2, 3)
