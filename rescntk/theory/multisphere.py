@@ -72,7 +72,7 @@ Independent signals have some three, and rarely more than this.
 """
 
 _MOST_WORK = 2**21
-"""Pixel pairs times layers of decimal arithmetic, which takes some 40 to 80 µs for each: minutes."""
+"""Pixel pairs times layers of decimal arithmetic, of 40 to 80 µs each: minutes."""
 
 BLOCK = 2**14
 """Pixel pairs that pass all layers together: more take memory, fewer add calls of Python."""
