@@ -136,3 +136,13 @@ def test_signals_in_their_own_units(rng):
     ).all()
     with pytest.raises(ValueError, match=r"network has branch_gain 2\.5e\+05, expected at most 1"):
         flow_limit(rk.Network(1, alpha=500.0), X, kind="ntk", head="gap")
+
+
+def test_tiny_signals_see_a_linear_network(rng):
+    """Of erf, whose squares would vanish in float64."""
+    X, network = rng.standard_normal((3, 2, 4)), rk.Network(1, activation="erf")
+    tiny, small = (
+        flow_limit(network, size * X, kind="gpk", head="trace") for size in (1e-160, 1e-30)
+    )
+    assert np.abs(tiny - small).max() <= tolerances.FLOW
+    assert np.abs(small - np.eye(3)).max() > tolerances.CHANGED
