@@ -152,9 +152,7 @@ def test_signals_of_very_different_sizes_are_refused(rng):
     """Unless the network does not see sizes, or sees a linear network: all below 1e-70."""
     network, X = rk.Network(1, activation="erf"), rng.standard_normal((2, 2, 4))
     options = {"kind": "gpk", "head": "trace"}
-    with pytest.raises(
-        ValueError, match=r"sizes differ by a factor of .*, expected at most 10000"
-    ):
+    with pytest.raises(ValueError, match=r"sizes differ by a factor of .*, expected at most 10000"):
         flow_limit(network, X * [[[1.0]], [[1e-5]]], **options)
     for sizes in ([[[1.0]], [[1e-3]]], [[[1e-80]], [[1e-90]]]):
         flow_limit(network, X * sizes, **options)

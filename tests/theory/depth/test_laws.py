@@ -140,10 +140,42 @@ def test_depths_at_which_laws_set_in_are_finite():
         assert 1e200 < onset < np.inf
 
 
+@pytest.mark.parametrize(
+    ("gain", "is_known"), [(1.0, True), (9e3, True), (1.1e4, False), (1e6, False)]
+)
+def test_flows_of_large_gains_are_not_predicted(gain, is_known):
+    X = multisphere.sample(2, 3, 1, rng=0)
+    family = Family(rk.Network(1, 1, alpha=gain**0.5), 0.5)
+    found = family.predict(X, kind="gpk", head="trace")
+    assert ("the gain of the branch is" not in found.undefined) == is_known
+
+
+@pytest.mark.parametrize("head", ["trace", "gap"])
+def test_the_first_layer_errs_where_pixels_and_windows_differ(head):
+    """The exponent is min(2γ − 1, 1), and 2γ − 1 of signals of one pixel or of equal pixels."""
+    family = Family(rk.Network(1, trained=("inner", "outer")), 2.0)
+    several = multisphere.sample(3, 4, 5, rng=0)
+    for X, exponent in (
+        (several, 1.0),
+        (several[:, :, :1], 3.0),
+        (np.repeat(several[:, :, :1], 5, axis=2), 3.0),
+    ):
+        assert family.predict(X, kind="ntk", head=head).exponent == exponent
+
+
+@pytest.mark.parametrize(("trained", "exponent"), [("inner", 0.25), ("outer", 0.5)])
+def test_windows_at_a_square_root_point_halve_exponents(trained, exponent):
+    """Opposite vectors are at a square-root point of the inner weights."""
+    X = multisphere.sample(1, 3, 1, rng=0) * [[[1.0]], [[-1.0]]]
+    found = Family(rk.Network(1, 1, trained=trained), 0.75).predict(X, kind="ntk", head="trace")
+    assert (found.exponent, found.correction_exponent) == (exponent, 0.25)
+
+
 def test_limits_may_exceed_1_by_rounding_errors():
     depth.Prediction(1 + 1e-9)
-    with pytest.raises(ValueError, match="expected correlations from -1 to 1"):
-        depth.Prediction(1 + 1e-7)
+    for limit in (1 + 1e-7, [[1.0, 1.1], [1.1, 1.0]], np.nan):
+        with pytest.raises(ValueError, match="expected (correlations from -1 to 1|real)"):
+            depth.Prediction(limit)
 
 
 def test_rounding_errors_of_means_at_depth_1e5_leave_no_prediction():
