@@ -172,8 +172,8 @@ def test_windows_at_a_square_root_point_halve_exponents(trained, exponent):
 
 
 def test_limits_may_exceed_1_by_rounding_errors():
-    depth.Prediction(1 + 1e-9)
-    for limit in (1 + 1e-7, [[1.0, 1.1], [1.1, 1.0]], np.nan):
+    depth.Prediction(1 + 0.9e-8)
+    for limit in (1 + 1.1e-8, [[1.0, 1.1], [1.1, 1.0]], np.nan):
         with pytest.raises(ValueError, match="expected (correlations from -1 to 1|real)"):
             depth.Prediction(limit)
 
