@@ -317,3 +317,11 @@ def test_verdicts_are_those_of_the_page(value, error, of_limit, verdict):
     """Of a fitted exponent with its error bar, 1 predicted, and a limit's error."""
     fitted = checker.FittedExponent(value, error)
     assert checker._verdict(fitted, Prediction(0.5), 1e4, of_limit)[0] == verdict
+
+
+def test_vectors_of_any_length_have_predictions():
+    """Their normalized kernels do not depend on lengths; a channel may be 0."""
+    X = np.array([[[3.0], [0.0]], [[0.5], [0.5]], [[1.0], [-2.0]]])
+    family = depth.Family(rk.Network(1, 1))
+    report = depth.check_convergence(family, X, kind="gpk", head="trace", depths=powers(8))
+    assert not report.prediction.undefined
