@@ -78,6 +78,20 @@ def test_exact(name, make, rng):
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("alpha", [0.75, 2.0])
+@pytest.mark.parametrize("make", SIGNALS)
+def test_exact_for_erf(make, alpha, rng):
+    """Relative to the trace head's kernel: means over pixel pairs of an odd function may cancel."""
+    X, network = make(2, 4, rng)[:3], rk.Network(4, alpha=alpha, activation="erf")
+    sensitivities = exact_sensitivities(network, X, ("trace", "gap"))
+    exact = {kernel: (K, slope) for kernel, K, slope in sensitivities if not kernel.normalized}
+    for kernel, (_, slope) in exact.items():
+        own = exact[rk.Kernel(network, kernel.kind, "trace")][0].diagonal()
+        error = definition.errors(alpha * alpha_derivative(kernel, X)[1], slope, own)
+        assert error <= tolerances.derivative("float64"), kernel
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("engines", GROUPS)
 def test_exact_on_every_engine(engines, rng):
     X = rng.standard_normal((3, 2, 5))

@@ -55,9 +55,10 @@ class ResidualKernelClassifier(ClassifierMixin, ResidualKernelEstimator):
         Maximum number of signals, drawn at random, to which solutions are restricted. The default
         is all of up to 1,000 signals, and 400 of more.
     class_weight : dict, "balanced" or None, default None
-        Weights of the classes by label, by default 1; "balanced" is inverse to their numbers of
-        signals. They weigh the views' errors, and shift decisions. 0 excludes a class. A weight
-        that finds no signal is told by a warning.
+        Weights of the classes by label; a class that is not named has the weight 1. "balanced"
+        weighs each class by the inverse of its number of signals. Weights count in the views'
+        errors, and shift decisions. 0 excludes a class. A warning names the weights that match no
+        signal.
     engine : str, default "auto"
         As for calling a `rescntk.Kernel`. "auto" takes the fastest one that can serve.
     dtype : {"float32", "float64"}, default "float32"

@@ -98,7 +98,8 @@ class Layer(NamedTuple):
     """The numbers of a layer: those that `Network` has for each layer, and what follows of them.
 
     Engines and the outputs of networks of finite width read `identity_factor`, `branch_factor`,
-    `inner_variance` and `outer_variance`, never the numbers that these are made of.
+    `inner_variance` and `outer_variance`, and not the numbers that these are made of;
+    `finite.correction` alone reads `c_v` and `c_w`.
     """
 
     inner: Filter

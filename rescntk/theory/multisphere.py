@@ -8,6 +8,7 @@ There kernels depend only on the dot products
 from __future__ import annotations
 
 import math
+import warnings
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from typing import overload
@@ -28,7 +29,7 @@ from ..checks.values import (
     check_signals,
     is_sequence,
 )
-from ..engines.heads import offsets, pool_weights, pooled_head
+from ..engines.heads import n_offsets, offsets, pixels_averaged, pool_weights, pooled_head
 from ..kernels.progress import progress_bar
 from ..memory import check_free_memory
 from ..network import Network, check_network
@@ -48,6 +49,7 @@ from .complements import (
     input_state,
     normalize_complements,
 )
+from .decimal_complements import decimal_complements
 
 __all__ = ["dot_products", "gram_complements", "normalized_gpk", "project", "sample"]
 
@@ -60,6 +62,17 @@ _SLACK = 2e-6
 _FIELDS = RELU_FIELDS - {"input_filter_size"}
 
 _REASON = ": this function is for activation 'relu' and input_filter_size 1"
+
+_EPS = float(np.finfo(np.float64).eps)
+
+_MOST_CANCELLATION = 32
+"""For each pixel that a head averages, the largest factor by which errors of means are increased.
+
+Independent signals have some three, and rarely more than this.
+"""
+
+_MOST_WORK = 2**21
+"""Pixel pairs times layers of decimal arithmetic, of 40 to 80 µs each: minutes."""
 
 BLOCK = 2**14
 """Pixel pairs that pass all layers together: more take memory, fewer add calls of Python."""
@@ -269,8 +282,10 @@ def gram_complements(
 ) -> np.ndarray:
     """Return 1 − ``gram(..., normalized=True)`` of ReLU networks, with its digits at any depth.
 
-    Where GAP's mean over pixel pairs cancels, digits are lost that `gram` keeps: for signals whose
-    own mean is near 0, and small α.
+    With "gap" and windows, means over pixel pairs cancel between signals that are near each other,
+    and where the signals' own means are near 0 and α is small. These pairs are computed again in
+    decimal arithmetic, in some 40 to 80 microseconds for each pixel pair and layer
+    (docs/theory/multisphere.md).
 
     Parameters
     ----------
@@ -278,7 +293,8 @@ def gram_complements(
         Of ReLU without biases, with ``input_filter_size`` 1, alike in everything but `depth` and
         `alpha`; 10^8 layers at most. Networks of one `alpha` pass the layers once.
     X : ndarray, (n_cases, n_channels, n_timepoints)
-        On the multi-sphere.
+        On the multi-sphere. If a pixel's length is off by a share ε, such as float32's rounding
+        errors of 1e-7, a complement δ of a GPK is off by some ε √δ + ε², of an NTK by ε.
     kind : {"gpk", "ntk"}
     head : {"equivariant", "trace", "gap"} or int
     progress : bool, default False
@@ -294,6 +310,12 @@ def gram_complements(
     ValueError
         If networks are others or differ in more, if a kernel is 0 for every signal, or if a signal
         is not on the multi-sphere.
+
+    Warns
+    -----
+    UserWarning
+        If decimal arithmetic would take minutes, and float64's digits are returned. The warning
+        says how many these are.
 
     Examples
     --------
@@ -323,7 +345,68 @@ def gram_complements(
     deepest = {network.alpha: network.depth for network in ordered}
     check_flag(progress, "progress")
     with progress_bar(progress, pairs * sum(deepest.values()), "pair-layer") as tick:
-        return over_pairs(X, head, lambda rows: _propagate(rows, networks, kind, tick))
+        means = mean_complements(X, head, lambda rows: _propagate(rows, networks, kind, tick))
+    complements = normalize_complements(means)
+    if pixels_averaged(head, X.shape[2:]) > 1:
+        _restore_digits(complements, _cancellation(means, complements), networks, X, kind, head)
+    return complements
+
+
+def _cancellation(means: np.ndarray, complements: np.ndarray) -> np.ndarray:
+    """Return by which factor normalized complements have larger relative errors than means."""
+    diagonal = np.diagonal(means, axis1=-2, axis2=-1)
+    a, b = diagonal[..., :, None], diagonal[..., None, :]
+    with np.errstate(divide="ignore", invalid="ignore"):
+        parts = (means + 0.5 * (a + b)) / np.sqrt((1.0 - a) * (1.0 - b))
+        return parts / complements + 0.5 * (a / (1.0 - a) + b / (1.0 - b))
+
+
+def _restore_digits(
+    complements: np.ndarray,
+    factors: np.ndarray,
+    networks: Sequence[Network],
+    X: np.ndarray,
+    kind: str,
+    head: str | int,
+) -> None:
+    """Compute complements anew, in their place, whose errors were increased by large factors.
+
+    If one network needs a pair of signals, all networks of the same `alpha` have it anew.
+    """
+    d, groups = X.shape[2], defaultdict(list)
+    for index, network in enumerate(networks):
+        groups[network.alpha].append(index)
+    is_lost = ~((factors > 0) & (factors <= _MOST_CANCELLATION * pixels_averaged(head, (d,))))
+    shifts = range(d if pooled_head(head, (d,)) == "gap" else 1)
+    for group in groups.values():
+        pairs = []
+        for i, k in np.argwhere(np.triu(is_lost[group].any(axis=0), 1)).tolist():
+            if any(np.array_equal(X[i], np.roll(X[k], shift, axis=1)) for shift in shifts):
+                complements[group, i, k] = complements[group, k, i] = 0.0
+            else:
+                pairs.append((i, k))
+        if not pairs:
+            continue
+        deepest = max((networks[index] for index in group), key=lambda network: network.depth)
+        work = 3 * len(pairs) * d * n_offsets(head, (d,)) * deepest.depth
+        if work > _MOST_WORK:
+            sizes = np.abs([factors[group, i, k] for i, k in pairs])
+            worst = np.nan_to_num(sizes, nan=np.inf).max() * (20 + deepest.depth) * _EPS
+            warnings.warn(
+                f"complements of {len(pairs)} pairs of signals, X[{pairs[0][0]}] and "
+                f"X[{pairs[0][1]}] first, have relative errors of up to {worst:.1g} at depth "
+                f"{deepest.depth}: means over pixels cancel, and more digits would take some "
+                f"{math.ceil(work * 6e-5 / 60)} minutes",
+                stacklevel=3,
+            )
+            continue
+        depths = sorted({networks[index].depth for index in group})
+        restored = decimal_complements(deepest, depths, X, pairs, kind, head)
+        for index in group:
+            for (i, k), value in zip(
+                pairs, restored[depths.index(networks[index].depth)], strict=True
+            ):
+                complements[index, i, k] = complements[index, k, i] = value
 
 
 def over_pairs(X: np.ndarray, head: str | int, function: Map) -> np.ndarray:
@@ -334,12 +417,17 @@ def over_pairs(X: np.ndarray, head: str | int, function: Map) -> np.ndarray:
     (n_timepoints, n_offsets, n_pairs). It returns complements of k kernels,
     (k, n_timepoints, n_offsets, n_pairs), which become (k, n_cases, n_cases).
     """
+    return normalize_complements(mean_complements(X, head, function))
+
+
+def mean_complements(X: np.ndarray, head: str | int, function: Map) -> np.ndarray:
+    """Return what `over_pairs` returns, before it is normalized: 1 less means over pixel pairs."""
     channels = check_on_sphere(X, "X").transpose(1, 2, 0)
 
     def of_pixels(left: Places, right: Places) -> np.ndarray:
         return function(pixel_complements((x[left], x[right]) for x in channels))
 
-    return normalize_complements(over_pixel_pairs(channels.shape[1:], head, of_pixels))
+    return over_pixel_pairs(channels.shape[1:], head, of_pixels)
 
 
 def over_pixel_pairs(
@@ -366,7 +454,7 @@ def over_pixel_pairs(
             weights = pool_weights(head, (d,))
             parts.append(np.average(values.mean(axis=1), axis=1, weights=weights))
             continue
-        parts.append(values[:, 0, 0] if head == "equivariant" else values.mean(axis=(1, 2)))
+        parts.append(values[:, 0, 0] if head == "equivariant" else values.mean(axis=2).mean(axis=1))
     kernels = np.zeros((len(parts[0]), n, n))
     kernels[:, left, right] = kernels[:, right, left] = np.concatenate(parts, axis=1)
     return kernels

@@ -1,6 +1,7 @@
 """Signals on the multi-sphere and their kernels' complements, against high precision."""
 
 import math
+import re
 from itertools import product
 
 import mpmath
@@ -12,6 +13,7 @@ from hypothesis import strategies as st
 import rescntk as rk
 from rescntk.checks.values import HEADS
 from rescntk.theory import multisphere
+from rescntk.theory.decimal_complements import decimal_complements
 from tests import tolerances
 from tests.oracles import definition, papers
 from tests.strategies import sizes
@@ -55,6 +57,15 @@ def test_complements_of_signals_that_nearly_agree(rng):
     gap = multisphere.dot_products(X, near, complement=True).diagonal().T
     np.testing.assert_allclose(gap, ((X - near) ** 2).sum(axis=1) / 8, rtol=8 * EPS)
     assert (gap > 1e-20).all()
+
+
+def test_pixels_are_on_the_multi_sphere_up_to_errors_of_float32(rng):
+    """Squared norms may be off by 2e-6."""
+    X = multisphere.sample(2, 4, 3, rng)
+    assert multisphere.is_on_sphere(X.astype(np.float32))
+    for off, on_sphere in ((0.9e-6, True), (1.1e-6, False)):
+        assert multisphere.is_on_sphere(X * (1 + off)) == on_sphere
+        assert multisphere.is_on_sphere(X * (1 - off)) == on_sphere
 
 
 def exact_recursion(gap, dilation, q, alpha, skip):
@@ -158,3 +169,133 @@ def test_complements_are_the_definition(network):
             exact = np.array(1 - K / np.multiply.outer(own, own), dtype=float)
             # X is on the multi-sphere to a few units only, and the definition knows it.
             assert np.abs(complements - exact).max() <= 50 * EPS
+
+
+def exact_complements(network, X, kind, head):
+    """Return 1 − K(x,z)/√(K(x,x) K(z,z)) by the definition, as its numbers."""
+    K = definition.head(definition.pixel_pairs(X, network)[network.depth][kind == "ntk"], head)
+    own = np.array([definition.mp.sqrt(K[i, i]) for i in range(len(X))])
+    return 1 - K / np.multiply.outer(own, own)
+
+
+def near_signals(distance, rng, d=4):
+    signal = 1 + 0.3 * rng.standard_normal((3, d))
+    other = signal + distance * rng.standard_normal(signal.shape)
+    return multisphere.project(np.stack([signal, other, rng.standard_normal(signal.shape)]))
+
+
+@pytest.mark.parametrize("distance", [1e-2, 1e-5, 1e-8])
+@pytest.mark.parametrize("kind", ["gpk", "ntk"])
+@pytest.mark.parametrize("head", ["gap", 2])
+def test_means_over_pixels_keep_the_digits_of_near_signals(head, kind, distance, rng):
+    X, network = near_signals(distance, rng), rk.Network(3)
+    found = multisphere.gram_complements([network], X, kind=kind, head=head)[0, 0, 1]
+    expected = float(exact_complements(network, X, kind, head)[0, 1])
+    assert abs(found - expected) <= tolerances.ROUTES * expected
+
+
+@pytest.mark.parametrize(
+    "network",
+    [
+        rk.Network(3, 5, outer_filter_size=3, skip=False, dilation=(1, 2, 1)),
+        rk.Network(3, alpha=1.3, c_v=1.3, c_w=1.9, trained=("inner",)),
+        rk.Network(3, 1, outer_filter_size=3, alpha=0.4, trained=("input",)),
+        rk.Network(3, alpha=0.7, readout_scale=3.0, trained=("outer", "readout", "input")),
+    ],
+)
+@pytest.mark.parametrize("kind", ["gpk", "ntk"])
+def test_near_signals_of_other_networks(kind, network, rng):
+    """Also of several networks in one call, in any order."""
+    X = near_signals(1e-6, rng, d=3)
+    networks = [network.replace(depth=2, alpha=0.2), network]
+    networks = networks if isinstance(network.dilation, int) else networks[1:]
+    found = multisphere.gram_complements(networks, X, kind=kind, head="gap")
+    for one, complements in zip(networks, found, strict=True):
+        expected = exact_complements(one, X, kind, "gap").astype(float)
+        assert abs(complements[0, 1] - expected[0, 1]) <= tolerances.ROUTES * expected[0, 1]
+        assert (complements == complements.T).all()
+
+
+def test_near_signals_of_two_depths(rng):
+    X = near_signals(1e-6, rng, d=3)
+    networks = [rk.Network(depth) for depth in (4, 1, 3)]
+    found = multisphere.gram_complements(networks, X, kind="gpk", head="gap")
+    for one, complements in zip(networks, found, strict=True):
+        expected = float(exact_complements(one, X, "gpk", "gap")[0, 1])
+        assert abs(complements[0, 1] - expected) <= tolerances.ROUTES * expected
+
+
+def test_signals_that_differ_in_one_bit(rng):
+    """Of their complement of some 1e-34 the definition's 40 digits would leave six."""
+    X = multisphere.project(rng.standard_normal((1, 2, 3))).repeat(2, axis=0)
+    X[1, 0, 0] = np.nextafter(X[1, 0, 0], 9.0)
+    found = multisphere.gram_complements([rk.Network(2)], X, kind="gpk", head="gap")[0, 0, 1]
+    with definition.mp.workdps(90):
+        expected = float(exact_complements(rk.Network(2), X, "gpk", "gap")[0, 1])
+    assert expected > 0
+    assert abs(found - expected) <= tolerances.ROUTES * expected
+
+
+@pytest.mark.parametrize("kind", ["gpk", "ntk"])
+def test_signals_that_global_average_pooling_does_not_tell_apart(kind, rng):
+    """Exactly 0 for shifted signals. Their mirror image is told apart."""
+    x = multisphere.project(rng.standard_normal((1, 2, 5)))[0]
+    X = np.stack([x, np.roll(x, 2, axis=1), x[:, ::-1], x])
+    find = multisphere.gram_complements
+    found = find([rk.Network(3)], X, kind=kind, head="gap")[0]
+    assert (found[0] == [0, 0, found[0, 2], 0]).all()
+    pooled = find([rk.Network(3)], X, kind=kind, head=2)[0]
+    assert pooled[0, 3] == 0
+    assert (pooled[0, 1:3] > 1e-3).all()
+
+
+def test_mirrored_pixels_without_filters_are_not_told_apart(rng):
+    """Their complement is 0, also where the order of sums differs."""
+    x = multisphere.project(rng.standard_normal((1, 2, 3)))[0]
+    X = np.stack([x, x[:, ::-1]])
+    found = multisphere.gram_complements([rk.Network(2, 1)], X, kind="gpk", head="gap")[0, 0, 1]
+    assert found == 0
+
+
+@pytest.mark.parametrize("kind", ["gpk", "ntk"])
+def test_means_near_zero_keep_their_digits(kind, rng):
+    """GAP of signals of zero mean leaves only the branches of the kernel, of the order of α²."""
+    X = rng.standard_normal((3, 2, 4))
+    X = multisphere.project(np.concatenate([X, -X], axis=2) + 1e-9 * rng.standard_normal((3, 2, 8)))
+    network = rk.Network(2, alpha=1e-4)
+    found = multisphere.gram_complements([network], X, kind=kind, head="gap")[0]
+    expected = exact_complements(network, X, kind, "gap").astype(float)
+    assert (abs(found - expected) <= tolerances.ROUTES).all()
+
+
+@pytest.mark.parametrize("d", [2, 16])
+def test_cancellation_of_moderately_near_signals_is_bounded(d):
+    """The page promises errors of 32 d means, here of two roundings each, whatever the distance."""
+    rng = np.random.default_rng(1)
+    signal = rng.standard_normal((1, 3, d))
+    distances = 10.0 ** rng.uniform(-1.5, -0.5, (12, 1, 1))
+    near = signal + distances * rng.standard_normal((12, 3, d))
+    X, network = multisphere.project(np.concatenate([signal, near])), rk.Network(1)
+    found = multisphere.gram_complements([network], X, kind="gpk", head="gap")[0, 0, 1:]
+    pairs = [(0, k) for k in range(1, 13)]
+    expected = decimal_complements(network, [1], X, pairs, "gpk", "gap")[0]
+    assert (abs(found / expected - 1) <= 2 * EPS * 32 * d).all()
+
+
+@pytest.mark.parametrize("kind", ["gpk", "ntk"])
+def test_signals_far_from_each_other_need_no_decimal_arithmetic(kind, monkeypatch):
+    """It is a hundred times slower."""
+    monkeypatch.setattr(multisphere, "decimal_complements", None)
+    for d, depth, n_cases in ((5, 1, 12), (40, 2, 6), (3, 200, 6)):
+        X = multisphere.sample(n_cases, 3, d, rng=d + depth)
+        multisphere.gram_complements([rk.Network(depth)], X, kind=kind, head="gap")
+
+
+def test_lost_digits_are_told_where_more_would_take_minutes(monkeypatch, rng):
+    X, network = near_signals(1e-6, rng), rk.Network(3)
+    monkeypatch.setattr(multisphere, "_MOST_WORK", 0)
+    with pytest.warns(UserWarning, match=r"1 pairs .* X\[0\] and X\[1\] first") as told:
+        found = multisphere.gram_complements([network], X, kind="gpk", head="gap")[0, 0, 1]
+    error = float(re.search("up to (\\S+) at depth 3", str(told[0].message))[1])
+    expected = float(exact_complements(network, X, "gpk", "gap")[0, 1])
+    assert abs(found / expected - 1) <= error <= 1

@@ -189,6 +189,7 @@ DEPTH = [
 ]
 LEARNING = [
     (lambda: curve([-1.0]), "eigenvalues has -1, expected numbers of at"),
+    (lambda: curve([1.0, -1.0], [1.0, 1.0]), "eigenvalues has -1, expected numbers of at"),
     (lambda: curve(parts=[1.0, 2.0]), r"coefficients has shape \(2,\), exp"),
     (lambda: curve(sizes=(0,)), "sizes is 0, expected an integer of at least"),
     (lambda: curve(multiplicities=[-2]), "multiplicities has -2"),

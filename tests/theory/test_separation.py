@@ -108,3 +108,14 @@ def test_more_degrees_never_lower_the_bound(head):
         for degree in (1, 2, 4, 8, 16, 64)
     ]
     assert (np.diff(bounds) >= 0).all() and bounds[0] > 0
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+def test_rounding_errors_are_larger_where_means_over_pixels_vanish(seed):
+    """Near signals of mean 0 and a small α: their bound is below what 16 digits of parts leave."""
+    rng = np.random.default_rng(seed)
+    x, z = (np.concatenate([half, -half], axis=2) for half in rng.standard_normal((2, 1, 3, 4)))
+    X = multisphere.project(np.concatenate([x, x + 1e-5 * z]))
+    network, options = rk.Network(2, alpha=1e-3), {"kind": "gpk", "head": "gap"}
+    least = multisphere.gram_complements([network], X, **options)[0, 0, 1]
+    assert 0 <= conditioning.separation_bound(network, X, **options) <= least

@@ -176,6 +176,8 @@ def test_threshold_is_where_the_bounds_meet():
     for v, w, sign in ((1e-320, 1.0, 1), (1.0, 1e-320, -1), (1e-320, 1e-320, -1)):
         assert threshold(5, sigma_v=v, sigma_w=w) == sign * np.inf
     assert abs(threshold(5, sigma_w=1e308) / (3**0.8 / 9) - 1) <= 8 * EPS
+    ratio_of_sizes = threshold(5, sigma_v=2.0**1000, sigma_w=2.0**-1070) / 2.0**70
+    assert abs(ratio_of_sizes * 9 + 1) <= 8 * EPS
     assert smoothness.jacobian_bound(literature.tirer_resnet(10**6, 1.0), 10, 2) == np.inf
     # No α: the ResNet's bound is larger already without branches.
     assert threshold(5, sigma_w=0.3) < 0

@@ -139,8 +139,9 @@ def complement_bounds(
     u = check_dot_products(np.asarray(complements, dtype=np.float64), complement=True)
     with np.errstate(divide="ignore"):
         start = 1.0 / np.sqrt(u)
-    terms = gains / before, _parts(network, gains, before)
-    sums = (np.cumsum(of_layers)[asked - 1] for of_layers in terms)
+    with np.errstate(over="ignore"):  # the lower bound is 0 then
+        terms = gains / before, _parts(network, gains, before)
+        sums = [np.cumsum(of_layers)[asked - 1] for of_layers in terms]
     bounds = (
         (start + factor * of.reshape(-1, *[1] * u.ndim)) ** -2.0
         for factor, of in zip((_LOWER, _UPPER), sums, strict=True)
@@ -181,13 +182,14 @@ def without_normalization(network: Network, *, input_variance: float = 1.0) -> N
     True
     """
     _, gains, before = _variances(network, None, input_variance)
+    layers = [network.layer(k) for k in range(1, len(gains) + 1)]
+    alphas, own = np.array([(layer.alpha, layer.branch_gain) for layer in layers]).T
     if not network.norm or not all(network.values_of("skip")):
         raise ValueError(
             f"network has norm {network.norm} and skip {network.skip!r}, expected normalized "
             f"features and skip connections in all layers"
         )
-    alphas = np.array([network.layer(k).alpha for k in range(1, len(gains) + 1)])
-    return network.replace(norm=False, alpha=alphas / np.sqrt(before))
+    return network.replace(norm=False, alpha=alphas * np.sqrt(gains / before / own))
 
 
 def _variances(
@@ -195,7 +197,8 @@ def _variances(
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Return the depths asked for; β, and the variance before, of layers up to the deepest.
 
-    Without normalization a layer is divided by its variance, which is 1 before the next one.
+    Without normalization a layer is divided by its variance, which is 1 before the next one. With
+    normalization they have a unit in which sums of large numbers stay in float64.
     """
     known = RELU_FIELDS | {"norm"}
     check_network(network, known, ": the law is about ReLU", of_layers=OF_LAYERS)
@@ -213,11 +216,14 @@ def _variances(
     if not network.norm:
         return np.array(asked), gains, np.ones(len(gains))
 
+    unit = 2.0**32 if max(start, gains.max()) > 2.0**960 else 1.0  # 10^8 layers, as checked
+
     def behind(before: float, layer: tuple[bool, float]) -> float:
         skip, gain = layer
-        return skip * before + gain
+        return skip * before + gain / unit
 
-    return np.array(asked), gains, np.array([*accumulate(numbers[:-1], behind, initial=start)])
+    before = np.array([*accumulate(numbers[:-1], behind, initial=start / unit)])
+    return np.array(asked), gains / unit, before
 
 
 def _parts(network: Network, gains: np.ndarray, before: np.ndarray) -> np.ndarray:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import NamedTuple
 
 import numpy as np
@@ -37,7 +38,8 @@ class DepthScales(ReportTable[ScaleRow]):
     - ``multiplier``: what a deep layer multiplies the mode by, to first order; 1 for modes that no
       filter changes.
     - ``scale``: ξ, −1 over the log of the multiplier's size: the layers to 37 % of a mode. Infinite
-      where the multiplier is 1.
+      where the multiplier is exactly 1. A finite ``scale`` has all its digits where the multiplier
+      is 1 but for rounding.
     - ``with_products``: the multiplier at great depth, where products of slower modes lead. It is
       at least the multiplier's size.
     - ``at_layer``: the ``multiplier`` with the correction at a given layer; NaN without one.
@@ -96,31 +98,38 @@ def mode_scales(network: Network, n_timepoints: int, *, layer: int | None = None
     check_like_layers(network, RELU_FIELDS | {"bias"})
     check_branch(network)
     d = check_length(n_timepoints, 4096, "the products of modes take minutes")
-    gain, growth = network.branch_gain, network.growth
-    modes = np.arange(d)
-    seen = _response(network.inner_filter(2), modes) * _response(network.outer_filter(2), modes)
-    # Biases keep variances where the network alone would let them fall.
-    change = max(growth, 1.0) if network.bias else growth
-    multipliers = (network.skip + gain * seen) / change
+    gain, modes = network.layer(2).exact_branch_gain, np.arange(d)
+    inner, outer = (
+        _lost(each, modes) for each in (network.inner_filter(2), network.outer_filter(2))
+    )
+    lost = inner + outer - inner * outer  # 1 − w_i w_o
+    # Biases keep variances where the network alone would let them fall, by the factor χ.
+    falls = network.has_bias and not network.skip and gain < 1
+    chi = gain if falls else Fraction(1)
+    weight, seen = network.branch_weight, 1.0 - lost
+    rest = float(1 / (1 + gain)) if network.skip else 0.0  # 1 − weight
+    less = float(1 - chi) + float(chi) * weight * lost  # 1 − multiplier
+    multipliers = float(chi) * (rest + weight * seen)
     products = _with_products(np.abs(multipliers))
     # κ0 = 1 − 3/(pl). At χ = 1 with biases it is 1 − 3/(2l), and variances grow like l.
-    slope = 3.0 if growth == change else 0.0
-    slope = 2.5 if network.bias and growth == 1.0 else slope
+    is_critical = network.has_bias and not network.skip and gain == 1
+    slope = 0.0 if falls else 2.5 if is_critical else 3.0
     lessened = np.full(d, math.nan)
     if layer is not None:
         at = check_nonnegative(check_positive_integer(layer, "layer"), "layer")
         lessened = multipliers - slope * seen / at
     half = range(d // 2 + 1)
-    columns = (column.tolist() for column in (multipliers, products, lessened))
+    columns = (column.tolist() for column in (multipliers, less, products, lessened))
     rows = zip(half, *columns, strict=False)
-    return DepthScales(tuple(ScaleRow(m, x, _scale(x), y, z) for m, x, y, z in rows))
+    return DepthScales(tuple(ScaleRow(m, x, _scale(x, w), y, z) for m, x, w, y, z in rows))
 
 
-def _response(window: Filter, modes: np.ndarray) -> np.ndarray:
-    """Return the means over a filter's taps of waves of all modes, at the middle tap."""
-    taps = np.array(window.offsets) % len(modes)
-    waves = np.cos(2.0 * math.pi / len(modes) * modes)  # exactly 1 for multiples of d
-    return np.mean([waves[tap * modes % len(modes)] for tap in taps], axis=0)
+def _lost(window: Filter, modes: np.ndarray) -> np.ndarray:
+    """Return 1 less the means over a filter's taps of waves of all modes, at the middle tap."""
+    d = len(modes)
+    half_waves = np.sin(math.pi / d * np.minimum(modes, d - modes))  # digits near multiples of d
+    taps = [tap * modes % d for tap in window.offsets]
+    return np.mean([2.0 * half_waves[places] ** 2 for places in taps], axis=0)
 
 
 def _with_products(multipliers: np.ndarray) -> np.ndarray:
@@ -137,8 +146,8 @@ def _with_products(multipliers: np.ndarray) -> np.ndarray:
     return common * np.maximum(linear, math.sqrt(common) * best)
 
 
-def _scale(multiplier: float) -> float:
-    size = abs(multiplier)
-    if size in (0.0, 1.0):
-        return math.inf if size else 0.0
-    return -1.0 / math.log(size)
+def _scale(multiplier: float, less: float) -> float:
+    """Return ξ of a multiplier, which is 1 − `less`."""
+    if less == 0.0 or multiplier == 0.0:
+        return math.inf if multiplier else 0.0
+    return -1.0 / (math.log1p(-less) if less < 0.5 else math.log(abs(multiplier)))

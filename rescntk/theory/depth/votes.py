@@ -20,9 +20,11 @@ class LimitClassifier(NamedTuple):
     """The rule by which kernel regression classifies at infinite depth."""
 
     name: str
-    """"majority", or "singular": each signal's vote has a weight that falls with its distance."""
+    """"majority", or "singular": votes have weights that fall with the distance.
+
+    They have the sign of ρ, too."""
     off_diagonal: float
-    """c, the limit of the normalized kernel of different signals."""
+    """c, the limit of the normalized kernel of signals that are apart."""
     exponent: float
     """ζ: votes have weights like (1 − ρ)^−ζ near the correlation ρ = 1. It is positive; NaN of a
     majority."""
@@ -65,7 +67,8 @@ class LimitClassifier(NamedTuple):
 def limit_classifier(network: Network, *, kind: str, n_pixels: float = 1.0) -> LimitClassifier:
     r"""Return which classifier kernel regression tends to with the depth of a network.
 
-    For a fixed α, no biases, and signals that differ (``docs/theory/infinite_classifier.md``).
+    For a fixed α, no biases, and signals that are joined and apart, as
+    ``docs/theory/depth_limits.md`` says; ``docs/theory/infinite_classifier.md`` derives the rules.
     Radhakrishnan et al. 2022 tell apart majority votes, singular kernels and nearest neighbours.
 
     - ReLU is a majority vote, but where the input alone is trained: then :math:`L^3 \bar\Theta` is
@@ -75,7 +78,8 @@ def limit_classifier(network: Network, *, kind: str, n_pixels: float = 1.0) -> L
       -\log\varphi'(0)/\log\varphi'(1)`, where :math:`\varphi` is what a layer does to ρ.
     - No network here is a nearest neighbour, which needs :math:`\varphi'(0) = 0`.
 
-    Exponents are for correlations ρ that are the same at all pixels, on the multi-sphere.
+    Exponents are for correlations ρ near 1 that are the same at all pixels, on the multi-sphere.
+    Votes of singular kernels have the sign of ρ.
 
     Parameters
     ----------

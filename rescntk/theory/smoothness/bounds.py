@@ -6,6 +6,7 @@ r"""Bounds on Jacobians of fully connected networks: eq. 18, 20 and 21 of Tirer 
 from __future__ import annotations
 
 import math
+from fractions import Fraction
 
 import numpy as np
 
@@ -108,5 +109,13 @@ def alpha_threshold(
     """
     name = check_choice(activation, "activation", tuple(ACTIVATIONS))
     slope = activation_of(Network(1, activation=name)).largest_slope
-    v, w = check_positive(sigma_v, "sigma_v"), check_positive(sigma_w, "sigma_w")
-    return (3.0 ** (1 - 1 / check_positive_integer(depth, "depth")) - 1.0 / slope / w) / 9.0 / v
+    v, w = (
+        Fraction(check_positive(value, name))
+        for value, name in ((sigma_v, "sigma_v"), (sigma_w, "sigma_w"))
+    )
+    power = 3.0 ** (1 - 1 / check_positive_integer(depth, "depth"))
+    alpha = (Fraction(power) - 1 / (Fraction(slope) * w)) / (9 * v)
+    try:
+        return float(alpha)
+    except OverflowError:
+        return math.inf if alpha > 0 else -math.inf

@@ -297,3 +297,31 @@ def test_limits_are_never_judged_wrongly(p, b, left, last, alone):
         assert report.verdict != checker.AGREES
     if left > 100 * 0.3 * 2.0 ** (-p * last) and p >= 0.2:
         assert report.verdict == checker.CONTRADICTS
+
+
+@pytest.mark.parametrize(
+    ("value", "error", "of_limit", "verdict"),
+    [
+        (1.0, 0.049, 0.0, checker.AGREES),
+        (1.0, 0.051, 0.0, checker.OPEN),
+        (1.04, 0.03, 0.0, checker.CONTRADICTS),
+        (1.48, 0.03, 0.0, checker.OPEN),
+        (2.02, 0.03, 0.0, checker.OPEN),
+        (1.75, 0.03, 0.0, checker.CONTRADICTS),
+        (1.0, 0.01, 0.09, checker.AGREES),
+        (1.0, 0.01, 0.11, checker.OPEN),
+        (1.0, 0.01, 0.51, checker.CONTRADICTS),
+    ],
+)
+def test_verdicts_are_those_of_the_page(value, error, of_limit, verdict):
+    """Of a fitted exponent with its error bar, 1 predicted, and a limit's error."""
+    fitted = checker.FittedExponent(value, error)
+    assert checker._verdict(fitted, Prediction(0.5), 1e4, of_limit)[0] == verdict
+
+
+def test_vectors_of_any_length_have_predictions():
+    """Their normalized kernels do not depend on lengths; a channel may be 0."""
+    X = np.array([[[3.0], [0.0]], [[0.5], [0.5]], [[1.0], [-2.0]]])
+    family = depth.Family(rk.Network(1, 1))
+    report = depth.check_convergence(family, X, kind="gpk", head="trace", depths=powers(8))
+    assert not report.prediction.undefined

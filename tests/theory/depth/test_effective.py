@@ -40,6 +40,34 @@ def test_parts_of_layers_add_up():
     np.testing.assert_allclose(sums, np.cumsum([1 / 4, 1 / 17, 1.0]), rtol=CONSTANT)
 
 
+def test_bounds_are_attained_at_both_ends():
+    """By weak branches: from below at opposite signals, from above at signals that nearly agree."""
+    network, layers = rk.Network(10, 1, alpha=1e-3), 10
+    for start, side in ((2.0, 0), (1e-10, 1)):
+        bounds = depth.complement_bounds(network, [start])
+        exact = multisphere.normalized_gpk(network, [start], complement=True)[0]
+        moved = start - exact
+        next_order = layers * 1e-6 + 1e-4  # p L, and √δ of signals that nearly agree
+        assert abs(bounds[side][0, 0] - exact) <= next_order * moved
+
+
+def test_branches_near_the_largest_number_of_float64():
+    """The parts of layers are ratios, in which no variance is too large."""
+    large, depths = rk.Network(3, alpha=1e154), (1, 2, 3)
+    with np.errstate(all="raise", under="ignore"):
+        np.testing.assert_allclose(depth.effective_depth(large, depths), [1, 2, 3], rtol=CONSTANT)
+        sums = depth.effective_depth(large.replace(norm=True), depths)
+        np.testing.assert_allclose(sums, np.cumsum([1, 1 / 2, 1 / 3]), rtol=CONSTANT)
+        sums = depth.effective_depth(rk.Network(3, norm=True), depths, input_variance=1.5e308)
+        np.testing.assert_allclose(sums, np.array(depths) / 1.5e308, rtol=CONSTANT)
+        low, high = depth.complement_bounds(large, [0.7], depths)
+        plain = depth.without_normalization(large.replace(norm=True)).alpha
+    k = math.sqrt(2.0) / (3.0 * math.pi)
+    np.testing.assert_allclose(high[2], (0.7**-0.5 + 3 * k) ** -2.0, rtol=CONSTANT)
+    assert not low.any()
+    np.testing.assert_allclose(plain, [1e154, 1.0, math.sqrt(0.5)], rtol=CONSTANT)
+
+
 def test_depth_counts_by_its_logarithm():
     """s_L = Σ β/(e + β l) = ψ(1 + e/β + L) − ψ(1 + e/β), which is log(1 + βL/e) and a constant."""
     for alpha, energy in ((1.0, 1.0), (0.5, 3.0), (2.0, 0.1)):

@@ -78,6 +78,7 @@ def test_a_slow_law():
     """At depth 16384, L^-0.2 is still a seventh."""
     X = multisphere.sample(3, 4, 1, rng=0)
     six = depth.check_convergence(families.resnet(0.6, 1), X, kind="gpk", head="trace")
+    assert (six.column("depth") == powers(14)).all()
     assert six.verdict == checker.AGREES
     assert abs(six.exponent.value - 0.2) <= six.exponent.error <= 0.02
 

@@ -136,3 +136,24 @@ def test_signals_in_their_own_units(rng):
     ).all()
     with pytest.raises(ValueError, match=r"network has branch_gain 2\.5e\+05, expected at most 1"):
         flow_limit(rk.Network(1, alpha=500.0), X, kind="ntk", head="gap")
+
+
+def test_tiny_signals_see_a_linear_network(rng):
+    """Of erf, whose squares would vanish in float64."""
+    X, network = rng.standard_normal((3, 2, 4)), rk.Network(1, activation="erf")
+    tiny, small = (
+        flow_limit(network, size * X, kind="gpk", head="trace") for size in (1e-160, 1e-30)
+    )
+    assert np.abs(tiny - small).max() <= tolerances.FLOW
+    assert np.abs(small - np.eye(3)).max() > tolerances.CHANGED
+
+
+def test_signals_of_very_different_sizes_are_refused(rng):
+    """Unless the network does not see sizes, or sees a linear network: all below 1e-70."""
+    network, X = rk.Network(1, activation="erf"), rng.standard_normal((2, 2, 4))
+    options = {"kind": "gpk", "head": "trace"}
+    with pytest.raises(ValueError, match=r"sizes differ by a factor of .*, expected at most 10000"):
+        flow_limit(network, X * [[[1.0]], [[1e-5]]], **options)
+    for sizes in ([[[1.0]], [[1e-3]]], [[[1e-80]], [[1e-90]]]):
+        flow_limit(network, X * sizes, **options)
+    flow_limit(rk.Network(1), X * [[[1.0]], [[1e-9]]], **options)

@@ -112,6 +112,72 @@ def test_what_branches_add_to_the_dot_product(kind, trained):
     assert abs(onset / (100 * (outer + inner) / ends) - 1) <= tolerances.TRANSCRIPTION
 
 
+@pytest.mark.parametrize("gamma", [0.0, 0.1, 0.4])
+@pytest.mark.parametrize("alpha", [0.5, 1.0, 40.0])
+def test_the_law_of_equal_limits_sets_in_where_the_closest_pixels_part(alpha, gamma):
+    """Two pixels seem to agree up to pL = 3π/√(2δ), where p is the gain β at γ > 0."""
+    X = multisphere.sample(3, 4, 1, rng=0)
+    closest = multisphere.dot_products(X, complement=True)[*np.triu_indices(3, 1)].min()
+    network = rk.Network(1, 1, alpha=alpha)
+    found = Family(network, gamma).predict(X, kind="gpk", head="trace")
+    p = alpha**2 if gamma else alpha**2 / (1 + alpha**2)
+    onset = (3 * np.pi / np.sqrt(2 * closest) / p) ** (1 / (1 - 2 * gamma))
+    # For γ > 0 the gain β = a² L^-2γ is below 1 only from there on.
+    expected = max(onset, 1.0, alpha ** (1 / gamma) if gamma else 1.0)
+    assert abs(found.onset / expected - 1) <= tolerances.ROUTES
+    theta = min(2 * gamma, 1 - 2 * gamma) if gamma else 1.0
+    assert abs(found.correction_exponent - theta) <= tolerances.CONSTANT
+
+
+def test_depths_at_which_laws_set_in_are_finite():
+    """Also for exponents near 0, and signals that are near each other."""
+    X = multisphere.sample(2, 4, 1, rng=0)
+    X[1] = multisphere.project(X[:1] + 1e-12)
+    for gamma in (0.5 - 1e-9, 0.5 + 1e-9):
+        onset = (
+            Family(rk.Network(1, 1, alpha=9.0), gamma).predict(X, kind="gpk", head="trace").onset
+        )
+        assert 1e200 < onset < np.inf
+
+
+@pytest.mark.parametrize(
+    ("gain", "is_known"), [(1.0, True), (9e3, True), (1.1e4, False), (1e6, False)]
+)
+def test_flows_of_large_gains_are_not_predicted(gain, is_known):
+    X = multisphere.sample(2, 3, 1, rng=0)
+    family = Family(rk.Network(1, 1, alpha=gain**0.5), 0.5)
+    found = family.predict(X, kind="gpk", head="trace")
+    assert ("the gain of the branch is" not in found.undefined) == is_known
+
+
+@pytest.mark.parametrize("head", ["trace", "gap"])
+def test_the_first_layer_errs_where_pixels_and_windows_differ(head):
+    """The exponent is min(2γ − 1, 1), and 2γ − 1 of signals of one pixel or of equal pixels."""
+    family = Family(rk.Network(1, trained=("inner", "outer")), 2.0)
+    several = multisphere.sample(3, 4, 5, rng=0)
+    for X, exponent in (
+        (several, 1.0),
+        (several[:, :, :1], 3.0),
+        (np.repeat(several[:, :, :1], 5, axis=2), 3.0),
+    ):
+        assert family.predict(X, kind="ntk", head=head).exponent == exponent
+
+
+@pytest.mark.parametrize(("trained", "exponent"), [("inner", 0.25), ("outer", 0.5)])
+def test_windows_at_a_square_root_point_halve_exponents(trained, exponent):
+    """Opposite vectors are at a square-root point of the inner weights."""
+    X = multisphere.sample(1, 3, 1, rng=0) * [[[1.0]], [[-1.0]]]
+    found = Family(rk.Network(1, 1, trained=trained), 0.75).predict(X, kind="ntk", head="trace")
+    assert (found.exponent, found.correction_exponent) == (exponent, 0.25)
+
+
+def test_limits_may_exceed_1_by_rounding_errors():
+    depth.Prediction(1 + 0.9e-8)
+    for limit in (1 + 1.1e-8, [[1.0, 1.1], [1.1, 1.0]], np.nan):
+        with pytest.raises(ValueError, match="expected (correlations from -1 to 1|real)"):
+            depth.Prediction(limit)
+
+
 def test_rounding_errors_of_means_at_depth_1e5_leave_no_prediction():
     """F⁰ = 0 has an error of about 1e-32: L α² at depth 1e5 is 1e-25 (γ = 3), and 1e-35 (4)."""
     X = np.random.default_rng(0).standard_normal((4, 2, 6))

@@ -112,6 +112,61 @@ def test_products_of_slower_modes_lead(options, p, chi, bias, bar):
             assert abs(measured / row.with_products - 1) <= bar, row.mode
 
 
+def exact_scale(network, mode, d):
+    """Return ξ in 400 digits, from the page's formula."""
+    with mpmath.workdps(400):
+        w = [
+            mpmath.fsum(mpmath.cospi(mpmath.mpf(2 * mode * tap) / d) for tap in each.offsets)
+            / each.size
+            for each in (network.inner_filter(2), network.outer_filter(2))
+        ]
+        gain = (
+            mpmath.mpf(network.alpha) ** 2 * mpmath.mpf(network.c_v) * mpmath.mpf(network.c_w) / 2
+        )
+        if network.skip:
+            multiplier = (1 + gain * w[0] * w[1]) / (1 + gain)
+        else:
+            multiplier = (gain if network.bias and gain < 1 else 1) * w[0] * w[1]
+        return float(-1 / mpmath.log(abs(multiplier)))
+
+
+@pytest.mark.parametrize("d", [7, 601])
+@pytest.mark.parametrize(
+    "network",
+    [
+        *(rk.Network(1, 5, outer_filter_size=3, alpha=a) for a in (1e-150, 1e-8, 1e-3, 1.0, 1e150)),
+        rk.Network(1, alpha=1e-9, bias=0.4),
+        rk.Network(1, 5, outer_filter_size=3, dilation=2, skip=False),
+        rk.Network(1, skip=False, bias=0.4, c_w=0.7, c_v=1.1),
+        rk.Network(1, skip=False, bias=0.4, c_v=np.nextafter(2.0, 0.0)),
+    ],
+)
+def test_scales_have_all_digits(network, d):
+    """Multipliers that are rounded to 1 have finite scales."""
+    with np.errstate(all="raise", under="ignore"):
+        rows = mode_scales(network, d).rows
+    for row in rows[1:3]:
+        expected = exact_scale(network, row.mode, d)
+        assert abs(row.scale / expected - 1) <= tolerances.ROUTES
+    if network.bias and not network.skip:
+        assert abs(rows[0].scale / exact_scale(network, 0, d) - 1) <= tolerances.ROUTES
+
+
+def test_lengths_that_would_take_minutes_are_refused():
+    with pytest.raises(ValueError, match="the products of modes take minutes"):
+        mode_scales(rk.Network(1), 5000)
+
+
+def test_a_weak_branch_with_biases_has_the_correction_of_skip_connections():
+    """Also where its growth is rounded to 1, as without skip connections at χ = 1."""
+    mean, *_ = mode_scales(rk.Network(1, alpha=1e-9, bias=0.4), 4, layer=10)
+    assert abs(mean.at_layer - (1 - 3 / 10)) <= tolerances.CONSTANT
+    for row in mode_scales(rk.Network(1, skip=False, bias=0.4, c_v=1.0), 4, layer=1):
+        assert row.at_layer == row.multiplier
+    mean, *_ = mode_scales(rk.Network(1, skip=False, bias=0.4), 4, layer=10)
+    assert abs(mean.at_layer - (1 - 2.5 / 10)) <= tolerances.CONSTANT
+
+
 def test_scales_in_layers():
     """ξ is the number of layers to 1/e; modes that a filter does not see stay for ever."""
     rings = mode_scales(rk.Network(1, dilation=4), 8)
