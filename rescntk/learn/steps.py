@@ -415,6 +415,7 @@ def _moments(X: Signals, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray, n
     points, weights = np.concatenate(list(X), axis=1), weights.repeat([x.shape[1] for x in X])
     weights = weights / weights.sum()
     mean = points @ weights
+    mean = mean + (points - mean[:, None]) @ weights  # a product of n numbers errs by n units
     deviation = np.sqrt((points - mean[:, None]) ** 2 @ weights)
     deviation = np.where(deviation > ROUNDING * np.abs(points).max(axis=1), deviation, 0.0)
     return mean, deviation, np.sqrt(points**2 @ weights)

@@ -214,6 +214,44 @@ def test_constant_channels(X):
     assert np.abs(clone(of_points[0]).fit_transform(X)).max() < 10
 
 
+@pytest.mark.parametrize("standardize", ["signal", "local", "channel", "point"])
+@pytest.mark.parametrize(("value", "length"), [(0.1, 7), (1 / 3, 23), (-1e6 / 7, 60)])
+def test_rounding_errors_of_a_constant_channel_are_not_magnified(value, length, standardize, rng):
+    """Sums of these constants are rounded, so that their deviation is not quite 0."""
+    X = rng.standard_normal((6, 2, length))
+    X[:, 1] = value
+    seen = View(standardize=standardize).fit_transform(X)
+    assert_within(seen[:, 1], 0, tolerances.SEEN, max(1, abs(value)))
+
+
+@pytest.mark.parametrize("standardize", ["signal", "channel", "point"])
+def test_small_changes_of_a_large_level_are_no_rounding_errors(standardize, rng):
+    """A millionth of a millionth of the level, of which float64 has three digits."""
+    X = 1000.0 + 1e-9 * rng.standard_normal((6, 2, 25))
+    expected = standardized(X, {"signal": 2, "channel": (0, 2), "point": 0}[standardize])
+    three_digits = 1e-3
+    seen = View(standardize=standardize).fit_transform(X)
+    assert_within(seen[:, :2], expected, three_digits)
+
+
+@pytest.mark.parametrize("value", [0.1, 1 / 3, -1e6 / 7])
+def test_deviations_of_constant_blocks_are_not_magnified(value, rng):
+    """Of blocks of seven points, beside a channel that varies."""
+    X = rng.standard_normal((6, 2, 70))
+    X[:, 1] = value
+    seen = View(statistics=True, standardize="channel", length=10).fit_transform(X)
+    of_mean, of_deviation = seen[:, 1], seen[:, 3]
+    assert_within(of_mean, np.sign(value), tolerances.SEEN)
+    assert_within(of_deviation, 0, tolerances.SEEN, max(1, abs(value)))
+
+
+def test_differences_of_a_constant_channel_are_zero(rng):
+    X = rng.standard_normal((6, 2, 23))
+    X[:, 1] = 1 / 3
+    seen = View(differences=True, standardize="channel").fit_transform(X)
+    assert (seen[:, 3] == 0).all()
+
+
 def test_views_of_the_same_settings_are_equal(X):
     assert View(length=3) == View(length=3) != View() and len(
         {*CLASSIFIER_VIEWS, *FAST_VIEWS}
