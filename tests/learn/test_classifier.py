@@ -317,6 +317,24 @@ def test_the_only_signal_of_a_class_does_not_count(rng):
     assert model.left_out_score_ > 0.9 and 0 < model.left_out_score_error_ < 0.1
 
 
+@pytest.mark.parametrize("groups", [None, np.arange(40) // 3], ids=["signals", "groups"])
+def test_the_error_of_a_score_counts_two_right_and_two_wrong_answers_more(groups, rng):
+    """Agresti and Coull 1998. Answers about one group err together."""
+    X, y = waves(rng, 40, 2)
+    X, weights = X + 0.7 * rng.standard_normal(X.shape), rng.uniform(0.5, 2.0, 40)
+    model = ResidualKernelClassifier(**ONE, penalty=0.1, random_state=0)
+    model.fit(X, y, weights, groups)
+    right = model.left_out_proba_.argmax(axis=1) == y
+    answers = np.append(right, [1, 1, 0, 0])
+    weights = np.append(weights / weights.mean(), np.ones(4))
+    members = np.append(np.arange(40) if groups is None else groups, np.arange(100, 104))
+    errors = np.bincount(members, weights * (answers - np.average(answers, weights=weights)))
+    assert 0 < model.left_out_score_ < 1
+    assert_within(
+        model.left_out_score_error_, np.linalg.norm(errors) / weights.sum(), tolerances.ROUTES
+    )
+
+
 def test_without_two_signals_of_a_class_there_is_no_score(rng):
     X, _ = waves(rng, 21, 2)
     with pytest.warns(UserWarning, match="no class has two signals"):

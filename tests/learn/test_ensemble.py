@@ -39,6 +39,14 @@ def test_views_without_errors_have_equal_weights():
     assert_within(weigh(np.zeros((3, 4, 1)), np.ones(4)), 1 / 3, tolerances.ROUTES)
 
 
+@pytest.mark.parametrize("size", [0.0, 1e-200, 1e-12])
+def test_a_view_that_is_always_right_has_all_of_the_weight(size, rng):
+    """Beside two that are not, however small its errors are."""
+    residuals = rng.standard_normal((3, 20, 1))
+    residuals[1] *= size
+    assert_within(weigh(residuals, np.ones(20)), [0, 1, 0], tolerances.MINIMUM)
+
+
 def test_a_view_counts_less_where_a_signal_is_novel_to_it():
     """By the third power of its novelty, 2."""
     novelties = np.array([[0.5, 2.0], [1.0, 1.0]])[:, :, None]  # one weight for all outputs

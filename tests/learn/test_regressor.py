@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from rescntk.learn import ResidualKernelRegressor
+from rescntk.learn import ResidualKernelRegressor, View
 from rescntk.learn.default_views import CLASSIFIER_VIEWS
 from tests import tolerances
 from tests.helpers import assert_within
@@ -32,6 +32,20 @@ def test_frequencies_are_predicted(fitted):
 def test_scores_left_out_are_those_of_new_signals(fitted):
     model, Z, truth = fitted
     assert abs(model.left_out_score_ - model.score(Z, truth)) < 5 * model.left_out_score_error_
+
+
+def test_scores_left_out_err_by_their_standard_error():
+    """Over a hundred training sets the root mean square of errors is near the standard error."""
+    errors, a_third = [], 1 / 3
+    for seed in range(100):
+        rng = np.random.default_rng(seed)
+        X = rng.standard_normal((1040, 1, 6))
+        y = X[:, 0, :3].sum(axis=1) + rng.standard_normal(1040)
+        views = [View(linear=True, standardize="channel")]
+        model = ResidualKernelRegressor(views, penalty=0.1, n_jobs=1).fit(X[:40], y[:40])
+        score = 1 - np.mean((model.predict(X[40:]) - y[40:]) ** 2) / y[:40].var()
+        errors.append((model.left_out_score_ - score) / model.left_out_score_error_)
+    assert abs(np.sqrt(np.mean(np.square(errors))) - 1) < a_third
 
 
 def test_deviations_are_positive(fitted):
