@@ -8,6 +8,10 @@ from scipy.special import log_softmax, softmax
 
 from .cases import unit_sum
 
+_LEAST_SCALE = 1e-5
+"""Least factor of decisions, in units of the largest one: decisions that are mostly wrong count for
+next to nothing, and offsets are divided by it."""
+
 
 def margins(decisions: np.ndarray) -> np.ndarray:
     """Return decisions with one column for each class, even for two classes."""
@@ -53,7 +57,7 @@ def calibrate(
         np.eye(1, n_classes + 1)[0],
         jac=True,
         method="L-BFGS-B",
-        bounds=[tuple(np.exp([-10.0, 10.0]) * scale)] + [(None, None)] * n_classes,
+        bounds=[(_LEAST_SCALE, None)] + [(None, None)] * n_classes,
         options={"ftol": 1e-15, "gtol": 1e-10, "maxiter": 1000},
     ).x
     offsets = (biases - np.mean(biases)) * scale / s

@@ -110,6 +110,33 @@ def test_calibration_by_a_general_solver(classes, shift, rng):
     assert shift or (offsets == 0).all()
 
 
+@pytest.mark.parametrize("unit", [1e-9, 1e9])
+@pytest.mark.parametrize("classes", [2, 3])
+def test_calibration_does_not_depend_on_the_unit_of_decisions(classes, unit, rng):
+    labels, weights = rng.integers(0, classes, 60), np.ones(60)
+    decisions = rng.standard_normal((60, 1 if classes == 2 else classes))
+    decisions += (2.0 * labels[:, None] - 1) if classes == 2 else np.eye(classes)[labels]
+    scale, offsets = calibrate(decisions, labels, weights, shift=True)
+    of_unit, offsets_of_unit = calibrate(unit * decisions, labels, weights, shift=True)
+    assert_within(of_unit * unit, scale, 100 * tolerances.MINIMUM)
+    assert_within(offsets_of_unit / unit, offsets, 100 * tolerances.MINIMUM)
+
+
+@pytest.mark.parametrize("shift", [False, True])
+def test_decisions_that_are_wrong_leave_classes_equally_probable(shift, rng):
+    """They are not turned into right ones by a factor below 0."""
+    labels = np.arange(60) % 2
+    decisions = (1 - 2.0 * labels[:, None]) * rng.uniform(0.5, 1.0, (60, 1))
+    scale, offsets = calibrate(decisions, labels, np.ones(60), shift)
+    next_to_nothing = 1e-3
+    assert scale > 0 and abs(scale * (decisions + offsets)).max() <= next_to_nothing
+
+
+def test_decisions_that_are_all_zero_are_calibrated():
+    scale, offsets = calibrate(np.zeros((6, 3)), np.arange(6) % 3, np.ones(6), shift=True)
+    assert scale > 0 and (offsets == 0).all()
+
+
 @pytest.fixture(scope="module")
 def of_uneven():
     """Return models of two uneven classes: without weights, balanced, and with these weights."""
