@@ -53,6 +53,45 @@ def test_covariances_that_vanish_are_semidefinite(rng, dtype, of_ensemble):
     assert values[-1] <= max(1.1 * noise, 1e4 * tolerances.EPS[dtype] * K.max())
 
 
+ROOTS = {dtype: float(np.sqrt(eps)) for dtype, eps in tolerances.EPS.items()}
+"""Parts of a variance that rounding errors of kernels in a precision may be, by the docstring."""
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+@pytest.mark.parametrize("unit", [1e-30, 1.0, 1e30])
+def test_variances_below_zero_are_rounding_errors_or_refused(dtype, unit):
+    """One signal explains more than there is, by 3/4 or by 3/2 of what rounding errors may be."""
+    K, cross = np.full((1, 1), unit, dtype), np.full((1, 1), 0.5 * unit, dtype)
+
+    def variance(parts):
+        prior = np.array([0.25 * unit * (1 - parts * ROOTS[dtype])], dtype)
+        return regression.posterior(K, cross, prior, [1.0]).variance[0]
+
+    assert variance(0.75) == 0
+    with pytest.raises(ValueError, match="cross and prior do not belong to K: the variance at"):
+        variance(1.5)
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+@pytest.mark.parametrize("units", [(1.0, 1.0), (1.0, 1e12)])
+def test_covariances_that_are_not_semidefinite_are_rounding_errors_or_refused(dtype, units):
+    """Two functions have a correlation above 1; rounding errors of two numbers add up."""
+    K, cross = np.eye(1, dtype=dtype), np.zeros((2, 1), dtype)
+
+    def covariance(parts):
+        correlation = 1 + parts * ROOTS[dtype]
+        roots = np.sqrt(units)
+        prior = (roots[:, None] * np.array([[1, correlation], [correlation, 1]]) * roots).astype(
+            dtype
+        )
+        return prior, regression.posterior(K, cross, prior, [1.0]).covariance
+
+    prior, found = covariance(1.5)
+    assert (found == prior).all()  # nothing was explained, and nothing is changed
+    with pytest.raises(ValueError, match="their covariance would have a negative eigenvalue"):
+        covariance(3.0)
+
+
 def test_scikit_learns_gaussian_process(rng):
     """Posterior and evidence, with another noise for each observation."""
     gaussian_process = pytest.importorskip("sklearn.gaussian_process")
