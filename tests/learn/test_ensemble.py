@@ -9,7 +9,7 @@ from scipy.optimize import minimize
 from rescntk.learn import ResidualKernelClassifier, View
 from rescntk.learn.default_views import VIEWS_OF_MANY_SIGNALS
 from rescntk.learn.levels import TrainingLevels
-from rescntk.learn.view_weights import weigh, weights_at
+from rescntk.learn.view_weights import average_of_folds, weigh, weights_at
 from tests import tolerances
 from tests.helpers import assert_within
 from tests.learn.cases import FOUR, ONE, OPTIONS, waves
@@ -33,6 +33,28 @@ def test_weights_of_views_minimize_the_error_of_the_average(rng):
     )
     expected = np.where(solution.x < 0.02, 0.0, solution.x)
     assert_within(weigh(residuals, cases), expected / expected.sum(), tolerances.MINIMUM)
+
+
+@pytest.mark.parametrize("size", np.geomspace(1.5, 9.0, 12))
+def test_the_least_weights_become_zero_up_to_a_sum(size, rng):
+    """Up to .02, as the docstring says: the weights beside each other are as they were."""
+    residuals = (
+        rng.standard_normal((4, 400, 1)) * np.array([1.0, 1.1, size, size + 0.3])[:, None, None]
+    )
+    found, sizes = weigh(residuals, np.ones(400)), (residuals**2).mean(axis=(1, 2))
+    near = sizes**-4.0 / (sizes**-4.0).sum()
+    G = np.einsum("anc,bnc->ab", residuals, residuals) / 400
+    system = np.eye(4) + G / sizes.min()
+    ones = np.ones(4)
+    all_weights = np.linalg.solve(system, near)  # but for a multiple of what makes the sum 1
+    along = np.linalg.solve(system, ones)
+    all_weights += (1 - all_weights.sum()) / along.sum() * along
+    if (all_weights < 0).any():
+        pytest.skip("a view has no weight at all")
+    rising = np.argsort(all_weights)
+    dropped = rising[np.cumsum(all_weights[rising]) < 0.02]
+    expected = np.where(np.isin(np.arange(4), dropped), 0.0, all_weights)
+    assert_within(found, expected / expected.sum(), tolerances.MINIMUM)
 
 
 def test_views_without_errors_have_equal_weights():
@@ -59,6 +81,30 @@ def test_a_view_that_sees_levels_counts_less_where_they_are_far():
     novelties = np.ones((2, 1, 1))
     at = weights_at(np.full((2, 1), 0.5), novelties, np.array([2.0]), [False, True])
     assert_within(at[:, 0, 0], np.array([256, 1]) / 257, tolerances.ROUTES)
+
+
+@pytest.mark.parametrize(("distance", "least"), [(1e3, 1e-25), (1e6, 1e-50), (np.inf, 0.0)])
+def test_levels_may_be_as_far_as_numbers_go(distance, least):
+    """Where all views see levels, their weights stay, as if levels were near."""
+    novelties, given, far = np.ones((2, 1, 1)), np.array([[0.25], [0.75]]), np.array([distance])
+    beside = weights_at(given, novelties, far, [False, True])[:, 0, 0]
+    assert least < beside[1] < 1e-20 and beside[0] == 1
+    assert_within(weights_at(given, novelties, far, [True, True])[:, 0], given, tolerances.ROUTES)
+
+
+def test_weights_at_a_fold_come_from_the_other_folds(rng):
+    """From the errors of their cases alone, and from novelties and levels of the fold's own."""
+    residuals = rng.standard_normal((3, 40, 2)) * np.array([1.0, 1.2, 1.5])[:, None, None]
+    error_weights, folds = rng.uniform(0.2, 2.0, 40), np.arange(40) % 10
+    at_signals = rng.uniform(0.5, 2.0, (3, 40, 1)), rng.uniform(0.5, 2.0, 40)
+    views = [False, True, True]
+    found = average_of_folds(residuals, error_weights, folds, *at_signals, views)
+    for fold in range(10):
+        at = folds == fold
+        weights = weigh(residuals[:, ~at], error_weights[~at])[:, None]
+        here = weights_at(weights, at_signals[0][:, at], at_signals[1][at], views)
+        expected = (here * residuals[:, at]).sum(axis=0)
+        assert_within(found[at], expected, tolerances.MINIMUM)
 
 
 def test_levels_that_drift(rng, fitted_views):

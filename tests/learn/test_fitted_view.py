@@ -60,6 +60,40 @@ def test_novelty_of_one_view_is_a_variance_or_a_size(one_view):
     assert_within(found, np.maximum(novelty, of_sizes), BAR)
 
 
+def near_copies(rng):
+    """Return 24 signals of four kinds, which differ by as much as float32 tells apart, and y."""
+    X = np.repeat(rng.standard_normal((4, 1, 24)), 6, axis=0)
+    return X * (1 + 1e-7 * rng.standard_normal(X.shape)), np.arange(24) // 6 % 2
+
+
+@pytest.mark.parametrize("n_landmarks", [None, 18])
+@pytest.mark.parametrize("penalty", [None, 1e-9])
+def test_rounding_errors_of_kernels_are_no_variances(n_landmarks, penalty, rng):
+    """Variances of known signals are below rounding errors: novelties are not below 0."""
+    X, y = near_copies(rng)
+    options = {"penalty": penalty, "n_landmarks": n_landmarks, "random_state": 0}
+    model = ResidualKernelClassifier(ONE["views"], dtype="float32", **options).fit(X, y)
+    for novelty in (model.novelty(X), model.left_out_novelty_):
+        assert np.isfinite(novelty).all() and (novelty >= 0).all()
+    assert (model.predict(X) == y).all()
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_landmarks_may_be_nearly_equal(dtype, rng):
+    """They stand for all signals, which are as near to them: decisions are those without."""
+    X, y = near_copies(rng)
+    Z = X[::3] + 0.3 * rng.standard_normal((8, 1, 24))
+    options = {"penalty": 0.01, "dtype": dtype, "random_state": 0}
+    some, of_all = (
+        ResidualKernelClassifier(ONE["views"], n_landmarks=m, **options)
+        .fit(X, y)
+        .decision_function(Z)
+        for m in (18, None)
+    )
+    near = 1e-2  # copies differ by 1e-7, and kernels that do not tell them apart by a root of it
+    assert_within(some, of_all, near)
+
+
 @pytest.mark.parametrize("groups", [None, np.arange(20) // 3])
 def test_landmarks_are_features(rng, groups, fitted_views):
     """K(X, S) K(S, S)⁻¹ K(S, X) in the place of K, also for errors of groups left out."""

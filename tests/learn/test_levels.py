@@ -48,10 +48,14 @@ def test_the_unit_of_levels_is_their_deviation_at_least(rng):
 
 @pytest.mark.parametrize("lists", [False, True])
 def test_equal_levels_have_a_unit_by_what_varies_inside_of_signals(lists, rng):
-    """Of signals of mean 0 and deviation 5: a shift of .3 is near, and of .75 far."""
-    X = rng.standard_normal((30, 2, 40))
+    """Of signals of mean 0 and deviation 5: a shift of .3 is near, and of .75 far.
+
+    Signals of next to no weight vary more.
+    """
+    X, weights = rng.standard_normal((30, 2, 40)), np.ones(30)
     X = 5 * (X - X.mean(axis=2, keepdims=True)) / X.std(axis=2, keepdims=True)
-    levels = TrainingLevels(list(X) if lists else X, np.ones(30))
+    X[20:], weights[20:] = 10 * X[20:], 1e-6
+    levels = TrainingLevels(list(X) if lists else X, weights)
     for shift, is_far in ((0.0, False), (0.3, False), (0.75, True)):
         assert ((levels.distances(X + shift)[0] > 1) == is_far).all()
 
