@@ -34,12 +34,10 @@ def calibrate(
     Log-probabilities are s · (decision + offset), up to a constant. They minimize the weighted mean
     cross-entropy, which is convex (Guo et al. 2017); without `shift` offsets are 0. As by Platt
     (1999), the class of a case gets the probability (n + 1)/(n + 2): s is finite where all
-    decisions are right. If all weights are 0, s is 1.
+    decisions are right. If all weights are 0, s divides decisions by the largest one.
     """
     columns = margins(decisions)
     n, n_classes = columns.shape
-    if not weights.any():
-        return 1.0, np.zeros(decisions.shape[1])
     smoothed = np.full(columns.shape, 1.0 / ((n + 2) * (n_classes - 1)))
     smoothed[np.arange(n), labels] = (n + 1) / (n + 2)
     unit_weights, scale = unit_sum(weights)[:, None], np.abs(columns).max() or 1.0

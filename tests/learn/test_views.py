@@ -117,6 +117,36 @@ def test_bands(X):
         assert_within(seen[:, :-1], expected, tolerances.SEEN)
 
 
+def test_weak_bands_are_not_magnified(X):
+    """Of a smooth wave: the unit of a band is at least a tenth of the largest one."""
+    Z = np.cos(np.pi * (np.arange(25) + 0.5) / 25) + 1e-6 * X
+    B = np.abs(bands_of(standardized(Z, 2)))
+    means = np.stack([B[:, :, k : k + 4].mean(axis=2) for k in range(0, 25, 4)], axis=2)
+    deviation = means.std(axis=(0, 2))
+    assert (deviation < 0.09 * deviation.max()).any()
+    seen = View(bands="magnitudes", length=7).fit_transform(Z)
+    unit = 1 / (0.1 * deviation.max())  # of errors of bands, which it magnifies
+    assert_within(seen[:, :-1], scaled_bands(means), tolerances.FOURIER, unit)
+
+
+def test_signs_of_rounding_errors_are_not_seen(rng):
+    """A short signal has no coarse bands: what is left of them has one sign."""
+    long, short = rng.standard_normal((1, 400)), rng.standard_normal((1, 5))
+    of_long, of_short = (
+        seen[len(seen) // 4 - 1 :: len(seen) // 4][:4]  # the coarsest band of each level
+        for seen in View(bands="signs", length="all").fit_transform([long, short])
+    )
+    assert (of_short == of_long.min(axis=1, keepdims=True)).all()  # above no level
+
+
+def test_spectra_of_noise_are_alike_at_any_length(rng):
+    signals = [rng.standard_normal((1, length)) for length in (40, 4000)] * 5
+    fitted = View(spectra="whole", standardize="channel", length="all").fit(signals)
+    short, long = (fitted.transform(signals[k : k + 1])[0][0].mean() for k in (0, 1))
+    one_deviation = 1
+    assert abs(short - long) < one_deviation  # of magnitudes, whose means would be ten apart
+
+
 def test_weak_bands_of_statistics_are_not_magnified(X):
     """Of a smooth wave: the unit of a band is at least a tenth of the largest of its statistic."""
     Z = np.cos(np.pi * (np.arange(25) + 0.5) / 25) + 1e-6 * X
@@ -172,12 +202,16 @@ def test_time_points(X):
     seen = View(differences=True, standardize="point").fit_transform(X)
     assert_within(seen[:, :4].mean(axis=0), 0, tolerances.SEEN, 1)
     assert_within(seen[:, :4].std(axis=0), 1, tolerances.SEEN)
-    X[:, 0, 3] = 2.0  # training signals do not differ here: noise is not magnified
-    fitted = View(standardize="point").fit(X)
-    changed = X.copy()
-    changed[:, 0, 3] += 0.1
-    most = 2  # deviations: .1 over a tenth of the channel's deviation of about 1, and twice it
-    assert np.abs(fitted.transform(changed) - fitted.transform(X)).max() < most
+
+
+def test_time_points_that_hardly_vary_stay_smaller(X):
+    """Their unit is a tenth of the channel's deviation at least: noise is not magnified."""
+    X[:, 0, 3], X[:, 1, 5] = 2.0, 1e-3 * X[:, 1, 5]
+    S = standardized(X, (0, 2))
+    deviation = S.std(axis=0, keepdims=True)
+    unit = np.maximum(deviation, 0.1 * np.sqrt(np.mean(deviation**2, axis=2, keepdims=True)))
+    seen = View(standardize="point").fit_transform(X)
+    assert_within(seen[:, :2], (S - S.mean(axis=0)) / unit, tolerances.SEEN)
 
 
 def test_lists_are_arrays_signal_by_signal(X):
@@ -222,6 +256,57 @@ def test_rounding_errors_of_a_constant_channel_are_not_magnified(value, length, 
     X[:, 1] = value
     seen = View(standardize=standardize).fit_transform(X)
     assert_within(seen[:, 1], 0, tolerances.SEEN, max(1, abs(value)))
+
+
+@pytest.mark.parametrize("standardize", ["signal", "local"])
+@pytest.mark.parametrize("length", [7, 23, 60])
+def test_constants_of_each_signal_are_seen_as_zero(length, standardize, rng):
+    """Each is rounded in its own way."""
+    X = rng.standard_normal((20, 2, length))
+    X[:, 1] = rng.uniform(0.1, 1.0, (20, 1))
+    seen = View(standardize=standardize).fit_transform(X)
+    assert_within(seen[:, 1], 0, tolerances.SEEN, 1)
+
+
+def test_means_of_constant_blocks_are_not_magnified(rng):
+    """Means of 8 and of 6 equal points are rounded differently."""
+    X = rng.standard_normal((6, 21, 70))
+    X[:, 1:] = rng.uniform(0.1, 1.0, (20, 1))
+    seen = View(standardize="channel", length=9).fit_transform(X)
+    assert_within(seen[:, 1:-1], 0, tolerances.SEEN, 1)
+
+
+def test_a_channel_that_was_constant_keeps_its_unit(X):
+    X[:, 1] = 7.0
+    fitted = View(standardize="channel").fit(X)
+    assert_within(fitted.transform(X + 3)[:, 1], 3, tolerances.SEEN)
+
+
+def test_differences_that_no_training_signal_has_are_not_seen(X):
+    """Signals are constant, at different levels: slopes have no unit."""
+    fitted = View(differences=True, standardize="channel").fit(0 * X + X[:, :, :1])
+    assert (fitted.transform(X)[:, 2:4] == 0).all()
+
+
+def test_of_signals_that_are_all_constant_the_constant_channel_is_seen(X):
+    seen = View().fit_transform(0 * X + 4)
+    assert (seen[:, :2] == 0).all() and (seen[:, 2] > 0).all()
+
+
+OF_CHANNELS = [
+    View(standardize="channel", differences=True),
+    View(standardize="channel", statistics=True, length=8),
+    View(standardize="point", length=8),
+    View(standardize="local", bands="magnitudes", length=8),
+    View(differences="only"),
+]
+
+
+@pytest.mark.parametrize("view", OF_CHANNELS)
+def test_the_unit_of_a_channel_does_not_matter(view, X):
+    """However small it is beside another channel's: powers of two change no bit."""
+    expected = clone(view).fit_transform(X)
+    assert (clone(view).fit_transform(X * [[1.0], [2.0**-90]]) == expected).all()
 
 
 @pytest.mark.parametrize("standardize", ["signal", "channel", "point"])
@@ -405,7 +490,8 @@ def assert_seen_unless(refused, view, signals):
         with pytest.raises(UnsuitableSignals):
             view.fit(signals)
     else:
-        assert all(np.isfinite(x).all() for x in view.fit_transform(signals))
+        seen = view.fit_transform(signals)
+        assert all(np.isfinite(x).all() and x.shape[-1] for x in seen)
 
 
 @pytest.mark.parametrize("view", EVERY_STEP)
