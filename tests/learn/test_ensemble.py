@@ -146,6 +146,25 @@ def test_the_average_and_its_table(rng, fitted_views):
     assert_within(model.decision_function(Z), found, tolerances.ROUTES)
 
 
+@pytest.mark.filterwarnings("ignore:left_out_score_ is")  # of one of the views alone
+def test_novelties_of_views_are_averaged_by_inverse_errors(rng):
+    """Their logarithms; novelties of views are those of models of one view."""
+    X, y = waves(rng, 24, 2)
+    Z = rng.standard_normal((5, 1, 24)) * X.std()
+    model = ResidualKernelClassifier(**FOUR).fit(X, y)
+    used = model.views_["weight"] > 0
+    singles = [
+        ResidualKernelClassifier([view], dtype="float64").fit(X, y)
+        for view in model.views_["view"][used]
+    ]
+    novelties = np.array([single.novelty(Z) for single in singles])
+    powers = 1 / model.views_["error"][used]
+    expected = np.exp(powers / powers.sum() @ np.log(novelties))
+    of_sizes = TrainingLevels(X, np.ones(24)).distances(Z)[1] ** 2
+    assert used.sum() > 1 and (novelties > of_sizes).all()
+    assert_within(model.novelty(Z), expected, tolerances.regression(24, 1e-6))
+
+
 def notes_of(model):
     return dict(zip(model.views_["view"], model.views_["note"], strict=True))
 

@@ -225,7 +225,7 @@ def test_lists_are_arrays_signal_by_signal(X):
             assert_within(found, seen.transform(x[None])[0], tolerances.SEEN)
 
 
-@pytest.mark.parametrize("power", [-900, 900])
+@pytest.mark.parametrize("power", [-900, -520, 520, 900])
 def test_units_of_any_size(power, X):
     for view in (PLAIN, *CLASSIFIER_VIEWS):
         if view.spectra:  # roots: another power changes last bits
