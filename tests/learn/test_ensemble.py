@@ -165,6 +165,22 @@ def test_novelties_of_views_are_averaged_by_inverse_errors(rng):
     assert_within(model.novelty(Z), expected, tolerances.regression(24, 1e-6))
 
 
+@pytest.mark.filterwarnings("ignore:left_out_score_ is")
+def test_weights_of_classes_weigh_the_errors_by_which_views_are_averaged(rng):
+    """Levels tell class 0 from the others, and frequencies tell the others from each other."""
+    X, y = waves(rng, 60, 2)
+    y = np.where(np.arange(60) % 3 == 0, 0, 1 + y)
+    X[y == 0] += 5
+    views = [View(linear=True, standardize="channel", length=1), View(differences="only")]
+    rare, common = (
+        ResidualKernelClassifier(views, class_weight=weight, random_state=0)
+        .fit(X, y)
+        .views_["weight"]
+        for weight in ({0: 1.0, 1: 1e-3, 2: 1e-3}, {0: 1e-3, 1: 1.0, 2: 1.0})
+    )
+    assert rare[0] > common[0] + 0.3
+
+
 def notes_of(model):
     return dict(zip(model.views_["view"], model.views_["note"], strict=True))
 

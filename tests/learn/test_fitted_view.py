@@ -49,6 +49,15 @@ def test_errors_of_one_view_are_those_of_refits(one_view):
     assert one_view.model.left_out_score_ == np.mean(right)
 
 
+def test_errors_of_a_view_count_with_the_weights_of_classes(one_view):
+    of_class = {0: 1.0, 1: 2.0, 2: 5.0}
+    model = ResidualKernelClassifier(penalty=PENALTY, class_weight=of_class, **ONE)
+    errors = refits(one_view.K, one_view.Y, np.full(18, PENALTY), np.arange(18))
+    weights = np.array([1.0, 2.0, 5.0])[one_view.y]
+    found = model.fit(one_view.X, one_view.y).views_["error"][0]
+    assert_within(found, np.average(np.mean(errors**2, axis=1), weights=weights), BAR)
+
+
 def test_novelty_of_one_view_is_a_variance_or_a_size(one_view):
     G, k = np.linalg.inv(one_view.K + PENALTY * np.eye(18)), one_view.k
     usual = np.mean(1 / G.diagonal())

@@ -32,14 +32,14 @@ class Fits:
         self.expected = self.results(EVERY)
 
     def results(self, cases, weights=None, form=np.asarray):
-        """Return predictions and novelties of new signals, and the score, of a fit to some cases.
+        """Return predictions and novelties of new signals, the score and the intercept of a fit.
 
         `form` changes how numbers are stored.
         """
         cut = [form(self.signals[k]) for k in cases] if self.lists else form(self.signals[cases])
         model = self.kind(**self.settings, random_state=0).fit(cut, 1.0 * self.y[cases], weights)
-        score = np.full(len(self.new), model.left_out_score_)
-        return np.stack([model.predict(self.new), model.novelty(self.new), score])
+        numbers = np.repeat([[model.left_out_score_], model.intercept_], len(self.new), axis=1)
+        return np.stack([model.predict(self.new), model.novelty(self.new), *numbers])
 
 
 @pytest.fixture(scope="module", params=product(ESTIMATORS, ("array", "list")), ids=str)

@@ -28,6 +28,21 @@ def ridge(X, y, penalty=PENALTY):
     return model.fit(X[:, 0], y)
 
 
+@pytest.mark.parametrize("heaviest", [1.0, 100.0])
+def test_the_least_penalty_is_twice_the_norm_of_rounding_errors(heaviest, rng):
+    """Of errors of a unit of float32, that are independent; a heavy signal magnifies its own."""
+    n, network = 1000, View()._resolve(rng.standard_normal((2, 1, 24))).kernel
+    errors = np.triu(rng.standard_normal((n, n))) * tolerances.EPS["float32"]
+    weights = rng.uniform(0.5, 1.5, n)
+    weights[7] = heaviest
+    roots = np.sqrt(weights / weights.mean())
+    norm = np.abs(
+        np.linalg.eigvalsh(roots[:, None] * (errors + np.triu(errors, 1).T) * roots)
+    ).max()
+    least = network.least_penalty(weights / weights.mean(), "float32")
+    assert 1 / 4 <= norm / least <= 1 / 2
+
+
 @pytest.mark.parametrize("n", [20, 70])
 def test_a_linear_view_is_ridge_regression(n, rng):
     """Predictions, and contributions: coefficients times values."""
