@@ -164,6 +164,18 @@ def test_balanced_classes_have_weights_inverse_to_their_numbers(of_uneven):
     assert_within(of_uneven["the same"].offsets_, expected, tolerances.ROUTES)
 
 
+def test_balanced_classes_have_weights_inverse_to_the_weights_of_their_signals(rng):
+    """Signals of weight 3 count as three."""
+    X, y = uneven(rng)
+    weights, options = 1.0 + 2.0 * (y == 1), {"penalty": 1.0, **ONE}
+    balanced = ResidualKernelClassifier(**options, class_weight="balanced").fit(X, y, weights)
+    of_class = {0: 1 / weights[y == 0].sum(), 1: 1 / weights[y == 1].sum()}
+    the_same = ResidualKernelClassifier(**options, class_weight=of_class).fit(X, y, weights)
+    assert_within(balanced.offsets_, the_same.offsets_, 100 * tolerances.MINIMUM)
+    found = balanced.predict_set(X, 0.5)
+    assert (found == the_same.predict_set(X, 0.5)).all()
+
+
 def test_classes_of_weight_0_are_left_out(rng):
     X, y = uneven(rng)
     X, y = np.concatenate([X, X[:3] + 1]), np.append(y, [2, 2, 2])

@@ -87,6 +87,16 @@ def test_rounding_errors_of_kernels_are_no_variances(n_landmarks, penalty, rng):
     assert (model.predict(X) == y).all()
 
 
+def test_landmarks_are_of_signals_of_all_classes(rng):
+    """Signals of one class have one first number, by which their contents are sorted."""
+    X, y = waves(rng, 120, 2)
+    X = np.round(10 * X)
+    X[:, 0, 0] = 8 * y
+    model = ResidualKernelClassifier(**ONE, n_landmarks=20, random_state=0).fit(X, y)
+    of_classes = [np.median(model.left_out_novelty_[y == k]) for k in (0, 1)]
+    assert max(of_classes) < 1.5 * min(of_classes)
+
+
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_landmarks_may_be_nearly_equal(dtype, rng):
     """They stand for all signals, which are as near to them: decisions are those without."""

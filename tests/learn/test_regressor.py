@@ -162,7 +162,7 @@ def test_each_target_of_several_is_predicted_as_if_alone(n_landmarks, rng, fitte
     options = FOUR | {"n_landmarks": n_landmarks, "random_state": 0}
     model, Z = ResidualKernelRegressor(**options).fit(X, Y), rising(rng, 9)[0]
     several = [*model.predict(Z, return_std=True), *model.predict_interval(Z, 0.8)]
-    parts, penalties = model.contributions(Z), set()
+    parts, penalties, tables = model.contributions(Z), set(), []
     for k, target in enumerate(Y.T):
         fitted_views.clear()
         single = ResidualKernelRegressor(**options).fit(X, target)
@@ -172,7 +172,11 @@ def test_each_target_of_several_is_predicted_as_if_alone(n_landmarks, rng, fitte
             assert_within(found[:, k], expected, bar)
         assert_within(parts[:, k], single.contributions(Z)[:, 0], bar)
         penalties |= {float(fitted.penalty[0]) for fitted in fitted_views}
+        tables.append(single.views_)
     assert len(penalties) > 1
+    for column in ("error", "weight"):
+        mean = np.mean([table[column] for table in tables], axis=0)
+        assert_within(model.views_[column], mean, bar)
 
 
 @pytest.mark.filterwarnings("ignore:left_out_score_, R")  # of targets of noise
