@@ -349,6 +349,20 @@ def test_noise_is_told_with_a_remedy(rng):
         ResidualKernelClassifier(**ONE).fit(X, y)
 
 
+def test_answers_that_are_always_the_most_common_class_are_told(rng):
+    X, y = uneven(rng)
+    with pytest.warns(UserWarning, match="left_out_score_ is 0.833, and the most common class has"):
+        ResidualKernelClassifier(**ONE, penalty=1e6).fit(X, y)
+
+
+def test_the_most_common_class_is_that_of_the_greatest_weight(rng):
+    """Both have one weight here, although one has five times as many signals."""
+    X, y = uneven(rng)
+    X, weights = X - 0.1 * y[:, None, None], np.where(y == 1, 5.0, 1.0)
+    model = ResidualKernelClassifier(**ONE, penalty=1.0).fit(X, y, weights)
+    assert 1 / 2 < model.left_out_score_ < 40 / 48  # and this is no reason to warn
+
+
 def test_the_only_signal_of_a_class_does_not_count(rng):
     X, y = waves(rng, 21, 2)
     y[-1] = 5

@@ -58,6 +58,13 @@ def test_errors_of_a_view_count_with_the_weights_of_classes(one_view):
     assert_within(found, np.average(np.mean(errors**2, axis=1), weights=weights), BAR)
 
 
+def test_errors_of_a_view_are_not_of_the_only_signal_of_a_class(one_view):
+    y = np.where(np.arange(18) == 7, 3, one_view.y)
+    model = ResidualKernelClassifier(penalty=PENALTY, **ONE).fit(one_view.X, y)
+    errors = refits(one_view.K, 2.0 * np.eye(4)[y] - 1.0, np.full(18, PENALTY), np.arange(18))
+    assert_within(model.views_["error"][0], np.mean(np.delete(errors, 7, axis=0) ** 2), BAR)
+
+
 def test_novelty_of_one_view_is_a_variance_or_a_size(one_view):
     G, k = np.linalg.inv(one_view.K + PENALTY * np.eye(18)), one_view.k
     usual = np.mean(1 / G.diagonal())

@@ -11,6 +11,11 @@ from tests.helpers import assert_within
 from tests.learn.cases import FOUR, ONE
 
 
+PENALTIES = (1e-3, 1e-1)
+
+OF_THIRTY = tolerances.regression(30, min(PENALTIES))
+
+
 def rising(rng, n, noise=0.0):
     """Return signals whose frequency is the target."""
     y = rng.uniform(0.2, 1.2, n)
@@ -49,6 +54,58 @@ def test_scores_left_out_err_by_their_standard_error():
     assert abs(np.sqrt(np.mean(np.square(errors))) - 1) < a_third
 
 
+def test_errors_of_one_size_leave_no_error_of_the_score(rng):
+    """Means of the others, far from targets 1 and −1 by one number."""
+    X, y = rng.standard_normal((20, 1, 8)), (-1.0) ** np.arange(20)
+    with pytest.warns(UserWarning, match="these views do not find"):
+        model = ResidualKernelRegressor(**ONE, penalty=1e9).fit(X, y)
+    assert abs(model.left_out_score_ - (1 - (20 / 19) ** 2)) <= OF_THIRTY
+    assert 0 <= model.left_out_score_error_ <= OF_THIRTY
+
+
+@pytest.mark.filterwarnings("ignore:left_out_score_, R")  # of much noise
+@pytest.mark.parametrize("noise", [0.02, 0.2, 1.0, 5.0])
+def test_penalties_for_noise_are_powers_of_ten_up_to_ten(noise, rng):
+    """As documented, beside the least one, which is for exact targets."""
+    X, y = rising(rng, 40, noise=noise)
+    powers = [10.0**k for k in range(-4, 2)]
+    default, among_powers = (
+        ResidualKernelRegressor(**ONE, penalty=penalty).fit(X, y).views_["error"][0]
+        for penalty in (None, powers)
+    )
+    assert_within(default, among_powers, OF_THIRTY)
+
+
+def test_intervals_reach_as_far_as_weights_of_errors_say(rng):
+    """A signal of weight three has the errors of three; noise is of the heavy signals."""
+    X, y = rising(rng, 60)
+    weights = np.where(np.arange(60) % 2, 1.0, 3.0)
+    y = y + np.where(weights > 1, 0.3, 0.02) * rng.standard_normal(60)
+    model = ResidualKernelRegressor(**ONE, penalty=0.1).fit(X, y, weights)
+    ratios = np.abs(y - model.left_out_prediction_) / np.sqrt(model.left_out_novelty_)
+    ratios = np.sort(np.repeat(ratios, weights.astype(int)))
+    widths = [
+        np.subtract(*model.predict_interval(X[:1], coverage)[::-1])[0] for coverage in (0.9, 0.5)
+    ]
+    expected = [ratios[int(np.ceil(120 * c * 61 / 60)) - 1] for c in (0.9, 0.5)]
+    assert_within(widths[0] / widths[1], expected[0] / expected[1], OF_THIRTY)
+
+
+def test_variances_of_views_and_between_views_add_up(rng):
+    """At training signals, which are novel to no view, views have the weights of the table."""
+    X, y = rising(rng, 30, noise=0.2)
+    views, options = [View(), View(differences="only", filter_size=3)], {"penalty": 0.1}
+    model = ResidualKernelRegressor(views, **options).fit(X, y)
+    singles = [ResidualKernelRegressor([view], **options).fit(X, y) for view in views]
+    mean, deviation = model.predict(X, return_std=True)
+    parts = np.array([single.predict(X, return_std=True) for single in singles])
+    weights = model.views_["weight"]
+    squares = parts[:, 1] ** 2 + (parts[:, 0] - weights @ parts[:, 0]) ** 2
+    assert weights.min() > 0.1
+    assert_within(mean, weights @ parts[:, 0], tolerances.KERNEL["float32"])
+    assert_within(deviation**2, weights @ squares, tolerances.KERNEL["float32"])
+
+
 def test_deviations_are_positive(fitted):
     model, Z, _ = fitted
     mean, deviation = model.predict(Z, return_std=True)
@@ -84,11 +141,6 @@ def test_other_coverages_are_refused(coverage, model_of_thirty_signals):
     model, X = model_of_thirty_signals
     with pytest.raises(ValueError, match="coverage is"):
         model.predict_interval(X, coverage)
-
-
-PENALTIES = (1e-3, 1e-1)
-
-OF_THIRTY = tolerances.regression(30, min(PENALTIES))
 
 
 @pytest.fixture(scope="module")
