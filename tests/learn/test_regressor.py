@@ -10,7 +10,6 @@ from tests import tolerances
 from tests.helpers import assert_within
 from tests.learn.cases import FOUR, ONE
 
-
 PENALTIES = (1e-3, 1e-1)
 
 OF_THIRTY = tolerances.regression(30, min(PENALTIES))
