@@ -43,6 +43,11 @@ def test_the_least_penalty_is_twice_the_norm_of_rounding_errors(heaviest, rng):
     assert 1 / 4 <= norm / least <= 1 / 2
 
 
+def test_the_work_of_a_view_is_of_all_its_layers(rng):
+    X = rng.standard_normal((2, 1, 24))
+    assert View(depth=6)._resolve(X).work == 3 * View(depth=2)._resolve(X).work
+
+
 @pytest.mark.parametrize("n", [20, 70])
 def test_a_linear_view_is_ridge_regression(n, rng):
     """Predictions, and contributions: coefficients times values."""
@@ -93,7 +98,7 @@ def test_a_linear_view_tries_small_penalties(rng, fitted_views):
     """Targets without noise want the least one, and noise a large one."""
     X, _ = walks(rng, 80)
     exact = X[:, 0, 7] - X[:, 0, 30]
-    for y, least, most in ((exact, 0, 1e-7), (rng.standard_normal(80), 1e-2, 10)):
+    for y, least, most in ((exact, 0, 3e-8), (rng.standard_normal(80), 1e-2, 10)):
         ResidualKernelRegressor([POINTS]).fit(X, y)
         assert least <= fitted_views[-1].penalty[0] <= most
 

@@ -180,12 +180,40 @@ def test_octaves_are_of_the_longest_signal(X):
     assert np.abs(seen[2][:-1] - seen[2][:-1].mean()).max() < large  # a point has no bands
 
 
-@pytest.mark.parametrize(("n", "points"), [(20, 500), (60, 250), (200, 125), (300, 63)])
-def test_fine_views_see_more_points_of_fewer_signals(n, points, rng):
-    """Up to 512, 256, 128 and 64 points of signals with 500."""
-    X = rng.standard_normal((n, 1, 500))
+@pytest.mark.parametrize(
+    ("n", "length", "points"),
+    [
+        (20, 500, 500),
+        (20, 1200, 400),
+        (60, 500, 250),
+        (200, 500, 125),
+        (300, 500, 63),
+        (900, 500, 63),
+    ],
+)
+def test_fine_views_see_more_points_of_fewer_signals(n, length, points, rng):
+    """Up to 512, 256, 128 and 64 points, in blocks of equal length."""
+    X = rng.standard_normal((n, 1, length))
     assert View(length="fine").fit_transform(X).shape[2] == points
-    assert View(length="all").fit_transform(X).shape[2] == 500
+    assert View(length="all").fit_transform(X).shape[2] == length
+
+
+def test_two_time_points_are_signals(X):
+    """They have deviations and differences."""
+    for view in (View(differences=True), View(differences="only"), View(spectra="whole")):
+        assert np.isfinite(view.fit_transform(X[:, :, :2])).all()
+    assert View(differences=True).fit_transform(X[:, :, :2]).shape == (6, 5, 2)
+
+
+def test_short_signals_have_no_statistics(X):
+    assert View(statistics=True)._resolve(X) == View()._resolve(X)
+
+
+@pytest.mark.parametrize("name", ["filter_size", "input_filter_size"])
+def test_filters_are_cut_to_the_number_of_points(name, X):
+    for points, largest in ((25, 25), (24, 23)):
+        long, cut = View(**{name: 31}), View(**{name: largest})
+        assert long._resolve(X[:, :, :points]) == cut._resolve(X[:, :, :points])
 
 
 @pytest.mark.parametrize("name", ["differences", "spectra", "statistics"])
