@@ -55,6 +55,17 @@ def test_the_main_job_has_a_row_for_each_depth(main_job):
     assert [int(row["depth"]) for row in main_job.rows] == list(cli.DEFAULT_DEPTHS)
 
 
+def test_default_depths_are_as_the_help_says(capsys):
+    """By steps of one, and then of a fifth, in whole numbers."""
+    with pytest.raises(SystemExit):
+        run("compare --help")
+    depths = np.array(cli.DEFAULT_DEPTHS)
+    printed = " ".join(capsys.readouterr().out.split())
+    assert f"(default: {len(depths)} from {depths[0]} to {depths[-1]})" in printed
+    assert (np.diff(depths) >= 1).all() and (depths[:10] == np.arange(1, 11)).all()
+    assert np.abs(np.diff(depths[9:]) - depths[9:-1] / 5).max() <= 1
+
+
 @pytest.mark.parametrize("name", ["cnn", "resnet"])
 def test_condition_numbers_of_the_main_job_are_between_their_bounds(name, main_job):
     for row in main_job.rows:
