@@ -94,6 +94,15 @@ def test_rounding_errors_of_kernels_are_no_variances(n_landmarks, penalty, rng):
     assert (model.predict(X) == y).all()
 
 
+def test_a_heavy_signal_has_a_greater_least_penalty(rng, fitted_views):
+    """Its weight magnifies rounding errors."""
+    X, y = waves(rng, 40, 2)
+    for weights in (np.ones(40), np.where(np.arange(40) == 7, 1000.0, 1.0)):
+        ResidualKernelClassifier(ONE["views"]).fit(X, y, weights)
+    of_equal, of_heavy = (float(fitted.penalty[0]) for fitted in fitted_views)
+    assert of_heavy > 1.5 * of_equal
+
+
 def test_landmarks_are_of_signals_of_all_classes(rng):
     """Signals of one class have one first number, by which their contents are sorted."""
     X, y = waves(rng, 120, 2)

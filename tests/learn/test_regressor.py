@@ -63,16 +63,20 @@ def test_errors_of_one_size_leave_no_error_of_the_score(rng):
 
 
 @pytest.mark.filterwarnings("ignore:left_out_score_, R")  # of much noise
-@pytest.mark.parametrize("noise", [0.02, 0.2, 1.0, 5.0])
+@pytest.mark.parametrize("noise", [0.02, 0.2, 1.0, np.inf])
 def test_penalties_for_noise_are_powers_of_ten_up_to_ten(noise, rng):
     """As documented, beside the least one, which is for exact targets."""
-    X, y = rising(rng, 40, noise=noise)
-    powers = [10.0**k for k in range(-4, 2)]
-    default, among_powers = (
+    X, y = rising(rng, 40, noise=min(noise, 1.0))
+    if np.isinf(noise):
+        y = rng.standard_normal(40)
+    powers = [10.0**k for k in range(-4, 3)]
+    *errors, default, most = (
         ResidualKernelRegressor(**ONE, penalty=penalty).fit(X, y).views_["error"][0]
-        for penalty in (None, powers)
+        for penalty in (*powers, None, powers)
     )
-    assert_within(default, among_powers, OF_THIRTY)
+    assert_within(default, min(errors[:-1]), OF_THIRTY)
+    # Of noise the greatest penalty is the best, as long as there are greater ones.
+    assert np.isfinite(noise) or (most < default < min(errors[:-2]))
 
 
 def test_intervals_reach_as_far_as_weights_of_errors_say(rng):

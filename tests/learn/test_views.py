@@ -139,6 +139,14 @@ def test_signs_of_rounding_errors_are_not_seen(rng):
     assert (of_short == of_long.min(axis=1, keepdims=True)).all()  # above no level
 
 
+def test_signs_of_a_constant_signal_are_not_seen(rng):
+    """Bands of .1 are rounding errors of two transforms."""
+    X = rng.standard_normal((8, 1, 100))
+    X[3] = 0.1
+    seen = View(bands="signs", standardize="channel", length="all").fit_transform(X)[:, :-1]
+    assert (seen[3] == seen.min(axis=(0, 2))[:, None]).all()  # above no level
+
+
 def test_spectra_of_noise_are_alike_at_any_length(rng):
     signals = [rng.standard_normal((1, length)) for length in (40, 4000)] * 5
     fitted = View(spectra="whole", standardize="channel", length="all").fit(signals)
@@ -519,7 +527,8 @@ def assert_seen_unless(refused, view, signals):
             view.fit(signals)
     else:
         seen = view.fit_transform(signals)
-        assert all(np.isfinite(x).all() and x.shape[-1] for x in seen)
+        assert all(np.isfinite(x).all() for x in seen)
+        assert all(0 < y.shape[-1] <= x.shape[-1] for x, y in zip(signals, seen, strict=True))
 
 
 @pytest.mark.parametrize("view", EVERY_STEP)

@@ -95,8 +95,8 @@ def test_cancellations_of_large_coefficients_are_rounding_errors(seed):
         1e6 * np.array([[1.0, -1.0]]),
         1 - 1e-10 * np.random.default_rng(seed).uniform(1, 2),
     )
-    K = np.array([[1.0, near], [near, 1.0]])
-    gpk = K, large @ K, (large @ K @ large.T).diagonal()
+    K, apart = np.array([[1.0, near], [near, 1.0]]), 1 - near
+    gpk = K, apart * large, [2 * apart * large[0, 0] ** 2]
     found = regression.ensemble((np.eye(2), large), gpk, [1.0, 2.0])
     assert 0 <= found.variance[0] <= 1e-5 * gpk[2][0]
 
