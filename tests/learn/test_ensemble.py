@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize
 
-from rescntk.learn import ResidualKernelClassifier, View
+from rescntk.learn import ResidualKernelClassifier, ResidualKernelRegressor, View
 from rescntk.learn.default_views import VIEWS_OF_MANY_SIGNALS
 from rescntk.learn.levels import TrainingLevels
 from rescntk.learn.view_weights import average_of_folds, weigh, weights_at
@@ -209,6 +209,18 @@ def test_a_view_that_sees_the_same_as_another_is_not_fitted(rng):
     spectra = View(spectra=True, filter_size=3, length=32)
     notes = notes_of(ResidualKernelClassifier([View(), spectra, shape]).fit(X, y))
     assert notes == {View(): "", spectra: "", shape: "sees the same as view 1"}
+
+
+@pytest.mark.parametrize(("n", "landmarks"), [(1000, 1000), (1001, 400)])
+def test_landmarks_are_all_of_a_thousand_signals_and_four_hundred_of_more(n, landmarks, rng):
+    """As documented: the default is that number."""
+    X = rng.standard_normal((n, 1, 12))
+    y, views = X[:, 0, 3] + 0.1 * rng.standard_normal(n), [View(linear=True)]
+    default, given = (
+        ResidualKernelRegressor(views, penalty=0.01, n_landmarks=m, random_state=0).fit(X, y)
+        for m in (None, landmarks)
+    )
+    assert (default.novelty(2 * X[:5]) == given.novelty(2 * X[:5])).all()
 
 
 @pytest.mark.slow

@@ -78,6 +78,7 @@ def test_weights_stand_for_signals_that_are_nearly_copies(kind, view, rng):
     X *= 1 + np.arange(24)[:, None, None] % 3  # heavy signals are larger
     X, repeats = X + rng.standard_normal((24, 1, 1)), 1 + 3 * (np.arange(24) % 3 == 2)
     members, results = np.repeat(np.arange(24), repeats), []
+    y = (repeats > 1) | (y > 0)  # so that weights change the mean label
     near = X[members] + 1e-9 * rng.standard_normal((len(members), 1, 16))
     for signals, labels, weights, groups, penalty in (
         (X, y, repeats, np.arange(24), 0.1 / repeats.mean()),  # its unit are weights of mean 1

@@ -128,6 +128,14 @@ def test_numbers_of_signals_are_warned_of(numbers, place, signals, pd):
         CLASSIFIER.fit(table, y)
 
 
+def test_numbers_of_new_signals_are_time_points(signals):
+    """That a column of some new signals has different whole numbers tells nothing."""
+    X, y = signals
+    model, new = ResidualKernelClassifier(**FLAT).fit(X, y), X[:3].copy()
+    new[:, 5] = [1, 2, 3]
+    assert model.predict(new).shape == (3,)
+
+
 def test_whole_numbers_are_time_points(signals):
     """Signals of whole numbers, and a point that is the same for several signals."""
     X, y = signals

@@ -52,9 +52,11 @@ def test_channels_differences_and_time(X):
     assert_within(only[:, :2], expected[:, 2:], tolerances.SEEN)
 
 
-def test_blocks_and_statistics(X):
-    """25 points in blocks of four: the last one has a single point."""
-    parts = [X[:, :, k : k + 4] for k in range(0, 25, 4)]
+@pytest.mark.parametrize(("length", "block"), [(25, 4), (23, 3)])
+def test_blocks_and_statistics(length, block, X):
+    """In eight blocks at most, of which the last one has one or two points."""
+    X = X[:, :, :length]
+    parts = [X[:, :, k : k + block] for k in range(0, length, block)]
     means = np.stack([p.mean(axis=2) for p in parts], axis=2)
     seen = View(length=8, standardize="channel").fit_transform(X)
     assert_within(seen[:, :2], standardized(means, (0, 2)), tolerances.SEEN)
@@ -63,6 +65,11 @@ def test_blocks_and_statistics(X):
     stack = np.concatenate(stack, axis=1)
     seen = View(length=8, statistics=True, standardize="channel").fit_transform(X)
     assert_within(seen[:, :8], stack / rms(stack), tolerances.SEEN)
+
+
+def test_blocks_of_two_points_have_statistics_and_spectra(X):
+    assert View(length=13, statistics=True).fit_transform(X).shape == (6, 2 * 4 + 1, 13)
+    assert View(length=13, spectra=True).fit_transform(X).shape == (6, 2 * 3 + 1, 13)
 
 
 def test_spectra(X):
@@ -140,11 +147,11 @@ def test_signs_of_rounding_errors_are_not_seen(rng):
 
 
 def test_signs_of_a_constant_signal_are_not_seen(rng):
-    """Bands of .1 are rounding errors of two transforms."""
-    X = rng.standard_normal((8, 1, 100))
-    X[3] = 0.1
+    """Its bands are rounding errors of two transforms."""
+    X = rng.standard_normal((20, 1, 97))
+    X[10:] = rng.uniform(0.1, 1.0, (10, 1, 1))
     seen = View(bands="signs", standardize="channel", length="all").fit_transform(X)[:, :-1]
-    assert (seen[3] == seen.min(axis=(0, 2))[:, None]).all()  # above no level
+    assert (seen[10:] == seen.min(axis=(0, 2))[:, None]).all()  # above no level
 
 
 def test_spectra_of_noise_are_alike_at_any_length(rng):
