@@ -12,6 +12,7 @@ from rescntk.learn import EarlyClassifier, ResidualKernelClassifier
 from rescntk.learn.early import prefix_lengths
 from rescntk.learn.stopping import (
     SIGNIFICANCE,
+    Progress,
     StoppingRule,
     harmonic_mean,
     rule_of_harmonic_mean,
@@ -98,6 +99,38 @@ def test_of_equal_harmonic_means_the_strictest_rule_counts(rng):
             means.append(2 * accuracy * saved / (accuracy + saved) if saved else 0.0)
         expected = rules[int(np.argmax(means))]  # the first of equal ones
         assert rule_of_harmonic_mean(proba, class_indices, lengths) == expected
+
+
+def test_of_many_thresholds_some_are_as_good_as_all(rng):
+    """Two hundred of three thousand: the mean is next to the best of all."""
+    proba, class_indices = drawn(rng, 600, drift=1.0)
+    lengths, next_to = np.array([4, 8, 12, 16, 20, 24]), 0.005
+
+    def mean(rule):
+        end = rule.simulate(proba)
+        accuracy = np.mean(end.labels == class_indices)
+        return harmonic_mean(accuracy, np.mean(lengths[end.last]) / 24)
+
+    rules = [
+        StoppingRule(threshold, agreement)
+        for threshold in np.sort(proba[:-1].max(axis=2).ravel())[::10]
+        for agreement in (1, 2)
+    ]
+    found = rule_of_harmonic_mean(proba, class_indices, lengths)
+    assert mean(found) >= max(map(mean, rules)) - next_to
+
+
+@pytest.mark.parametrize("agreement", [1, 2])
+def test_signals_that_arrive_in_parts_end_as_whole_ones(agreement, rng):
+    """Prefixes that were seen are not seen again, whichever signals have a final label."""
+    proba, _ = drawn(rng, 100, drift=1.0)
+    rule, progress = StoppingRule(0.8, agreement), Progress.begin(100, 3)
+    for n_seen in (2, 3, 6):
+        progress = rule.update(progress, lambda k, at: proba[k, at], 6, n_seen)
+    end = rule.simulate(proba)
+    assert len(set(end.last)) > 2
+    for name in ("last", "labels", "streaks", "final", "proba"):
+        assert (getattr(progress, name) == getattr(end, name)).all()
 
 
 def test_no_label_is_early_where_none_is_right(rng):
