@@ -141,6 +141,7 @@ REFUSALS = {
     "compare X.csv": "SIGNALS is X.csv, expected a .npy file of one array",
     "compare flat.npy": "SIGNALS has shape (6,), expected (",
     "compare X.npy --out taken": "which has compare.csv: --overwrite replaces its files",
+    "compare X.npy --out table": "which has compare.csv: --overwrite replaces its files",
     "compare X.npy --out X.csv": "out is X.csv, and X.csv is a file, expected a folder",
     "compare X.npy --out X.csv/new/folder": "X.csv is a file, expected a folder",
     "compare X.npy --out locked/new": "locked is not writable, expected a writable folder",
@@ -158,8 +159,9 @@ def test_errors_are_one_line_and_exit_status_2(signals, tmp_path, capsys, monkey
     monkeypatch.setattr(cli.conditioning, "compare", None)
     Path("X.csv").write_text("1,2")
     Path("cut.npy").write_bytes(Path("X.npy").read_bytes()[:200])
-    Path("taken").mkdir()
-    Path("taken/compare.png").write_text("mine")
+    for folder, file in (("taken", "compare.png"), ("table", "compare.csv")):
+        Path(folder).mkdir()
+        Path(folder, file).write_text("mine")
     before = sorted(path.name for path in tmp_path.rglob("*"))
     for command, says in REFUSALS.items():
         assert run(command) == 2

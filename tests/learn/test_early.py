@@ -87,8 +87,8 @@ def test_the_harmonic_mean_is_the_best_of_all_thresholds(rng):
 def test_of_equal_harmonic_means_the_strictest_rule_counts(rng):
     """Two labels in a row before one, and the greatest threshold first."""
     lengths = np.array([4, 8, 12, 16, 20, 24])
-    for _ in range(30):
-        proba, class_indices = drawn(rng, 12, drift=1.0)
+    for n in (3, 5, 12) * 20:
+        proba, class_indices = drawn(rng, n, drift=1.0)
         proba = np.round(proba, 1)
         thresholds = np.unique(proba[:-1].max(axis=2))[::-1]
         rules = [StoppingRule(t, agreement) for agreement in (2, 1) for t in thresholds]

@@ -133,10 +133,8 @@ def test_numbers_of_signals_are_warned_of(numbers, place, signals, pd):
     ("n", "correlation", "looks_so"),
     [(40, 0.55, True), (40, 0.25, False), (40, 0.0, False), (10, 0.9, True), (6, 0.9, False)],
 )
-def test_signals_look_transposed_where_points_resemble_their_neighbours(
-    n, correlation, looks_so, rng
-):
-    """More than channels resemble each other; fewer than a thousand numbers do not tell."""
+def test_signals_look_transposed_where_points_are_alike(n, correlation, looks_so, rng):
+    """More than channels are; fewer than a thousand numbers do not tell."""
     steps, X = rng.standard_normal((40, n, 3)), np.zeros((n, 40, 3))
     for k in range(40):
         before = X[:, k - 1] if k else steps[0]
