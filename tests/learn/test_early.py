@@ -101,6 +101,15 @@ def test_of_equal_harmonic_means_the_strictest_rule_counts(rng):
         assert rule_of_harmonic_mean(proba, class_indices, lengths) == expected
 
 
+def test_two_labels_in_a_row_are_asked_for_where_they_cost_nothing():
+    """One signal is sure at its second prefix, the others begin wrong and are sure at the third."""
+    sure, unsure = [0.9, 0.1], [0.6, 0.4]
+    one, other = [unsure, sure, sure, sure], [unsure[::-1], unsure, sure, sure]
+    proba = np.array([one, other, other, other]).swapaxes(0, 1)
+    rule = rule_of_harmonic_mean(proba, np.zeros(4, dtype=int), np.arange(1, 5))
+    assert rule == StoppingRule(0.9, 2)
+
+
 def test_of_many_thresholds_some_are_as_good_as_all(rng):
     """Two hundred of three thousand: the mean is next to the best of all."""
     proba, class_indices = drawn(rng, 600, drift=1.0)

@@ -73,7 +73,9 @@ def test_pictures_of_contributions_have_room_for_each_channel(n, channels):
     """Half an inch and more; time is named below the last channel of a signal alone."""
     pytest.importorskip("matplotlib")
     model = SimpleNamespace(contributions=lambda X: np.ones((n, 1, 4)), intercept_=np.zeros(1))
-    panels = plots.contributions(model, np.ones((n, channels, 4))).reshape(n, channels)
+    model.classes_ = ["walking upstairs with a bag", "standing beside a machine"]
+    options = {"y": [model.classes_[0]] * n}
+    panels = plots.contributions(model, np.ones((n, channels, 4)), **options).reshape(n, channels)
     drawing = panels[0, 0].figure
     drawing.canvas.draw()
     for row in panels:
