@@ -43,7 +43,7 @@ def test_the_least_weights_become_zero_up_to_a_sum(size, rng):
     )
     found, sizes = weigh(residuals, np.ones(400)), (residuals**2).mean(axis=(1, 2))
     near = sizes**-4.0 / (sizes**-4.0).sum()
-    G = np.einsum("anc,bnc->ab", residuals, residuals) / 400
+    G = np.einsum("aik,bik->ab", residuals, residuals) / 400
     system = np.eye(4) + G / sizes.min()
     ones = np.ones(4)
     all_weights = np.linalg.solve(system, near)  # but for a multiple of what makes the sum 1

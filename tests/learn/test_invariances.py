@@ -89,7 +89,7 @@ def test_weights_stand_for_signals_that_are_nearly_copies(kind, view, rng):
         numbers = [*model.intercept_, model.left_out_score_, *model.views_["error"]]
         results.append([*model.predict(X), *model.contributions(X).ravel(), *numbers])
     roots_of_changes = 1e-4  # spectra are roots of magnitudes, some of which are next to 0
-    assert_within(*results, roots_of_changes)
+    assert_within(results[0], results[1], roots_of_changes)
 
 
 def test_signals_of_weight_zero_do_not_count(fits):
