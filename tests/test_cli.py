@@ -55,6 +55,18 @@ def test_the_main_job_has_a_row_for_each_depth(main_job):
     assert [int(row["depth"]) for row in main_job.rows] == list(cli.DEFAULT_DEPTHS)
 
 
+def test_default_depths_are_as_the_help_says(capsys):
+    """By steps of one, and then of a fifth, in whole numbers."""
+    with pytest.raises(SystemExit):
+        run("compare --help")
+    depths = np.array(cli.DEFAULT_DEPTHS)
+    printed = " ".join(capsys.readouterr().out.split())
+    assert f"(default: {len(depths)} from {depths[0]} to {depths[-1]})" in printed
+    assert (np.diff(depths) >= 1).all() and (depths[:10] == np.arange(1, 11)).all()
+    rounding = 1  # of a depth and of the one before, by half each
+    assert np.abs(np.diff(depths[9:]) - depths[9:-1] / 5).max() <= rounding
+
+
 @pytest.mark.parametrize("name", ["cnn", "resnet"])
 def test_condition_numbers_of_the_main_job_are_between_their_bounds(name, main_job):
     for row in main_job.rows:
@@ -129,6 +141,7 @@ REFUSALS = {
     "compare X.csv": "SIGNALS is X.csv, expected a .npy file of one array",
     "compare flat.npy": "SIGNALS has shape (6,), expected (",
     "compare X.npy --out taken": "which has compare.csv: --overwrite replaces its files",
+    "compare X.npy --out table": "which has compare.csv: --overwrite replaces its files",
     "compare X.npy --out X.csv": "out is X.csv, and X.csv is a file, expected a folder",
     "compare X.npy --out X.csv/new/folder": "X.csv is a file, expected a folder",
     "compare X.npy --out locked/new": "locked is not writable, expected a writable folder",
@@ -146,8 +159,9 @@ def test_errors_are_one_line_and_exit_status_2(signals, tmp_path, capsys, monkey
     monkeypatch.setattr(cli.conditioning, "compare", None)
     Path("X.csv").write_text("1,2")
     Path("cut.npy").write_bytes(Path("X.npy").read_bytes()[:200])
-    Path("taken").mkdir()
-    Path("taken/compare.png").write_text("mine")
+    for folder, file in (("taken", "compare.png"), ("table", "compare.csv")):
+        Path(folder).mkdir()
+        Path(folder, file).write_text("mine")
     before = sorted(path.name for path in tmp_path.rglob("*"))
     for command, says in REFUSALS.items():
         assert run(command) == 2

@@ -31,6 +31,9 @@ def test_lines_of_a_header_may_be_empty(tmp_path, monkeypatch):
         header = f"# \n \n@missing \n#\n@equalLength  {length} \n@classLabel true a b\n@data\n1:a\n"
         for split in ("TRAIN", "TEST"):
             (tmp_path / name / f"{name}_{split}.ts").write_text(header)
+    (tmp_path / "Half").mkdir()  # without signals for tests
+    header = (tmp_path / "Good" / "Good_TRAIN.ts").read_text()
+    (tmp_path / "Half" / "Half_TRAIN.ts").write_text(header)
     assert datasets.bundled() == ["Good", "Tecator"]
 
 

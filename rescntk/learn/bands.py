@@ -121,8 +121,7 @@ class Bands(BlockStep):
         units = np.maximum(units, _LEAST_SCALE * units.max())
         energy = ((bands / np.where(units > 0, units, np.inf)) ** 2).sum(axis=1, keepdims=True)
         means = np.repeat(self.blocks.means(energy), self.blocks.sizes(x.shape[1]), axis=2)
-        has_energy = means > ROUNDING**2
-        parts = np.divide(energy, means, out=np.ones(energy.shape), where=has_energy)
+        parts = np.divide(energy, means, out=np.ones(energy.shape), where=means > 0)
         return np.asarray(equal * parts[0, 0])
 
 

@@ -8,6 +8,10 @@ from scipy.special import log_softmax, softmax
 
 from .cases import unit_sum
 
+_LEAST_SCALE = 1e-5
+"""Least factor of decisions, in units of the largest one: decisions that are mostly wrong count for
+next to nothing, and offsets are divided by it."""
+
 
 def margins(decisions: np.ndarray) -> np.ndarray:
     """Return decisions with one column for each class, even for two classes."""
@@ -30,12 +34,10 @@ def calibrate(
     Log-probabilities are s · (decision + offset), up to a constant. They minimize the weighted mean
     cross-entropy, which is convex (Guo et al. 2017); without `shift` offsets are 0. As by Platt
     (1999), the class of a case gets the probability (n + 1)/(n + 2): s is finite where all
-    decisions are right. If all weights are 0, s is 1.
+    decisions are right. If all weights are 0, s divides decisions by the largest one.
     """
     columns = margins(decisions)
     n, n_classes = columns.shape
-    if not weights.any():
-        return 1.0, np.zeros(decisions.shape[1])
     smoothed = np.full(columns.shape, 1.0 / ((n + 2) * (n_classes - 1)))
     smoothed[np.arange(n), labels] = (n + 1) / (n + 2)
     unit_weights, scale = unit_sum(weights)[:, None], np.abs(columns).max() or 1.0
@@ -53,7 +55,7 @@ def calibrate(
         np.eye(1, n_classes + 1)[0],
         jac=True,
         method="L-BFGS-B",
-        bounds=[tuple(np.exp([-10.0, 10.0]) * scale)] + [(None, None)] * n_classes,
+        bounds=[(_LEAST_SCALE, None)] + [(None, None)] * n_classes,
         options={"ftol": 1e-15, "gtol": 1e-10, "maxiter": 1000},
     ).x
     offsets = (biases - np.mean(biases)) * scale / s

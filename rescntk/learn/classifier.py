@@ -178,7 +178,7 @@ class ResidualKernelClassifier(ClassifierMixin, ResidualKernelEstimator):
         parts = np.bincount(np.unique(np.column_stack([labels, cases.groups]), axis=0)[:, 0])
         counted = np.where(parts[labels] > 1, cases.weights, 0.0)
         if self.class_weight == "balanced":
-            by_class = len(labels) / np.bincount(labels, cases.weights) / len(present)
+            by_class = 1.0 / np.bincount(labels, cases.weights)
         error_weights = by_class[labels] * counted
         left_out = self._fit_views(cases, targets, error_weights)
         proba = self._calibrate(left_out, cases, targets, labels, error_weights, by_class)

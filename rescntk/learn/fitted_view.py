@@ -164,7 +164,7 @@ def fit_view(
         ratios=sums[:, :1] / sums,
         penalty=penalty,
         left_out_variance=left_out_variance,
-        prior_variance=np.mean(beta * (Y - b), axis=0),
+        prior_variance=np.mean(beta * Y, axis=0),  # Σβ is 0, so that b makes no difference
         mean_squared_error=least_errors,
     )
     residuals = np.take_along_axis(residuals, of_outputs[None, None], axis=0)[0]

@@ -182,7 +182,7 @@ class ResidualKernelRegressor(MultiOutputMixin, RegressorMixin, ResidualKernelEs
                 f"left_out_score_, R² on signals left out, is {self.left_out_score_:.3g}: these "
                 f"views do not find what the targets depend on. {REMEDY}",
             )
-        elif lost := np.flatnonzero((scores_of_targets <= 0.0) & (spread > 0)).tolist():
+        elif lost := np.flatnonzero(scores_of_targets <= 0.0).tolist():
             warn(
                 f"R² on signals left out is at most 0 of the columns {shown(lost)} of y: these "
                 f"views do not find what they depend on. left_out_score_ is a mean over columns"

@@ -204,8 +204,7 @@ class ShortTimeSpectra(BlockStep):
         length, block = x.shape[1], self.block
         # The place of each time point in each window.
         place = np.arange(length) - np.arange(0, length, block)[:, None] + block // 2
-        inside = (place >= 0) & (place < 2 * block)
-        weights = np.where(inside, np.hanning(2 * block + 1)[place * inside], 0.0)
+        weights = np.hanning(2 * block + 1)[np.clip(place, 0, 2 * block)]  # 0 at both ends
         return np.asarray(contributions @ (weights / weights.sum(axis=1, keepdims=True)))
 
 
@@ -353,8 +352,8 @@ class Differences(LengthKeepingStep):
         slopes, deviations = (
             _moments(A, weights)[1] for A in (map_signals(self.central_differences, X), X)
         )
-        unit = deviations / np.where(slopes > 0, slopes, 1.0)
-        return replace(self, unit=np.where(slopes > 0, unit, 0.0)[:, None])
+        unit = np.divide(deviations, slopes, out=np.zeros(slopes.shape), where=slopes > 0)
+        return replace(self, unit=unit[:, None])
 
     def transform(self, X: np.ndarray) -> np.ndarray:
         slopes = self.central_differences(X) * self.unit
@@ -415,6 +414,7 @@ def _moments(X: Signals, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray, n
     points, weights = np.concatenate(list(X), axis=1), weights.repeat([x.shape[1] for x in X])
     weights = weights / weights.sum()
     mean = points @ weights
+    mean = mean + (points - mean[:, None]) @ weights  # a product of n numbers errs by n units
     deviation = np.sqrt((points - mean[:, None]) ** 2 @ weights)
     deviation = np.where(deviation > ROUNDING * np.abs(points).max(axis=1), deviation, 0.0)
     return mean, deviation, np.sqrt(points**2 @ weights)

@@ -206,4 +206,4 @@ class LandmarkFeatures(KernelMatrix):
 
     def _features(self, signals: Signals) -> np.ndarray:
         K = super()._features(signals)
-        return (K.astype(np.float64, copy=False) @ self._half).astype(K.dtype, copy=False)
+        return np.asarray(K @ self._half, K.dtype)

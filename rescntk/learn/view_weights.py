@@ -31,12 +31,11 @@ and .943 with 8."""
 def weigh(residuals: np.ndarray, error_weights: np.ndarray) -> np.ndarray:
     r"""Return the weights of views, (n_views,), from residuals (n_views, n_cases, n_outputs).
 
-    G are mean products of residuals, where cases count with `error_weights`, and e = diag G. The
+    G are sums of products of residuals, where cases count with `error_weights`, and e = diag G. The
     weights, at least 0 and of sum 1, minimize the squared error of the average near w₀ ∝ e⁻⁴,
     :math:`w^\top G w + \min e\, \|w - w_0\|^2`. The least weights become 0, up to a sum of .02.
     """
-    unit_weights = unit_sum(error_weights) / residuals.shape[2]
-    rows = (residuals * np.sqrt(unit_weights)[:, None]).reshape(len(residuals), -1)
+    rows = (residuals * np.sqrt(unit_sum(error_weights))[:, None]).reshape(len(residuals), -1)
     errors = (rows**2).sum(axis=1)
     unit = max(errors.min(), np.finfo(np.float64).eps * errors.max()) or 1.0
     near = (np.maximum(errors, unit) / unit) ** -_ERROR_POWER

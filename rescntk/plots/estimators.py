@@ -174,7 +174,7 @@ def contributions(
     output_contributions = [
         of_signal[k] for of_signal, k in zip(all_contributions, columns, strict=True)
     ]
-    most = max(abs(contribution).max() for contribution in output_contributions) or 1.0
+    most = max(abs(contribution).max() for contribution in output_contributions)
     rows = np.asarray(data) if hasattr(data, "columns") else data  # rows of a table are signals
     signals = [np.atleast_2d(np.asarray(x)) for x in rows]
     n_channels = len(signals[0])

@@ -195,7 +195,7 @@ class Decomposition:
         smallest = resolution(self.eigenvalues, self.eps)
         if np.isinf(times).any() or float(times.max()) * float(smallest) > 1:
             self._check(0.0)
-        values = np.maximum(self.eigenvalues, 0.0)
+        values = self.eigenvalues
         safe = np.where(values > 0, values, 1.0)  # (1 − exp(−μt))/μ is t at μ = 0
         coefficients = []
         for t in times:

@@ -83,14 +83,10 @@ def posterior(
     cross, prior = _new_points(cross, prior, len(K), ("cross", "prior"))
     eps, size = max(map(rounding_unit, matrices)), _diagonal(prior)
     factor, units = cholesky(K, noise, eps)
-    unit = units_of(size)[:, None]
-    V = scipy.linalg.solve_triangular(factor, in_units((cross / unit).T, units), lower=True)
+    V = scipy.linalg.solve_triangular(factor, in_units(cross.T, units), lower=True)
     white = scipy.linalg.solve_triangular(factor, in_units(y, units), lower=True)
-    mean = (unit * (V.T @ white)).reshape(len(cross), *y.shape[1:])
-    if prior.ndim == 1:
-        explained = unit[:, 0] ** 2 * (V**2).sum(axis=0)
-    else:
-        explained = unit * (V.T @ V) * unit.T
+    mean = (V.T @ white).reshape(len(cross), *y.shape[1:])
+    explained = (V**2).sum(axis=0) if prior.ndim == 1 else V.T @ V
     moments = _second_moments(prior, -explained, size, eps, "cross and prior do not belong to K")
     return Posterior(check_finite(mean), *moments)
 

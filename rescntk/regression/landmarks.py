@@ -89,9 +89,9 @@ def pivoted_cholesky(
     if (diagonal < 0).any():
         raise ValueError(f"kernel has {diagonal.min():.3g} on its diagonal, expected at least 0")
     rounding = 10 * eps  # residuals of up to this share of K's entry are rounding errors
-    floor, count = rounding * diagonal.sum(), 0
+    count = 0
     factor, pivots = np.zeros((n, rank)), np.empty(rank, dtype=np.intp)
-    while count < rank and diagonal.sum() > floor:
+    while count < rank and diagonal.any():
         # p pivots cost p²/2 pairs between each other: with p² at most 2n, no more than one column.
         # One and a half times the missing number is proposed, because some are rejected.
         proposals = max(1, min(500, math.isqrt(2 * n), int(1.5 * (rank - count))))
@@ -140,7 +140,7 @@ def _accept(
     chosen: list[int] = []
     columns: list[np.ndarray] = []
     for k, bound in zip(order, bounds, strict=True):
-        if k not in chosen and residual[k, k] > bound and len(chosen) < at_most:
+        if residual[k, k] > bound and len(chosen) < at_most:  # that of a chosen one is next to 0
             columns.append(residual[:, k] / np.sqrt(residual[k, k]))
             residual -= np.outer(columns[-1], columns[-1])
             chosen.append(int(k))

@@ -140,6 +140,14 @@ def test_a_near_pair_is_nearly_a_signal_with_itself():
     assert abs(found.ntk_shift[0, 1]) <= angle * T and abs(found.gpk_shift[0, 1]) <= rounding * T
 
 
+def test_a_pair_nearer_than_the_least_angle_is_refused():
+    """In one direction, or in opposite ones."""
+    for sign in (1, -1):
+        points = sign * np.array([[sign, 0.0], [np.cos(0.9e-3), np.sin(0.9e-3)]])[:, :, None]
+        with pytest.raises(ValueError, match="X has cases 0 and 1 in one line up to an angle of"):
+            finite.correction(MLP(2), points, 10)
+
+
 LINE = np.array([[1.0, 0.0], [0.0, 1.0], [0.0, -3.0]])[:, :, None]
 
 

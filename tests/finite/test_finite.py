@@ -380,6 +380,29 @@ def test_training_that_diverges_says_at_which_step():
         finite.train(**VALID[finite.train] | {"optimizer": 1e6, "steps": 100})
 
 
+@pytest.mark.slow
+def test_mean_kernels_and_their_errors_are_of_the_networks_that_are_drawn():
+    """Of two networks, whose kernels are the mean less and plus the standard error."""
+    kernels = []
+    for key in jax.random.split(jax.random.key(5), 2):
+        params = finite.init(key, DEEPER, 2, 3)
+        readouts = [params._replace(readout=unit) for unit in np.eye(3)]
+        outputs = np.array([finite.apply(DEEPER, each, X) for each in readouts])
+        kernels.append(outputs.T @ outputs)  # the mean over independent weights of the readout
+    mean, error = finite.mean_gpk(5, DEEPER, X, 3, 2)
+    assert_same(mean, (kernels[0] + kernels[1]) / 2)
+    assert_same(error, np.abs(kernels[0] - kernels[1]) / 2)
+
+
+@pytest.mark.slow
+def test_signals_of_zeros_have_kernels_of_normalized_networks():
+    """Features of 0 stay 0, and so do their slopes."""
+    network = DEEPER.replace(norm=True)
+    signals, params = X * [[[1.0]], [[0.0]], [[1.0]]], parameters(network)
+    assert float(finite.apply(network, params, signals)[1]) == 0
+    assert np.isfinite(finite.ntk(network, params, signals)).all()
+
+
 def test_pools_may_be_integers_of_numpy():
     network, params = rk.Network(1), finite.init(0, rk.Network(1), 1, 3, n_timepoints=4)
     signals = np.arange(8.0).reshape(2, 1, 4)

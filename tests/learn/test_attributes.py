@@ -4,6 +4,7 @@ import inspect
 
 import numpy as np
 import pytest
+from sklearn.base import clone
 
 from rescntk import learn
 from tests.learn.cases import beginnings
@@ -25,7 +26,7 @@ def documented(kind):
 
 def set_by_fit(estimator, X):
     y = np.arange(len(X)) % 2
-    return {name for name in vars(estimator.fit(X, y)) if name.endswith("_")}
+    return {name for name in vars(clone(estimator).fit(X, y)) if name.endswith("_")}
 
 
 def test_the_estimators_of_tests_are_all_that_fit_signals():

@@ -6,6 +6,7 @@ from unittest import SkipTest
 
 import numpy as np
 import pytest
+from sklearn.utils import get_tags
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from rescntk import learn
@@ -34,6 +35,11 @@ def passed_array_api():
     In a process of its own: SciPy reads SCIPY_ARRAY_API when it is imported.
     """
     return [int(number) for number in run(ARRAY_API, SCIPY_ARRAY_API="1").split()]
+
+
+@pytest.mark.parametrize("estimator", ESTIMATORS, ids=repr)
+def test_tags_say_that_signals_have_three_axes(estimator):
+    assert get_tags(estimator).input_tags.three_d_array
 
 
 @pytest.mark.filterwarnings("error::RuntimeWarning", "ignore::UserWarning")

@@ -110,6 +110,33 @@ def test_calibration_by_a_general_solver(classes, shift, rng):
     assert shift or (offsets == 0).all()
 
 
+@pytest.mark.parametrize("unit", [1e-9, 1e9])
+@pytest.mark.parametrize("classes", [2, 3])
+def test_calibration_does_not_depend_on_the_unit_of_decisions(classes, unit, rng):
+    labels, weights = rng.integers(0, classes, 60), np.ones(60)
+    decisions = rng.standard_normal((60, 1 if classes == 2 else classes))
+    decisions += (2.0 * labels[:, None] - 1) if classes == 2 else np.eye(classes)[labels]
+    scale, offsets = calibrate(decisions, labels, weights, shift=True)
+    of_unit, offsets_of_unit = calibrate(unit * decisions, labels, weights, shift=True)
+    assert_within(of_unit * unit, scale, 100 * tolerances.MINIMUM)
+    assert_within(offsets_of_unit / unit, offsets, 100 * tolerances.MINIMUM)
+
+
+@pytest.mark.parametrize("shift", [False, True])
+def test_decisions_that_are_wrong_leave_classes_equally_probable(shift, rng):
+    """They are not turned into right ones by a factor below 0."""
+    labels = np.arange(60) % 2
+    decisions = (1 - 2.0 * labels[:, None]) * rng.uniform(0.5, 1.0, (60, 1))
+    scale, offsets = calibrate(decisions, labels, np.ones(60), shift)
+    next_to_nothing = 1e-3
+    assert scale > 0 and abs(scale * (decisions + offsets)).max() <= next_to_nothing
+
+
+def test_decisions_that_are_all_zero_are_calibrated():
+    scale, offsets = calibrate(np.zeros((6, 3)), np.arange(6) % 3, np.ones(6), shift=True)
+    assert scale > 0 and (offsets == 0).all()
+
+
 @pytest.fixture(scope="module")
 def of_uneven():
     """Return models of two uneven classes: without weights, balanced, and with these weights."""
@@ -135,6 +162,18 @@ def test_offsets_are_of_class_weights(of_uneven):
 def test_balanced_classes_have_weights_inverse_to_their_numbers(of_uneven):
     expected = of_uneven["balanced"].offsets_
     assert_within(of_uneven["the same"].offsets_, expected, tolerances.ROUTES)
+
+
+def test_balanced_classes_have_weights_inverse_to_the_weights_of_their_signals(rng):
+    """Signals of weight 3 count as three."""
+    X, y = uneven(rng)
+    weights, options = 1.0 + 2.0 * (y == 1), {"penalty": 1.0, **ONE}
+    balanced = ResidualKernelClassifier(**options, class_weight="balanced").fit(X, y, weights)
+    of_class = {0: 1 / weights[y == 0].sum(), 1: 1 / weights[y == 1].sum()}
+    the_same = ResidualKernelClassifier(**options, class_weight=of_class).fit(X, y, weights)
+    assert_within(balanced.offsets_, the_same.offsets_, 100 * tolerances.MINIMUM)
+    found = balanced.predict_set(X, 0.5)
+    assert (found == the_same.predict_set(X, 0.5)).all()
 
 
 def test_classes_of_weight_0_are_left_out(rng):
@@ -310,11 +349,43 @@ def test_noise_is_told_with_a_remedy(rng):
         ResidualKernelClassifier(**ONE).fit(X, y)
 
 
+def test_answers_that_are_always_the_most_common_class_are_told(rng):
+    X, y = uneven(rng)
+    with pytest.warns(UserWarning, match="left_out_score_ is 0.833, and the most common class has"):
+        ResidualKernelClassifier(**ONE, penalty=1e6).fit(X, y)
+
+
+def test_the_most_common_class_is_that_of_the_greatest_weight(rng):
+    """Both have one weight here, although one has five times as many signals."""
+    X, y = uneven(rng)
+    X, weights = X - 0.1 * y[:, None, None], np.where(y == 1, 5.0, 1.0)
+    model = ResidualKernelClassifier(**ONE, penalty=1.0).fit(X, y, weights)
+    assert 1 / 2 < model.left_out_score_ < 40 / 48  # and this is no reason to warn
+
+
 def test_the_only_signal_of_a_class_does_not_count(rng):
     X, y = waves(rng, 21, 2)
     y[-1] = 5
     model = ResidualKernelClassifier(**ONE).fit(X, y)
     assert model.left_out_score_ > 0.9 and 0 < model.left_out_score_error_ < 0.1
+
+
+@pytest.mark.parametrize("groups", [None, np.arange(40) // 3], ids=["signals", "groups"])
+def test_the_error_of_a_score_counts_two_right_and_two_wrong_answers_more(groups, rng):
+    """Agresti and Coull 1998. Answers about one group err together."""
+    X, y = waves(rng, 40, 2)
+    X, weights = X + 0.7 * rng.standard_normal(X.shape), rng.uniform(0.5, 2.0, 40)
+    model = ResidualKernelClassifier(**ONE, penalty=0.1, random_state=0)
+    model.fit(X, y, weights, groups)
+    right = model.left_out_proba_.argmax(axis=1) == y
+    answers = np.append(right, [1, 1, 0, 0])
+    weights = np.append(weights / weights.mean(), np.ones(4))
+    members = np.append(np.arange(40) if groups is None else groups, np.arange(100, 104))
+    errors = np.bincount(members, weights * (answers - np.average(answers, weights=weights)))
+    assert 0 < model.left_out_score_ < 1
+    assert_within(
+        model.left_out_score_error_, np.linalg.norm(errors) / weights.sum(), tolerances.ROUTES
+    )
 
 
 def test_without_two_signals_of_a_class_there_is_no_score(rng):

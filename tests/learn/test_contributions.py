@@ -103,6 +103,19 @@ def test_median_contributions_are_of_40_signals_at_most(kind, rng, fitted_views)
     assert min(errors) <= bar < np.abs(found - mean_of_medians(parts, classes)).max()
 
 
+def test_median_contributions_are_of_signals_of_all_classes(rng):
+    """Signals of one class have one first number, by which their contents are sorted."""
+    X, y = waves(rng, 120, 2)
+    X = np.round(10 * X)
+    X[:, 0, 0] = 8 * y
+    model = ResidualKernelClassifier(**ONE, random_state=0).fit(X, y)
+    parts, found = model.contributions(X), model.median_contributions()
+    of_all = mean_of_medians(parts, y)
+    of_one = [np.median(parts[y == k], axis=0) for k in (0, 1)]
+    near = min(np.linalg.norm(found - median) for median in of_one) / 2
+    assert np.linalg.norm(found - of_all) < near
+
+
 def test_median_contributions_are_of_the_classes_that_weights_predict(rng):
     """Weights of classes shift decisions: here the classes without the shift are others."""
     X, y = waves(rng, 40, 3)

@@ -12,7 +12,9 @@ from rescntk.learn import EarlyClassifier, ResidualKernelClassifier
 from rescntk.learn.early import prefix_lengths
 from rescntk.learn.stopping import (
     SIGNIFICANCE,
+    Progress,
     StoppingRule,
+    harmonic_mean,
     rule_of_harmonic_mean,
     rule_with_error_bound,
 )
@@ -80,6 +82,105 @@ def test_the_harmonic_mean_is_the_best_of_all_thresholds(rng):
     every = [mean(t, agreement) for t in np.unique(proba.max(axis=2)) for agreement in (1, 2)]
     assert_within(mean(rule.threshold, rule.agreement), max(every), tolerances.ROUTES)
     assert max(every) > mean(0.0, 1) + 0.05
+
+
+def test_of_equal_harmonic_means_the_strictest_rule_counts(rng):
+    """Two labels in a row before one, and the greatest threshold first."""
+    lengths = np.array([4, 8, 12, 16, 20, 24])
+    for n in (3, 5, 12) * 20:
+        proba, class_indices = drawn(rng, n, drift=1.0)
+        proba = np.round(proba, 1)
+        thresholds = np.unique(proba[:-1].max(axis=2))[::-1]
+        rules = [StoppingRule(t, agreement) for agreement in (2, 1) for t in thresholds]
+        means = []
+        for rule in rules:
+            last, labels = by_loops(proba, rule.threshold, rule.agreement)
+            accuracy, saved = np.mean(labels == class_indices), 1 - np.mean(lengths[last]) / 24
+            means.append(2 * accuracy * saved / (accuracy + saved) if saved else 0.0)
+        expected = rules[int(np.argmax(means))]  # the first of equal ones
+        assert rule_of_harmonic_mean(proba, class_indices, lengths) == expected
+
+
+def test_two_labels_in_a_row_are_asked_for_where_they_cost_nothing():
+    """One signal is sure at its second prefix, the others begin wrong and are sure at the third."""
+    sure, unsure = [0.9, 0.1], [0.6, 0.4]
+    one, other = [unsure, sure, sure, sure], [unsure[::-1], unsure, sure, sure]
+    proba = np.array([one, other, other, other]).swapaxes(0, 1)
+    rule = rule_of_harmonic_mean(proba, np.zeros(4, dtype=int), np.arange(1, 5))
+    assert rule == StoppingRule(0.9, 2)
+
+
+def test_of_many_thresholds_some_are_as_good_as_all(rng):
+    """Two hundred of three thousand: the mean is next to the best of all."""
+    proba, class_indices = drawn(rng, 600, drift=1.0)
+    lengths, next_to = np.array([4, 8, 12, 16, 20, 24]), 0.005
+
+    def mean(rule):
+        end = rule.simulate(proba)
+        accuracy = np.mean(end.labels == class_indices)
+        return harmonic_mean(accuracy, np.mean(lengths[end.last]) / 24)
+
+    rules = [
+        StoppingRule(threshold, agreement)
+        for threshold in np.sort(proba[:-1].max(axis=2).ravel())[::10]
+        for agreement in (1, 2)
+    ]
+    found = rule_of_harmonic_mean(proba, class_indices, lengths)
+    assert mean(found) >= max(map(mean, rules)) - next_to
+
+
+@pytest.mark.parametrize("agreement", [1, 2])
+def test_signals_that_arrive_in_parts_end_as_whole_ones(agreement, rng):
+    """Prefixes that were seen are not seen again, whichever signals have a final label."""
+    proba, _ = drawn(rng, 100, drift=1.0)
+    rule, progress = StoppingRule(0.8, agreement), Progress.begin(100, 3)
+    for n_seen in (2, 3, 6):
+        progress = rule.update(progress, lambda k, at: proba[k, at], 6, n_seen)
+    end = rule.simulate(proba)
+    assert len(set(end.last)) > 2
+    for name in ("last", "labels", "streaks", "final", "proba"):
+        assert (getattr(progress, name) == getattr(end, name)).all()
+
+
+def test_no_label_is_early_where_none_is_right(rng):
+    proba, class_indices = drawn(rng, 12, drift=1.0)
+    wrong = (class_indices + 1) % proba.shape[2]
+    proba[:] = np.eye(proba.shape[2])[wrong] * 0.8 + 0.1
+    lengths = np.array([4, 8, 12, 16, 20, 24])
+    assert rule_of_harmonic_mean(proba, class_indices, lengths) == StoppingRule(np.inf)
+    assert harmonic_mean(0.0, 1.0) == 0
+
+
+def one_early_prefix(right):
+    """Return probabilities at an early prefix and at the end, all alike, and classes."""
+    return np.full((2, len(right), 2), [0.9, 0.1]), np.where(right, 0, 1)
+
+
+@pytest.mark.parametrize("error", [0.05, 0.2])
+def test_a_bound_is_the_exact_binomial_test(error):
+    for n in range(10, 90, 3):
+        for wrong in range(6):
+            proba, class_indices = one_early_prefix(np.arange(n) >= wrong)
+            rule = rule_with_error_bound(proba, class_indices, np.arange(n), error)
+            passes = binomtest(wrong, n, error, "less").pvalue <= SIGNIFICANCE
+            assert np.isfinite(rule.threshold) == passes
+
+
+def test_a_group_counts_with_its_share_of_wrong_labels():
+    """Halves of two groups are one wrong label."""
+    for n in range(20, 70, 5):
+        for wrong in range(4):
+            whole = one_early_prefix(np.arange(n) >= wrong)
+            halves = one_early_prefix((np.arange(4 * n) >= 8 * wrong) | (np.arange(4 * n) % 2 == 0))
+            of_groups = rule_with_error_bound(*halves, np.arange(4 * n) // 4, 0.1)
+            assert of_groups == rule_with_error_bound(*whole, np.arange(n), 0.1)
+
+
+def test_all_labels_are_early_where_all_are_right(rng):
+    peaks = rng.uniform(0.6, 0.9, 90)
+    proba = np.broadcast_to(np.stack([peaks, 1 - peaks], axis=1), (3, 90, 2))
+    rule = rule_with_error_bound(proba, np.zeros(90, dtype=int), np.arange(90), 0.1)
+    assert rule.threshold == peaks.min()
 
 
 def test_one_prefix_has_no_early_labels(rng):
@@ -237,9 +338,22 @@ def test_parameters_clones_and_copies(rng):
 
 def test_prefixes_without_differences_are_left_out(rng):
     X, y = beginnings(rng, 30)
-    X[:, :, :17] = 1.0
+    X[:, :, :16] = 1.0
     model = EarlyClassifier(INNER, n_prefixes=4).fit(X, y)
     assert model.prefixes_.tolist() == [24, 32]
+
+
+@pytest.mark.filterwarnings("ignore:left_out_score_ is")
+def test_of_equal_signals_the_full_length_is_left():
+    X, y = np.ones((12, 1, 32)), np.arange(12) % 2
+    model = EarlyClassifier(INNER, n_prefixes=4).fit(X, y, groups=np.arange(12))
+    assert model.prefixes_.tolist() == [32]
+
+
+def test_a_bound_for_the_full_length_alone_is_no_reason_to_warn(rng):
+    X, y = beginnings(rng, 30)
+    model = EarlyClassifier(INNER, n_prefixes=1, error=0.1).fit(X, y)
+    assert model.prefixes_.tolist() == [32] and model.threshold_ == np.inf
 
 
 def test_groups_are_left_out_whole(rng):

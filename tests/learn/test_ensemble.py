@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize
 
-from rescntk.learn import ResidualKernelClassifier, View
+from rescntk.learn import ResidualKernelClassifier, ResidualKernelRegressor, View
 from rescntk.learn.default_views import VIEWS_OF_MANY_SIGNALS
 from rescntk.learn.levels import TrainingLevels
-from rescntk.learn.view_weights import weigh, weights_at
+from rescntk.learn.view_weights import average_of_folds, weigh, weights_at
 from tests import tolerances
 from tests.helpers import assert_within
 from tests.learn.cases import FOUR, ONE, OPTIONS, waves
@@ -35,8 +35,38 @@ def test_weights_of_views_minimize_the_error_of_the_average(rng):
     assert_within(weigh(residuals, cases), expected / expected.sum(), tolerances.MINIMUM)
 
 
+@pytest.mark.parametrize("size", np.geomspace(1.5, 9.0, 12))
+def test_the_least_weights_become_zero_up_to_a_sum(size, rng):
+    """Up to .02, as the docstring says: the weights beside each other are as they were."""
+    residuals = (
+        rng.standard_normal((4, 400, 1)) * np.array([1.0, 1.1, size, size + 0.3])[:, None, None]
+    )
+    found, sizes = weigh(residuals, np.ones(400)), (residuals**2).mean(axis=(1, 2))
+    near = sizes**-4.0 / (sizes**-4.0).sum()
+    G = np.einsum("aik,bik->ab", residuals, residuals) / 400
+    system = np.eye(4) + G / sizes.min()
+    ones = np.ones(4)
+    all_weights = np.linalg.solve(system, near)  # but for a multiple of what makes the sum 1
+    along = np.linalg.solve(system, ones)
+    all_weights += (1 - all_weights.sum()) / along.sum() * along
+    if (all_weights < 0).any():
+        pytest.skip("a view has no weight at all")
+    rising = np.argsort(all_weights)
+    dropped = rising[np.cumsum(all_weights[rising]) < 0.02]
+    expected = np.where(np.isin(np.arange(4), dropped), 0.0, all_weights)
+    assert_within(found, expected / expected.sum(), tolerances.MINIMUM)
+
+
 def test_views_without_errors_have_equal_weights():
     assert_within(weigh(np.zeros((3, 4, 1)), np.ones(4)), 1 / 3, tolerances.ROUTES)
+
+
+@pytest.mark.parametrize("size", [0.0, 1e-200, 1e-12])
+def test_a_view_that_is_always_right_has_all_of_the_weight(size, rng):
+    """Beside two that are not, however small its errors are."""
+    residuals = rng.standard_normal((3, 20, 1))
+    residuals[1] *= size
+    assert_within(weigh(residuals, np.ones(20)), [0, 1, 0], tolerances.MINIMUM)
 
 
 def test_a_view_counts_less_where_a_signal_is_novel_to_it():
@@ -51,6 +81,30 @@ def test_a_view_that_sees_levels_counts_less_where_they_are_far():
     novelties = np.ones((2, 1, 1))
     at = weights_at(np.full((2, 1), 0.5), novelties, np.array([2.0]), [False, True])
     assert_within(at[:, 0, 0], np.array([256, 1]) / 257, tolerances.ROUTES)
+
+
+@pytest.mark.parametrize(("distance", "least"), [(1e3, 1e-25), (1e6, 1e-50), (np.inf, 0.0)])
+def test_levels_may_be_as_far_as_numbers_go(distance, least):
+    """Where all views see levels, their weights stay, as if levels were near."""
+    novelties, given, far = np.ones((2, 1, 1)), np.array([[0.25], [0.75]]), np.array([distance])
+    beside = weights_at(given, novelties, far, [False, True])[:, 0, 0]
+    assert least < beside[1] < 1e-20 and beside[0] == 1
+    assert_within(weights_at(given, novelties, far, [True, True])[:, 0], given, tolerances.ROUTES)
+
+
+def test_weights_at_a_fold_come_from_the_other_folds(rng):
+    """From the errors of their cases alone, and from novelties and levels of the fold's own."""
+    residuals = rng.standard_normal((3, 40, 2)) * np.array([1.0, 1.2, 1.5])[:, None, None]
+    error_weights, folds = rng.uniform(0.2, 2.0, 40), np.arange(40) % 10
+    at_signals = rng.uniform(0.5, 2.0, (3, 40, 1)), rng.uniform(0.5, 2.0, 40)
+    views = [False, True, True]
+    found = average_of_folds(residuals, error_weights, folds, *at_signals, views)
+    for fold in range(10):
+        at = folds == fold
+        weights = weigh(residuals[:, ~at], error_weights[~at])[:, None]
+        here = weights_at(weights, at_signals[0][:, at], at_signals[1][at], views)
+        expected = (here * residuals[:, at]).sum(axis=0)
+        assert_within(found[at], expected, tolerances.MINIMUM)
 
 
 def test_levels_that_drift(rng, fitted_views):
@@ -92,6 +146,41 @@ def test_the_average_and_its_table(rng, fitted_views):
     assert_within(model.decision_function(Z), found, tolerances.ROUTES)
 
 
+@pytest.mark.filterwarnings("ignore:left_out_score_ is")  # of one of the views alone
+def test_novelties_of_views_are_averaged_by_inverse_errors(rng):
+    """Their logarithms; novelties of views are those of models of one view."""
+    X, y = waves(rng, 24, 2)
+    Z = rng.standard_normal((5, 1, 24)) * X.std()
+    model = ResidualKernelClassifier(**FOUR).fit(X, y)
+    used = model.views_["weight"] > 0
+    singles = [
+        ResidualKernelClassifier([view], dtype="float64").fit(X, y)
+        for view in model.views_["view"][used]
+    ]
+    novelties = np.array([single.novelty(Z) for single in singles])
+    powers = 1 / model.views_["error"][used]
+    expected = np.exp(powers / powers.sum() @ np.log(novelties))
+    of_sizes = TrainingLevels(X, np.ones(24)).distances(Z)[1] ** 2
+    assert used.sum() > 1 and (novelties > of_sizes).all()
+    assert_within(model.novelty(Z), expected, tolerances.regression(24, 1e-6))
+
+
+@pytest.mark.filterwarnings("ignore:left_out_score_ is")
+def test_weights_of_classes_weigh_the_errors_by_which_views_are_averaged(rng):
+    """Levels tell class 0 from the others, and frequencies tell the others from each other."""
+    X, y = waves(rng, 60, 2)
+    y = np.where(np.arange(60) % 3 == 0, 0, 1 + y)
+    X[y == 0] += 5
+    views = [View(linear=True, standardize="channel", length=1), View(differences="only")]
+    rare, common = (
+        ResidualKernelClassifier(views, class_weight=weight, random_state=0)
+        .fit(X, y)
+        .views_["weight"]
+        for weight in ({0: 1.0, 1: 1e-3, 2: 1e-3}, {0: 1e-3, 1: 1.0, 2: 1.0})
+    )
+    assert rare[0] > common[0] + 0.3
+
+
 def notes_of(model):
     return dict(zip(model.views_["view"], model.views_["note"], strict=True))
 
@@ -120,6 +209,18 @@ def test_a_view_that_sees_the_same_as_another_is_not_fitted(rng):
     spectra = View(spectra=True, filter_size=3, length=32)
     notes = notes_of(ResidualKernelClassifier([View(), spectra, shape]).fit(X, y))
     assert notes == {View(): "", spectra: "", shape: "sees the same as view 1"}
+
+
+@pytest.mark.parametrize(("n", "landmarks"), [(1000, 1000), (1001, 400)])
+def test_landmarks_are_all_of_a_thousand_signals_and_four_hundred_of_more(n, landmarks, rng):
+    """As documented: the default is that number."""
+    X = rng.standard_normal((n, 1, 12))
+    y, views = X[:, 0, 3] + 0.1 * rng.standard_normal(n), [View(linear=True)]
+    default, given = (
+        ResidualKernelRegressor(views, penalty=0.01, n_landmarks=m, random_state=0).fit(X, y)
+        for m in (None, landmarks)
+    )
+    assert (default.novelty(2 * X[:5]) == given.novelty(2 * X[:5])).all()
 
 
 @pytest.mark.slow

@@ -49,6 +49,22 @@ def test_errors_of_one_view_are_those_of_refits(one_view):
     assert one_view.model.left_out_score_ == np.mean(right)
 
 
+def test_errors_of_a_view_count_with_the_weights_of_classes(one_view):
+    of_class = {0: 1.0, 1: 2.0, 2: 5.0}
+    model = ResidualKernelClassifier(penalty=PENALTY, class_weight=of_class, **ONE)
+    errors = refits(one_view.K, one_view.Y, np.full(18, PENALTY), np.arange(18))
+    weights = np.array([1.0, 2.0, 5.0])[one_view.y]
+    found = model.fit(one_view.X, one_view.y).views_["error"][0]
+    assert_within(found, np.average(np.mean(errors**2, axis=1), weights=weights), BAR)
+
+
+def test_errors_of_a_view_are_not_of_the_only_signal_of_a_class(one_view):
+    y = np.where(np.arange(18) == 7, 3, one_view.y)
+    model = ResidualKernelClassifier(penalty=PENALTY, **ONE).fit(one_view.X, y)
+    errors = refits(one_view.K, 2.0 * np.eye(4)[y] - 1.0, np.full(18, PENALTY), np.arange(18))
+    assert_within(model.views_["error"][0], np.mean(np.delete(errors, 7, axis=0) ** 2), BAR)
+
+
 def test_novelty_of_one_view_is_a_variance_or_a_size(one_view):
     G, k = np.linalg.inv(one_view.K + PENALTY * np.eye(18)), one_view.k
     usual = np.mean(1 / G.diagonal())
@@ -58,6 +74,59 @@ def test_novelty_of_one_view_is_a_variance_or_a_size(one_view):
     of_sizes = np.mean(((of_new - sizes.mean(axis=0)) / spread) ** 2, axis=1) / 4
     found = one_view.model.novelty(one_view.Z)
     assert_within(found, np.maximum(novelty, of_sizes), BAR)
+
+
+def near_copies(rng):
+    """Return 24 signals of four kinds, which differ by as much as float32 tells apart, and y."""
+    X = np.repeat(rng.standard_normal((4, 1, 24)), 6, axis=0)
+    return X * (1 + 1e-7 * rng.standard_normal(X.shape)), np.arange(24) // 6 % 2
+
+
+@pytest.mark.parametrize("n_landmarks", [None, 18])
+@pytest.mark.parametrize("penalty", [None, 1e-9])
+def test_rounding_errors_of_kernels_are_no_variances(n_landmarks, penalty, rng):
+    """Variances of known signals are below rounding errors: novelties are not below 0."""
+    X, y = near_copies(rng)
+    options = {"penalty": penalty, "n_landmarks": n_landmarks, "random_state": 0}
+    model = ResidualKernelClassifier(ONE["views"], dtype="float32", **options).fit(X, y)
+    for novelty in (model.novelty(X), model.left_out_novelty_):
+        assert np.isfinite(novelty).all() and (novelty >= 0).all()
+    assert (model.predict(X) == y).all()
+
+
+def test_a_heavy_signal_has_a_greater_least_penalty(rng, fitted_views):
+    """Its weight magnifies rounding errors."""
+    X, y = waves(rng, 40, 2)
+    for weights in (np.ones(40), np.where(np.arange(40) == 7, 1000.0, 1.0)):
+        ResidualKernelClassifier(ONE["views"]).fit(X, y, weights)
+    of_equal, of_heavy = (float(fitted.penalty[0]) for fitted in fitted_views)
+    assert of_heavy > 1.5 * of_equal
+
+
+def test_landmarks_are_of_signals_of_all_classes(rng):
+    """Signals of one class have one first number, by which their contents are sorted."""
+    X, y = waves(rng, 120, 2)
+    X = np.round(10 * X)
+    X[:, 0, 0] = 8 * y
+    model = ResidualKernelClassifier(**ONE, n_landmarks=20, random_state=0).fit(X, y)
+    of_classes = [np.median(model.left_out_novelty_[y == k]) for k in (0, 1)]
+    assert max(of_classes) < 1.5 * min(of_classes)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_landmarks_may_be_nearly_equal(dtype, rng):
+    """They stand for all signals, which are as near to them: decisions are those without."""
+    X, y = near_copies(rng)
+    Z = X[::3] + 0.3 * rng.standard_normal((8, 1, 24))
+    options = {"penalty": 0.01, "dtype": dtype, "random_state": 0}
+    some, of_all = (
+        ResidualKernelClassifier(ONE["views"], n_landmarks=m, **options)
+        .fit(X, y)
+        .decision_function(Z)
+        for m in (18, None)
+    )
+    near = 1e-2  # copies differ by 1e-7, and kernels that do not tell them apart by a root of it
+    assert_within(some, of_all, near)
 
 
 @pytest.mark.parametrize("groups", [None, np.arange(20) // 3])

@@ -8,6 +8,7 @@ from scipy.special import softmax
 
 from rescntk.learn import ResidualKernelClassifier, ResidualKernelRegressor, View
 from rescntk.learn.calibration import calibrate
+from rescntk.learn.left_out import Nonconformity
 from tests import tolerances
 from tests.helpers import assert_within
 from tests.learn.cases import FOUR, ONE, waves
@@ -111,6 +112,24 @@ def test_a_coverage_that_signals_cannot_tell_warns(noisy):
     model.fit(noisy.X, noisy.y, groups=noisy.groups)
     with pytest.warns(UserWarning, match=f"and {noisy.n_groups} training signals or groups tell"):
         model.predict_set(noisy.Z, 0.99)
+
+
+@pytest.mark.parametrize("n", [9, 49, 300])
+def test_ranks_of_scores_are_exact_where_float64_is_not(n):
+    """⌈coverage · (n + 1)⌉ in integers; as much as n signals can tell is no reason to warn."""
+    scores = Nonconformity(np.arange(1.0, n + 1), np.ones(n), n)
+    ranks = [(percent / 100, -(-percent * (n + 1) // 100)) for percent in range(1, 100)]
+    for coverage, exact in ranks:
+        if exact <= n:
+            assert scores.quantile(coverage) == exact
+
+
+def test_a_score_of_weight_two_counts_as_two_scores(rng):
+    scores, weights = rng.standard_normal(20), 1.0 + np.arange(20) % 2
+    weighted = Nonconformity(scores, weights, 30)
+    repeated = Nonconformity(np.repeat(scores, 1 + np.arange(20) % 2), np.ones(30), 30)
+    for coverage in (0.1, 0.35, 0.5, 0.8, 0.9):
+        assert weighted.quantile(coverage) == repeated.quantile(coverage)
 
 
 FIRST = np.array([*range(20), 3, 3, 8, 19, 5])

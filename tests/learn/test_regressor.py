@@ -3,11 +3,16 @@
 import numpy as np
 import pytest
 
-from rescntk.learn import ResidualKernelRegressor
+from rescntk.learn import ResidualKernelRegressor, View
 from rescntk.learn.default_views import CLASSIFIER_VIEWS
+from rescntk.learn.levels import TrainingLevels
 from tests import tolerances
 from tests.helpers import assert_within
 from tests.learn.cases import FOUR, ONE
+
+PENALTIES = (1e-3, 1e-1)
+
+OF_THIRTY = tolerances.regression(30, min(PENALTIES))
 
 
 def rising(rng, n, noise=0.0):
@@ -32,6 +37,77 @@ def test_frequencies_are_predicted(fitted):
 def test_scores_left_out_are_those_of_new_signals(fitted):
     model, Z, truth = fitted
     assert abs(model.left_out_score_ - model.score(Z, truth)) < 5 * model.left_out_score_error_
+
+
+def test_scores_left_out_err_by_their_standard_error():
+    """Over sixty training sets the root mean square of errors is near the standard error."""
+    errors, a_quarter = [], 1 / 4
+    for seed in range(60):
+        rng = np.random.default_rng(seed)
+        X = rng.standard_normal((1040, 1, 6))
+        y = X[:, 0, :3].sum(axis=1) + rng.standard_normal(1040)
+        views = [View(linear=True, standardize="channel")]
+        model = ResidualKernelRegressor(views, penalty=0.1, n_jobs=1).fit(X[:40], y[:40])
+        score = 1 - np.mean((model.predict(X[40:]) - y[40:]) ** 2) / y[:40].var()
+        errors.append((model.left_out_score_ - score) / model.left_out_score_error_)
+    assert abs(np.sqrt(np.mean(np.square(errors))) - 1) < a_quarter
+
+
+def test_errors_of_one_size_leave_no_error_of_the_score(rng):
+    """Means of the others, far from targets 1 and −1 by one number."""
+    X, y = rng.standard_normal((20, 1, 8)), (-1.0) ** np.arange(20)
+    with pytest.warns(UserWarning, match="these views do not find"):
+        model = ResidualKernelRegressor(**ONE, penalty=1e9).fit(X, y)
+    assert abs(model.left_out_score_ - (1 - (20 / 19) ** 2)) <= OF_THIRTY
+    assert 0 <= model.left_out_score_error_ <= OF_THIRTY
+
+
+@pytest.mark.filterwarnings("ignore:left_out_score_, R")  # of much noise
+@pytest.mark.parametrize("noise", [0.02, 0.2, 1.0, np.inf])
+def test_penalties_for_noise_are_powers_of_ten_up_to_ten(noise, rng):
+    """As documented, beside the least one, which is for exact targets."""
+    X, y = rising(rng, 40, noise=min(noise, 1.0))
+    if np.isinf(noise):
+        y = rng.standard_normal(40)
+    powers = [10.0**k for k in range(-4, 3)]
+    *errors, default, most = (
+        ResidualKernelRegressor(**ONE, penalty=penalty).fit(X, y).views_["error"][0]
+        for penalty in (*powers, None, powers)
+    )
+    assert_within(default, min(errors[:-1]), OF_THIRTY)
+    # Of noise the greatest penalty is the best, as long as there are greater ones.
+    assert np.isfinite(noise) or (most < default < min(errors[:-2]))
+
+
+def test_intervals_reach_as_far_as_weights_of_errors_say(rng):
+    """A signal of weight three has the errors of three; noise is of the heavy signals."""
+    X, y = rising(rng, 60)
+    weights = np.where(np.arange(60) % 2, 1.0, 3.0)
+    y = y + np.where(weights > 1, 0.3, 0.02) * rng.standard_normal(60)
+    model = ResidualKernelRegressor(**ONE, penalty=0.1).fit(X, y, weights)
+    ratios = np.abs(y - model.left_out_prediction_) / np.sqrt(model.left_out_novelty_)
+    ratios = np.sort(np.repeat(ratios, weights.astype(int)))
+    widths = [
+        np.subtract(*model.predict_interval(X[:1], coverage)[::-1])[0] for coverage in (0.9, 0.5)
+    ]
+    expected = [ratios[int(np.ceil(120 * c * 61 / 60)) - 1] for c in (0.9, 0.5)]
+    assert_within(widths[0] / widths[1], expected[0] / expected[1], OF_THIRTY)
+
+
+def test_variances_of_views_and_between_views_add_up(rng):
+    """At training signals that are novel to no view, views have the weights of the table."""
+    X, y = rising(rng, 30, noise=0.2)
+    views, options = [View(), View(differences="only", filter_size=3)], {"penalty": 0.1}
+    model = ResidualKernelRegressor(views, **options).fit(X, y)
+    singles = [ResidualKernelRegressor([view], **options).fit(X, y) for view in views]
+    known = X[np.max([single.novelty(X) for single in singles], axis=0) < 1]
+    mean, deviation = model.predict(known, return_std=True)
+    parts = np.array([single.predict(known, return_std=True) for single in singles])
+    weights = model.views_["weight"]
+    squares = parts[:, 1] ** 2 + (parts[:, 0] - weights @ parts[:, 0]) ** 2
+    assert len(known) > 5 and weights.min() > 0.1
+    assert_within(mean, weights @ parts[:, 0], tolerances.KERNEL["float32"])
+    assert_within(deviation**2, weights @ squares, tolerances.KERNEL["float32"])
 
 
 def test_deviations_are_positive(fitted):
@@ -69,11 +145,6 @@ def test_other_coverages_are_refused(coverage, model_of_thirty_signals):
     model, X = model_of_thirty_signals
     with pytest.raises(ValueError, match="coverage is"):
         model.predict_interval(X, coverage)
-
-
-PENALTIES = (1e-3, 1e-1)
-
-OF_THIRTY = tolerances.regression(30, min(PENALTIES))
 
 
 @pytest.fixture(scope="module")
@@ -147,7 +218,7 @@ def test_each_target_of_several_is_predicted_as_if_alone(n_landmarks, rng, fitte
     options = FOUR | {"n_landmarks": n_landmarks, "random_state": 0}
     model, Z = ResidualKernelRegressor(**options).fit(X, Y), rising(rng, 9)[0]
     several = [*model.predict(Z, return_std=True), *model.predict_interval(Z, 0.8)]
-    parts, penalties = model.contributions(Z), set()
+    parts, penalties, tables = model.contributions(Z), set(), []
     for k, target in enumerate(Y.T):
         fitted_views.clear()
         single = ResidualKernelRegressor(**options).fit(X, target)
@@ -157,7 +228,35 @@ def test_each_target_of_several_is_predicted_as_if_alone(n_landmarks, rng, fitte
             assert_within(found[:, k], expected, bar)
         assert_within(parts[:, k], single.contributions(Z)[:, 0], bar)
         penalties |= {float(fitted.penalty[0]) for fitted in fitted_views}
+        tables.append(single.views_)
     assert len(penalties) > 1
+    for column in ("error", "weight"):
+        mean = np.mean([table[column] for table in tables], axis=0)
+        assert_within(model.views_[column], mean, bar)
+
+
+@pytest.mark.filterwarnings("ignore:left_out_score_, R")  # of targets of noise
+@pytest.mark.filterwarnings("ignore:R² on signals left out is at most 0 of the columns")
+def test_the_novelty_for_several_targets_is_a_geometric_mean(rng):
+    """Of novelties for each target by itself, which are above those of sizes."""
+    X, y = rising(rng, 30)
+    Y, Z = np.column_stack([y, rng.standard_normal(30)]), rng.standard_normal((6, 1, 40))
+    Z *= np.abs(X).mean() / np.abs(Z).mean(axis=2, keepdims=True)
+    options = {"penalty": PENALTIES, **ONE}
+    found = ResidualKernelRegressor(**options).fit(X, Y).novelty(Z)
+    singles = [ResidualKernelRegressor(**options).fit(X, target).novelty(Z) for target in Y.T]
+    of_sizes = TrainingLevels(X, np.ones(30)).distances(Z)[1] ** 2
+    assert (np.min(singles, axis=0) > of_sizes).all() and (singles[0] != singles[1]).all()
+    assert_within(found, np.sqrt(singles[0] * singles[1]), OF_THIRTY)
+
+
+def test_equal_targets_have_intervals_of_no_width(rng):
+    """And signals are as novel as to other models."""
+    X = rng.standard_normal((8, 1, 20))
+    with pytest.warns(UserWarning, match="^y has one value"):
+        model = ResidualKernelRegressor(**ONE).fit(X, np.full(8, 3.0))
+    assert all((end == 3).all() for end in model.predict_interval(X, 0.5))
+    assert np.isfinite(model.novelty(X)).all()
 
 
 def test_targets_of_noise_warn(rng):

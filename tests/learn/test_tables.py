@@ -3,12 +3,13 @@
 import json
 import re
 import warnings
+from contextlib import nullcontext
 
 import numpy as np
 import pytest
 from numpy.lib.recfunctions import structured_to_unstructured
 
-from rescntk.learn import ResidualKernelClassifier, ResidualKernelRegressor
+from rescntk.learn import ResidualKernelClassifier, ResidualKernelRegressor, View
 from tests import tolerances
 from tests.helpers import assert_within
 from tests.learn.cases import FLAT, ONE, waves
@@ -126,6 +127,29 @@ def test_numbers_of_signals_are_warned_of(numbers, place, signals, pd):
     table.insert(place, "patient", numbers)
     with pytest.warns(UserWarning, match="^column 'patient' of X has a different whole number"):
         CLASSIFIER.fit(table, y)
+
+
+@pytest.mark.parametrize(
+    ("n", "correlation", "looks_so"),
+    [(40, 0.55, True), (40, 0.25, False), (40, 0.0, False), (10, 0.9, True), (6, 0.9, False)],
+)
+def test_signals_look_transposed_where_points_are_alike(n, correlation, looks_so, rng):
+    """More than channels are; fewer than a thousand numbers do not tell."""
+    steps, X = rng.standard_normal((40, n, 3)), np.zeros((n, 40, 3))
+    for k in range(40):
+        before = X[:, k - 1] if k else steps[0]
+        X[:, k] = correlation * before + np.sqrt(1 - correlation**2) * steps[k]
+    says = "X of shape .* looks transposed"
+    with pytest.warns(UserWarning, match=says) if looks_so else nullcontext():
+        View(standardize="channel").fit(X)
+
+
+def test_numbers_of_new_signals_are_time_points(signals):
+    """That a column of some new signals has different whole numbers tells nothing."""
+    X, y = signals
+    model, new = ResidualKernelClassifier(**FLAT).fit(X, y), X[:3].copy()
+    new[:, 5] = [1, 2, 3]
+    assert model.predict(new).shape == (3,)
 
 
 def test_whole_numbers_are_time_points(signals):

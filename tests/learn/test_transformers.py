@@ -83,6 +83,16 @@ def test_features_are_nystroms(rng, dtype):
     assert abs(features.residual_ - share) <= limit and share < 0.2
 
 
+def test_landmarks_are_the_same_in_each_fit(rng):
+    """By default; other seeds have others."""
+    X, _ = waves(rng, 30, 2)
+    first, again, other = (
+        LandmarkFeatures(KERNEL, 6, **seed).fit(X).landmark_indices_.tolist()
+        for seed in ({}, {}, {"random_state": 1})
+    )
+    assert first == again != other
+
+
 @pytest.mark.filterwarnings("error")
 def test_landmarks_that_others_explain_are_not_taken(rng):
     """Without a warning: the features are exact. Where none is left, that is said."""

@@ -52,9 +52,11 @@ def test_channels_differences_and_time(X):
     assert_within(only[:, :2], expected[:, 2:], tolerances.SEEN)
 
 
-def test_blocks_and_statistics(X):
-    """25 points in blocks of four: the last one has a single point."""
-    parts = [X[:, :, k : k + 4] for k in range(0, 25, 4)]
+@pytest.mark.parametrize(("length", "block"), [(25, 4), (23, 3)])
+def test_blocks_and_statistics(length, block, X):
+    """In eight blocks at most, of which the last one has one or two points."""
+    X = X[:, :, :length]
+    parts = [X[:, :, k : k + block] for k in range(0, length, block)]
     means = np.stack([p.mean(axis=2) for p in parts], axis=2)
     seen = View(length=8, standardize="channel").fit_transform(X)
     assert_within(seen[:, :2], standardized(means, (0, 2)), tolerances.SEEN)
@@ -63,6 +65,11 @@ def test_blocks_and_statistics(X):
     stack = np.concatenate(stack, axis=1)
     seen = View(length=8, statistics=True, standardize="channel").fit_transform(X)
     assert_within(seen[:, :8], stack / rms(stack), tolerances.SEEN)
+
+
+def test_blocks_of_two_points_have_statistics_and_spectra(X):
+    assert View(length=13, statistics=True).fit_transform(X).shape == (6, 2 * 4 + 1, 13)
+    assert View(length=13, spectra=True).fit_transform(X).shape == (6, 2 * 3 + 1, 13)
 
 
 def test_spectra(X):
@@ -117,6 +124,44 @@ def test_bands(X):
         assert_within(seen[:, :-1], expected, tolerances.SEEN)
 
 
+def test_weak_bands_are_not_magnified(X):
+    """Of a smooth wave: the unit of a band is at least a tenth of the largest one."""
+    Z = np.cos(np.pi * (np.arange(25) + 0.5) / 25) + 1e-6 * X
+    B = np.abs(bands_of(standardized(Z, 2)))
+    means = np.stack([B[:, :, k : k + 4].mean(axis=2) for k in range(0, 25, 4)], axis=2)
+    deviation = means.std(axis=(0, 2))
+    assert (deviation < 0.09 * deviation.max()).any()
+    seen = View(bands="magnitudes", length=7).fit_transform(Z)
+    unit = 1 / (0.1 * deviation.max())  # of errors of bands, which it magnifies
+    assert_within(seen[:, :-1], scaled_bands(means), tolerances.FOURIER, unit)
+
+
+def test_signs_of_rounding_errors_are_not_seen(rng):
+    """A short signal has no coarse bands: what is left of them has one sign."""
+    long, short = rng.standard_normal((1, 400)), rng.standard_normal((1, 5))
+    of_long, of_short = (
+        seen[len(seen) // 4 - 1 :: len(seen) // 4][:4]  # the coarsest band of each level
+        for seen in View(bands="signs", length="all").fit_transform([long, short])
+    )
+    assert (of_short == of_long.min(axis=1, keepdims=True)).all()  # above no level
+
+
+def test_signs_of_a_constant_signal_are_not_seen(rng):
+    """Its bands are rounding errors of two transforms."""
+    X = rng.standard_normal((20, 1, 97))
+    X[10:] = rng.uniform(0.1, 1.0, (10, 1, 1))
+    seen = View(bands="signs", standardize="channel", length="all").fit_transform(X)[:, :-1]
+    assert (seen[10:] == seen.min(axis=(0, 2))[:, None]).all()  # above no level
+
+
+def test_spectra_of_noise_are_alike_at_any_length(rng):
+    signals = [rng.standard_normal((1, length)) for length in (40, 4000)] * 5
+    fitted = View(spectra="whole", standardize="channel", length="all").fit(signals)
+    short, long = (fitted.transform(signals[k : k + 1])[0][0].mean() for k in (0, 1))
+    one_deviation = 1
+    assert abs(short - long) < one_deviation  # of magnitudes, whose means would be ten apart
+
+
 def test_weak_bands_of_statistics_are_not_magnified(X):
     """Of a smooth wave: the unit of a band is at least a tenth of the largest of its statistic."""
     Z = np.cos(np.pi * (np.arange(25) + 0.5) / 25) + 1e-6 * X
@@ -150,12 +195,40 @@ def test_octaves_are_of_the_longest_signal(X):
     assert np.abs(seen[2][:-1] - seen[2][:-1].mean()).max() < large  # a point has no bands
 
 
-@pytest.mark.parametrize(("n", "points"), [(20, 500), (60, 250), (200, 125), (300, 63)])
-def test_fine_views_see_more_points_of_fewer_signals(n, points, rng):
-    """Up to 512, 256, 128 and 64 points of signals with 500."""
-    X = rng.standard_normal((n, 1, 500))
+@pytest.mark.parametrize(
+    ("n", "length", "points"),
+    [
+        (20, 500, 500),
+        (20, 1200, 400),
+        (60, 500, 250),
+        (200, 500, 125),
+        (300, 500, 63),
+        (900, 500, 63),
+    ],
+)
+def test_fine_views_see_more_points_of_fewer_signals(n, length, points, rng):
+    """Up to 512, 256, 128 and 64 points, in blocks of equal length."""
+    X = rng.standard_normal((n, 1, length))
     assert View(length="fine").fit_transform(X).shape[2] == points
-    assert View(length="all").fit_transform(X).shape[2] == 500
+    assert View(length="all").fit_transform(X).shape[2] == length
+
+
+def test_two_time_points_are_signals(X):
+    """They have deviations and differences."""
+    for view in (View(differences=True), View(differences="only"), View(spectra="whole")):
+        assert np.isfinite(view.fit_transform(X[:, :, :2])).all()
+    assert View(differences=True).fit_transform(X[:, :, :2]).shape == (6, 5, 2)
+
+
+def test_short_signals_have_no_statistics(X):
+    assert View(statistics=True)._resolve(X) == View()._resolve(X)
+
+
+@pytest.mark.parametrize("name", ["filter_size", "input_filter_size"])
+def test_filters_are_cut_to_the_number_of_points(name, X):
+    for points, largest in ((25, 25), (24, 23)):
+        long, cut = View(**{name: 31}), View(**{name: largest})
+        assert long._resolve(X[:, :, :points]) == cut._resolve(X[:, :, :points])
 
 
 @pytest.mark.parametrize("name", ["differences", "spectra", "statistics"])
@@ -172,12 +245,16 @@ def test_time_points(X):
     seen = View(differences=True, standardize="point").fit_transform(X)
     assert_within(seen[:, :4].mean(axis=0), 0, tolerances.SEEN, 1)
     assert_within(seen[:, :4].std(axis=0), 1, tolerances.SEEN)
-    X[:, 0, 3] = 2.0  # training signals do not differ here: noise is not magnified
-    fitted = View(standardize="point").fit(X)
-    changed = X.copy()
-    changed[:, 0, 3] += 0.1
-    most = 2  # deviations: .1 over a tenth of the channel's deviation of about 1, and twice it
-    assert np.abs(fitted.transform(changed) - fitted.transform(X)).max() < most
+
+
+def test_time_points_that_hardly_vary_stay_smaller(X):
+    """Their unit is a tenth of the channel's deviation at least: noise is not magnified."""
+    X[:, 0, 3], X[:, 1, 5] = 2.0, 1e-3 * X[:, 1, 5]
+    S = standardized(X, (0, 2))
+    deviation = S.std(axis=0, keepdims=True)
+    unit = np.maximum(deviation, 0.1 * np.sqrt(np.mean(deviation**2, axis=2, keepdims=True)))
+    seen = View(standardize="point").fit_transform(X)
+    assert_within(seen[:, :2], (S - S.mean(axis=0)) / unit, tolerances.SEEN)
 
 
 def test_lists_are_arrays_signal_by_signal(X):
@@ -191,7 +268,7 @@ def test_lists_are_arrays_signal_by_signal(X):
             assert_within(found, seen.transform(x[None])[0], tolerances.SEEN)
 
 
-@pytest.mark.parametrize("power", [-900, 900])
+@pytest.mark.parametrize("power", [-900, -520, 520, 900])
 def test_units_of_any_size(power, X):
     for view in (PLAIN, *CLASSIFIER_VIEWS):
         if view.spectra:  # roots: another power changes last bits
@@ -212,6 +289,95 @@ def test_constant_channels(X):
     of_points = [view for view in CLASSIFIER_VIEWS if view.linear and view.standardize == "point"]
     assert len(of_points) == 1
     assert np.abs(clone(of_points[0]).fit_transform(X)).max() < 10
+
+
+@pytest.mark.parametrize("standardize", ["signal", "local", "channel", "point"])
+@pytest.mark.parametrize(("value", "length"), [(0.1, 7), (1 / 3, 23), (-1e6 / 7, 60)])
+def test_rounding_errors_of_a_constant_channel_are_not_magnified(value, length, standardize, rng):
+    """Sums of these constants are rounded, so that their deviation is not quite 0."""
+    X = rng.standard_normal((6, 2, length))
+    X[:, 1] = value
+    seen = View(standardize=standardize).fit_transform(X)
+    assert_within(seen[:, 1], 0, tolerances.SEEN, max(1, abs(value)))
+
+
+@pytest.mark.parametrize("standardize", ["signal", "local"])
+@pytest.mark.parametrize("length", [7, 23, 60])
+def test_constants_of_each_signal_are_seen_as_zero(length, standardize, rng):
+    """Each is rounded in its own way."""
+    X = rng.standard_normal((20, 2, length))
+    X[:, 1] = rng.uniform(0.1, 1.0, (20, 1))
+    seen = View(standardize=standardize).fit_transform(X)
+    assert_within(seen[:, 1], 0, tolerances.SEEN, 1)
+
+
+def test_means_of_constant_blocks_are_not_magnified(rng):
+    """Means of 8 and of 6 equal points are rounded differently."""
+    X = rng.standard_normal((6, 21, 70))
+    X[:, 1:] = rng.uniform(0.1, 1.0, (20, 1))
+    seen = View(standardize="channel", length=9).fit_transform(X)
+    assert_within(seen[:, 1:-1], 0, tolerances.SEEN, 1)
+
+
+def test_a_channel_that_was_constant_keeps_its_unit(X):
+    X[:, 1] = 7.0
+    fitted = View(standardize="channel").fit(X)
+    assert_within(fitted.transform(X + 3)[:, 1], 3, tolerances.SEEN)
+
+
+def test_differences_that_no_training_signal_has_are_not_seen(X):
+    """Signals are constant, at different levels: slopes have no unit."""
+    fitted = View(differences=True, standardize="channel").fit(0 * X + X[:, :, :1])
+    assert (fitted.transform(X)[:, 2:4] == 0).all()
+
+
+def test_of_signals_that_are_all_constant_the_constant_channel_is_seen(X):
+    seen = View().fit_transform(0 * X + 4)
+    assert (seen[:, :2] == 0).all() and (seen[:, 2] > 0).all()
+
+
+OF_CHANNELS = [
+    View(standardize="channel", differences=True),
+    View(standardize="channel", statistics=True, length=8),
+    View(standardize="point", length=8),
+    View(standardize="local", bands="magnitudes", length=8),
+    View(differences="only"),
+]
+
+
+@pytest.mark.parametrize("view", OF_CHANNELS)
+def test_the_unit_of_a_channel_does_not_matter(view, X):
+    """However small it is beside another channel's: powers of two change no bit."""
+    expected = clone(view).fit_transform(X)
+    assert (clone(view).fit_transform(X * [[1.0], [2.0**-90]]) == expected).all()
+
+
+@pytest.mark.parametrize("standardize", ["signal", "channel", "point"])
+def test_small_changes_of_a_large_level_are_no_rounding_errors(standardize, rng):
+    """A millionth of a millionth of the level, of which float64 has three digits."""
+    X = 1000.0 + 1e-9 * rng.standard_normal((6, 2, 25))
+    expected = standardized(X, {"signal": 2, "channel": (0, 2), "point": 0}[standardize])
+    three_digits = 1e-3
+    seen = View(standardize=standardize).fit_transform(X)
+    assert_within(seen[:, :2], expected, three_digits)
+
+
+@pytest.mark.parametrize("value", [0.1, 1 / 3, -1e6 / 7])
+def test_deviations_of_constant_blocks_are_not_magnified(value, rng):
+    """Of blocks of seven points, beside a channel that varies."""
+    X = rng.standard_normal((6, 2, 70))
+    X[:, 1] = value
+    seen = View(statistics=True, standardize="channel", length=10).fit_transform(X)
+    of_mean, of_deviation = seen[:, 1], seen[:, 3]
+    assert_within(of_mean, np.sign(value), tolerances.SEEN)
+    assert_within(of_deviation, 0, tolerances.SEEN, max(1, abs(value)))
+
+
+def test_differences_of_a_constant_channel_are_zero(rng):
+    X = rng.standard_normal((6, 2, 23))
+    X[:, 1] = 1 / 3
+    seen = View(differences=True, standardize="channel").fit_transform(X)
+    assert (seen[:, 3] == 0).all()
 
 
 def test_views_of_the_same_settings_are_equal(X):
@@ -367,7 +533,9 @@ def assert_seen_unless(refused, view, signals):
         with pytest.raises(UnsuitableSignals):
             view.fit(signals)
     else:
-        assert all(np.isfinite(x).all() for x in view.fit_transform(signals))
+        seen = view.fit_transform(signals)
+        assert all(np.isfinite(x).all() for x in seen)
+        assert all(0 < y.shape[-1] <= x.shape[-1] for x, y in zip(signals, seen, strict=True))
 
 
 @pytest.mark.parametrize("view", EVERY_STEP)

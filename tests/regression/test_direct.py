@@ -159,6 +159,65 @@ def test_where_singular_begins(attempt, rng, dtype, exponent, resolved):
         attempt(K, y)
 
 
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+@pytest.mark.parametrize(("share", "resolved"), [(0.5, False), (1.0, False), (2.0, True)])
+def test_eigenvalues_of_rounding_errors_are_singular(dtype, share, resolved):
+    """From n units of the largest one on, of diagonal matrices, whose eigenvalues are exact."""
+    K = np.diag(np.array([1.0, 1.0, 1.0, 4 * share * tolerances.EPS[dtype]], dtype))
+    attempt = regression.decompose(K)
+    if resolved:
+        assert np.isfinite(attempt.ridge(np.ones(4), 0.0)).all()
+    else:
+        with pytest.raises(ValueError, match="K of shape .* is numerically singular"):
+            attempt.ridge(np.ones(4), 0.0)
+
+
+@pytest.mark.parametrize(("steps", "resolved"), [(4, False), (8, True)])
+def test_nearly_equal_signals_are_singular_in_their_precision(steps, resolved):
+    """Two of three signals in float32, whose difference is a number of steps of float32.
+
+    LAPACK estimates 1/condition as .45 units for each step, and n units are needed.
+    """
+    near = 1 - steps * tolerances.EPS["float32"] / 2
+    K = np.array([[1, near, 0], [near, 1, 0], [0, 0, 1]], np.float32)
+    if resolved:
+        assert np.isfinite(regression.interpolate(K, np.ones(3))).all()
+    else:
+        with pytest.raises(ValueError, match="K of shape .* is numerically singular"):
+            regression.interpolate(K, np.ones(3))
+
+
+@pytest.mark.parametrize("unit", [1e-250, 1e250])
+def test_the_unit_of_a_kernel_is_no_singularity(unit, rng):
+    K, y = problem(rng, 6)
+    found = regression.decompose(unit * K).ridge(y, 0.0) * unit
+    close(found, regression.decompose(K).ridge(y, 0.0), np.linalg.cond(K))
+
+
+@pytest.mark.parametrize(("share", "refused"), [(5.0, False), (20.0, True)])
+def test_eigenvalues_below_zero_are_rounding_errors_or_refused(share, refused):
+    """An eigendecomposition errs by some units: ten times as much is refused."""
+    K = np.diag([1.0, 1.0, 1.0, -4 * share * EPS])
+    if refused:
+        with pytest.raises(ValueError, match="expected a positive semidefinite matrix"):
+            regression.decompose(K)
+    else:
+        assert np.isfinite(regression.decompose(K).ridge(np.ones(4), 1.0)).all()
+
+
+@pytest.mark.parametrize(("trained", "refused"), [(0.5, False), (2.0, True)])
+def test_times_that_train_rounding_errors_are_refused(trained, refused):
+    """An eigenvalue 0, which may be as large as two units, gives t y up to half of its time."""
+    K, time = np.diag([1.0, 0.0]), trained / (2 * EPS)
+    if refused:
+        with pytest.raises(ValueError, match="numerically singular: .* a shorter time"):
+            regression.flow(K, np.ones(2), time)
+    else:
+        assert_within(
+            regression.flow(K, np.ones(2), time), [1.0, time], tolerances.ROUTES, [1, time]
+        )
+
+
 def test_small_and_large_signals_are_no_singularity(rng):
     """With signals times powers of two all bits of the solution stay, times these powers."""
     (K, y), powers = problem(rng, 6), 2.0 ** np.array([[-300], [-40], [0], [7], [60], [300]])

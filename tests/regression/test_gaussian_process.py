@@ -10,6 +10,7 @@ import rescntk as rk
 from rescntk import regression
 from rescntk.checks.values import PARTS
 from tests import tolerances
+from tests.regression.problems import matrix
 
 EPS = tolerances.EPS["float64"]
 NOISES = [0.0, 0.2, np.r_[0.0, 0.3:1.0:6j, 1e12]]
@@ -51,6 +52,83 @@ def test_covariances_that_vanish_are_semidefinite(rng, dtype, of_ensemble):
     values = np.linalg.eigvalsh(found.covariance)
     assert values[0] >= -9 * EPS * values[-1] and (found.variance >= 0).all()
     assert values[-1] <= max(1.1 * noise, 1e4 * tolerances.EPS[dtype] * K.max())
+
+
+ROOTS = {dtype: float(np.sqrt(eps)) for dtype, eps in tolerances.EPS.items()}
+"""Parts of a variance that rounding errors of kernels in a precision may be, by the docstring."""
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+@pytest.mark.parametrize("unit", [1e-30, 1.0, 1e30])
+def test_variances_below_zero_are_rounding_errors_or_refused(dtype, unit):
+    """One signal explains more than there is, by 3/4 or by 3/2 of what rounding errors may be.
+
+    They are those of the lowest precision, which is here of the prior.
+    """
+    K, cross = np.full((1, 1), unit), np.full((1, 1), 0.5 * unit)
+
+    def variance(parts):
+        prior = np.array([0.25 * unit * (1 - parts * ROOTS[dtype])], dtype)
+        return regression.posterior(K, cross, prior, [1.0]).variance[0]
+
+    assert variance(0.75) == 0
+    with pytest.raises(ValueError, match="cross and prior do not belong to K: the variance at"):
+        variance(1.5)
+
+
+def test_points_of_no_variance_are_known():
+    found = regression.posterior([[1.0]], [[0.0], [0.5]], [0.0, 1.0], [2.0])
+    assert found.variance[0] == 0 and found.mean[0] == 0
+
+
+def test_covariances_of_a_prior_that_is_rounded_are_symmetric(rng):
+    prior = matrix([1.0, 2.0, 3.0])
+    prior[0, 1] += 1e-10
+    found = regression.posterior(np.eye(2), 0.1 * rng.standard_normal((3, 2)), prior, np.ones(2))
+    assert (found.covariance == found.covariance.T).all()
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_cancellations_of_large_coefficients_are_rounding_errors(seed):
+    """Networks are a linear map M of their values at two signals, which are nearly one."""
+    large, near = (
+        1e6 * np.array([[1.0, -1.0]]),
+        1 - 1e-10 * np.random.default_rng(seed).uniform(1, 2),
+    )
+    K, apart = np.array([[1.0, near], [near, 1.0]]), 1 - near
+    gpk = K, apart * large, [2 * apart * large[0, 0] ** 2]
+    found = regression.ensemble((np.eye(2), large), gpk, [1.0, 2.0])
+    assert 0 <= found.variance[0] <= 1e-5 * gpk[2][0]
+
+
+def test_rounding_errors_of_ensembles_are_of_the_lowest_precision():
+    """The prior in float32 is 1e-5 below what the network's values at a signal explain."""
+    prior = np.array([0.25 * (1 - 1e-5)], np.float32)
+    half = np.full((1, 1), 0.5)
+    found = regression.ensemble((np.eye(1), half), (np.eye(1), half, prior), [1.0])
+    assert found.variance[0] == 0
+    with pytest.raises(ValueError, match="tangent and gpk are not of one network"):
+        regression.ensemble((np.eye(1), half), (np.eye(1), half, prior.astype(float)), [1.0])
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+@pytest.mark.parametrize("units", [(1.0, 1.0), (1.0, 1e12)])
+def test_covariances_that_are_not_semidefinite_are_rounding_errors_or_refused(dtype, units):
+    """Two functions have a correlation above 1; rounding errors of two numbers add up."""
+    K, cross = np.eye(1, dtype=dtype), np.zeros((2, 1), dtype)
+
+    def covariance(parts):
+        correlation = 1 + parts * ROOTS[dtype]
+        roots = np.sqrt(units)
+        prior = (roots[:, None] * np.array([[1, correlation], [correlation, 1]]) * roots).astype(
+            dtype
+        )
+        return prior, regression.posterior(K, cross, prior, [1.0]).covariance
+
+    prior, found = covariance(1.5)
+    assert (found == prior).all()  # nothing was explained, and nothing is changed
+    with pytest.raises(ValueError, match="their covariance would have a negative eigenvalue"):
+        covariance(3.0)
 
 
 def test_scikit_learns_gaussian_process(rng):

@@ -81,6 +81,22 @@ def test_pivots_follow_the_residual():
     assert (np.abs(found / draws - expected) <= error).all()
 
 
+@pytest.mark.parametrize("small", [1e-13, 1e-30])
+def test_small_signals_are_landmarks_too(small):
+    """Entries of a diagonal matrix are independent, however small some are beside others."""
+    K = np.diag([1.0, small, 0.0, 2 * small])
+    with pytest.warns(UserWarning, match="rank 3 of 4"):  # a signal of 0 explains nothing
+        low = regression.pivoted_cholesky(MatrixKernel(K), indices(4), 4)
+    assert sorted(low.pivots) == [0, 1, 3] and low.residual == 0
+
+
+def test_signals_that_are_nearly_equal_are_landmarks():
+    """What one leaves of the other is 1e-12, which is no rounding error."""
+    near = 1 - 5e-13
+    K = np.array([[1.0, near], [near, 1.0]])
+    assert len(regression.pivoted_cholesky(MatrixKernel(K), indices(2), 2).pivots) == 2
+
+
 @pytest.mark.parametrize("dtype", ["float64", "float32"])
 def test_equal_signals_are_one_landmark(dtype, rng):
     X, kernel = np.tile(rng.standard_normal((7, 2, 8)), (5, 1, 1)), rk.ResCNTK(2)

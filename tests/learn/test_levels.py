@@ -1,0 +1,66 @@
+"""Levels and sizes of training signals: the units in which other signals are near or far."""
+
+import numpy as np
+import pytest
+
+from rescntk.learn.levels import TrainingLevels
+from tests import tolerances
+from tests.helpers import assert_within
+
+
+def walks(rng, n, channels=1):
+    return rng.standard_normal((n, channels, 20)).cumsum(axis=2)
+
+
+def far_away(X):
+    """Return a signal whose level is far above those of others."""
+    return np.full((1, *X.shape[1:]), 1e9)
+
+
+def unit_of_levels(levels, X, weights):
+    """Return the unit of the levels of one channel, by the distance of a signal far away."""
+    mean = np.average(X.mean(axis=(1, 2)), weights=weights)
+    return (1e9 - mean) / levels.distances(far_away(X))[0, 0]
+
+
+def test_one_of_twenty_signals_is_far_from_the_mean_of_the_others(rng):
+    """By means without each signal. One signal has a third of all weight."""
+    X, weights = walks(rng, 60), rng.uniform(0.2, 3.0, 60)
+    weights[3] = weights.sum() / 2
+    levels, share = X.mean(axis=(1, 2)), weights / weights.sum()
+    left_out = [
+        abs(levels[k] - np.average(np.delete(levels, k), weights=np.delete(weights, k)))
+        for k in range(60)
+    ]
+    distances = left_out / unit_of_levels(TrainingLevels(X, weights), X, weights)
+    rounding = tolerances.added_up(60)
+    far, at_the_limit = distances > 1 + rounding, abs(distances - 1) <= rounding
+    assert share[far].sum() <= 1 / 20 < share[far | at_the_limit].sum()
+
+
+def test_the_unit_of_levels_is_their_deviation_at_least(rng):
+    """One level far from all others makes the deviation large, beside distances of the others."""
+    X, weights = walks(rng, 60, channels=3), rng.uniform(0.5, 1.0, 60)
+    X[7] += 1000.0
+    distances = TrainingLevels(X, weights).distances(X)[0]
+    assert_within(np.average(distances**2, weights=weights), 1, tolerances.added_up(180))
+
+
+@pytest.mark.parametrize("lists", [False, True])
+def test_equal_levels_have_a_unit_by_what_varies_inside_of_signals(lists, rng):
+    """Of signals of mean 0 and deviation 5: a shift of .3 is near, and of .75 far.
+
+    Signals of next to no weight vary more.
+    """
+    X, weights = rng.standard_normal((30, 2, 40)), np.ones(30)
+    X = 5 * (X - X.mean(axis=2, keepdims=True)) / X.std(axis=2, keepdims=True)
+    X[20:], weights[20:] = 10 * X[20:], 1e-6
+    levels = TrainingLevels(list(X) if lists else X, weights)
+    for shift, is_far in ((0.0, False), (0.3, False), (0.75, True)):
+        assert ((levels.distances(X + shift)[0] > 1) == is_far).all()
+
+
+def test_signals_that_are_all_equal_and_constant_have_no_unit_of_levels():
+    """Any level is near: there is nothing to compare it with."""
+    X = np.full((5, 1, 8), 4.0)
+    assert (TrainingLevels(X, np.ones(5)).distances(X + 3)[0] == 0).all()
