@@ -284,6 +284,37 @@ def test_small_signals_beside_biases_are_right_or_refused(engine, activation):
 
 
 @pytest.mark.parametrize("activation", NOT_HOMOGENEOUS)
+def test_pixels_below_their_signal_are_right_or_refused(engine, activation):
+    """The head "equivariant" reads them alone; inverses of roots, multiplied, stay in float64."""
+    network = rk.Network(2, 1, activation=activation)
+    skip_unless_taken(engine, network)
+    kernel = rk.Kernel(network, "ntk", "equivariant", normalized=True)
+
+    def compute(size):
+        return kernel(X * np.where(np.arange(X.shape[2]), 1.0, size), engine=engine)
+
+    sizes = 10.0 ** np.arange(-170, -40, 10)
+    found = taken(sizes, compute, compute(1e-40))
+    assert set(sizes[sizes > 1e20 * ROOT_OF_LEAST]) <= set(found)
+
+
+def test_layers_of_any_growth_are_right_or_refused(engine):
+    """Normalized kernels without skips do not depend on it; squares of growths stay in float64."""
+    network = rk.Network(2, 3, skip=False)
+
+    def compute(bits):
+        grown = network.replace(c_v=2.0 * 2.0**bits)
+        try:
+            return rk.gram(grown, X, normalized=True, engine=engine).ntk
+        except ValueError as refusal:
+            raise OverflowError from refusal
+
+    bits = range(-1000, 1001, 40)
+    found = taken(bits, compute, compute(0))
+    assert {number for number in bits if abs(2 * number) < 1000} <= set(found)
+
+
+@pytest.mark.parametrize("activation", NOT_HOMOGENEOUS)
 def test_falling_networks_are_right_or_refused(engine, activation):
     """Of variances near 1e-20, which layers multiply by c_v σ'(0)²: all of them are linear."""
     network = rk.Network(1, 1, skip=False, activation=activation, c_v=1e-7)
