@@ -108,3 +108,27 @@ def test_the_tangent_kernel_of_the_readout_alone_is_the_gpk(engine, skip, dtype,
         assert np.array_equal(ntk, gpk)
     gpk, ntk = (rk.pixel_pairs(network, X, kind=kind, dtype=dtype, engine=engine) for kind in KINDS)
     assert np.array_equal(ntk, gpk)
+
+
+SHORT_CUTS = (
+    *({}, {"filter_size": 9}, {"filter_size": 15}, {"filter_size": 1}, {"filter_size": (3, 9, 3)}),
+    *({"dilation": 2}, {"outer_filter_size": 1}, {"input_filter_size": 3}, {"bias": 0.3}),
+    *({"norm": True}, {"negative_slope": 0.3}, {"alpha": 1e-3}, {"skip": (True, False, True)}),
+    *({"trained": parts} for parts in (("inner",), ("outer",), ("input",), ("input", "readout"))),
+)
+"""Fields of networks whose layers compiled engines may take at once, or in fewer steps, or not."""
+
+
+@pytest.mark.parametrize("engine", ENGINES[1:])
+@pytest.mark.parametrize("skip", [True, False])
+@pytest.mark.parametrize("fields", SHORT_CUTS, ids=str)
+def test_compiled_engines_have_the_values_of_the_reference(engine, fields, skip, rng):
+    """At several depths, of signals and images."""
+    network, X = Network(3, **{"skip": skip} | fields), rng.standard_normal((3, 2, 4, 3))
+    for signals, head in ((X[:, :, 0], "gap"), (X[:, :, :, 0], "trace"), (X, "gap"), (X, 2)):
+        options = {"head": head, "depths": (1, 2, 3)}
+        found, expected = (rk.gram(network, signals, engine=e, **options) for e in (engine, CPU[0]))
+        for K, right in zip(found, expected, strict=True):
+            own = np.sqrt(np.diagonal(right, axis1=1, axis2=2))
+            error = np.abs(K - right) / (own[:, None] * own[:, :, None])
+            assert error.max() <= 2 * tolerances.KERNEL["float64"]
