@@ -19,6 +19,7 @@ from tests.helpers import (
     GROUPS,
     HEADS,
     NOT_HOMOGENEOUS,
+    assert_within,
     pairs_meet,
     skip_unless_taken,
 )
@@ -125,10 +126,22 @@ SHORT_CUTS = (
 def test_compiled_engines_have_the_values_of_the_reference(engine, fields, skip, rng):
     """At several depths, of signals and images."""
     network, X = Network(3, **{"skip": skip} | fields), rng.standard_normal((3, 2, 4, 3))
-    for signals, head in ((X[:, :, 0], "gap"), (X[:, :, :, 0], "trace"), (X, "gap"), (X, 2)):
+    x, z = X[:, :, 0], X[:, :, :, 0]
+    for signals, head in ((x, "gap"), (z, "trace"), (x, "equivariant"), (X, "gap"), (X, 2)):
         options = {"head": head, "depths": (1, 2, 3)}
         found, expected = (rk.gram(network, signals, engine=e, **options) for e in (engine, CPU[0]))
         for K, right in zip(found, expected, strict=True):
             own = np.sqrt(np.diagonal(right, axis1=1, axis2=2))
             error = np.abs(K - right) / (own[:, None] * own[:, :, None])
             assert error.max() <= 2 * tolerances.KERNEL["float64"]
+
+
+@pytest.mark.parametrize("engine", CPU[1:])
+@pytest.mark.parametrize("fields", SHORT_CUTS, ids=str)
+def test_shares_have_the_values_of_the_reference(engine, fields, rng):
+    network, X = Network(3, **fields), rng.standard_normal((2, 2, 3, 5))
+    for signals, head in ((X[:, :, 0], "gap"), (X[:, :, 0], 3), (X, "trace"), (X, 2)):
+        found, right = (
+            rk.pixel_shares(network, signals, head=head, engine=e) for e in (engine, CPU[0])
+        )
+        assert_within(found, right, 2 * tolerances.KERNEL["float64"])

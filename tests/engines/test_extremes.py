@@ -61,6 +61,8 @@ def test_deeper_kernels_are_refused(engine):
     for call in (DOUBLING.replace(depth=1024), DOUBLING.replace(depth=1500).diag):
         with pytest.raises(OverflowError, match=r"exceeds float64 at depth .*normalized=True"):
             call(ONES, engine=engine)
+    with pytest.raises(OverflowError, match="exceeds float64 at depth 1500"):  # also if not last
+        rk.gram(DOUBLING.network, ONES, head="trace", depths=(1500, 2), engine=engine)
     with pytest.raises(OverflowError, match="exceeds float32 at depth 200"):
         DOUBLING.replace(depth=200)(ONES, engine=engine, dtype="float32")
 
@@ -255,10 +257,12 @@ def test_growth_makes_up_for_tiny_signals(engine):
 
 
 def test_growth_does_not_make_up_for_sizes_that_lack_digits(engine):
-    """The root of input_scale makes sizes subnormal."""
+    """The root of input_scale makes sizes subnormal, of either side."""
     kernel = rk.Kernel(rk.Network(1900, 1, input_scale=1e-20), "gpk", "trace")
-    with pytest.raises(OverflowError, match="the kernel falls below float64"):
-        kernel(1e-300 * np.ones((2, 1, 3)), engine=engine)
+    small, large = 1e-300 * np.ones((2, 1, 3)), 1e-200 * np.ones((1, 1, 3))
+    for signals in ((small,), (large, small)):
+        with pytest.raises(OverflowError, match="the kernel falls below float64"):
+            kernel(*signals, engine=engine)
 
 
 falling = pytest.mark.parametrize(
@@ -395,6 +399,15 @@ def test_weights_and_signals_of_inverse_sizes(engine, head):
     # The features of the skip connection have the size of the signals, and the branch has too.
     expected = rk.gram(same, X, normalized=True, head=head, engine=engine)
     assert np.abs(np.array(found) - np.array(expected)).max() <= tolerances.ROUTES
+
+
+def test_kernels_that_cancel_do_not_warn(engine, rng):
+    """By GAP an odd activation leaves rounding errors of either sign, also of K(x, x)."""
+    kernel = rk.Kernel(rk.Network(2, 1, skip=False, activation="erf"), "ntk", "gap")
+    skip_unless_taken(engine, kernel.network)
+    x = rng.standard_normal((40, 1, 3))
+    K = kernel(np.concatenate([x, -x], axis=2), engine=engine)
+    assert np.abs(K).max() <= tolerances.EPS["float64"] and (K.diagonal() < 0).any()
 
 
 def test_subnormal_signals_do_not_warn(engine, rng):

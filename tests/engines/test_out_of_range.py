@@ -33,15 +33,15 @@ def test_kernels_down_to_the_least_normal_number_are_taken(engine, dtype):
     least, kernel = float(np.finfo(dtype).tiny), rk.ResCNTK(2, head="trace")
     K = kernel(0.1 * X)
     own = np.sqrt(K.diagonal())
-    for times in (1.5, 0.75):
-        readout_scale = times * least / K.diagonal().min()
-        compute = partial(kernel.replace(readout_scale=readout_scale), engine=engine, dtype=dtype)
-        if times < 1:
-            with pytest.raises(OverflowError, match="the kernel falls below"):
-                compute(0.1 * X)
-        else:
-            error = np.abs(compute(0.1 * X) / readout_scale - K) / own / own[:, None]
-            assert error.max() <= tolerances.KERNEL[dtype]
+    readout_scale = 1.5 * least / K.diagonal().min()
+    found = kernel.replace(readout_scale=readout_scale)(0.1 * X, engine=engine, dtype=dtype)
+    assert (np.abs(found / readout_scale - K) / own / own[:, None]).max() <= tolerances.KERNEL[
+        dtype
+    ]
+    below = kernel.replace(readout_scale=readout_scale / 2)
+    for call in (below, partial(rk.pixel_pairs, below.network)):
+        with pytest.raises(OverflowError, match="the kernel falls below"):
+            call(0.1 * X, engine=engine, dtype=dtype)
 
 
 @tiny
