@@ -196,6 +196,39 @@ def test_training_branches_too_weak_to_resolve_is_refused(engine, head, dtype):
         kernel_of_branches(head)(X, engine=engine, dtype=dtype)
 
 
+def test_training_branches_of_weight_0_has_the_tangent_kernel_0(engine):
+    network = WEAK.replace(c_v=2.0, alpha=0.0, trained=("inner", "outer"))
+    assert not np.any(rk.gram(network, X, engine=engine).ntk)
+
+
+IN_SILENCE = pytest.mark.xfail(strict=True, reason="the tangent kernel is 0, and not refused")
+
+
+@pytest.mark.parametrize(
+    ("depth", "fields"),
+    [
+        pytest.param(40, {"c_v": (1.0, 0.9) * 20}, id="many layers"),
+        pytest.param(
+            4, {"c_v": (1e-90, 1e-80) * 2, "norm": True}, id="normalized", marks=IN_SILENCE
+        ),
+    ],
+)
+def test_falling_layers_beside_biases_are_right_or_refused(engine, depth, fields, rng):
+    """Of which the input alone is trained: its tangent kernel falls by all of their growths."""
+    if isinstance(quadruple.library(), str):
+        pytest.skip(quadruple.library())
+    network = rk.Network(depth, 3, skip=False, bias=0.1, trained=("input",), **fields)
+    signals = rng.standard_normal((2, 2, 4))
+    options = {"head": "trace", "kinds": "ntk", "normalized": True, "engine": engine}
+    try:
+        (K,) = rk.gram(network, signals, **options)
+    except (OverflowError, ValueError):
+        assert network.norm
+        return
+    error = quadruple.Grams(network, signals).error(K, "ntk", "trace")
+    assert error <= tolerances.KERNEL["float64"]
+
+
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("head", HEADS)
 def test_tangent_kernels_of_weak_branches_are_proportional_to_their_gain(engine, head, dtype):
@@ -407,7 +440,10 @@ def test_kernels_that_cancel_do_not_warn(engine, rng):
     skip_unless_taken(engine, kernel.network)
     x = rng.standard_normal((40, 1, 3))
     K = kernel(np.concatenate([x, -x], axis=2), engine=engine)
-    assert np.abs(K).max() <= tolerances.EPS["float64"] and (K.diagonal() < 0).any()
+    negative = K.diagonal() < 0
+    assert np.abs(K).max() <= tolerances.EPS["float64"] and negative.any()
+    normalized = kernel.replace(normalized=True)(np.concatenate([x, -x], axis=2), engine=engine)
+    assert (normalized[negative] == 0).all() and (normalized[:, negative] == 0).all()
 
 
 def test_subnormal_signals_do_not_warn(engine, rng):
