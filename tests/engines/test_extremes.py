@@ -41,7 +41,8 @@ def test_normalized_at_depth_5000(engine, alpha, dtype, rng):
 def test_networks_that_shrink_and_that_explode(engine):
     """c_v = c_w = 0.01 without skips is 5e-5 a layer; α = 1e10 is 1e20 a layer."""
     shrinking = rk.Network(1000, skip=False, c_v=0.01, c_w=0.01)
-    for network, dtype in product((shrinking, rk.Network(300, alpha=1e10)), DTYPES):
+    networks = shrinking, shrinking.replace(trained=("input",)), rk.Network(300, alpha=1e10)
+    for network, dtype in product(networks, DTYPES):
         for K in rk.gram(network, X, normalized=True, engine=engine, dtype=dtype):
             assert np.isfinite(K).all() and (K.diagonal() == 1).all()
 
@@ -199,6 +200,15 @@ def test_training_branches_too_weak_to_resolve_is_refused(engine, head, dtype):
 def test_training_branches_of_weight_0_has_the_tangent_kernel_0(engine):
     network = WEAK.replace(c_v=2.0, alpha=0.0, trained=("inner", "outer"))
     assert not np.any(rk.gram(network, X, engine=engine).ntk)
+
+
+def test_one_branch_too_weak_to_resolve_counts_as_none(engine):
+    """Where the branches' weights alone are trained, beside a strong one."""
+    kernels = (
+        rk.gram(rk.Network(2, alpha=(1.0, weak), trained=("inner",)), X, engine=engine).ntk
+        for weak in (1e-160, 0.0)
+    )
+    assert np.array_equal(*kernels)
 
 
 IN_SILENCE = pytest.mark.xfail(strict=True, reason="the tangent kernel is 0, and not refused")
