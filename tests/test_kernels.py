@@ -240,6 +240,13 @@ def test_prepared_bytes_include_the_signals(engine):
     assert prepared.nbytes >= Z.nbytes + (engine == "cpu") * Z.nbytes
 
 
+def test_a_list_that_has_grown_since_is_another_one(rng):
+    X = [*rng.standard_normal((2, 2, 5))]
+    kept = KERNEL.prepare(X)
+    X.append(X[0] + X[1])
+    assert np.array_equal(KERNEL(X, kept), KERNEL(X, X[:2]))
+
+
 @pytest.mark.parametrize("head", ["gap", "trace", 3])
 @pytest.mark.parametrize("engine", CPU)
 def test_shares_take_prepared_signals(engine, head, rng):
