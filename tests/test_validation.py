@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import rescntk as rk
-from rescntk import derivative, literature, memory
+from rescntk import derivative, literature, memory, validation
 from rescntk.engines.reference.engine import ReferencePlan
 from tests.helpers import CPU
 
@@ -310,3 +310,37 @@ def test_the_limit_of_a_container_counts(tmp_path, monkeypatch):
 
 def test_a_container_without_a_limit_has_the_memory_of_the_machine(tmp_path, monkeypatch):
     assert in_container(tmp_path, monkeypatch, "max") > 8_000_000
+
+
+def test_the_least_and_the_largest_input_scale_that_a_message_names_are_taken():
+    with pytest.raises(ValueError, match="expected 0 or from .* to .*") as refusal:
+        rk.Network(2, input_scale=1e308)
+    least, most = re.findall(r"[\d.]+e[+-]\d+", str(refusal.value).split("expected")[1])
+    for number in (0.0, float(least), float(most)):
+        assert rk.Network(2, input_scale=number).input_scale == number
+
+
+def test_networks_of_negative_zeros_are_written_as_those_of_zeros():
+    assert repr(rk.Network(2, alpha=-0.0)) == repr(rk.Network(2, alpha=0.0))
+
+
+def test_masked_channels_of_nested_lists_are_refused():
+    masked = np.ma.masked_array([1.0, 2.0], [False, True])
+    with pytest.raises(ValueError, match="is a masked array"):
+        validation.check_real([[masked, masked]], "X", "(n_cases, n_channels, n_timepoints)")
+
+
+def test_kinds_that_are_asked_for_twice_are_refused():
+    with pytest.raises(ValueError, match="expected one or both of"):
+        validation.check_kinds(("gpk", "gpk"))
+
+
+@pytest.mark.parametrize("size", [1e-10, 1.0, 1e10])
+def test_matrices_are_symmetric_up_to_roundings_of_their_size(size, rng):
+    """Between the roundings of a product of matrices and the half of all digits."""
+    A = rng.standard_normal((5, 5))
+    symmetric = size * (A @ A.T)
+    upper, roundings, half = np.triu(symmetric), 1e-13, 1e-6
+    validation.check_symmetric(symmetric + roundings * upper, "K")
+    with pytest.raises(ValueError, match="is not symmetric"):
+        validation.check_symmetric(symmetric + half * upper, "K")
