@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import rescntk as rk
-from rescntk import derivative, literature, memory, validation
+from rescntk import arrays, derivative, literature, memory, messages, validation
 from rescntk.engines.reference.engine import ReferencePlan
 from tests.helpers import CPU
 
@@ -344,3 +344,37 @@ def test_matrices_are_symmetric_up_to_roundings_of_their_size(size, rng):
     validation.check_symmetric(symmetric + roundings * upper, "K")
     with pytest.raises(ValueError, match="is not symmetric"):
         validation.check_symmetric(symmetric + half * upper, "K")
+
+
+def test_work_may_take_all_of_max_memory():
+    memory.check_memory(1000, 1000, "it")
+    with pytest.raises(ValueError, match="it takes"):
+        memory.check_memory(1001, 1000, "it")
+
+
+@pytest.mark.parametrize("values", [[], [[1.0]]], ids=str)
+def test_vectors_of_numbers_have_one_axis_and_are_not_empty(values):
+    with pytest.raises(ValueError, match="one or a vector"):
+        validation.check_nonnegative_vector(values, "penalties")
+
+
+def test_the_unit_of_rounding_is_that_of_the_numbers():
+    """Of float16 and float32 their own; integers become float64."""
+    for dtype in (np.float16, np.float32, np.float64):
+        assert arrays.rounding_unit(np.ones(2, dtype)) == np.finfo(dtype).eps
+    assert arrays.rounding_unit([1, 2]) == np.finfo(np.float64).eps
+
+
+class Long:
+    def __init__(self, n):
+        self.n = n
+
+    def __repr__(self):
+        return "x" * self.n
+
+
+def test_values_in_messages_are_whole_or_cut_to_the_length_of_the_longest_whole_one():
+    texts = {n: messages.shown({1: Long(n), 2: Long(n)}) for n in range(1, 300)}
+    longest = max(len(text) for text in texts.values() if "..." not in text)
+    assert all(len(text) <= longest for text in texts.values())
+    assert "..." in texts[299]
