@@ -3,6 +3,7 @@
 import subprocess
 import sys
 from functools import partial, reduce
+from itertools import product
 from pathlib import Path
 
 import mpmath
@@ -109,6 +110,18 @@ def test_gelu_keeps_its_digits(root, ratio, w, flip):
         resolved = own if flip else wide.sqrt((own - K) * own) + wide.mpf("1e-150") * own
         assert abs(less - (own - K)) <= 32 * EPS * resolved
         assert abs(more - (own + K)) <= 16 * EPS * own
+
+
+def test_deficits_of_gelu_keep_their_digits_where_sizes_differ():
+    """From similar sizes to others, near ρ = 1: on both sides of the bound between two formulas."""
+    for root, step, w in product((0.03, 1.0, 2.0), np.linspace(0.02, 0.32, 16), (0.0, 1e-12, 1e-6)):
+        other = root + step * np.sqrt(1 + root**2)
+        less = dual_of(activations.Gelu(), root, other, w, 2 - w).deficits[0]
+        a, b = wide.mpf(root) ** 2, wide.mpf(float(other)) ** 2
+        K, _ = gelu(a, b, wide.sqrt(a * b) * (1 - wide.mpf(w)))
+        own = wide.sqrt(gelu(a, a, a)[0] * gelu(b, b, b)[0])
+        error = abs(wide.mpf(float(less[0])) - (own - K))
+        assert error <= 32 * EPS * wide.sqrt((own - K) * own)
 
 
 SPECIAL = {"relu": activations.Relu(0.2), "erf": activations.Erf(), "gelu": activations.Gelu()}

@@ -14,7 +14,7 @@ from rescntk.engines.cpu import engine
 from rescntk.engines.signals import tables
 from rescntk.kernels.gram import prepare
 from tests import tolerances
-from tests.helpers import CPU, HEADS, needs_cpu
+from tests.helpers import CPU, HEADS, assert_within, needs_cpu
 from tests.oracles.strided import strided
 
 KERNEL = rk.ResCNTK(depth=3, filter_size=5)
@@ -238,6 +238,27 @@ def test_the_reference_engine_makes_a_table_once(call, monkeypatch):
 def test_prepared_bytes_include_the_signals(engine):
     prepared = rk.ResCNTK(1, 1).prepare(Z, engine=engine)
     assert prepared.nbytes >= Z.nbytes + (engine == "cpu") * Z.nbytes
+
+
+def test_a_list_that_has_grown_since_is_another_one(rng):
+    X = [*rng.standard_normal((2, 2, 5))]
+    kept = KERNEL.prepare(X)
+    X.append(X[0] + X[1])
+    assert np.array_equal(KERNEL(X, kept), KERNEL(X, X[:2]))
+
+
+@pytest.mark.parametrize("head", ["gap", "trace", 3])
+@pytest.mark.parametrize("engine", CPU)
+def test_shares_take_prepared_signals(engine, head, rng):
+    """To the bit, and normalized shares add up to the kernel."""
+    network = rk.Network(2, input_filter_size=3)
+    X, Z = rng.standard_normal((2, 3, 2, 7))
+    kernel = rk.Kernel(network, "ntk", head, normalized=True)
+    options = {"head": head, "normalized": True, "engine": engine}
+    shares = rk.pixel_shares(network, X, Z, **options)
+    kept = kernel.prepare(Z, engine=engine)
+    assert np.array_equal(rk.pixel_shares(network, X, kept, **options), shares)
+    assert_within(shares.sum(axis=2), kernel(X, Z, engine=engine), tolerances.ROUTES, 1)
 
 
 def test_prepared_signals_are_copied():

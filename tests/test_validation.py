@@ -9,7 +9,9 @@ import numpy as np
 import pytest
 
 import rescntk as rk
-from rescntk import derivative, literature, memory
+from rescntk import arrays, derivative, literature, memory
+from rescntk.checks import messages
+from rescntk.checks import values as validation
 from rescntk.engines.array.engine import ArrayPlan
 from tests.helpers import CPU
 
@@ -311,3 +313,71 @@ def test_the_limit_of_a_container_counts(tmp_path, monkeypatch):
 
 def test_a_container_without_a_limit_has_the_memory_of_the_machine(tmp_path, monkeypatch):
     assert in_container(tmp_path, monkeypatch, "max") > 8_000_000
+
+
+def test_the_least_and_the_largest_input_scale_that_a_message_names_are_taken():
+    with pytest.raises(ValueError, match="expected 0 or from .* to .*") as refusal:
+        rk.Network(2, input_scale=1e308)
+    least, most = re.findall(r"[\d.]+e[+-]\d+", str(refusal.value).split("expected")[1])
+    for number in (0.0, float(least), float(most)):
+        assert rk.Network(2, input_scale=number).input_scale == number
+
+
+def test_networks_of_negative_zeros_are_written_as_those_of_zeros():
+    assert repr(rk.Network(2, alpha=-0.0)) == repr(rk.Network(2, alpha=0.0))
+
+
+def test_masked_channels_of_nested_lists_are_refused():
+    masked = np.ma.masked_array([1.0, 2.0], [False, True])
+    with pytest.raises(ValueError, match="is a masked array"):
+        validation.check_real([[masked, masked]], "X", "(n_cases, n_channels, n_timepoints)")
+
+
+def test_kinds_that_are_asked_for_twice_are_refused():
+    with pytest.raises(ValueError, match="expected one or both of"):
+        validation.check_kinds(("gpk", "gpk"))
+
+
+@pytest.mark.parametrize("size", [1e-10, 1.0, 1e10])
+def test_matrices_are_symmetric_up_to_roundings_of_their_size(size, rng):
+    """Between the roundings of a product of matrices and the half of all digits."""
+    A = rng.standard_normal((5, 5))
+    symmetric = size * (A @ A.T)
+    upper, roundings, half = np.triu(symmetric), 1e-13, 1e-6
+    validation.check_symmetric(symmetric + roundings * upper, "K")
+    with pytest.raises(ValueError, match="is not symmetric"):
+        validation.check_symmetric(symmetric + half * upper, "K")
+
+
+def test_work_may_take_all_of_max_memory():
+    memory.check_memory(1000, 1000, "it")
+    with pytest.raises(ValueError, match="it takes"):
+        memory.check_memory(1001, 1000, "it")
+
+
+@pytest.mark.parametrize("values", [[], [[1.0]]], ids=str)
+def test_vectors_of_numbers_have_one_axis_and_are_not_empty(values):
+    with pytest.raises(ValueError, match="one or a vector"):
+        validation.check_nonnegative_vector(values, "penalties")
+
+
+def test_the_unit_of_rounding_is_that_of_the_numbers():
+    """Of float16 and float32 their own; integers become float64."""
+    for dtype in (np.float16, np.float32, np.float64):
+        assert arrays.rounding_unit(np.ones(2, dtype)) == np.finfo(dtype).eps
+    assert arrays.rounding_unit([1, 2]) == np.finfo(np.float64).eps
+
+
+class Long:
+    def __init__(self, n):
+        self.n = n
+
+    def __repr__(self):
+        return "x" * self.n
+
+
+def test_values_in_messages_are_whole_or_cut_to_the_length_of_the_longest_whole_one():
+    texts = {n: messages.shown({1: Long(n), 2: Long(n)}) for n in range(1, 300)}
+    longest = max(len(text) for text in texts.values() if "..." not in text)
+    assert all(len(text) <= longest for text in texts.values())
+    assert "..." in texts[299]

@@ -20,6 +20,7 @@ from tests.helpers import (
     HEADS,
     NOT_HOMOGENEOUS,
     SUBJECTS,
+    assert_within,
     gram_of,
     pairs_meet,
     skip_unless_taken,
@@ -132,3 +133,39 @@ def test_the_tangent_kernel_of_the_readout_alone_is_the_gpk(engine, skip, dtype,
         assert np.array_equal(ntk, gpk)
     gpk, ntk = (rk.pixel_pairs(network, X, kind=kind, dtype=dtype, engine=engine) for kind in KINDS)
     assert np.array_equal(ntk, gpk)
+
+
+SHORT_CUTS = (
+    *({}, {"filter_size": 9}, {"filter_size": 15}, {"filter_size": 1}, {"filter_size": (3, 9, 3)}),
+    *({"dilation": 2}, {"outer_filter_size": 1}, {"input_filter_size": 3}, {"bias": 0.3}),
+    *({"norm": True}, {"negative_slope": 0.3}, {"alpha": 1e-3}, {"skip": (True, False, True)}),
+    *({"trained": parts} for parts in (("inner",), ("outer",), ("input",), ("input", "readout"))),
+)
+"""Fields of networks whose layers compiled engines may take at once, or in fewer steps, or not."""
+
+
+@pytest.mark.parametrize("engine", ENGINES[1:])
+@pytest.mark.parametrize("skip", [True, False])
+@pytest.mark.parametrize("fields", SHORT_CUTS, ids=str)
+def test_compiled_engines_have_the_values_of_the_reference(engine, fields, skip, rng):
+    """At several depths, of signals and images."""
+    network, X = Network(3, **{"skip": skip} | fields), rng.standard_normal((3, 2, 4, 3))
+    x, z = X[:, :, 0], X[:, :, :, 0]
+    for signals, head in ((x, "gap"), (z, "trace"), (x, "equivariant"), (X, "gap"), (X, 2)):
+        options = {"head": head, "depths": (1, 2, 3)}
+        found, expected = (rk.gram(network, signals, engine=e, **options) for e in (engine, CPU[0]))
+        for K, right in zip(found, expected, strict=True):
+            own = np.sqrt(np.diagonal(right, axis1=1, axis2=2))
+            error = np.abs(K - right) / (own[:, None] * own[:, :, None])
+            assert error.max() <= 2 * tolerances.KERNEL["float64"]
+
+
+@pytest.mark.parametrize("engine", CPU[1:])
+@pytest.mark.parametrize("fields", SHORT_CUTS, ids=str)
+def test_shares_have_the_values_of_the_reference(engine, fields, rng):
+    network, X = Network(3, **fields), rng.standard_normal((2, 2, 3, 5))
+    for signals, head in ((X[:, :, 0], "gap"), (X[:, :, 0], 3), (X, "trace"), (X, 2)):
+        found, right = (
+            rk.pixel_shares(network, signals, head=head, engine=e) for e in (engine, CPU[0])
+        )
+        assert_within(found, right, 2 * tolerances.KERNEL["float64"])

@@ -41,7 +41,8 @@ def test_normalized_at_depth_5000(engine, alpha, dtype, rng):
 def test_networks_that_shrink_and_that_explode(engine):
     """c_v = c_w = 0.01 without skips is 5e-5 a layer; α = 1e10 is 1e20 a layer."""
     shrinking = rk.Network(1000, skip=False, c_v=0.01, c_w=0.01)
-    for network, dtype in product((shrinking, rk.Network(300, alpha=1e10)), DTYPES):
+    networks = shrinking, shrinking.replace(trained=("input",)), rk.Network(300, alpha=1e10)
+    for network, dtype in product(networks, DTYPES):
         for K in rk.gram(network, X, normalized=True, engine=engine, dtype=dtype):
             assert np.isfinite(K).all() and (K.diagonal() == 1).all()
 
@@ -61,6 +62,8 @@ def test_deeper_kernels_are_refused(engine):
     for call in (DOUBLING.replace(depth=1024), DOUBLING.replace(depth=1500).diag):
         with pytest.raises(OverflowError, match=r"exceeds float64 at depth .*normalized=True"):
             call(ONES, engine=engine)
+    with pytest.raises(OverflowError, match="exceeds float64 at depth 1500"):  # also if not last
+        rk.gram(DOUBLING.network, ONES, head="trace", depths=(1500, 2), engine=engine)
     with pytest.raises(OverflowError, match="exceeds float32 at depth 200"):
         DOUBLING.replace(depth=200)(ONES, engine=engine, dtype="float32")
 
@@ -194,6 +197,43 @@ def test_training_branches_too_weak_to_resolve_is_refused(engine, head, dtype):
         kernel_of_branches(head)(X, engine=engine, dtype=dtype)
 
 
+def test_training_branches_of_weight_0_has_the_tangent_kernel_0(engine):
+    network = WEAK.replace(c_v=2.0, alpha=0.0, trained=("inner", "outer"))
+    assert not np.any(rk.gram(network, X, engine=engine).ntk)
+
+
+def test_one_branch_too_weak_to_resolve_counts_as_none(engine):
+    """Where the branches' weights alone are trained, beside a strong one."""
+    kernels = (
+        rk.gram(rk.Network(2, alpha=(1.0, weak), trained=("inner",)), X, engine=engine).ntk
+        for weak in (1e-160, 0.0)
+    )
+    assert np.array_equal(*kernels)
+
+
+@pytest.mark.parametrize(
+    ("depth", "fields"),
+    [
+        pytest.param(40, {"c_v": (1.0, 0.9) * 20}, id="many layers"),
+        pytest.param(4, {"c_v": (1e-90, 1e-80) * 2, "norm": True}, id="normalized"),
+    ],
+)
+def test_falling_layers_beside_biases_are_right_or_refused(engine, depth, fields, rng):
+    """Of which the input alone is trained: its tangent kernel falls by all of their growths."""
+    if isinstance(quadruple.library(), str):
+        pytest.skip(quadruple.library())
+    network = rk.Network(depth, 3, skip=False, bias=0.1, trained=("input",), **fields)
+    signals = rng.standard_normal((2, 2, 4))
+    options = {"head": "trace", "kinds": "ntk", "normalized": True, "engine": engine}
+    try:
+        (K,) = rk.gram(network, signals, **options)
+    except (OverflowError, ValueError):
+        assert network.norm
+        return
+    error = quadruple.Grams(network, signals).error(K, "ntk", "trace")
+    assert error <= tolerances.KERNEL["float64"]
+
+
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("head", HEADS)
 def test_tangent_kernels_of_weak_branches_are_proportional_to_their_gain(engine, head, dtype):
@@ -255,10 +295,12 @@ def test_growth_makes_up_for_tiny_signals(engine):
 
 
 def test_growth_does_not_make_up_for_sizes_that_lack_digits(engine):
-    """The root of input_scale makes sizes subnormal."""
+    """The root of input_scale makes sizes subnormal, of either side."""
     kernel = rk.Kernel(rk.Network(1900, 1, input_scale=1e-20), "gpk", "trace")
-    with pytest.raises(OverflowError, match="the kernel falls below float64"):
-        kernel(1e-300 * np.ones((2, 1, 3)), engine=engine)
+    small, large = 1e-300 * np.ones((2, 1, 3)), 1e-200 * np.ones((1, 1, 3))
+    for signals in ((small,), (large, small)):
+        with pytest.raises(OverflowError, match="the kernel falls below float64"):
+            kernel(*signals, engine=engine)
 
 
 falling = pytest.mark.parametrize(
@@ -395,6 +437,18 @@ def test_weights_and_signals_of_inverse_sizes(engine, head):
     # The features of the skip connection have the size of the signals, and the branch has too.
     expected = rk.gram(same, X, normalized=True, head=head, engine=engine)
     assert np.abs(np.array(found) - np.array(expected)).max() <= tolerances.ROUTES
+
+
+def test_kernels_that_cancel_do_not_warn(engine, rng):
+    """By GAP an odd activation leaves rounding errors of either sign, also of K(x, x)."""
+    kernel = rk.Kernel(rk.Network(2, 1, skip=False, activation="erf"), "ntk", "gap")
+    skip_unless_taken(engine, kernel.network)
+    x = rng.standard_normal((40, 1, 3))
+    K = kernel(np.concatenate([x, -x], axis=2), engine=engine)
+    negative = K.diagonal() < 0
+    assert np.abs(K).max() <= tolerances.EPS["float64"] and negative.any()
+    normalized = kernel.replace(normalized=True)(np.concatenate([x, -x], axis=2), engine=engine)
+    assert (normalized[negative] == 0).all() and (normalized[:, negative] == 0).all()
 
 
 def test_subnormal_signals_do_not_warn(engine, rng):

@@ -19,7 +19,7 @@ from tests.helpers import (
 @pytest.mark.parametrize(("head", "d"), [("gap", 4000), ("trace", 100_000), (3, 1100)])
 def test_constant_signals_have_the_kernel_of_one_point(head, d, dtype, rng):
     """Sums of equal terms are rounded alike."""
-    network, x = Network(1, alpha=0.7), rng.standard_normal((2, 2, 1))
+    network, x = Network(1, alpha=0.7), rng.standard_normal((4, 2, 1))
     long, short = (
         rk.gram(network, np.repeat(x, n, axis=2), head=head, dtype=dtype) for n in (d, 1)
     )

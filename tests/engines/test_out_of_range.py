@@ -33,15 +33,15 @@ def test_kernels_down_to_the_least_normal_number_are_taken(engine, dtype):
     least, kernel = float(np.finfo(dtype).tiny), rk.ResCNTK(2, head="trace")
     K = kernel(0.1 * X)
     own = np.sqrt(K.diagonal())
-    for times in (1.5, 0.75):
-        readout_scale = times * least / K.diagonal().min()
-        compute = partial(kernel.replace(readout_scale=readout_scale), engine=engine, dtype=dtype)
-        if times < 1:
-            with pytest.raises(OverflowError, match="the kernel falls below"):
-                compute(0.1 * X)
-        else:
-            error = np.abs(compute(0.1 * X) / readout_scale - K) / own / own[:, None]
-            assert error.max() <= tolerances.KERNEL[dtype]
+    readout_scale = 1.5 * least / K.diagonal().min()
+    found = kernel.replace(readout_scale=readout_scale)(0.1 * X, engine=engine, dtype=dtype)
+    assert (np.abs(found / readout_scale - K) / own / own[:, None]).max() <= tolerances.KERNEL[
+        dtype
+    ]
+    below = kernel.replace(readout_scale=readout_scale / 2)
+    for call in (below, partial(rk.pixel_pairs, below.network)):
+        with pytest.raises(OverflowError, match="the kernel falls below"):
+            call(0.1 * X, engine=engine, dtype=dtype)
 
 
 @tiny
@@ -281,6 +281,37 @@ def test_small_signals_beside_biases_are_right_or_refused(engine, activation):
     found = taken(sizes, lambda size: kernel(size * X, engine=engine), kernel(2.0**-80 * X))
     within = sizes[sizes > 2.0**10 * ROOT_OF_LEAST / tolerances.EPS["float64"]]
     assert set(within) <= set(found)
+
+
+@pytest.mark.parametrize("activation", NOT_HOMOGENEOUS)
+def test_pixels_below_their_signal_are_right_or_refused(engine, activation):
+    """The head "equivariant" reads them alone; inverses of roots, multiplied, stay in float64."""
+    network = rk.Network(2, 1, activation=activation)
+    skip_unless_taken(engine, network)
+    kernel = rk.Kernel(network, "ntk", "equivariant", normalized=True)
+
+    def compute(size):
+        return kernel(X * np.where(np.arange(X.shape[2]), 1.0, size), engine=engine)
+
+    sizes = 10.0 ** np.arange(-170, -40, 10)
+    found = taken(sizes, compute, compute(1e-40))
+    assert set(sizes[sizes > 1e20 * ROOT_OF_LEAST]) <= set(found)
+
+
+def test_layers_of_any_growth_are_right_or_refused(engine):
+    """Normalized kernels without skips do not depend on it; squares of growths stay in float64."""
+    network = rk.Network(2, 3, skip=False)
+
+    def compute(bits):
+        grown = network.replace(c_v=2.0 * 2.0**bits)
+        try:
+            return rk.gram(grown, X, normalized=True, engine=engine).ntk
+        except ValueError as refusal:
+            raise OverflowError from refusal
+
+    bits = range(-1000, 1001, 40)
+    found = taken(bits, compute, compute(0))
+    assert {number for number in bits if abs(2 * number) < 1000} <= set(found)
 
 
 @pytest.mark.parametrize("activation", NOT_HOMOGENEOUS)

@@ -13,8 +13,8 @@ def path(tmp_path):
 @pytest.fixture
 def computed(monkeypatch):
     """The blocks that are computed in this process."""
-    from rescntk import stored
+    from rescntk.stored import matrix
 
-    compute = Mock(wraps=stored._compute_block)
-    monkeypatch.setattr(stored, "_compute_block", compute)
+    compute = Mock(wraps=matrix._compute_block)
+    monkeypatch.setattr(matrix, "_compute_block", compute)
     return lambda: [call.args[1] for call in compute.call_args_list]

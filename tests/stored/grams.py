@@ -8,6 +8,7 @@ import rescntk as rk
 pytest.importorskip("zarr")
 distributed = pytest.importorskip("distributed")
 from rescntk import stored  # noqa: E402
+from rescntk.stored import description, matrix  # noqa: E402, F401
 
 NET = rk.Network(depth=2, filter_size=3)
 BLOCK = 8

@@ -13,15 +13,16 @@ import numpy as np
 import pytest
 
 import rescntk as rk
-from rescntk.stored import description as stored_description
 from tests.stored.grams import (
     BLOCK,
     NET,
     assert_same,
     compute,
     contents,
+    description,
     distributed,
     lists,
+    matrix,
     signals,
     stored,
 )
@@ -82,19 +83,19 @@ def test_another_computation_is_refused_and_changes_no_file(changes, message, pa
 def test_another_version_reads_values_and_computes_none(path, monkeypatch):
     compute(path, signals(5))
     before = contents(path)
-    for module in (stored, stored_description):
+    for module in (matrix, description):
         monkeypatch.setattr(module, "__version__", "99")
     with pytest.raises(ValueError, match="version is '.*' there, '99' here"):
         compute(path, signals(5))
     assert stored.open(path).complete
     with pytest.raises(ValueError, match="a worker has rescntk 99, expected .* as in .*K.zarr"):
-        stored._compute_block(path, (0, 0), None, None, {})
+        matrix._compute_block(path, (0, 0), None, None, {})
     assert contents(path) == before
 
 
 WRONG = [
     ({"block": 0}, "block is 0, expected an integer"),
-    ({"engine": "gpu"}, "engine is 'gpu', expected one of 'auto', 'array', 'cpu', 'cuda'"),
+    ({"engine": "gpu"}, "engine is 'gpu', expected one of 'auto', 'textbook', 'array'"),
     ({"client": "here"}, "client is 'here', expected a running dask.distributed.Client"),
     ({"X": lists(3), "head": "trace"}, "head is 'trace', which takes signals of one length"),
 ]
@@ -147,8 +148,9 @@ JOB = """
 import sys, time
 import numpy as np
 from rescntk import Network, stored
-original = stored._compute_block
-stored._compute_block = lambda *arguments: (time.sleep(0.05), original(*arguments))
+from rescntk.stored import matrix
+original = matrix._compute_block
+matrix._compute_block = lambda *arguments: (time.sleep(0.05), original(*arguments))
 path, signals, block = sys.argv[1:]
 stored.gram(path, Network(2), np.load(signals), block=int(block), progress=False)
 """
