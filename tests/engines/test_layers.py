@@ -191,3 +191,14 @@ def test_layers_that_a_network_lacks_are_refused():
         rk.gram(network, X, depths=(2, 5))
     with pytest.raises(ValueError, match="is .* expected one value for all layers, or 5 of them"):
         network.replace(depth=5)
+
+
+@engines
+@pytest.mark.parametrize("bias", [1e160, 1e300])
+def test_biases_beyond_the_root_of_float64_beside_normalized_features(bias, engine):
+    """Behind an ordinary layer they are all that is left; beside signals these are refused."""
+    ordinary = rk.Network(2, 3, norm=True, bias=bias, skip=False)
+    K = rk.gram(ordinary, X, head="trace", normalized=True, engine=engine).gpk
+    assert np.abs(K - 1.0).max() <= tolerances.KERNEL["float64"]
+    with pytest.raises(OverflowError, match="a pixel, whose features are normalized, has a share"):
+        rk.gram(ordinary.replace(skip=True), X, head="trace", normalized=True, engine=engine)

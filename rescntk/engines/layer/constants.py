@@ -336,6 +336,11 @@ class NetworkConstants:
         of_bias = max(weight * self.bias_root(k) ** 2 for k, weight in branch_weights.items())
         return InnerVariances(max(branch_weights.values()), of_bias)
 
+    @once
+    def common_root(self) -> float:
+        """√(1 + H σ²), the root of the variance of normalized features with biases."""
+        return math.hypot(1.0, math.sqrt(self.bias_variance_ratio) * self.largest_bias)
+
     def bias_root(self, layer_number: int, is_branch: bool = False) -> float:
         """Return the root of the variance that biases add in a layer, at a signal of size 1.
 

@@ -116,7 +116,7 @@ def check_branch(
     if request.shares or request.head in ("equivariant", "pixels"):  # a pixel of 0 may be read
         input_weight = 0.0
     limits = np.finfo(request.dtype)
-    variance = norm_root**2 * _ratio_of_biases(operations, request)
+    variance = _least_variance(operations, request, norm_root)
     is_beside = input_weight * input_part * float(limits.eps) ** 2 > variance
     share = min(map(constants.branch_share, request.depths))
     has_branch = (energy.reshape(len(energy), -1) > 0).any(axis=1) & (share > 0)
@@ -130,19 +130,21 @@ def check_branch(
     check_fraction(branch, request, "branches of normalized features have", least)
 
 
-def _ratio_of_biases(operations: Operations, request: Request) -> float:
-    """Return by what biases multiply the least part of a kernel, beside normalized features.
+def _least_variance(
+    operations: Operations, request: Request, norm_root: SignalNumbers
+) -> SignalNumbers:
+    """Return the least part of a kernel that branches of normalized features have.
 
-    They add to pre-activations, whose tangent kernels are small beside them if the input alone is
-    trained: each layer without skip divides these by the variance with biases.
+    Biases add to pre-activations. But if the input alone is trained, tangent kernels have no part
+    of them, and each layer without skip connection divides by the variance with biases.
     """
     constants, net = operations.constants, operations.network
     if "ntk" not in request.kinds or net.trained != ("input",):
-        return 1.0 + constants.least_bias**2
+        return norm_root**2 + (norm_root * constants.least_bias) ** 2
     layers = map(constants.of_layer, range(1, operations.depth + 1))
     n_ordinary = sum(not of_layer.weights.features for of_layer in layers)
-    largest = 1.0 + constants.bias_variance_ratio * constants.largest_bias**2
-    return math.exp(-min(n_ordinary * math.log(largest), 700.0))
+    bits = min(2.0 * n_ordinary * math.log2(constants.common_root), 1000.0)
+    return norm_root**2 * 2.0**-bits
 
 
 def least_root(dtype: str) -> float:
@@ -175,7 +177,7 @@ def read_input(operations: Operations, request: Request, X: SignalArray) -> Inpu
     root = inverse * math.sqrt(input_scale)
     pixels, means = X * column(root, X), means * column(root, means)
     if constants.forgets_size:
-        common = math.sqrt(1.0 + constants.bias_variance_ratio * constants.largest_bias**2)
+        common = constants.common_root
         scale, inverse, size = (xp.full(len(X), value) for value in (1.0, 1.0 / common, common))
     bias, norm = (
         root / scale * inverse if root else xp.zeros(len(X))
@@ -224,7 +226,7 @@ def mean_variances(
     if (constants.has_bias or net.norm) and not constants.forgets_size:
         added = constants.bias_variance_ratio * (constants.largest_bias / scale) ** 2
         if net.norm:
-            added = added + 1.0 / scale**2
+            added = added + (1.0 / scale) ** 2
         mean = mean + added
     if net.norm:
         fraction = energy / column(xp.where(mean > 0, mean, math.inf), energy)

@@ -53,7 +53,7 @@ def test_properties(device, case, head, kind, normalized, dtype):
     assert_agrees(network, *batches, head, dtype)
     kernel = rk.Kernel(network, kind, head, normalized)
     for claim in CLAIMS:
-        if applies(claim, "cuda", *batches):
+        if applies(claim, *batches):
             assert_holds(claim, "cuda", kernel, dtype, *batches)
 
 
