@@ -175,7 +175,30 @@ def test_functions_have_the_variances_and_slopes_that_are_told(name):
     squares = activation.function(np, scipy.special, np.sqrt(q)[:, None] * U) ** 2
     # The kink of ReLU lies between two nodes.
     bar = 1e-3 if activation.homogeneous else 1e-9
-    assert np.abs(squares @ WEIGHTS - activation.gain * activation.variance(q)).max() <= bar
+    assert np.abs(squares @ WEIGHTS - activation.dual_divisor * activation.variance(q)).max() <= bar
+
+
+SLOPES = [-3.0, -1.0, -0.2, 0.0, 0.5, 1.0]
+
+
+@pytest.mark.parametrize("slope", SLOPES)
+def test_opposites_of_relus_have_a_lower_bound(slope):
+    """Slopes below 0, as of |u|, are no parameters of networks."""
+    relu, rho = activations.Relu(slope), np.linspace(-1.0, 1.0, 2001)
+    dual = relu.correlation_map(1.0 - rho, 1.0 + rho, np.ones(1), np.ones(1))
+    least = (1.0 + dual.K).min()
+    assert least >= relu.least_opposite - tolerances.ROUTES
+    assert least <= max(1.0 + 2.0 / np.pi, relu.least_opposite) + tolerances.ROUTES
+
+
+@pytest.mark.parametrize("slope", SLOPES)
+def test_slopes_of_relus_are_those_of_their_sides(slope):
+    """At ρ = 1 both Gaussians have one sign, and at −1 the other one."""
+    relu = activations.Relu(slope)
+    ends = np.array([1.0, -1.0])
+    dual = relu.correlation_map(1.0 - ends, 1.0 + ends, np.ones(1), np.ones(1))
+    expected = np.array([1.0, slope / float(relu.dual_divisor)])
+    np.testing.assert_allclose(dual.times_slope(1.0), expected, atol=tolerances.ROUTES)
 
 
 @pytest.mark.slow

@@ -40,7 +40,7 @@ class Gaussians(NamedTuple):
 
 
 class Dual(NamedTuple):
-    """Dual activations at pixel pairs, divided by the activation's `gain`."""
+    """Dual activations at pixel pairs, divided by the activation's `dual_divisor`."""
 
     K: Array
     """E[σ(u)σ(v)]."""
@@ -64,7 +64,7 @@ class Activation(ABC):
     has_negative_slope: ClassVar[bool] = False
     """Whether ``Network.negative_slope`` is a parameter of this activation."""
 
-    gain: Fraction = Fraction(1)
+    dual_divisor: Fraction = Fraction(1)
     """`dual` and `variance` are divided by it: E[σ(u)²]/q if σ is homogeneous, else 1."""
 
     linear_share: float = 0.0
@@ -93,7 +93,7 @@ class Activation(ABC):
 
     @abstractmethod
     def variance(self, q: Array) -> Array:
-        """Return E[σ(u)²]/gain for u of variance `q`."""
+        """Return E[σ(u)²]/`dual_divisor` for u of variance `q`."""
 
     @abstractmethod
     def dual(self, pairs: Gaussians) -> Dual:
@@ -134,9 +134,10 @@ class Relu(Activation):
 
     def __init__(self, negative_slope: float = 0.0) -> None:
         self.negative_slope = negative_slope
-        self.gain = (1 + Fraction(negative_slope) ** 2) / 2
-        self.linear_share = negative_slope / float(self.gain)
-        self.least_opposite = 1.0 - self.linear_share
+        self.dual_divisor = (1 + Fraction(negative_slope) ** 2) / 2
+        self.linear_share = negative_slope / float(self.dual_divisor)
+        # κ is at least λρ for ρ < 0, and at least 0 if the slope is negative.
+        self.least_opposite = min(1.0, 1.0 - self.linear_share)
 
     def function(self, xp: ModuleType, special: ModuleType, u: Array) -> Array:
         return xp.where(u > 0, u, self.negative_slope * u)
@@ -146,7 +147,7 @@ class Relu(Activation):
 
     def dual(self, pairs: Gaussians) -> Dual:
         w, v, g, _ = pairs
-        xp, most = array_module(w), w.dtype.type(self.least_opposite)
+        xp, most = array_module(w), w.dtype.type(1.0 - self.linear_share)  # of k0
         k0, less, more = kappas(w, v, self.linear_share)
         lost = xp.where(w < v, k0, most - k0)  # 1 − κ₀
         deficit = g * less
@@ -340,7 +341,8 @@ def activation_of(network: Any) -> Activation:
 
     Examples
     --------
-    >>> from rescntk import Network, activations
+    >>> from rescntk import Network
+    >>> from rescntk.network import activations
     >>> activations.activation_of(Network(3, activation="erf")).homogeneous
     False
     """
@@ -393,7 +395,7 @@ def angle_and_kappa1_excess(xp: ModuleType, w: Array, v: Array) -> tuple[Array, 
     Examples
     --------
     >>> import numpy as np
-    >>> from rescntk import activations
+    >>> from rescntk.network import activations
     >>> activations.angle_and_kappa1_excess(np, np.ones(1), np.ones(1))
     (array([1.57079633]), array([0.31830989]))
     """
@@ -435,7 +437,7 @@ def kappas(w: Array, v: Array, linear_share: float = 0.0) -> tuple[Array, Array,
     Examples
     --------
     >>> import numpy as np
-    >>> from rescntk import activations
+    >>> from rescntk.network import activations
     >>> activations.kappas(np.ones(1), np.ones(1))
     (array([0.5]), array([0.68169011]), array([1.31830989]))
     """

@@ -213,7 +213,7 @@ class Network:
         0.25
         """
         values = {name: self._layer_value(name, number) for name in OF_LAYERS - FILTER_FIELDS}
-        gain = activation_of(self).gain if self.homogeneous else Fraction(1, 2)
+        gain = activation_of(self).dual_divisor if self.homogeneous else Fraction(1, 2)
         inner, outer = self.inner_filter(number), self.outer_filter(number)
         return Layer(inner, outer, activation_gain=gain, **values)
 

@@ -162,7 +162,7 @@ def _integrate(network: Network, kind: str, start: list[np.ndarray]) -> np.ndarr
         branches = [K1, K2, distance]
         if T:
             branches.append(parts.outer * dual.K + dual.times_slope(parts.inner * S + T[0]))
-        scale = layer.c_v * float(activation.gain)
+        scale = layer.c_v * float(activation.dual_divisor)
         boxed = scale * circular_mean(np.stack(branches, axis=1), outer)
         return np.ravel(2.0 * root * (layer.alpha**2 * boxed - decay * state))
 

@@ -188,7 +188,7 @@ def _at_variance(network: Network, q: float) -> tuple[Dual, float, float, float]
         return lambda w, wanted: (w, np.zeros_like(w)), 1.0, 0.0, float(not network.skip)
     ratio, gain = (
         layer.c_w * q / value,
-        layer.alpha**2 * layer.c_v * float(activation.gain) * value / q,
+        layer.alpha**2 * layer.c_v * float(activation.dual_divisor) * value / q,
     )
     none = np.zeros(1)
     own_slope = float(activation.correlation_map(none, 2.0 - none, q_g, q_g).times_slope(ratio)[0])
