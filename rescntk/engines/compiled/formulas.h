@@ -158,6 +158,19 @@ FORMULA V times_slope(V k0, V w, V v, V A)
     return pick(w, v, A - part, part);
 }
 
+// The rows of a merge, from its first one on, which has the roots of the whole: (a + a_0) /
+// sqrt(2), or n / a of NORM, and the coordinates of all parts but part 0 (`Operation` of
+// operations.py).
+constexpr int FACTOR_ROW = 1, COORDINATE_ROWS = 2;
+
+// The numbers of a line of pixels in a table. Lines are doubled where lanes read right pixels from
+// any pixel on, and `padding` numbers, at least the lanes, stand behind each; 0: single lines
+// (`row_bytes` of signals.py).
+FORMULA long long line_numbers(long long line_pixels, long long padding)
+{
+    return padding ? 2 * line_pixels + padding : line_pixels;
+}
+
 // The sum of the terms t to end - 1, in parts of PART terms, and at each further level in parts of
 // PART such sums: errors grow with the number of levels, DEPTH, as no sum has many summands. add(t,
 // sum) adds term t.

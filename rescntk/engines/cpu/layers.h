@@ -117,7 +117,7 @@ private:
         case SKIP:
             return merged_with_features(strip, l, o, in);
         case NORM:
-            return normalized<WITH_OPPOSITE>(strip, o.row + 1, in);
+            return normalized<WITH_OPPOSITE>(strip, o.row + FACTOR_ROW, in);
         case BIAS:
             if (in.U == strip.features.U) in = copied<WITH_OPPOSITE>(strip, in);
             bias<WITH_OPPOSITE>(strip, o, in);

@@ -25,7 +25,7 @@
 #pragma once
 #include <stdint.h>
 #include <stdlib.h>
-#include "../compiled/records.h"
+#include "../compiled/formulas.h"
 
 namespace
 {
@@ -197,7 +197,7 @@ private:
     int place(int64 pixel, int64 length, int64 lines) const
     {
         const int64 line_pixels = job.height ? job.line_pixels : length,
-                    line = job.padding ? 2 * line_pixels + job.padding : line_pixels,
+                    line = line_numbers(line_pixels, job.padding),
                     y = job.height ? (pixel / line_pixels + lines) % job.height : 0;
         return int(y * line + pixel % line_pixels);
     }

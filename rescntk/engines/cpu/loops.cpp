@@ -41,7 +41,7 @@ private:
     {
         const int64 d = side.length[signal], line_pixels = job.height ? job.line_pixels : d;
         const R *rows = (const R *)side.rows + side.begin[in_blocks ? signal / job.lanes : signal];
-        const int64 line = job.padding ? 2 * line_pixels + job.padding : line_pixels;
+        const int64 line = line_numbers(line_pixels, job.padding);
         return {rows, d / line_pixels * line * (in_blocks ? job.lanes : 1)};
     }
     // The right signals of a left one: of a symmetric result only those from the diagonal on.

@@ -43,14 +43,15 @@ INLINE typename Lanes<R>::V merge_term(const Rows<R> &at, int64 row, int64 parts
 {
     using V = typename Lanes<R>::V;
     auto add = [&](int64 t, V sum) INLINED {
-        const V e = at.left(row + 2 + t, j) - at.right(row + 2 + t, j);
+        const int64 coordinates = row + COORDINATE_ROWS + t;
+        const V e = at.left(coordinates, j) - at.right(coordinates, j);
         return fused(e, e, sum);
     };
     V sum{};
     if (PARTS) UNROLL
     for (int64 t = 0; t < PARTS - 1; t++) sum = add(t, sum);
     else sum = sum_of<V>(parts - 1, add);
-    return at.product(row + 1, j) * sum;
+    return at.product(row + FACTOR_ROW, j) * sum;
 }
 
 // ---------------------------------------------------------------------- state

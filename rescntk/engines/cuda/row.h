@@ -115,7 +115,7 @@ struct Row {
             const int j = has_pixel(p) ? pixel(p) : 0, y = j / line_pixels,
                       column = j % line_pixels;
             if (ALL) {
-                const int line = 2 * line_pixels + LANES;
+                const int line = int(line_numbers(line_pixels, LANES));
                 left_at[p] = y * line + column;
                 right_at[p] = (y + shift) % lines * line + column + offset;
             } else {
@@ -151,7 +151,7 @@ struct Row {
     // a factor of both sides.
     FORMULA void merge_term(int64 row, int parts, int p, R (&N)[LANES]) const
     {
-        const R *a = left(row + 1, p), *b = right(row + 1, p);
+        const R *a = left(row + FACTOR_ROW, p), *b = right(row + FACTOR_ROW, p);
         const Pack factor = lanes_of(b);
         R g[LANES];
         OVER_LANES (q) {

@@ -120,7 +120,7 @@ struct Layers {
     FORMULA void change(const Operation &o, State &s) const
     {
         if (o.kind == NORM)
-            normalize<WITH_OPPOSITE>(o.row + 1, s);
+            normalize<WITH_OPPOSITE>(o.row + FACTOR_ROW, s);
         else if (o.kind == WINDOW)
             window<WITH_OPPOSITE>(o, s);
         else if (o.kind == BIAS)
@@ -181,7 +181,7 @@ struct Layers {
                 }
             }
             OVER_LANES (q) {
-                const R N = row.product(merge.row + 1, p, q) * sum.N[q];
+                const R N = row.product(merge.row + FACTOR_ROW, p, q) * sum.N[q];
                 s.template put<WITH_OPPOSITE, NTK>(
                     p, q, mean<WITH_OPPOSITE, NTK>(s.at(p, q), sum.at(q), weight, N));
             }

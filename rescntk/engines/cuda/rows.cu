@@ -109,7 +109,7 @@ struct Pairs {
         auto &row = layers.row;
         const R *rows_i = (const R *)job.left.rows + job.left.begin[i];
         const R *rows_k = (const R *)job.right.rows + job.right.begin[k];
-        row.x_stride = row.z_stride = row.lines * (2 * row.line_pixels + LANES);
+        row.x_stride = row.z_stride = row.lines * int(line_numbers(row.line_pixels, LANES));
         const bool exchanged = !POINTS && order_of(job.left.key[i], rows_i, job.right.key[k],
                                                    rows_k, job.n_rows * row.x_stride) > 0;
         row.x = exchanged ? rows_k : rows_i;
