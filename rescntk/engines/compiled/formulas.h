@@ -171,6 +171,12 @@ FORMULA long long line_numbers(long long line_pixels, long long padding)
     return padding ? 2 * line_pixels + padding : line_pixels;
 }
 
+// Whether a call returns kernels of single pixel pairs; else sums over pixels.
+FORMULA bool is_of_pixels(long long output)
+{
+    return output == PIXEL_1 || output == PIXELS;
+}
+
 // The sum of the terms t to end - 1, in parts of PART terms, and at each further level in parts of
 // PART such sums: errors grow with the number of levels, DEPTH, as no sum has many summands. add(t,
 // sum) adds term t.

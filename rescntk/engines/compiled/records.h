@@ -52,8 +52,7 @@ struct OffsetRange {
     int64 lines, first, count;
 };
 
-// What a call returns of pixel pairs. Those with sums over pixels stand first: loops ask for
-// `<= SHARES` and `>= PIXEL_1`.
+// What a call returns of pixel pairs: sums over them, or kernels of single ones (`is_of_pixels`).
 enum Output { SUMS, SHARES, PIXEL_1, PIXELS };
 
 struct Job {

@@ -62,7 +62,7 @@ struct Layers {
     const Job &job;
     bool has_pixel_results;  // the head is PIXEL_1 or PIXELS
 
-    explicit Layers(const Job &job) : job(job), has_pixel_results(job.output >= PIXEL_1) {}
+    explicit Layers(const Job &job) : job(job), has_pixel_results(is_of_pixels(job.output)) {}
 
     // U, U+ and A of the input's pixels; layer 0 of the sums.
     void enter(Strip<R> &strip) const

@@ -69,7 +69,7 @@ private:
                 }
                 layers.pass(strip, layer_number);
                 const Layer &l = job.layers[layer_number - 1];
-                if (l.report >= 0 && job.output >= PIXEL_1)
+                if (l.report >= 0 && is_of_pixels(job.output))
                     results.write_pixels(strip, l,
                                          [&](int64 j, int64 q) { return place_of(s, j, q); });
             }
@@ -118,7 +118,7 @@ private:
         strip.biases = number<V>(product);
         strip.sums.clear();
         const double left = job.output == SHARES ? 1.0 : double(d);
-        if (job.output <= SHARES) results.sum_F0(strip, 0, a, s, b, t, left * double(e));
+        if (!is_of_pixels(job.output)) results.sum_F0(strip, 0, a, s, b, t, left * double(e));
         for (int64 lines = 0; lines <= (twice ? height / 2 : height - 1); lines++) {
             if (job.height) layout.place_right(lines);
             const bool half = twice && (lines == 0 || 2 * lines == height);
@@ -193,7 +193,7 @@ private:
         for (int64 s = 0; s < count; s++)
             for (int64 q = 0; q < LANES; q++) {
                 const int64 at = place_of(s, 0, q);
-                if (at < 0 || job.output > SHARES) continue;
+                if (at < 0 || is_of_pixels(job.output)) continue;
                 const bool shares = job.output == SHARES;
                 if (job.n_offset_ranges)
                     results.sum_F0(strips.strip[s], q, job.left, i + s, job.right, k + q,

@@ -12,7 +12,8 @@ struct Launch {
     int64 team_bytes;      // of shared memory
 };
 
-// Pixels on both sides of a row in shared memory that stand twice, for windows of five taps.
+// Copies of pixels from the other end of a ring on each side of a row in shared memory: windows of
+// five taps read them without going around.
 constexpr int HALO = 2;
 
 // Most threads of a block, for which the compiler keeps registers.

@@ -130,8 +130,8 @@ def _homogeneous(
 def _divided(layer: Layer, network_has_bias: bool) -> LayerConstants:
     """Return the constants of a homogeneous layer that is divided by its growth.
 
-    G is 1 in two cases of 1 + β below 1: where it is 0; and where the network has biases, as
-    signals keep their sizes beside these.
+    G is 1 + β, but 1 in two cases, which layers without a skip connection alone have: β is 0; or β
+    is below 1 and the network has biases, beside which signals keep their sizes.
     """
     check_growth(layer)
     identity, gain = layer.exact_identity_gain, layer.exact_branch_gain
