@@ -296,7 +296,8 @@ def gram_complements(
         the layers once.
     X : ndarray, (n_cases, n_channels, n_timepoints)
         On the multi-sphere. If a pixel's length is off by a share ε, such as float32's rounding
-        errors of 1e-7, a complement δ of a GPK is off by some ε √δ + ε², of an NTK by ε.
+        errors of 1e-7, a complement δ of a GPK is off by some ε √δ + ε², of an NTK by ε, or by
+        some √ε where pixels are nearly opposite.
     kind : {"gpk", "ntk"}
     head : {"equivariant", "trace", "gap"} or int
     progress : bool, default False

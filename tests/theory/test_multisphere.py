@@ -303,6 +303,17 @@ def test_errors_of_means_are_increased_by_the_factor_of_the_page(own, cosine):
     assert abs(found - expected) <= tolerances.ROUTES * expected
 
 
+@pytest.mark.parametrize("missing", [1e-2, 1e-4, 1e-6, 1e-9, 0.0])
+def test_tangent_kernels_of_nearly_opposite_pixels_have_the_error_of_the_page(missing):
+    """κ0 has a square root at ρ = −1."""
+    angles = np.array([0.7, 0.7 + math.pi + missing])
+    X = multisphere.project(np.stack([np.cos(angles), np.sin(angles)], axis=1)[:, :, None])
+    network = rk.Network(2, 1)
+    found = multisphere.gram_complements([network], X, kind="ntk", head="trace")[0, 0, 1]
+    expected = decimal_complements(network, [2], X, [(0, 1)], "ntk", "trace")[0, 0]
+    assert abs(found - expected) <= min(EPS / max(missing, EPS), math.sqrt(EPS))
+
+
 @pytest.mark.parametrize("kind", ["gpk", "ntk"])
 def test_signals_far_from_each_other_need_no_decimal_arithmetic(kind, monkeypatch):
     """It is a hundred times slower."""
