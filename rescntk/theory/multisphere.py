@@ -68,7 +68,7 @@ _EPS = float(np.finfo(np.float64).eps)
 _MOST_CANCELLATION = 32
 """For each pixel that a head averages, the largest factor by which errors of means are increased.
 
-Independent signals have some three, and rarely more than this.
+Most independent signals have one to five, and few more than this.
 """
 
 _MOST_WORK = 2**21
@@ -242,7 +242,8 @@ def normalized_gpk(network: Network, t: ArrayLike, *, complement: bool = False) 
     Parameters
     ----------
     network : Network
-        Of ReLU without biases, with ``input_filter_size`` 1 and 10^8 layers at most.
+        Of ReLU without biases or normalized features, with ``input_filter_size`` 1 and 10^8 like
+        layers at most.
     t : array_like, (..., n_timepoints)
         Dot products in [-1, 1] along a row of pixels, from `dot_products`.
     complement : bool, default False
@@ -290,11 +291,13 @@ def gram_complements(
     Parameters
     ----------
     networks : iterable of Network
-        Of ReLU without biases, with ``input_filter_size`` 1, alike in everything but `depth` and
-        `alpha`; 10^8 layers at most. Networks of one `alpha` pass the layers once.
+        Of ReLU without biases or normalized features, with ``input_filter_size`` 1, alike in
+        everything but `depth` and `alpha`; 10^8 like layers at most. Networks of one `alpha` pass
+        the layers once.
     X : ndarray, (n_cases, n_channels, n_timepoints)
         On the multi-sphere. If a pixel's length is off by a share ε, such as float32's rounding
-        errors of 1e-7, a complement δ of a GPK is off by some ε √δ + ε², of an NTK by ε.
+        errors of 1e-7, a complement δ of a GPK is off by some ε √δ + ε², of an NTK by ε, or by
+        some √ε where pixels are nearly opposite.
     kind : {"gpk", "ntk"}
     head : {"equivariant", "trace", "gap"} or int
     progress : bool, default False
@@ -357,8 +360,8 @@ def _cancellation(means: np.ndarray, complements: np.ndarray) -> np.ndarray:
     diagonal = np.diagonal(means, axis1=-2, axis2=-1)
     a, b = diagonal[..., :, None], diagonal[..., None, :]
     with np.errstate(divide="ignore", invalid="ignore"):
-        parts = (means + 0.5 * (a + b)) / np.sqrt((1.0 - a) * (1.0 - b))
-        return parts / complements + 0.5 * (a / (1.0 - a) + b / (1.0 - b))
+        own = 0.5 * np.abs(1.0 - complements) * (a / (1.0 - a) + b / (1.0 - b))
+        return (means / (np.sqrt(1.0 - a) * np.sqrt(1.0 - b)) + own) / complements
 
 
 def _restore_digits(

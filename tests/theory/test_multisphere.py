@@ -282,6 +282,38 @@ def test_cancellation_of_moderately_near_signals_is_bounded(d):
     assert (abs(found / expected - 1) <= 2 * EPS * 32 * d).all()
 
 
+@pytest.mark.parametrize("own", [(0.9, 0.9), (1e-4, 0.9), (0.3, 1e-3)])
+@pytest.mark.parametrize("cosine", [0.999, 0.3, 0.0, -0.8])
+def test_errors_of_means_are_increased_by_the_factor_of_the_page(own, cosine):
+    """The largest growth over the signs of three relative errors, also of unlike own means."""
+    between = cosine * math.sqrt(own[0] * own[1])
+    means = 1.0 - np.array([[own[0], between], [between, own[1]]])
+    small = mp.mpf(10) ** -30
+
+    def normalized(signs):
+        entries = means[0, 0], means[1, 1], means[0, 1]
+        a, b, c = (float(x) * (1 + sign * small) for x, sign in zip(entries, signs, strict=True))
+        return 1 - (1 - c) / mp.sqrt((1 - a) * (1 - b))
+
+    exact = normalized((0, 0, 0))
+    changes = [abs(normalized(signs) - exact) for signs in product((-1, 1), repeat=3)]
+    expected = float(max(changes) / exact / small)
+    complements = np.array([[0.0, float(exact)], [float(exact), 0.0]])
+    found = multisphere._cancellation(means, complements)[0, 1]
+    assert abs(found - expected) <= tolerances.ROUTES * expected
+
+
+@pytest.mark.parametrize("missing", [1e-2, 1e-4, 1e-6, 1e-9, 0.0])
+def test_tangent_kernels_of_nearly_opposite_pixels_have_the_error_of_the_page(missing):
+    """κ0 has a square root at ρ = −1."""
+    angles = np.array([0.7, 0.7 + math.pi + missing])
+    X = multisphere.project(np.stack([np.cos(angles), np.sin(angles)], axis=1)[:, :, None])
+    network = rk.Network(2, 1)
+    found = multisphere.gram_complements([network], X, kind="ntk", head="trace")[0, 0, 1]
+    expected = decimal_complements(network, [2], X, [(0, 1)], "ntk", "trace")[0, 0]
+    assert abs(found - expected) <= min(EPS / max(missing, EPS), math.sqrt(EPS))
+
+
 @pytest.mark.parametrize("kind", ["gpk", "ntk"])
 def test_signals_far_from_each_other_need_no_decimal_arithmetic(kind, monkeypatch):
     """It is a hundred times slower."""
