@@ -34,7 +34,7 @@ from rescntk.theory import (
 )
 from tests.helpers import CPU, takes
 from tests.oracles import definition, finite_width, quadruple, strided
-from tests.tolerances import ROUTES
+from tests.tolerances import KERNEL, ROUTES
 
 SIGNALS = np.random.default_rng(0).standard_normal((3, 2, 3))
 PARAMETERS = finite.init(0, rk.Network(2, 1), 2, 4)
@@ -248,7 +248,8 @@ def test_a_factor_of_the_identity_path_reaches_kernels(implementation, name, mon
     monkeypatch.setattr(Layer, "identity_factor", property(lambda layer: layer.skip / 2))
     power = 4 if implementation == "finite width" else 16
     found = compute(network.replace(alpha=tuple(alphas), **of_halves))
-    np.testing.assert_allclose(power * np.asarray(found), expected, rtol=ROUTES)
+    bar = KERNEL["float32"] if implementation == "jax" else ROUTES  # JAX computes in float32
+    np.testing.assert_allclose(power * np.asarray(found), expected, rtol=bar)
 
 
 ORACLES = {

@@ -35,7 +35,7 @@ from .window import NO_WINDOW, Window
 _TAP_BYTES = 1500
 """Bytes of a tap of the largest window, an object of Python in a list."""
 
-_OPERATION_BYTES = 200
+_OPERATION_BYTES = 220
 """Bytes of an operation, with its numbers and its record."""
 
 _LAYER_BYTES, _UNLIKE_LAYER_BYTES = 270, 3500

@@ -83,12 +83,18 @@ class SignalVariances(Recursion[VarianceState]):
 
     def last(self) -> VarianceState:
         """Return the variances behind the last layer."""
+        return self.around_last_layer()[1]
+
+    def around_last_layer(self) -> tuple[VarianceState, VarianceState]:
+        """Return the variances before the last layer, and behind its last operation."""
         state = self.state(self.energy)
         for operation in self.operations.input:
             state = self.window(operation, state)
+        features = state
         for layer_operations in self.operations.layers:
-            state, _ = self.behind_layer(layer_operations, state, NO_KERNELS, 0.0, 0.0)
-        return state
+            features = state
+            state, _ = self.behind_layer(layer_operations, features, NO_KERNELS, 0.0, 0.0)
+        return features, state
 
     def state(self, variance: PixelNumbers) -> VarianceState:
         """Return the state of variances that have no rounding errors yet."""

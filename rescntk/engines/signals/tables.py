@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from types import ModuleType
 
 import numpy as np
@@ -138,20 +138,20 @@ def write_rows(
 ) -> None:
     """Write the rows of a table behind the unit vectors, or raise an OverflowError."""
     write(operations.n_channels, xp.sqrt(inputs.energy))
-    last = TableRows(operations, request, xp, inputs, write).last()
+    features, last = TableRows(operations, request, xp, inputs, write).around_last_layer()
     net = operations.network
     if request.reads_pixel_1 and (net.norm or not net.homogeneous):
         check_pixel_1(operations, last.root, inputs, 4.0 * least_root(request.dtype))
     constants = operations.constants
     falls = constants.has_ordinary_layers if net.norm else constants.has_bias
     if falls and net.homogeneous:  # else signals keep their size
-        # Operations may end before the features of the last layer.
-        whole = replace(operations, rewritten=None)
-        squares = inputs.energy, inputs.bias**2, inputs.norm_root**2
-        variance = SignalVariances(whole, xp, *squares).last().variance
-        check_fraction(
-            variance.reshape(len(variance), -1).mean(axis=1), request, "the last layer has"
-        )
+        flat = (of.variance.reshape(len(of.variance), -1) for of in (features, last))
+        passing, mean = (variances.mean(axis=1) for variances in flat)
+        if operations.rewritten is not None:  # operations end with the activation
+            layer = constants.of_layer(operations.depth)
+            of_bias = (constants.bias_root(operations.depth, is_branch=True) * inputs.bias) ** 2
+            mean = layer.weights.rounded.merged(passing, mean + of_bias)
+        check_fraction(mean, request, "the last layer has")
 
 
 def check_pixel_1(operations: Operations, roots: PixelNumbers, inputs: Input, least: float) -> None:
