@@ -100,14 +100,14 @@ def test_rows_are_counted_as_they_are_stored(engine, network, batches, head, dty
     def made(operations, request, signals, *pad):
         tables_of = tables.signal_tables(operations, request, signals, *pad)
         numbers = []
-        tables.write_mass_rows(
+        tables.write_rows(
             operations, request, np, tables_of.input, lambda number, row: numbers.append(number)
         )
         assert numbers == [*range(operations.n_channels, tables_of.rows.shape[1])]
         stored.append((operations, tables_of.rows.shape[1]))
         return tables_of
 
-    module = {"cpu": "compiled.signals", "array": "reference.engine"}[engine]
+    module = {"cpu": "compiled.signals", "array": "array.engine"}[engine]
     with mock.patch(f"rescntk.engines.{module}.signal_tables", made):
         head = "gap" if isinstance(X, list) else head
         rk.Kernel(network, "ntk", head)(X, engine=engine, dtype=dtype)
