@@ -94,7 +94,7 @@ CUTS = {
     # The bytes that a device says are free, which cut signals into blocks and pairs into tiles.
     "cuda": [{"free_bytes": lambda cupy: 3_000}, {"free_bytes": lambda cupy: 400_000}],
 }
-MODULES = {"array": "reference.engine", "cpu": "cpu.engine", "cuda": "cuda.compiler"}
+MODULES = {"array": "array.engine", "cpu": "cpu.engine", "cuda": "cuda.compiler"}
 
 
 @pytest.mark.slow
