@@ -9,7 +9,12 @@ import numpy as np
 import pytest
 from numpy.lib.recfunctions import structured_to_unstructured
 
-from rescntk.learn import ResidualKernelClassifier, ResidualKernelRegressor, View
+from rescntk.learn import (
+    KernelMatrix,
+    ResidualKernelClassifier,
+    ResidualKernelRegressor,
+    View,
+)
 from tests import tolerances
 from tests.helpers import assert_within
 from tests.learn.cases import FLAT, ONE, waves
@@ -180,6 +185,14 @@ def test_files_that_polars_reads(file, options, says, signals, pl, tmp_path):
     assert_is_read_or_refused(table, X, y, says)
     with pytest.raises(ValueError, match=r"^X is a polars.LazyFrame, expected .*X.collect\(\)"):
         CLASSIFIER.fit(pl.scan_csv(path), y)
+
+
+def test_tables_that_are_not_in_memory_are_refused_by_each_call(signals, pl):
+    X, y = signals
+    lazy = pl.DataFrame(X).lazy()
+    for call in (CLASSIFIER.fit(X, y).predict, View().fit, KernelMatrix().fit):
+        with pytest.raises(ValueError, match=r"^X is a polars.LazyFrame, expected .*X.collect\(\)"):
+            call(lazy)
 
 
 @pytest.fixture

@@ -69,6 +69,8 @@ def test_rows_of_the_diagonal_take_right_signals_as_lanes():
         (8, slice(0, 10), slice(0, 7), False, 70),
         ("trace", slice(0, 10), slice(0, 7), False, 10),  # 10 · ⌈7/4⌉ rows, two a block
         ("trace", slice(0, 10), slice(3, 7), False, 10),  # signals 3 to 6 lie in two blocks
+        ("trace", slice(0, 5), slice(0, 3), False, 3),  # the last block has one of five rows
+        ("trace", slice(0, 5), slice(0, 5), True, 3),
     ],
 )
 def test_blocks_of_a_launch(head, rows, columns, paired, expected):
