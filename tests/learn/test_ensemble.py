@@ -134,12 +134,13 @@ def test_the_average_and_its_table(rng, fitted_views):
     singles = [ResidualKernelClassifier([v], dtype="float64").fit(X, y) for v in FOUR["views"]]
     errors = [single.views_["error"][0] for single in singles]
     assert_within(table["error"], errors, tolerances.ROUTES)
-    Z = X[:5] + 0.3
+    Z = X[:5] + np.linspace(0.0, 3.0, 5)[:, None, None]  # levels of training signals, and far ones
     kept = np.flatnonzero(table["weight"])
     decisions = np.array([singles[k].decision_function(Z) for k in kept])
     views = [fitted_views[len(FOUR["views"]) :][k] for k in kept]  # of the models of one view
     novelties = np.array([v.decide(Z, OPTIONS)[1] for v in views])
     distances = TrainingLevels(X, np.ones(24)).distances(Z)[0]
+    assert distances.min() < 1 < distances.max()
     of_views = [v.view.depends_on_levels for v in views]
     weights = weights_at(table["weight"][kept, None], novelties, distances, of_views)
     found = (weights[:, :, 0] * decisions).sum(axis=0)
