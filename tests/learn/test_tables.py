@@ -134,6 +134,14 @@ def test_numbers_of_signals_are_warned_of(numbers, place, signals, pd):
         CLASSIFIER.fit(table, y)
 
 
+@pytest.mark.parametrize("numbers", [range(20), range(39, 19, -1)])
+def test_numbers_in_order_are_warned_of_beside_time_points_of_whole_numbers(numbers, signals, pd):
+    table = pd.DataFrame(np.round(10 * signals[0]), columns=NAMES)
+    table.insert(0, "patient", numbers)
+    with pytest.warns(UserWarning, match="^column 'patient' of X has a different whole number"):
+        CLASSIFIER.fit(table, signals[1])
+
+
 @pytest.mark.parametrize(
     ("n", "correlation", "looks_so"),
     [(40, 0.55, True), (40, 0.25, False), (40, 0.0, False), (10, 0.9, True), (6, 0.9, False)],
