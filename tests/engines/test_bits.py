@@ -129,6 +129,7 @@ def test_results_do_not_depend_on_how_the_work_is_cut(engine, case, monkeypatch,
     for constants, piece, threads in zip(CUTS[engine], (7, 60), (3, None), strict=True):
         with monkeypatch.context() as patch:
             patch.setattr("rescntk.kernels.results._PIECE", piece)
+            patch.setattr("rescntk.engines.array.pairs._PIECE", 10 * piece)
             for name, value in constants.items():
                 patch.setattr(module, name, value)
             for part, one in zip(everything(threads), whole, strict=True):

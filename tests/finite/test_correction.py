@@ -13,7 +13,7 @@ from rescntk.finite.forward import features, outputs
 from rescntk.finite.kernels import trained_parts
 from rescntk.finite.parameters import shapes
 from tests import tolerances
-from tests.helpers import nightly
+from tests.helpers import assert_within, nightly
 
 X = np.random.default_rng(0).standard_normal((3, 4, 1))
 X[1] = X[0] + 0.4 * X[1]  # near, beside a far one
@@ -124,6 +124,16 @@ def test_one_signal_is_the_sum_over_layers(depth, c_w):
     of_layer = 1e-12  # sums over all pairs of layers
     assert abs((found.ntk_deviation / T) ** 2 - law) <= of_layer * depth
     assert found.gpk_shift == found.ntk_shift == 0
+
+
+def test_corrections_of_multiples_of_signals_are_multiples():
+    """Networks without biases are homogeneous, and so are their kernels, of any width."""
+    network, sizes = MLP(3, 1), np.array([1.0, 0.25, 5.0])
+    products, of_condition = np.outer(sizes, sizes), 1e-9  # of curvatures at angles of order 1
+    alone = finite.correction(network, X, 10)
+    multiples = finite.correction(network, X * sizes[:, None, None], 10)
+    for found, expected in zip(multiples, alone, strict=True):
+        assert_within(found / products, expected, of_condition)
 
 
 def test_a_near_pair_is_nearly_a_signal_with_itself():

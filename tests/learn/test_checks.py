@@ -152,6 +152,12 @@ def test_early_scores_of_aeon_are_of_whole_signals(arriving):
     assert_within(1 / harmonic, (1 / accuracy + 1 / (1 - earliness)) / 2, tolerances.ROUTES)
 
 
+def test_early_scores_of_aeon_leave_the_state_of_whole_signals(arriving):
+    arriving.model.score(arriving.Z, arriving.truth)
+    state = arriving.model.get_state_info()
+    assert (state[:, 1] == arriving.times).all() and (state[:, 4] == 1).all()
+
+
 def test_early_probabilities_of_aeon_are_those_of_final_labels(arriving):
     model, n = arriving.model, sorted(set(arriving.times))[1]
     proba, final = model.update_predict_proba(arriving.Z[:, :, :n])

@@ -123,6 +123,23 @@ def test_levels_that_drift(rng, fitted_views):
     assert model.score(Z, y) > 0.9
 
 
+def test_weights_at_new_signals_come_from_their_levels(rng, fitted_views):
+    """Not from their sizes."""
+    X, y = waves(rng, 40, 2, channels=3)
+    model = ResidualKernelClassifier(
+        [View(standardize="channel"), View()], dtype="float64", random_state=0
+    ).fit(X, y)
+    Z = X[:5] + np.linspace(0.0, 3.0, 5)[:, None, None]
+    decisions, novelties = map(
+        np.array, zip(*(v.decide(Z, OPTIONS) for v in fitted_views), strict=True)
+    )
+    distances = TrainingLevels(X, np.ones(40)).distances(Z)[0]
+    assert distances.min() < 1 < distances.max()
+    weights = weights_at(model.views_["weight"][:, None], novelties, distances, [True, False])
+    expected = (weights * decisions).sum(axis=0)[:, 0]
+    assert_within(model.decision_function(Z), expected, tolerances.ROUTES)
+
+
 @pytest.mark.filterwarnings("ignore:left_out_score_ is")  # of one of the views alone
 def test_the_average_and_its_table(rng, fitted_views):
     X, y = waves(rng, 24, 2)
@@ -134,12 +151,13 @@ def test_the_average_and_its_table(rng, fitted_views):
     singles = [ResidualKernelClassifier([v], dtype="float64").fit(X, y) for v in FOUR["views"]]
     errors = [single.views_["error"][0] for single in singles]
     assert_within(table["error"], errors, tolerances.ROUTES)
-    Z = X[:5] + 0.3
+    Z = X[:5] + np.linspace(0.0, 3.0, 5)[:, None, None]  # levels of training signals, and far ones
     kept = np.flatnonzero(table["weight"])
     decisions = np.array([singles[k].decision_function(Z) for k in kept])
     views = [fitted_views[len(FOUR["views"]) :][k] for k in kept]  # of the models of one view
     novelties = np.array([v.decide(Z, OPTIONS)[1] for v in views])
     distances = TrainingLevels(X, np.ones(24)).distances(Z)[0]
+    assert distances.min() < 1 < distances.max()
     of_views = [v.view.depends_on_levels for v in views]
     weights = weights_at(table["weight"][kept, None], novelties, distances, of_views)
     found = (weights[:, :, 0] * decisions).sum(axis=0)

@@ -80,6 +80,11 @@ def test_other_signals_do_not_warn(shape, rng):
         ResidualKernelRegressor(**ONE).fit(rng.standard_normal(shape), rng.standard_normal(12))
 
 
+@pytest.mark.filterwarnings("error")
+def test_signals_of_zeros_do_not_look_transposed():
+    View(standardize="channel").fit(np.zeros((12, 60, 9)))
+
+
 OTHER_THAN_IN_FIT = [
     (
         lambda X: X[:, :1],

@@ -170,3 +170,15 @@ def test_predictions_of_signals_in_another_unit_are_finite(rng):
     X, y = waves(rng, 24, 2, length=80)
     far = ResidualKernelRegressor(**ONE).fit(X, y).predict(np.ldexp(X, 800))
     assert np.isfinite(far).all()
+
+
+@errors_at_warnings
+def test_signals_below_zero_have_the_unit_of_their_magnitudes(rng):
+    """The largest number is 0, and squares of the others leave float64."""
+    X, y = waves(rng, 24, 2)
+    X -= X.max()
+    predicted, of_large = (
+        ResidualKernelRegressor(**ONE).fit(signals, y).predict(signals)
+        for signals in (X, np.ldexp(X, 600))
+    )
+    assert (of_large == predicted).all()

@@ -9,7 +9,12 @@ import numpy as np
 import pytest
 from numpy.lib.recfunctions import structured_to_unstructured
 
-from rescntk.learn import ResidualKernelClassifier, ResidualKernelRegressor, View
+from rescntk.learn import (
+    KernelMatrix,
+    ResidualKernelClassifier,
+    ResidualKernelRegressor,
+    View,
+)
 from tests import tolerances
 from tests.helpers import assert_within
 from tests.learn.cases import FLAT, ONE, waves
@@ -129,6 +134,14 @@ def test_numbers_of_signals_are_warned_of(numbers, place, signals, pd):
         CLASSIFIER.fit(table, y)
 
 
+@pytest.mark.parametrize("numbers", [range(20), range(39, 19, -1)])
+def test_numbers_in_order_are_warned_of_beside_time_points_of_whole_numbers(numbers, signals, pd):
+    table = pd.DataFrame(np.round(10 * signals[0]), columns=NAMES)
+    table.insert(0, "patient", numbers)
+    with pytest.warns(UserWarning, match="^column 'patient' of X has a different whole number"):
+        CLASSIFIER.fit(table, signals[1])
+
+
 @pytest.mark.parametrize(
     ("n", "correlation", "looks_so"),
     [(40, 0.55, True), (40, 0.25, False), (40, 0.0, False), (10, 0.9, True), (6, 0.9, False)],
@@ -180,6 +193,14 @@ def test_files_that_polars_reads(file, options, says, signals, pl, tmp_path):
     assert_is_read_or_refused(table, X, y, says)
     with pytest.raises(ValueError, match=r"^X is a polars.LazyFrame, expected .*X.collect\(\)"):
         CLASSIFIER.fit(pl.scan_csv(path), y)
+
+
+def test_tables_that_are_not_in_memory_are_refused_by_each_call(signals, pl):
+    X, y = signals
+    lazy = pl.DataFrame(X).lazy()
+    for call in (CLASSIFIER.fit(X, y).predict, View().fit, KernelMatrix().fit):
+        with pytest.raises(ValueError, match=r"^X is a polars.LazyFrame, expected .*X.collect\(\)"):
+            call(lazy)
 
 
 @pytest.fixture

@@ -5,6 +5,7 @@ import warnings
 
 import numpy as np
 import pytest
+from sklearn.exceptions import NotFittedError
 from sklearn.model_selection import StratifiedKFold, cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.svm import SVC
@@ -66,6 +67,15 @@ def test_kernel_matrix_reads_flat_signals_like_its_kernel(n_channels, rng):
     assert (matrix.fit(deep).transform(F[:2]) == K[:2]).all()
 
 
+def test_images_have_the_height_and_width_of_those_fitted(rng):
+    matrix = KernelMatrix(KERNEL).fit(rng.standard_normal((4, 2, 3, 5)))
+    assert (matrix.n_channels_, matrix.n_timepoints_) == (2, (3, 5))
+    for height, width in ((4, 5), (3, 6), (5, 3)):
+        says = rf"2 channels × \({height}, {width}\) .* 2 channels × \(3, 5\) .* as in fit"
+        with pytest.raises(ValueError, match=says):
+            matrix.transform(rng.standard_normal((1, 2, height, width)))
+
+
 @pytest.mark.parametrize("dtype", ["float64", "float32"])
 def test_features_are_nystroms(rng, dtype):
     """Exact in rows of landmarks; the residual is the trace's."""
@@ -93,16 +103,21 @@ def test_landmarks_are_the_same_in_each_fit(rng):
     assert first == again != other
 
 
-@pytest.mark.filterwarnings("error")
-def test_landmarks_that_others_explain_are_not_taken(rng):
+def test_landmarks_that_others_explain_are_not_taken(rng, recwarn):
     """Without a warning: the features are exact. Where none is left, that is said."""
     X = np.tile(rng.standard_normal((6, 1, 9)), (2, 1, 1))
     features = LandmarkFeatures(SignalKernel(depth=2, engine="array"))
     F = features.fit_transform(X)
-    assert F.shape == (12, 6)
+    assert F.shape == (12, 6) and not recwarn
     assert_within(F @ F.T, KERNEL(X, engine="array"), tolerances.ROUTES)
     with pytest.raises(ValueError, match="kernel is 0 at all signals"):
         features.fit(np.zeros((4, 1, 5)))
+
+
+@pytest.mark.parametrize("transformer", [KernelMatrix(KERNEL), LandmarkFeatures(KERNEL)])
+def test_features_before_fit_are_refused(transformer, rng):
+    with pytest.raises(NotFittedError, match=f"This {type(transformer).__name__} instance is not"):
+        transformer.transform(rng.standard_normal((5, 1, 6)))
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,9 @@
 """Docstrings of public names follow numpydoc."""
 
+import ast
 import inspect
+import re
+from contextlib import suppress
 from typing import get_args, get_type_hints
 
 import pytest
@@ -9,6 +12,7 @@ from rescntk.theory.report_table import ReportTable
 from tests.project.pages import public_names
 
 validate = pytest.importorskip("numpydoc.validate").validate
+docscrape = pytest.importorskip("numpydoc.docscrape")
 
 HOUSE = {"SA01", "ES01", *(f"PR0{k}" for k in (3, 4, 7, 8, 9)), *(f"RT0{k}" for k in (1, 2, 3, 4))}
 """No "See Also" (names in the text are links) and no second paragraph where the first line says
@@ -33,6 +37,52 @@ def test_docstring(name):
 
 def test_many_names_are_documented():
     assert len(DOCUMENTED) > 100
+
+
+def defaults(name):
+    """Return the parameters of a public name that have defaults, with these."""
+    try:
+        parameters = inspect.signature(DOCUMENTED[name]).parameters.values()
+    except ValueError:  # of exceptions, which take what they are given
+        return {}
+    return {p.name: p.default for p in parameters if p.default is not p.empty}
+
+
+def documented_defaults(name):
+    """Return the defaults that a docstring tells as literals of Python."""
+    told = {}
+    docstring = docscrape.NumpyDocString(inspect.getdoc(DOCUMENTED[name]))
+    for parameter in docstring["Parameters"]:
+        if default := re.search(r", default (.*)$", parameter.type):
+            with suppress(SyntaxError, ValueError):  # such as "both"
+                value = ast.literal_eval(default[1])
+                told |= dict.fromkeys(parameter.name.split(", "), value)
+    return told
+
+
+TELLING = [name for name in DOCUMENTED if documented_defaults(name)]
+
+
+@pytest.mark.parametrize("name", TELLING)
+def test_defaults_are_those_of_the_docstring(name):
+    told, found = documented_defaults(name), defaults(name)
+    assert {each: repr(found[each]) for each in told} == {k: repr(v) for k, v in told.items()}
+
+
+def test_many_docstrings_tell_defaults():
+    assert len(TELLING) > 40
+
+
+@pytest.mark.parametrize(
+    "parameter", ["engine", "head", "normalized", "progress", "filter_size", "alpha"]
+)
+def test_a_default_that_no_docstring_tells_is_the_same_in_all_calls(parameter):
+    found = {
+        name: defaults(name)[parameter]
+        for name in DOCUMENTED
+        if parameter in defaults(name) and parameter not in documented_defaults(name)
+    }
+    assert len(found) > 1 and len(set(found.values())) == 1, found
 
 
 TABLES = [v for v in DOCUMENTED.values() if inspect.isclass(v) and issubclass(v, ReportTable)]

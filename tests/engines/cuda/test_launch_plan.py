@@ -14,9 +14,11 @@ DEVICE = DeviceLimits(shared_bytes=48 << 10, multiprocessors=10, double_cost=2)
 NETWORK = Network(3, 3)
 
 
-def plan(d, head="gap", dtype="float32", network=NETWORK, kinds=("gpk", "ntk"), **options):
+def plan(
+    d, head="gap", dtype="float32", network=NETWORK, kinds=("gpk", "ntk"), device=DEVICE, **options
+):
     request = Request(network, head, kinds, (network.depth,), dtype, **options)
-    return LaunchPlan(request, d, operations_of(request, 2, 1), DEVICE)
+    return LaunchPlan(request, d, operations_of(request, 2, 1), device)
 
 
 def test_rows_of_all_pixel_pairs():
@@ -67,6 +69,8 @@ def test_rows_of_the_diagonal_take_right_signals_as_lanes():
         (8, slice(0, 10), slice(0, 7), False, 70),
         ("trace", slice(0, 10), slice(0, 7), False, 10),  # 10 · ⌈7/4⌉ rows, two a block
         ("trace", slice(0, 10), slice(3, 7), False, 10),  # signals 3 to 6 lie in two blocks
+        ("trace", slice(0, 5), slice(0, 3), False, 3),  # the last block has one of five rows
+        ("trace", slice(0, 5), slice(0, 5), True, 3),
     ],
 )
 def test_blocks_of_a_launch(head, rows, columns, paired, expected):
@@ -105,3 +109,10 @@ def test_rows_of_joined_layers_are_counted_joined():
 def test_launches_that_cannot_fit_are_refused(d, options, says):
     with pytest.raises(ValueError, match=says):
         plan(d, **options)
+
+
+def test_a_row_may_take_all_the_shared_memory_of_a_block():
+    needed = plan(1000).team_bytes
+    assert plan(1000, device=DEVICE._replace(shared_bytes=needed)).team_bytes == needed
+    with pytest.raises(ValueError, match=f"expected at most {needed - 1} on this device"):
+        plan(1000, device=DEVICE._replace(shared_bytes=needed - 1))
