@@ -194,6 +194,16 @@ def test_variances_of_erf_beyond_float64_are_refused(normalized):
         spectrum.eigenvalues(network, 2, 1, 3, **options)
 
 
+def test_the_points_of_a_grid_may_be_as_many_as_allowed():
+    """`cost` tells the number at which `eigenvalues` still computes."""
+    case, options = (CNN(2), 2, 3, 4), {"kind": "gpk"}
+    points = spectrum.cost(*case, **options)[0]
+    options["head"] = "equivariant"
+    spectrum.eigenvalues(*case, **options, max_points=points)
+    with pytest.raises(ValueError, match="points, .* hours of one core, expected max_points"):
+        spectrum.eigenvalues(*case, **options, max_points=points - 1)
+
+
 def test_errors_that_were_not_asked_for_resolve_nothing():
     found = spectrum.eigenvalues(CNN(1), 2, 1, 2, kind="gpk", head="equivariant")
     assert found.errors.shape == found.eigenvalues.shape and np.isnan(found.errors).all()
