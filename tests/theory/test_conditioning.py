@@ -92,7 +92,13 @@ def test_bounds_hold_for_any_matrix(n, b, spread, circulant, seed):
 
 
 @pytest.mark.parametrize(
-    ("A", "expected"), [(np.eye(3), 1), (np.ones((3, 3)), np.inf), ([[2.0]], 1)]
+    ("A", "expected"),
+    [
+        (np.eye(3), 1),
+        (np.ones((3, 3)), np.inf),
+        ([[2.0]], 1),
+        (np.zeros((2, 2)), np.inf),
+    ],
 )
 def test_condition_numbers(A, expected):
     assert conditioning.condition_number(A) == expected
@@ -242,6 +248,19 @@ def test_the_order_of_theorem_6_2_needs_a_positive_mean(rng):
     (row,) = conditioning.compare(rk.Network(1, 1), pair, (1,), **options)
     values = row.resnet.condition_number, row.resnet.lower, row.cnn.condition_number, row.cnn.lower
     assert np.abs(np.subtract(values, (3, 3, 1, 1))).max() <= tolerances.ROUTES
+
+
+def test_a_table_names_the_first_better_depth_where_others_are_not_better(rng):
+    """Of opposite signals the CNN of one layer is better, and the ResNet from some depth on."""
+    X = multisphere.sample(20, 6, 8, rng)
+    assert (
+        "better: 4 of 4 depths\n"
+        in f"{conditioning.compare(rk.Network(1), X, kind='gpk', **COMPARED)}\n"
+    )
+    pair, options = np.stack([X[0], -X[0]]), {"kind": "gpk", "head": "equivariant"}
+    table = conditioning.compare(rk.Network(1, 1), pair, (1, 30), **options)
+    assert (table.column("ratio") > 1).tolist() == [False, True]
+    assert str(table).endswith("better: 1 of 2 depths, first at depth 30")
 
 
 def test_infinite_condition_numbers_have_no_ratio(rng):

@@ -207,6 +207,37 @@ def test_bounds_hold_what_more_frequencies_give(channels):
     assert [np.isinf(row.n) for row in beyond] == [False, False, *5 * [True]]
 
 
+def test_bounds_take_the_last_two_frequencies_where_one_has_no_eigenvalue():
+    """One layer has no odd frequency above 1, and higher even ones that an odd last one hides."""
+    options = {"kind": "gpk", "head": "equivariant", "frequencies": [(2,)]}
+    few, more = (learning.sample_complexity(rk.Network(1), 2, 1, top, **options) for top in (5, 41))
+    assert few.rows[0].lower <= more.rows[0].lower <= more.rows[0].upper <= few.rows[0].upper
+
+
+def test_bounds_of_one_frequency_differ_by_its_share_of_the_tail():
+    """With κ = λ_1 the tail adds tail/κ at most, and at least tail/(κ + λ_1) = tail/(2κ)."""
+    options = {"kind": "ntk", "head": "equivariant", "frequencies": [(1,)]}
+    found = learning.sample_complexity(rk.Network(2), 3, 1, 1, **options)
+    (row,) = found
+    difference = found.tail / (2 * row.eigenvalue)
+    assert abs(row.upper - row.lower - difference) <= tolerances.ROUTES * row.upper
+
+
+@pytest.mark.parametrize("head", HEADS)
+def test_frequencies_by_default_are_of_pixel_0_and_of_pairs(head):
+    """Pixels 1 and 2 of a ring of 4 stand for all others, which are their mirror images."""
+    found = learning.sample_complexity(rk.Network(2), 2, 4, 2, kind="gpk", head=head)
+    alone = [(0, 1, 0, 0), (0, 0, 1, 0)] if head == "equivariant" else []
+    expected = [(1, 0, 0, 0), (2, 0, 0, 0), *alone, (1, 1, 0, 0), (1, 0, 1, 0)]
+    assert [row.frequencies for row in found] == expected
+
+
+def test_the_last_frequency_and_0_may_be_asked_for():
+    options = {"kind": "gpk", "head": "trace", "frequencies": [(0, 2)]}
+    (row,) = learning.sample_complexity(rk.Network(2), 2, 2, 2, **options)
+    assert row.eigenvalue > 0 and np.isfinite(row.n)
+
+
 def test_curve_of_the_spectrum():
     """`learning.curve` with n signals has κ at the eigenvalue, for any fraction and penalty."""
     network, penalty, space = literature.barzilai_cnn(2), 0.2, (3, 3, 6)
