@@ -158,6 +158,7 @@ LINE = np.array([[1.0, 0.0], [0.0, 1.0], [0.0, -3.0]])[:, :, None]
         (MLP(2).replace(activation="erf"), X, "activation 'erf', expected 'relu': its fluctuat"),
         (MLP(2).replace(negative_slope=0.1), X, "negative_slope 0.1, expected 0.0: its fluctuat"),
         (MLP(2).replace(c_w=0.0), X, "expected positive c_v, c_w and input_scale"),
+        (MLP(2).replace(input_scale=0.0), X, "expected positive c_v, c_w and input_scale"),
         (MLP(2), np.ones((2, 4, 3)), r"shape \(2, 4, 3\), expected \(n_cases, n_channels, 1\)"),
         (MLP(2), X * [[[1]], [[0]], [[1]]], "X is 0 in case 1, expected signals that are not"),
         (MLP(2), LINE, "X has cases 1 and 2 in one line up to an angle of 0.001"),

@@ -151,6 +151,12 @@ def test_numbers_beyond_float64_are_refused(value, part, count, noise):
     assert exact.rows[0].test_error == np.inf
 
 
+def test_as_many_signals_as_modes_fit_noise_exactly():
+    """The test error has no bound, and nothing is left at the training signals."""
+    (row,) = learning.curve([1.0, 0.5], [1.0, 1.0], (2,), noise=1.0)
+    assert row.test_error == np.inf and row.train_error == 0
+
+
 D = 4
 PLACES = [(2, 0, 0, 0), (1, 1, 0, 0), (1, 0, 1, 0)]
 
@@ -314,6 +320,25 @@ def test_flows_of_data(rng):
     table = learned_by_frequency(rk.Network(1, 1), 3, 2, 1, np.inf, kind="ntk", head="equivariant")
     rows = {row.frequencies: row for row in table}
     assert rows[0, 1].learned == (0.0,) and rows[1, 0].learned == (1.0,)  # of single pixels
+
+
+def test_targets_of_any_size_are_learned_alike(rng):
+    """Also where their squares leave float64."""
+    features, y = rng.standard_normal((6, 6)), rng.standard_normal(6)
+    plain, *others = (
+        learned_fractions(features @ features.T, scale * y, [0.3]) for scale in (1, 1e200, 1e-200)
+    )
+    for other in others:
+        assert abs(other.learned - plain.learned).max() <= tolerances.ROUTES
+
+
+def test_equal_eigenvalues_are_in_the_order_of_their_frequencies():
+    """One layer of one convolution sees one pixel of five, and most eigenvalues are 0."""
+    rows = learned_by_frequency(
+        literature.geifman_cnn(1), 2, 5, 1, [1.0], kind="gpk", head="equivariant"
+    )
+    unseen = [row.frequencies for row in rows if row.eigenvalue == 0]
+    assert len(unseen) == 2**5 - 2 and unseen == sorted(unseen)
 
 
 @pytest.mark.parametrize("top", [3, 4, 5, 6])

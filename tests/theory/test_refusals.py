@@ -124,7 +124,9 @@ MULTISPHERE = [
 ]
 CONDITIONING = [
     (lambda: conditioning.bounds(2 * A), "A has 2 on its diagonal, expected 1"),
+    (lambda: conditioning.bounds(A + 1e-5 * np.eye(2)), "A has 1.00001 on its diagonal, expected"),
     (lambda: conditioning.bounds([[1.0, 1e300], [1e300, 1.0]]), r"A has 1e\+300, expected corr"),
+    (lambda: conditioning.bounds([[1.0, 1e160], [1e160, 1.0]]), r"A has 1e\+160, expected corr"),
     (lambda: conditioning.bounds(A[:1, :1]), r"A has shape \(1, 1\), expected at least 2"),
     (lambda: asymptote(n_pixels=10**400), r"n_pixels is 10+\.\.\.0+,"),
     (lambda: asymptote(4, n_pixels=(2, 3, 4)), "n_pixels has 3 lengths, expected 1 or n = 4"),
@@ -246,6 +248,19 @@ PATHS = [
 SMOOTHNESS = [
     (lambda: smoothness.gaussian_rkhs_norm(WAVE, -1), "cutoff is -1.*from 0 to 31 for values of"),
     (lambda: smoothness.gaussian_rkhs_norm(np.ones(4096), 141), "integers from 0 to 140"),
+    (
+        lambda: smoothness.gaussian_rkhs_norm(WAVE, 32),
+        "cutoff is 32, expected integers from 0 to 31",
+    ),
+    (
+        lambda: smoothness.gaussian_rkhs_norm(WAVE, []),
+        r"cutoff is \[\], expected integers from 0 to",
+    ),
+    (lambda: smoothness.curvature([1.0]), r"values has shape \(1,\), expected \(..., n_samples\)"),
+    (
+        lambda: smoothness.gaussian_rkhs_ratio(WAVE, smoothness.grid(300), np.ones(300)),
+        r"angles of shape \(300,\) are too close for the Gaussian kernel",
+    ),
     (lambda: smoothness.curvature(np.zeros(8)), "values is zero everywhere"),
     (lambda: smoothness.gaussian_rkhs_ratio(0 * WAVE, [0.0], [1.0]), "zero up to the cut-off"),
     (lambda: smoothness.gaussian_rkhs_ratio(WAVE, [0.0], TWICE), r"targets has shape \(2,\)"),
@@ -343,7 +358,10 @@ def test_biases_that_a_formula_lacks_are_refused_by_name(call):
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda: smoothness.grid(10**14), "n_samples is 10+: 3 numbers for each sample"),
+        (
+            lambda: smoothness.grid(10**14),
+            "n_samples is 10+: 3 numbers for each sample takes .* 2,400,000.0 GB",
+        ),
         (
             lambda: smoothness.interpolation(rk.ResCNTK(2), [0.0, 1.0], [1.0, 2.0], 10**14),
             "n_samples is 10+: 9 numbers",
