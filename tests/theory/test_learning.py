@@ -332,6 +332,14 @@ def test_targets_of_any_size_are_learned_alike(rng):
         assert abs(other.learned - plain.learned).max() <= tolerances.ROUTES
 
 
+def test_the_first_moments_of_a_flow_have_all_their_digits(rng):
+    """At a time t they are t yᵀKy/‖y‖², less a share of t ‖K‖."""
+    features, y = rng.standard_normal((6, 6)), rng.standard_normal(6)
+    K, t = features @ features.T, 1e-18
+    (learned,) = learned_fractions(K, y, [t]).learned
+    assert abs(learned / (t * (y @ K @ y) / (y @ y)) - 1) <= tolerances.ROUTES
+
+
 def test_equal_eigenvalues_are_in_the_order_of_their_frequencies():
     """One layer of one convolution sees one pixel of five, and most eigenvalues are 0."""
     rows = learned_by_frequency(

@@ -74,6 +74,12 @@ def test_gaussian_on_the_circle():
     assert (error[17:] >= 0.99 * exact[17:40]).all()  # all wrong from 17 on
 
 
+def test_gaussian_of_points_far_apart_is_0():
+    """Also where the squared distance leaves float64."""
+    K = smoothness.gaussian_kernel(np.array([0.0, 1e3, 1e200])[:, None, None])
+    assert (K == np.eye(3)).all()
+
+
 @pytest.mark.parametrize("count", [2, 15])
 def test_norm_of_the_gaussian_interpolant(rng, count):
     """(yᵀ K⁻¹ y)^½ in 50 digits."""

@@ -124,7 +124,7 @@ def test_kernels_with_the_rounding_errors_of_float32_are_symmetrized():
 def test_signals_of_any_sizes_are_symmetrized(head):
     """Rounding errors of the larger signal's kernel exceed the kernel of the smaller one."""
     sizes = np.array([1.0, 1e-12, 1.0])[:, None, None]
-    K_G = symmetrized(rk.Kernel(rk.Network(2), "ntk", head), [reverse])
+    K_G = symmetrized(rk.Kernel(rk.Network(2), "ntk", head), [turn, reverse])
     found = K_G(sizes * X)
     assert_within(found, sizes[:, :, 0] * K_G(X) * sizes[:, 0, 0], tolerances.ROUTES, found.max())
 

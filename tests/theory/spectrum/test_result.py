@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from rescntk.theory.spectrum import Spectrum
+from rescntk.theory.spectrum.quadrature import multiplicities
 from tests import tolerances
 
 
@@ -53,3 +54,26 @@ def test_coefficients_of_gap_are_equal_at_all_shifts_up_to_rounding(change, fini
     found = spectrum_of(np.full((2, 2), 0.1), np.zeros((2, 2)), head="gap")
     norm = found.rkhs_norm([[0.0, 1.0], [1.0 + change, 0.0]])
     assert np.isfinite(norm) == finite
+
+
+def test_the_tail_of_gap_is_the_part_of_the_equivariant_kernel():
+    """Whose eigenvalues are those of trace on average over shifts."""
+    values = [[0.25, 0.125], [0.125, 1 / 32]]
+    tails = [spectrum_of(values, head=head).tail for head in ("gap", "trace")]
+    assert tails[0] == tails[1] > 0
+
+
+@pytest.mark.parametrize("frequency", [(2, 2), (2, 2, 2), (2, 0, 2, 0), (2, 0, 0, 0)])
+@pytest.mark.parametrize("n_channels", [2, 3])
+def test_bounds_of_gaps_tail_hold_for_the_least_frequency_that_is_missing(frequency, n_channels):
+    """GAP has a d-th of the equivariant functions, and those more that a shift keeps."""
+    d, top = len(frequency), (2,) * len(frequency)
+    counts = [multiplicities(n_channels, top, shift_invariant=gap)[frequency] for gap in (1, 0)]
+    values = np.zeros((2,) * (d - 1) + (4,))
+    found = spectrum_of(values, head="gap", n_channels=n_channels)
+    least, most = found.tail_bounds
+    share = counts[0] / counts[1]
+    assert least == found.tail / d <= share * (1 + tolerances.ROUTES)
+    assert share <= most * (1 + tolerances.ROUTES)
+    if set(frequency) == {2}:  # every shift keeps as many as any
+        assert abs(most / share - 1) <= tolerances.ROUTES
