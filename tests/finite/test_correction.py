@@ -126,6 +126,30 @@ def test_one_signal_is_the_sum_over_layers(depth, c_w):
     assert found.gpk_shift == found.ntk_shift == 0
 
 
+@pytest.mark.parametrize("depth", [1, 3])
+@pytest.mark.parametrize("readout_scale", [1.0, 0.7])
+def test_one_signal_and_biases_add_up_over_layers(depth, readout_scale):
+    """Means of squares of n Gaussians of variance S vary by 2S²/n; of max(z, 0) by 5S²/4n.
+
+    What a layer reads varies too, and a bias does not.
+    """
+    c_v, c_w, bias, n = 1.5, 1.3, 0.4, 1000
+    network = rk.Network(
+        depth, 1, skip=False, c_v=c_v, c_w=c_w, bias=bias, readout_scale=readout_scale
+    )
+    read, variance = (X[0] ** 2).mean(), 0.0
+    for layer in range(depth):
+        if layer:  # means of squares of the layer below, whose units are Gaussians
+            variance += 2 * read**2
+        read, variance = c_w * read + bias**2, c_w**2 * variance
+        variance = c_v**2 * (1.25 * read**2 + variance / 4)
+        read = c_v * read / 2 + bias**2
+    variance = readout_scale**2 * (variance + 2 * read**2) / n
+    found = finite.correction(network, X[:1], n)
+    assert abs(found.gpk_deviation**2 / variance - 1) <= tolerances.ROUTES
+    assert abs(found.gpk_shift) <= tolerances.ROUTES * read / n
+
+
 def test_a_near_pair_is_nearly_a_signal_with_itself():
     """Down to the least angle that is taken."""
     angle = 1.1e-3

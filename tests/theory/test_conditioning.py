@@ -367,6 +367,16 @@ def test_asymptotes_without_filters_are_of_pixels_of_one_size(difference, holds)
     assert np.isfinite(table.column("cnn.asymptote")).all() == holds
 
 
+@pytest.mark.parametrize(("pixel", "holds"), [(0, False), (3, True)])
+def test_the_equivariant_head_without_filters_sees_pixel_0(pixel, holds):
+    """Where two signals are equal there, they have no law; other pixels do not count."""
+    X = multisphere.sample(3, 3, 4, rng=0)
+    X[1, :, pixel] = X[0, :, pixel]
+    options = {"kind": "gpk", "head": "equivariant"}
+    table = conditioning.compare(rk.Network(1, 1, outer_filter_size=1), X, (300,), **options)
+    assert np.isfinite(table.column("cnn.asymptote")).all() == holds
+
+
 def test_bounds_of_great_entries_are_vacuous():
     """Their squares are still within float64."""
     assert conditioning.bounds([[1.0, 1e140], [1e140, 1.0]]).upper == np.inf

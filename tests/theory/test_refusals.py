@@ -253,9 +253,10 @@ SMOOTHNESS = [
         "cutoff is 32, expected integers from 0 to 31",
     ),
     (
-        lambda: smoothness.gaussian_rkhs_norm(WAVE, []),
-        r"cutoff is \[\], expected integers from 0 to",
+        lambda: smoothness.gaussian_rkhs_norm(WAVE, np.zeros(0, int)),
+        "cutoff is array.*, expected integers from 0 to",
     ),
+    (lambda: smoothness.grid(10**400), r"n_samples is 10+\.\.\.0+, expected a finite"),
     (lambda: smoothness.curvature([1.0]), r"values has shape \(1,\), expected \(..., n_samples\)"),
     (
         lambda: smoothness.gaussian_rkhs_ratio(WAVE, smoothness.grid(300), np.ones(300)),

@@ -204,6 +204,17 @@ def test_the_points_of_a_grid_may_be_as_many_as_allowed():
         spectrum.eigenvalues(*case, **options, max_points=points - 1)
 
 
+@pytest.mark.parametrize("skip", [False, True])
+def test_branches_without_variance_leave_the_signal_or_nothing(skip):
+    """Of erf with inner weights of 0. The dot product cos θ is a half for each of two waves."""
+    network = rk.Network(3, skip=skip, activation="erf", c_w=0.0)
+    options = {"kind": "gpk", "head": "trace"}
+    for normalized in (False, True):
+        found = spectrum.eigenvalues(network, 2, 1, 2, **options, normalized=normalized)
+        assert np.abs(found.eigenvalues - [0, 0.5 * skip, 0]).max() <= tolerances.ROUTES
+        assert found.trace == skip
+
+
 def request(n_channels, top, method, nodes, errors=False):
     """Return a checked request, or None where there are too few nodes."""
     space = n_channels, 1, top, "equivariant"
