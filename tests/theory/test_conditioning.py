@@ -377,6 +377,12 @@ def test_the_equivariant_head_without_filters_sees_pixel_0(pixel, holds):
     assert np.isfinite(table.column("cnn.asymptote")).all() == holds
 
 
+@pytest.mark.parametrize("n", [2, 5])
+def test_equal_signals_have_infinite_bounds(n):
+    found = conditioning.bounds(np.ones((n, n)))
+    assert found[2:] == (np.inf, np.inf, np.inf)
+
+
 def test_bounds_of_great_entries_are_vacuous():
     """Their squares are still within float64."""
     assert conditioning.bounds([[1.0, 1e140], [1e140, 1.0]]).upper == np.inf

@@ -322,6 +322,12 @@ def test_flows_of_data(rng):
     assert rows[0, 1].learned == (0.0,) and rows[1, 0].learned == (1.0,)  # of single pixels
 
 
+def test_tables_of_clocks_show_times_to_four_digits():
+    options = {"kind": "gpk", "head": "trace"}
+    table = learned_by_frequency(rk.Network(1), 2, 1, 1, [1 / 3, 12345.0], **options)
+    assert str(table).splitlines()[0].endswith("t = 0.3333  t = 1.234e+04")
+
+
 def test_targets_of_any_size_are_learned_alike(rng):
     """Also where their squares leave float64."""
     features, y = rng.standard_normal((6, 6)), rng.standard_normal(6)

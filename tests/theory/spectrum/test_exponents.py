@@ -114,6 +114,8 @@ DILATED = rk.Network(2, 1, outer_filter_size=3, skip=False, dilation=(1, 3))
         (OUTER, 2, 3, (0,), "ntk", "equivariant", 4),
         (OUTER, 2, 3, (0, 1), "ntk", "equivariant", 4),
         (TWO(2, alpha=0.0), 2, 3, (0,), "gpk", "equivariant", np.inf),  # linear
+        (TWO(2).replace(trained=()), 2, 3, (0,), "ntk", "equivariant", np.inf),  # 0
+        (TWO(2).replace(trained=()), 2, 3, (0,), "gpk", "equivariant", 4),
         # Layer 1 is seen at pixels −1, 0, 1: two windows of 1 cost 14, one of 3 costs 15.
         (DILATED, 5, 9, (-1, 1), "gpk", "equivariant", 14),
         # Exponential in the pixels, a search would not end: a window of 31.
