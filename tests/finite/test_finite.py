@@ -293,16 +293,6 @@ def test_records_by_default_are_about_fifty_of_one_name(task):
 
 
 @pytest.mark.slow
-def test_tangent_kernels_up_to_the_largest_number(task):
-    """Twice the numbers would exceed float64."""
-    params, X, _ = task
-    K = finite.ntk(NETWORK, params, X)
-    scale = np.sqrt(0.9 * np.finfo(np.float64).max) / np.sqrt(np.abs(K).max())
-    found = finite.ntk(NETWORK, params, scale * X)
-    assert np.abs(found / scale / scale - K).max() <= SUMS * np.abs(K).max()
-
-
-@pytest.mark.slow
 def test_lengths_of_paths(task):
     """Of Adam from the weights themselves; of a linear model from its errors and kernel."""
     params, X, y = task

@@ -22,6 +22,7 @@ def test_diagonals_may_have_rounding_errors_of_float32():
 
 @given(st.integers(2, 8), st.floats(-0.99, 0.99))
 @example(4, 1 - 1e-9)
+@example(3, 1 - 1e-12)
 def test_double_constant_matrices(n, share):
     """Every bound is the condition number itself, 1 + nb/(1−b), or its inverse for b < 0."""
     b = share if share >= 0 else share / (n - 1)  # positive definite above −1/(n−1)

@@ -327,6 +327,17 @@ def test_verdicts_on_a_power(prediction, verdict):
     assert ("of a higher order" in report.reason) == (prediction == {"exponent": 0.5})
 
 
+@pytest.mark.parametrize("power", [2.0, 3.0])
+def test_rounding_errors_of_a_limit_contradict_nothing(power):
+    """Of kernels without errors, and a limit that is off by two units of its last digit."""
+    depths = powers(16)
+    values = np.array([LIMIT + PATTERN / n**power for n in map(float, depths)])
+    settings, limit = checker.Subject("", "gpk", "gap", (5, 1, 1)), LIMIT * (1 + 2 * EPS)
+    law = Prediction(0.5, exponent=power)
+    report = checker.judge(depths, values, np.zeros(len(depths)), law, limit, settings)
+    assert report.verdict == checker.AGREES
+
+
 def test_the_exponent_of_a_power_has_eight_digits():
     assert judged(lambda n, u: LIMIT + u / n).exponent.error <= 1e-8
 
