@@ -77,6 +77,8 @@ def test_the_ffnet_tends_to_a_quarter_with_the_rate_three_eighths_log_l_over_l()
     # Without the logarithm it would drift by (3/8) log 4 = 0.52 …
     drift = depths[1] * distance[1] - depths[0] * distance[0]
     assert np.abs(drift - 0.375 * np.log(4)).max() <= bar
+    leading = np.diff([L * huang_ffnet_distance(L) for L in depths])
+    assert abs(leading - 0.375 * np.log(4)) <= tolerances.ROUTES
     assert (huang_ffnet_limit([1.0, np.nextafter(1.0, 0.0), -1.0]) == [1, 0.25, 0.25]).all()
 
 
