@@ -138,6 +138,18 @@ def test_a_pool_of_low_rank_at_interpolation():
     assert (learning.pool_curve(x @ x.T, x[:, 0], (5, 9)).column("test_error") == 0).all()
 
 
+def test_curves_of_a_pool_are_means_over_targets():
+    """A target that is given twice has its own curve; beside 0 it has half of the errors."""
+    rng = np.random.default_rng(0)
+    x, y = rng.standard_normal((20, 30)), rng.standard_normal(20)
+    one, twice, half = (
+        learning.pool_curve(x @ x.T, targets, (5, 15), 0.5).column("test_error")
+        for targets in (y, np.stack([y, y], axis=1), np.stack([y, 0 * y], axis=1))
+    )
+    assert np.abs(twice / one - 1).max() <= tolerances.ROUTES
+    assert np.abs(2 * half / one - 1).max() <= tolerances.ROUTES
+
+
 @pytest.mark.parametrize(
     ("value", "part", "count", "noise"),
     [(1e308, 1, 1e10, 0), (1, 1e200, 1, 0), (1, 1, 1e308, 0), (1, 1, 5, 1.7e308)],
