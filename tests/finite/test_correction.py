@@ -136,6 +136,30 @@ def test_corrections_of_multiples_of_signals_are_multiples():
         assert_within(found / products, expected, of_condition)
 
 
+@pytest.mark.parametrize("depth", [1, 3])
+@pytest.mark.parametrize("readout_scale", [1.0, 0.7])
+def test_one_signal_and_biases_add_up_over_layers(depth, readout_scale):
+    """Means of squares of n Gaussians of variance S vary by 2S²/n; of max(z, 0) by 5S²/4n.
+
+    What a layer reads varies too, and a bias does not.
+    """
+    c_v, c_w, bias, n = 1.5, 1.3, 0.4, 1000
+    network = rk.Network(
+        depth, 1, skip=False, c_v=c_v, c_w=c_w, bias=bias, readout_scale=readout_scale
+    )
+    read, variance = (X[0] ** 2).mean(), 0.0
+    for layer in range(depth):
+        if layer:  # means of squares of the layer below, whose units are Gaussians
+            variance += 2 * read**2
+        read, variance = c_w * read + bias**2, c_w**2 * variance
+        variance = c_v**2 * (1.25 * read**2 + variance / 4)
+        read = c_v * read / 2 + bias**2
+    variance = readout_scale**2 * (variance + 2 * read**2) / n
+    found = finite.correction(network, X[:1], n)
+    assert abs(found.gpk_deviation**2 / variance - 1) <= tolerances.ROUTES
+    assert abs(found.gpk_shift) <= tolerances.ROUTES * read / n
+
+
 def test_a_near_pair_is_nearly_a_signal_with_itself():
     """Down to the least angle that is taken."""
     angle = 1.1e-3
@@ -168,6 +192,7 @@ LINE = np.array([[1.0, 0.0], [0.0, 1.0], [0.0, -3.0]])[:, :, None]
         (MLP(2).replace(activation="erf"), X, "activation 'erf', expected 'relu': its fluctuat"),
         (MLP(2).replace(negative_slope=0.1), X, "negative_slope 0.1, expected 0.0: its fluctuat"),
         (MLP(2).replace(c_w=0.0), X, "expected positive c_v, c_w and input_scale"),
+        (MLP(2).replace(input_scale=0.0), X, "expected positive c_v, c_w and input_scale"),
         (MLP(2), np.ones((2, 4, 3)), r"shape \(2, 4, 3\), expected \(n_cases, n_channels, 1\)"),
         (MLP(2), X * [[[1]], [[0]], [[1]]], "X is 0 in case 1, expected signals that are not"),
         (MLP(2), LINE, "X has cases 1 and 2 in one line up to an angle of 0.001"),

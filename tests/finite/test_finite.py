@@ -12,6 +12,7 @@ import scipy.stats
 import rescntk as rk
 from rescntk import finite, literature
 from rescntk.checks.values import PARTS
+from rescntk.finite.kernels import _products
 from tests import tolerances
 from tests.helpers import nightly
 from tests.oracles import finite_width
@@ -104,8 +105,27 @@ def test_parameters_are_those_of_the_key():
 def test_parameters_that_no_layer_reads_are_left_out():
     assert finite.init(0, rk.Network(2, skip=False), 2, 4).input is None
     assert finite.init(0, rk.Network(2, 1, skip=False, trained="inner"), 2, 4).outer == ()
-    for kept in (rk.Network(2, 1, trained="inner"), rk.Network(2, 1, skip=False, bias=0.5)):
+    networks = (
+        rk.Network(2, 1, trained="inner"),
+        rk.Network(2, 1, skip=False, bias=0.5),
+        rk.Network(2, 1, skip=False, outer_filter_size=3, trained="inner"),
+    )
+    for kept in networks:
         assert len(finite.init(0, kept, 2, 4).outer) == 2
+
+
+@pytest.mark.parametrize(
+    "function", [finite.apply, lambda *given: _products(given[0], "gap", *given[1:])]
+)
+def test_products_of_matrices_ask_for_full_precision(function):
+    """By default accelerators round their factors to fewer digits than float32 has."""
+    network, X = rk.Network(2, 3), np.ones((2, 2, 4), np.float32)
+    params = finite.init(0, network, 2, 4, dtype="float32")
+    text = str(jax.make_jaxpr(partial(function, network))(params, X))
+    products, full = (
+        text.count(word) for word in ("dot_general[", "(Precision.HIGHEST, Precision.HIGHEST)")
+    )
+    assert products == full > 0
 
 
 @pytest.mark.slow
@@ -264,6 +284,15 @@ def test_a_network_whose_readout_is_trained_is_its_own_linearization(task):
 
 
 @pytest.mark.slow
+def test_records_by_default_are_about_fifty_of_one_name(task):
+    """Every second step of 60 to 100, and the last one; a float of NumPy is a learning rate."""
+    params, X, y = task
+    found = finite.train(NETWORK, params, X, y, np.float32(0.01), 75, record="path")
+    assert found.steps.tolist() == [*range(0, 75, 2), 75]
+    assert found.outputs is None and found.path_length[-1] > 0
+
+
+@pytest.mark.slow
 def test_lengths_of_paths(task):
     """Of Adam from the weights themselves; of a linear model from its errors and kernel."""
     params, X, y = task
@@ -370,7 +399,9 @@ def test_numbers_beyond_the_range(function):
 
 
 def test_parameters_beyond_the_memory_are_refused():
-    with pytest.raises(MemoryError, match=r"width 10000000 with 2.9e\+15 parameters takes .* GB"):
+    with pytest.raises(
+        MemoryError, match=r"with 2.9e\+15 parameters takes .* 23,\d{3},\d{3}.\d GB"
+    ):
         finite.init(0, rk.Network(4, 3, outer_filter_size=5), 1, 10_000_000)
 
 

@@ -15,8 +15,14 @@ from tests import tolerances
 EPS = tolerances.EPS["float64"]
 
 
+def test_diagonals_may_have_rounding_errors_of_float32():
+    A = np.array([[1.0, 0.5], [0.5, 1.0]]) + 2 * tolerances.EPS["float32"] * np.eye(2)
+    assert abs(conditioning.bounds(A).lower - 3) <= 8 * EPS
+
+
 @given(st.integers(2, 8), st.floats(-0.99, 0.99))
 @example(4, 1 - 1e-9)
+@example(3, 1 - 1e-12)
 def test_double_constant_matrices(n, share):
     """Every bound is the condition number itself, 1 + nb/(1−b), or its inverse for b < 0."""
     b = share if share >= 0 else share / (n - 1)  # positive definite above −1/(n−1)
@@ -92,7 +98,13 @@ def test_bounds_hold_for_any_matrix(n, b, spread, circulant, seed):
 
 
 @pytest.mark.parametrize(
-    ("A", "expected"), [(np.eye(3), 1), (np.ones((3, 3)), np.inf), ([[2.0]], 1)]
+    ("A", "expected"),
+    [
+        (np.eye(3), 1),
+        (np.ones((3, 3)), np.inf),
+        ([[2.0]], 1),
+        (np.zeros((2, 2)), np.inf),
+    ],
 )
 def test_condition_numbers(A, expected):
     assert conditioning.condition_number(A) == expected
@@ -244,6 +256,19 @@ def test_the_order_of_theorem_6_2_needs_a_positive_mean(rng):
     assert np.abs(np.subtract(values, (3, 3, 1, 1))).max() <= tolerances.ROUTES
 
 
+def test_a_table_names_the_first_better_depth_where_others_are_not_better(rng):
+    """Of opposite signals the CNN of one layer is better, and the ResNet from some depth on."""
+    X = multisphere.sample(20, 6, 8, rng)
+    assert (
+        "better: 4 of 4 depths\n"
+        in f"{conditioning.compare(rk.Network(1), X, kind='gpk', **COMPARED)}\n"
+    )
+    pair, options = np.stack([X[0], -X[0]]), {"kind": "gpk", "head": "equivariant"}
+    table = conditioning.compare(rk.Network(1, 1), pair, (1, 30), **options)
+    assert (table.column("ratio") > 1).tolist() == [False, True]
+    assert str(table).endswith("better: 1 of 2 depths, first at depth 30")
+
+
 def test_infinite_condition_numbers_have_no_ratio(rng):
     X = multisphere.sample(2, 6, 8, rng)
     twice = conditioning.compare(rk.Network(1), X[[0, 1, 0]], (2, 300), kind="gpk", head="trace")
@@ -320,6 +345,55 @@ def test_a_table_says_why_it_has_no_asymptotes(options, kind, why):
     X = multisphere.sample(3, 3, 4, rng=0)
     table = conditioning.compare(rk.Network(1, **options), X, (1, 2), kind=kind, head="trace")
     assert f"no asymptotes: {why}" in str(table)
+
+
+@pytest.mark.parametrize(("angle", "holds"), [(3e-6, True), (3e-7, False)])
+@pytest.mark.parametrize("sizes", [(1.0, 1.0), (1.0, 1e-200)])
+def test_asymptotes_are_of_signals_more_than_a_millionth_apart(angle, sizes, holds):
+    """Closer ones follow the law from more than a million layers on."""
+    x = np.zeros((2, 2, 3))
+    x[0], x[1, 0], x[1, 1] = [[1], [0]], np.cos(angle), np.sin(angle)
+    x *= np.array(sizes)[:, None, None]
+    table = conditioning.compare(rk.Network(1), x, (300,), kind="gpk", head="trace")
+    assert np.isfinite(table.column("cnn.asymptote")).all() == holds
+
+
+@pytest.mark.parametrize(("difference", "holds"), [(1e-12, True), (1e-6, False)])
+def test_asymptotes_without_filters_are_of_pixels_of_one_size(difference, holds):
+    """Up to rounding errors: pixels that nothing mixes keep their weights."""
+    X = multisphere.sample(3, 3, 4, rng=0)
+    X[:, :, 0] *= 1 + difference
+    network = rk.Network(1, 1, outer_filter_size=1)
+    table = conditioning.compare(network, X, (300,), kind="gpk", head="trace")
+    assert np.isfinite(table.column("cnn.asymptote")).all() == holds
+
+
+@pytest.mark.parametrize(("pixel", "holds"), [(0, False), (3, True)])
+def test_the_equivariant_head_without_filters_sees_pixel_0(pixel, holds):
+    """Where two signals are equal there, they have no law; other pixels do not count."""
+    X = multisphere.sample(3, 3, 4, rng=0)
+    X[1, :, pixel] = X[0, :, pixel]
+    options = {"kind": "gpk", "head": "equivariant"}
+    table = conditioning.compare(rk.Network(1, 1, outer_filter_size=1), X, (300,), **options)
+    assert np.isfinite(table.column("cnn.asymptote")).all() == holds
+
+
+@pytest.mark.parametrize("n", [2, 5])
+def test_equal_signals_have_infinite_bounds(n):
+    found = conditioning.bounds(np.ones((n, n)))
+    assert found[2:] == (np.inf, np.inf, np.inf)
+
+
+def test_bounds_of_great_entries_are_vacuous():
+    """Their squares are still within float64."""
+    assert conditioning.bounds([[1.0, 1e140], [1e140, 1.0]]).upper == np.inf
+
+
+def test_networks_of_equal_condition_are_not_better_than_each_other():
+    """A branch beside which the skip connection is a rounding error."""
+    X = multisphere.sample(5, 4, 6, rng=0)
+    table = conditioning.compare(rk.Network(1, alpha=1e10), X, (3,), kind="gpk", head="trace")
+    assert table.rows[0].ratio == 1 and str(table).endswith("better: 0 of 1 depths")
 
 
 DILATED, POINTS = rk.Network(1, dilation=5), rk.Network(1, 1, outer_filter_size=1)

@@ -138,6 +138,18 @@ def test_a_pool_of_low_rank_at_interpolation():
     assert (learning.pool_curve(x @ x.T, x[:, 0], (5, 9)).column("test_error") == 0).all()
 
 
+def test_curves_of_a_pool_are_means_over_targets():
+    """A target that is given twice has its own curve; beside 0 it has half of the errors."""
+    rng = np.random.default_rng(0)
+    x, y = rng.standard_normal((20, 30)), rng.standard_normal(20)
+    one, twice, half = (
+        learning.pool_curve(x @ x.T, targets, (5, 15), 0.5).column("test_error")
+        for targets in (y, np.stack([y, y], axis=1), np.stack([y, 0 * y], axis=1))
+    )
+    assert np.abs(twice / one - 1).max() <= tolerances.ROUTES
+    assert np.abs(2 * half / one - 1).max() <= tolerances.ROUTES
+
+
 @pytest.mark.parametrize(
     ("value", "part", "count", "noise"),
     [(1e308, 1, 1e10, 0), (1, 1e200, 1, 0), (1, 1, 1e308, 0), (1, 1, 5, 1.7e308)],
@@ -149,6 +161,12 @@ def test_numbers_beyond_float64_are_refused(value, part, count, noise):
         learning.curve([value, value], [part, part], (4,), **options)
     exact = learning.curve([1.0, 0.1], [1.0, 1.0], (2,), noise=noise + 1)
     assert exact.rows[0].test_error == np.inf
+
+
+def test_as_many_signals_as_modes_fit_noise_exactly():
+    """The test error has no bound, and nothing is left at the training signals."""
+    (row,) = learning.curve([1.0, 0.5], [1.0, 1.0], (2,), noise=1.0)
+    assert row.test_error == np.inf and row.train_error == 0
 
 
 D = 4
@@ -205,6 +223,37 @@ def test_bounds_hold_what_more_frequencies_give(channels):
         literature.barzilai_cnn(1), channels, 7, 1, kind="gpk", head="equivariant"
     )
     assert [np.isinf(row.n) for row in beyond] == [False, False, *5 * [True]]
+
+
+def test_bounds_take_the_last_two_frequencies_where_one_has_no_eigenvalue():
+    """One layer has no odd frequency above 1, and higher even ones that an odd last one hides."""
+    options = {"kind": "gpk", "head": "equivariant", "frequencies": [(2,)]}
+    few, more = (learning.sample_complexity(rk.Network(1), 2, 1, top, **options) for top in (5, 41))
+    assert few.rows[0].lower <= more.rows[0].lower <= more.rows[0].upper <= few.rows[0].upper
+
+
+def test_bounds_of_one_frequency_differ_by_its_share_of_the_tail():
+    """With κ = λ_1 the tail adds tail/κ at most, and at least tail/(κ + λ_1) = tail/(2κ)."""
+    options = {"kind": "ntk", "head": "equivariant", "frequencies": [(1,)]}
+    found = learning.sample_complexity(rk.Network(2), 3, 1, 1, **options)
+    (row,) = found
+    difference = found.tail / (2 * row.eigenvalue)
+    assert abs(row.upper - row.lower - difference) <= tolerances.ROUTES * row.upper
+
+
+@pytest.mark.parametrize("head", HEADS)
+def test_frequencies_by_default_are_of_pixel_0_and_of_pairs(head):
+    """Pixels 1 and 2 of a ring of 4 stand for all others, which are their mirror images."""
+    found = learning.sample_complexity(rk.Network(2), 2, 4, 2, kind="gpk", head=head)
+    alone = [(0, 1, 0, 0), (0, 0, 1, 0)] if head == "equivariant" else []
+    expected = [(1, 0, 0, 0), (2, 0, 0, 0), *alone, (1, 1, 0, 0), (1, 0, 1, 0)]
+    assert [row.frequencies for row in found] == expected
+
+
+def test_the_last_frequency_and_0_may_be_asked_for():
+    options = {"kind": "gpk", "head": "trace", "frequencies": [(0, 2)]}
+    (row,) = learning.sample_complexity(rk.Network(2), 2, 2, 2, **options)
+    assert row.eigenvalue > 0 and np.isfinite(row.n)
 
 
 def test_curve_of_the_spectrum():
@@ -283,6 +332,39 @@ def test_flows_of_data(rng):
     table = learned_by_frequency(rk.Network(1, 1), 3, 2, 1, np.inf, kind="ntk", head="equivariant")
     rows = {row.frequencies: row for row in table}
     assert rows[0, 1].learned == (0.0,) and rows[1, 0].learned == (1.0,)  # of single pixels
+
+
+def test_tables_of_clocks_show_times_to_four_digits():
+    options = {"kind": "gpk", "head": "trace"}
+    table = learned_by_frequency(rk.Network(1), 2, 1, 1, [1 / 3, 12345.0], **options)
+    assert str(table).splitlines()[0].endswith("t = 0.3333  t = 1.234e+04")
+
+
+def test_targets_of_any_size_are_learned_alike(rng):
+    """Also where their squares leave float64."""
+    features, y = rng.standard_normal((6, 6)), rng.standard_normal(6)
+    plain, *others = (
+        learned_fractions(features @ features.T, scale * y, [0.3]) for scale in (1, 1e200, 1e-200)
+    )
+    for other in others:
+        assert abs(other.learned - plain.learned).max() <= tolerances.ROUTES
+
+
+def test_the_first_moments_of_a_flow_have_all_their_digits(rng):
+    """At a time t they are t yᵀKy/‖y‖², less a share of t ‖K‖."""
+    features, y = rng.standard_normal((6, 6)), rng.standard_normal(6)
+    K, t = features @ features.T, 1e-18
+    (learned,) = learned_fractions(K, y, [t]).learned
+    assert abs(learned / (t * (y @ K @ y) / (y @ y)) - 1) <= tolerances.ROUTES
+
+
+def test_equal_eigenvalues_are_in_the_order_of_their_frequencies():
+    """One layer of one convolution sees one pixel of five, and most eigenvalues are 0."""
+    rows = learned_by_frequency(
+        literature.geifman_cnn(1), 2, 5, 1, [1.0], kind="gpk", head="equivariant"
+    )
+    unseen = [row.frequencies for row in rows if row.eigenvalue == 0]
+    assert len(unseen) == 2**5 - 2 and unseen == sorted(unseen)
 
 
 @pytest.mark.parametrize("top", [3, 4, 5, 6])

@@ -97,6 +97,7 @@ def test_the_first_depth_where_the_theorem_holds(of_opposites):
     """The first ResNet whose mean entry is not negative has this depth."""
     positive = [row.depth for row in of_opposites if row.resnet >= 0]
     assert of_opposites.first_depth == positive[0] > 1
+    assert of_opposites.rows[positive[0] - 1].cnn >= 0
 
 
 def test_no_first_depth_is_known_before_the_theorem_holds(opposites):

@@ -124,7 +124,9 @@ MULTISPHERE = [
 ]
 CONDITIONING = [
     (lambda: conditioning.bounds(2 * A), "A has 2 on its diagonal, expected 1"),
+    (lambda: conditioning.bounds(A + 1e-5 * np.eye(2)), "A has 1.00001 on its diagonal, expected"),
     (lambda: conditioning.bounds([[1.0, 1e300], [1e300, 1.0]]), r"A has 1e\+300, expected corr"),
+    (lambda: conditioning.bounds([[1.0, 1e160], [1e160, 1.0]]), r"A has 1e\+160, expected corr"),
     (lambda: conditioning.bounds(A[:1, :1]), r"A has shape \(1, 1\), expected at least 2"),
     (lambda: asymptote(n_pixels=10**400), r"n_pixels is 10+\.\.\.0+,"),
     (lambda: asymptote(4, n_pixels=(2, 3, 4)), "n_pixels has 3 lengths, expected 1 or n = 4"),
@@ -196,8 +198,13 @@ LEARNING = [
     (lambda: learning.pool_curve(np.eye(2), [1, 2], (2,)), "sizes has 2, expected numbers below"),
     (lambda: learning.pool_curve(-np.eye(2), [1, 2], (1,)), "K of .* has the eigenvalue -1, exp"),
     (lambda: learning.learned_fractions(np.eye(2), [0, 0], 1.0), "y is 0 for all signals, expec"),
+    (lambda: complexity(0), "max_frequency is 0, expected an integer of at least 1"),
+    (lambda: complexity(fraction=0.0), "fraction is 0.0, expected a number between 0 an"),
     (lambda: complexity(fraction=1.0), "fraction is 1.0, expected a number between 0 an"),
     (lambda: complexity(frequencies=[(1, 0)]), "expected sets of 3 integers from 0 to 4"),
+    (lambda: complexity(frequencies=[(1, 0, -1)]), "expected sets of 3 integers from 0 to 4"),
+    (lambda: complexity(frequencies=[(1, 0, 5)]), "expected sets of 3 integers from 0 to 4"),
+    (lambda: complexity(frequencies=[(1, 0, 2.0)]), "expected sets of 3 integers from 0 to 4"),
     (lambda: complexity(frequencies=5), "frequencies is 5, expected sets of 3 integers"),
     (lambda: complexity(frequencies=[[1], [1, 2]]), "frequencies is not a rectangular array"),
     (lambda: complexity(errors=True), "errors is given, expected other options"),
@@ -241,6 +248,20 @@ PATHS = [
 SMOOTHNESS = [
     (lambda: smoothness.gaussian_rkhs_norm(WAVE, -1), "cutoff is -1.*from 0 to 31 for values of"),
     (lambda: smoothness.gaussian_rkhs_norm(np.ones(4096), 141), "integers from 0 to 140"),
+    (
+        lambda: smoothness.gaussian_rkhs_norm(WAVE, 32),
+        "cutoff is 32, expected integers from 0 to 31",
+    ),
+    (
+        lambda: smoothness.gaussian_rkhs_norm(WAVE, np.zeros(0, int)),
+        "cutoff is array.*, expected integers from 0 to",
+    ),
+    (lambda: smoothness.grid(10**400), r"n_samples is 10+\.\.\.0+, expected a finite"),
+    (lambda: smoothness.curvature([1.0]), r"values has shape \(1,\), expected \(..., n_samples\)"),
+    (
+        lambda: smoothness.gaussian_rkhs_ratio(WAVE, smoothness.grid(300), np.ones(300)),
+        r"angles of shape \(300,\) are too close for the Gaussian kernel",
+    ),
     (lambda: smoothness.curvature(np.zeros(8)), "values is zero everywhere"),
     (lambda: smoothness.gaussian_rkhs_ratio(0 * WAVE, [0.0], [1.0]), "zero up to the cut-off"),
     (lambda: smoothness.gaussian_rkhs_ratio(WAVE, [0.0], TWICE), r"targets has shape \(2,\)"),
@@ -338,7 +359,10 @@ def test_biases_that_a_formula_lacks_are_refused_by_name(call):
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda: smoothness.grid(10**14), "n_samples is 10+: 3 numbers for each sample"),
+        (
+            lambda: smoothness.grid(10**14),
+            "n_samples is 10+: 3 numbers for each sample takes .* 2,400,000.0 GB",
+        ),
         (
             lambda: smoothness.interpolation(rk.ResCNTK(2), [0.0, 1.0], [1.0, 2.0], 10**14),
             "n_samples is 10+: 9 numbers",

@@ -33,6 +33,24 @@ def magnitudes(values):
     return np.abs(np.fft.rfft(values, norm="forward"))
 
 
+@pytest.mark.parametrize("n", [1, 4, 5])
+def test_grids_begin_at_minus_pi_and_go_once_around(n):
+    expected = -np.pi + 2 * np.pi * np.arange(n) / n
+    assert np.abs(smoothness.grid(n) - expected).max() <= 4 * EPS
+
+
+def test_norms_up_to_frequency_0_and_up_to_the_last_one():
+    """1 has the norm 1/√c_0, and √2 cos kθ the norm 1/√c_k more; 16 samples have k up to 7."""
+    grid = smoothness.grid(16)
+    f = 1 + np.sqrt(2) * np.cos(7 * grid)
+    c = [float(mp.besseli(k, 1) / mp.e) for k in (0, 7)]
+    found, expected = (
+        smoothness.gaussian_rkhs_norm(f, [0, 7]),
+        np.sqrt([1 / c[0], sum(1 / np.array(c))]),
+    )
+    assert np.abs(found / expected - 1).max() <= FOURIER
+
+
 @pytest.mark.parametrize("n", [16, 17])
 def test_curvature_is_the_formula_of_the_slides(n, rng):
     f = rng.standard_normal(n)
@@ -54,6 +72,12 @@ def test_gaussian_on_the_circle():
     error = np.abs(magnitudes(wave)[:40] - exact[:40])
     assert error.max() <= EPS * exact[0]  # good to 0.4 of itself at 14,
     assert (error[17:] >= 0.99 * exact[17:40]).all()  # all wrong from 17 on
+
+
+def test_gaussian_of_points_far_apart_is_0():
+    """Also where the squared distance leaves float64."""
+    K = smoothness.gaussian_kernel(np.array([0.0, 1e3, 1e200])[:, None, None])
+    assert (K == np.eye(3)).all()
 
 
 @pytest.mark.parametrize("count", [2, 15])

@@ -97,6 +97,34 @@ def test_biases_do_not_see_the_sign_of_both_signals():
     assert np.abs(K_G(X, -X) - K_G(X)).max() <= tolerances.ROUTES * K_G(X).max()
 
 
+def test_a_group_may_have_all_permutations_of_seven_channels(rng):
+    """The mean of ⟨x, πz⟩ over all permutations is the product of sums, divided by 7."""
+    X, Z = rng.standard_normal((2, 7, 1)), rng.standard_normal((3, 7, 1))
+    swap, turn = [1, 0, 2, 3, 4, 5, 6], [1, 2, 3, 4, 5, 6, 0]
+    K_G = symmetrized(
+        lambda X, Z=None: X[:, :, 0] @ (X if Z is None else Z)[:, :, 0].T,
+        [lambda X: X[:, swap], lambda X: X[:, turn]],
+    )
+    expected = np.outer(X.sum(axis=(1, 2)), Z.sum(axis=(1, 2))) / 7
+    bar = tolerances.added_up(5040 * 7) * 7 * np.abs(X).max() * np.abs(Z).max()
+    assert np.abs(K_G(X, Z) - expected).max() <= bar
+
+
+@pytest.mark.parametrize("size", [1.0, 1e-6])
+def test_kernels_with_the_rounding_errors_of_float32_are_symmetrized(size):
+    """Two kernels, each within the bar that the guide promises, differ by twice the bar.
+
+    It is relative to the larger signal, beside which another one may be small.
+    """
+    signals = X * np.array([1.0, size, 1.0])[:, None, None]
+    bar = tolerances.PROMISED["float32"] * TRACE(signals[:2]).max()
+
+    def rounded(left, right=None):
+        return TRACE(left, right) + (bar if np.array_equal(left[0], X[0]) else -bar)
+
+    symmetrized(rounded, [reverse])(signals)
+
+
 @pytest.mark.parametrize(
     ("kernel", "group", "message"),
     [
@@ -108,6 +136,9 @@ def test_biases_do_not_see_the_sign_of_both_signals():
         (ones, [np.abs], "is not one to one, number 0: expected symmetries such as time reversal"),
         (TRACE, [reverse, lambda X: X[:, :, ::2]], r"makes shape \(2, 3, 4\) of \(2, 3, 8\)"),
         (TRACE, [lambda X: 2.0 * X], "changes the kernel, number 0: expected K"),
+        (TRACE, [lambda X: 1.0001 * X], "changes the kernel, number 0: expected K"),
+        # The kernel of each signal with itself stays, that of two does not.
+        (TRACE, [lambda X: np.sign(X[:, :1, 1:2]) * X], "changes the kernel, number 0: expected K"),
         (SCALELESS, [lambda X: 1.1 * X], "more than 5040 elements, expected a finite group"),
         (rk.ResCGPK(2, head="equivariant"), [reverse], "changes the kernel, number 0: expected K"),
     ],

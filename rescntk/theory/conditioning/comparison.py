@@ -246,7 +246,7 @@ def _laws_hold(network: Network, signals: Iterable[np.ndarray], kind: str, head:
     meets = head == "gap" or not (isinstance(head, str) or head == 1)
     if _unknown_law(network, kind):
         return False
-    lengths = {length for signal in signals for length in signal.shape[1:] if length > 1}
+    lengths = {length for signal in signals for length in signal.shape[1:]}
     splits_pixels = any(math.gcd(cast(int, network.dilation), length) > 1 for length in lengths)
     layer = network.layer(2)
     if max(layer.inner.size, layer.outer.size) > 1 and not splits_pixels:

@@ -104,5 +104,5 @@ def mean_entries(network: Network, X: np.ndarray, depths: Iterable[int]) -> Mean
         weights = binom.pmf(np.arange(depth + 1), depth, network.branch_weight)
         values = resnet[depth - 1], weights @ cnn[: depth + 1], cnn[depth]
         rows.append(MeanEntriesRow(depth, *(1.0 - float(value) for value in values)))
-    reached = np.flatnonzero((resnet <= 1.0) & (cnn[1:] <= 1.0))
+    reached = np.flatnonzero(resnet <= 1.0)  # then b of CGPK is no less than 0, either: lemma E.3
     return MeanEntries(tuple(rows), int(reached[0]) + 1 if len(reached) else None)

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ...checks.values import check_depths, check_nonnegative, check_real, check_rectangular
+from ...network.activations import angle_and_kappa1_excess
 from ..argument_checks import check_dot_products
 from ..complements import arc_cosines
 
@@ -135,10 +136,13 @@ def huang_resnet_constant(rho: ArrayLike) -> np.ndarray:
     rho = _correlations(rho)
     if (rho == -1.0).any():
         raise ValueError("rho has the value -1, expected more: the rate has no bound there")
-    k0, k1 = arc_cosines(rho)
+    # 1 − κ0 and κ1 − ρ have all their digits, also where ρ is near 1.
+    angle, excess = angle_and_kappa1_excess(np, (1.0 - rho).ravel(), (1.0 + rho).ravel())
+    below_1, excess = angle.reshape(rho.shape) / math.pi, excess.reshape(rho.shape)
     sine = np.sqrt((1.0 - rho) * (1.0 + rho))
     slope = np.divide(rho, math.pi * sine, out=np.zeros_like(rho), where=sine > 0)
-    return 0.25 * ((k1 + rho * k0) * (k0 - 1.0) + (k1 - rho) * (2.0 * k0 + slope))
+    limit = 2.0 * rho + excess - rho * below_1  # κ1 + ρ κ0
+    return 0.25 * (excess * (2.0 - 2.0 * below_1 + slope) - limit * below_1)
 
 
 def _correlations(rho: ArrayLike) -> np.ndarray:

@@ -129,7 +129,7 @@ def _elements(generators: tuple[Map, ...], shape: tuple[int, ...]) -> list[tuple
 
 def _transformed(g: Map, X: np.ndarray) -> np.ndarray:
     """Return what a function makes of signals, in their shape."""
-    moved = np.ascontiguousarray(g(X), dtype=np.float64) + 0.0  # 0.0 for -0.0
+    moved = np.ascontiguousarray(g(X), dtype=np.float64)
     if moved.shape != X.shape:
         raise ValueError(
             f"group has a function that makes shape {moved.shape} of {X.shape}, expected the same"

@@ -116,7 +116,7 @@ def _gaussian_interpolant_norm(angles: ArrayLike, targets: ArrayLike) -> float:
     features = np.vstack([np.full((1, n), roots[0]), pairs.reshape(-1, n)])
     r = np.linalg.qr(features, mode="r")
     singular = scipy.linalg.svdvals(r)
-    if len(singular) < n or singular[-1] <= n * np.finfo(np.float64).eps * singular[0]:
+    if singular[-1] <= n * np.finfo(np.float64).eps * singular[0]:
         raise ValueError(
             f"angles of shape {angles.shape} are too close for the Gaussian kernel: the smallest "
             f"eigenvalue of its matrix is {singular[-1] ** 2:.3g}, expected points further apart"

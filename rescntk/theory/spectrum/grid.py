@@ -184,8 +184,8 @@ def _at_variance(network: Network, q: float) -> tuple[Dual, float, float, float]
             f"{activation.largest_variance:g} with activation {network.activation!r}"
         )
     value = float(activation.variance(q_g)[0])
-    if value == 0.0:  # no variance: the branch is 0, with the correlations of a linear activation
-        return lambda w, wanted: (w, np.zeros_like(w)), 1.0, 0.0, float(not network.skip)
+    if value == 0.0:  # no variance: the branch is 0, whatever its correlations
+        return lambda w, wanted: (w, np.zeros_like(w)), 1.0, 0.0, 0.0
     ratio, gain = (
         layer.c_w * q / value,
         layer.alpha**2 * layer.c_v * float(activation.dual_divisor) * value / q,

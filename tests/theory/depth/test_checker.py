@@ -15,6 +15,7 @@ from rescntk.theory.depth import Prediction, checker
 from rescntk.theory.depth.checker import extrapolate, fit_exponent
 from tests import families, tolerances
 from tests.families import SHORT, pairs, powers
+from tests.oracles import definition
 
 
 @pytest.mark.slow
@@ -198,6 +199,70 @@ def test_vectors_off_the_sphere_are_taken_on_it(rng):
     assert np.abs(free - projected).max() <= tolerances.KERNEL["float64"]
 
 
+def judged_numbers(monkeypatch, network, X, **options):
+    """Return the complements of pairs that are judged, and their errors as the checker has them."""
+    kept = []
+    monkeypatch.setattr(
+        checker, "judge", lambda _, values, noise, *rest: kept.extend((values, noise))
+    )
+    depth.check_convergence(lambda n: network.replace(depth=n), X, **options)
+    return kept
+
+
+def exact_complements(network, X, depths, kind, head):
+    """Return 1 − (normalized kernel) of all pairs at these depths, in 40 digits."""
+    kernels, found = definition.pixel_pairs(X, network.replace(depth=depths[-1])), []
+    for n in depths:
+        K = definition.head(kernels[n][("gpk", "ntk").index(kind)], head)
+        sizes = [definition.mp.sqrt(K[i, i]) for i in range(len(X))]
+        found.append(
+            [
+                1 - K[i, j] / (sizes[i] * sizes[j])
+                for i, j in np.transpose(np.triu_indices(len(X), 1))
+            ]
+        )
+    return np.array(found)
+
+
+CLOSE = multisphere.sample(4, 3, 1, rng=0)
+CLOSE[1] = CLOSE[0] + 1e-2 * CLOSE[1]
+CLOSE = multisphere.project(CLOSE)
+NEARLY_EQUAL = multisphere.sample(2, 3, 1, rng=1)
+NEARLY_EQUAL[1] = NEARLY_EQUAL[0] + 1e-4 * NEARLY_EQUAL[1]
+NEARLY_EQUAL = multisphere.project(NEARLY_EQUAL)
+
+
+@pytest.mark.parametrize("X", [CLOSE, NEARLY_EQUAL])
+@pytest.mark.parametrize("engine", ["auto", "array"])
+@pytest.mark.parametrize(("kind", "skip"), [("gpk", False), ("ntk", True)])
+def test_errors_of_kernels_are_within_those_that_the_fit_takes(X, kind, skip, engine, monkeypatch):
+    """And these are no larger than the bars of complements and of kernels."""
+    network, depths = rk.Network(1, 1, skip=skip), powers(8)
+    options = {"kind": kind, "head": "trace", "depths": depths, "engine": engine}
+    values, noise = judged_numbers(monkeypatch, network, X, **options)
+    exact = exact_complements(network, X, depths, kind, "trace")
+    errors = np.vectorize(lambda a, b: float(definition.mp.mpf(float(a)) - b))(values, exact)
+    assert (np.sqrt((errors**2).mean(axis=1)) <= noise).all()
+    if engine == "auto":  # which keeps the digits of complements
+        size = np.sqrt((values**2).mean(axis=1))
+        assert (noise <= tolerances.complement(np.array(depths)) * size).all()
+    else:
+        assert (noise[:3] <= tolerances.KERNEL["float64"]).all()  # up to depth 50
+
+
+def test_complements_keep_their_digits_where_means_of_pixels_nearly_cancel(monkeypatch):
+    """GAP of signals whose mean has little more than a twentieth of their energy."""
+    X = np.zeros((2, 2, 20))
+    X[:, 0], X[:, 0, :8] = 1.0, -1.0
+    X[0, 1, 0], X[1, 1, 7] = 2.0, -2.0
+    X = multisphere.project(X)
+    assert (1 / 20 < (X.mean(axis=2) ** 2).mean(axis=1)).all()  # of an energy of 1
+    options = {"kind": "gpk", "head": "gap", "depths": powers(10)}
+    values, noise = judged_numbers(monkeypatch, rk.Network(1, skip=False), X, **options)
+    size = np.sqrt((values**2).mean(axis=1))
+    assert (noise <= tolerances.complement(np.array(powers(10))) * size).all()
+
+
 EPS = tolerances.EPS["float64"]
 PATTERN = np.linspace(-1, 1, 10)
 LIMIT = 0.7 + 0.1 * PATTERN
@@ -260,6 +325,17 @@ def test_verdicts_on_a_power(prediction, verdict):
     report = judged(lambda n, u: LIMIT + u / n, **prediction)
     assert report.verdict == verdict
     assert ("of a higher order" in report.reason) == (prediction == {"exponent": 0.5})
+
+
+@pytest.mark.parametrize("power", [2.0, 3.0])
+def test_rounding_errors_of_a_limit_contradict_nothing(power):
+    """Of kernels without errors, and a limit that is off by two units of its last digit."""
+    depths = powers(16)
+    values = np.array([LIMIT + PATTERN / n**power for n in map(float, depths)])
+    settings, limit = checker.Subject("", "gpk", "gap", (5, 1, 1)), LIMIT * (1 + 2 * EPS)
+    law = Prediction(0.5, exponent=power)
+    report = checker.judge(depths, values, np.zeros(len(depths)), law, limit, settings)
+    assert report.verdict == checker.AGREES
 
 
 def test_the_exponent_of_a_power_has_eight_digits():

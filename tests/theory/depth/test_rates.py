@@ -2,6 +2,7 @@
 
 from functools import partial
 
+import mpmath
 import numpy as np
 import pytest
 
@@ -76,7 +77,9 @@ def test_the_ffnet_tends_to_a_quarter_with_the_rate_three_eighths_log_l_over_l()
     # Without the logarithm it would drift by (3/8) log 4 = 0.52 …
     drift = depths[1] * distance[1] - depths[0] * distance[0]
     assert np.abs(drift - 0.375 * np.log(4)).max() <= bar
-    assert (huang_ffnet_limit([1.0, 0.999999, -1.0]) == [1, 0.25, 0.25]).all()
+    leading = np.diff([L * huang_ffnet_distance(L) for L in depths])
+    assert abs(leading - 0.375 * np.log(4)) <= tolerances.ROUTES
+    assert (huang_ffnet_limit([1.0, np.nextafter(1.0, 0.0), -1.0]) == [1, 0.25, 0.25]).all()
 
 
 @pytest.mark.parametrize("gamma", [1.0, 0.75])
@@ -101,3 +104,15 @@ def test_opposite_vectors_converge_like_a_square_root():
     scaled = found * np.sqrt(depths) / (-np.sqrt(2) / (3 * np.pi))
     assert (np.abs(scaled - 1) <= tolerances.next_of_opposites(depths)).all()
     assert huang_resnet_constant(1.0) == 0
+
+
+@pytest.mark.parametrize("rho", [-1 + 2.0**-30, -0.5, 0.0, 0.7, 1 - 2.0**-30])
+def test_the_constant_of_the_resnet_has_all_its_digits(rho):
+    """Half of ½(κ1 + ρκ0)(κ0 − 1) + (κ1 − ρ)(κ0 + ρκ0'/2), in 50 digits."""
+    with mpmath.workdps(50):
+        t = mpmath.mpf(rho)
+        k0 = 1 - mpmath.acos(t) / mpmath.pi
+        k1 = t * k0 + mpmath.sqrt(1 - t * t) / mpmath.pi
+        slope = 1 / (mpmath.pi * mpmath.sqrt(1 - t * t))
+        exact = ((k1 + t * k0) * (k0 - 1) / 2 + (k1 - t) * (k0 + t * slope / 2)) / 2
+    assert abs(huang_resnet_constant(rho) / float(exact) - 1) <= tolerances.ROUTES

@@ -114,6 +114,8 @@ DILATED = rk.Network(2, 1, outer_filter_size=3, skip=False, dilation=(1, 3))
         (OUTER, 2, 3, (0,), "ntk", "equivariant", 4),
         (OUTER, 2, 3, (0, 1), "ntk", "equivariant", 4),
         (TWO(2, alpha=0.0), 2, 3, (0,), "gpk", "equivariant", np.inf),  # linear
+        (TWO(2).replace(trained=()), 2, 3, (0,), "ntk", "equivariant", np.inf),  # 0
+        (TWO(2).replace(trained=()), 2, 3, (0,), "gpk", "equivariant", 4),
         # Layer 1 is seen at pixels −1, 0, 1: two windows of 1 cost 14, one of 3 costs 15.
         (DILATED, 5, 9, (-1, 1), "gpk", "equivariant", 14),
         # Exponential in the pixels, a search would not end: a window of 31.
@@ -168,3 +170,44 @@ def test_eigenvalues_of_0_have_no_slope():
     assert (found.eigenvalues[0] == 0).all() and (found.eigenvalues[1] > 0).all()
     assert found.column("law").tolist() == [np.inf, 4, 8]
     assert np.isnan(none.exponent) and abs(two.exponent - 8) <= two.error
+
+
+def slope_of_waves(frequency, values, n_channels):
+    """Return minus the slope over log(k + C0/2 − 1) that even and odd frequencies have in common.
+
+    It is the ratio of their covariances to their variances, both added.
+    """
+    x, y = np.log(frequency + n_channels / 2 - 1), np.log(values)
+    groups = [(x[frequency % 2 == odd], y[frequency % 2 == odd]) for odd in (0, 1)]
+    covariance = sum(((a - a.mean()) * (b - b.mean())).sum() for a, b in groups)
+    return -covariance / sum(((a - a.mean()) ** 2).sum() for a, _ in groups)
+
+
+@pytest.mark.parametrize("n_channels", [2, 4])
+def test_exponents_and_their_bars_are_slopes_of_the_upper_frequencies(n_channels):
+    """As the table's documentation says, of its own eigenvalues."""
+    found = spectrum.decay_exponents(TWO(2), n_channels, 1, 16, kind="gpk")
+    (row,), k, values = found, found.frequencies, found.eigenvalues[0]
+    assert (values > 10 * found.errors[0]).all()
+    parts = (k >= 8), (k >= 4) & (k <= 8)
+    upper, lower = (slope_of_waves(k[part], values[part], n_channels) for part in parts)
+    assert abs(row.exponent - upper) <= tolerances.TRANSCRIPTION * upper
+    assert abs(row.error - (2 * abs(upper - lower) + 1 / 16)) <= tolerances.TRANSCRIPTION * upper
+
+
+def test_upper_bounds_do_not_depend_on_pixels_outside_the_receptive_field():
+    """Theorem 5.1 has the signal's length; the network sees three pixels of it."""
+    bounds = [
+        spectrum.decay_exponents(CNN(2), 2, d, 8, kind="gpk", pixels=[(0, 1)]).column(
+            "exponent_of_upper_bound"
+        )
+        for d in (3, 7)
+    ]
+    assert bounds[0] == bounds[1]
+
+
+def test_pixels_are_named_by_their_distance_from_the_output_pixel():
+    """The pixel half a ring away is as far to the right as to the left: it is positive."""
+    sets = [(0,), (1,), (2,), (3,)]
+    found = spectrum.decay_exponents(TWO(2), 2, 4, 8, kind="gpk", pixels=sets)
+    assert [row.pixels for row in found] == [(0,), (1,), (2,), (-1,)]

@@ -12,7 +12,7 @@ import rescntk as rk
 from rescntk import literature
 from rescntk.checks.values import HEADS, KINDS
 from rescntk.theory import learning, multisphere, spectrum
-from rescntk.theory.spectrum import quadrature
+from rescntk.theory.spectrum import funk_hecke, quadrature
 from tests import tolerances
 from tests.helpers import nightly
 from tests.strategies import kinds, networks
@@ -192,6 +192,66 @@ def test_variances_of_erf_beyond_float64_are_refused(normalized):
     options = {"kind": "ntk", "head": "trace", "normalized": normalized}
     with pytest.raises(OverflowError, match="eigenvalues exceed float64 at depth 200$"):
         spectrum.eigenvalues(network, 2, 1, 3, **options)
+
+
+def test_the_points_of_a_grid_may_be_as_many_as_allowed():
+    """`cost` tells the number at which `eigenvalues` still computes."""
+    case, options = (CNN(2), 2, 3, 4), {"kind": "gpk"}
+    points = spectrum.cost(*case, **options)[0]
+    options["head"] = "equivariant"
+    spectrum.eigenvalues(*case, **options, max_points=points)
+    with pytest.raises(ValueError, match="points, .* hours of one core, expected max_points"):
+        spectrum.eigenvalues(*case, **options, max_points=points - 1)
+
+
+@pytest.mark.parametrize("skip", [False, True])
+def test_branches_without_variance_leave_the_signal_or_nothing(skip):
+    """Of erf with inner weights of 0. The dot product cos θ is a half for each of two waves."""
+    network = rk.Network(3, skip=skip, activation="erf", c_w=0.0)
+    options = {"kind": "gpk", "head": "trace"}
+    for normalized in (False, True):
+        found = spectrum.eigenvalues(network, 2, 1, 2, **options, normalized=normalized)
+        assert np.abs(found.eigenvalues - [0, 0.5 * skip, 0]).max() <= tolerances.ROUTES
+        assert found.trace == skip
+
+
+def request(n_channels, top, method, nodes, errors=False):
+    """Return a checked request, or None where there are too few nodes."""
+    space = n_channels, 1, top, "equivariant"
+    try:
+        return funk_hecke._Request(CNN(1), space, "gpk", method, nodes, errors)
+    except ValueError:
+        return None
+
+
+def least_nodes(n_channels, top, method, errors=False):
+    """Return the smallest number of nodes that is taken."""
+    return next(n for n in range(1, 1000) if request(n_channels, top, method, n, errors))
+
+
+@pytest.mark.parametrize("top", [0, 1, 5, 40, 150])
+@pytest.mark.parametrize("n_channels", [2, 3, 7])
+def test_as_many_nodes_as_integrate_a_frequency(n_channels, top):
+    """More than the frequency's zeros for one rule, π/4 nodes a wave for the other, and 2."""
+    assert least_nodes(n_channels, top, "gegenbauer") == max(top + 1, 2)
+    waves = np.pi / 4 * (top + n_channels - 2)
+    least = least_nodes(n_channels, top, "angles")
+    assert least == 2 or least - 1 <= waves < least
+    assert least > waves
+
+
+@pytest.mark.parametrize("top", [0, 1, 5, 40, 150])
+@pytest.mark.parametrize("n_channels", [2, 6, 7])
+@pytest.mark.parametrize("method", quadrature.METHODS)
+def test_errors_are_estimated_where_the_coarsest_grid_still_serves(method, n_channels, top):
+    """The second of the two coarser grids may have as few nodes as a grid without errors."""
+    least = least_nodes(n_channels, top, method)
+    coarsest = min(
+        request(
+            n_channels, top, method, least_nodes(n_channels, top, method, True), errors=True
+        ).coarser
+    )
+    assert least <= coarsest <= least + 1
 
 
 def test_errors_that_were_not_asked_for_resolve_nothing():
