@@ -79,7 +79,7 @@ class Network:
     negative_slope : float, default 0.0
         Slope s of a ReLU below 0, from 0 to 1: σ(u) = max(u, s u), the leaky ReLU (Maas et al.
         2013). ``c_v = 2 / (1 + s**2)`` keeps variances; near s = 1 the head "gap" loses digits
-        of signals of zero mean (``docs/theory/network.md``).
+        of signals of zero mean (``docs/theory/activations.md``).
     c_v, c_w : float or sequence of float, default 2.0 and 1.0
         Variances of the outer and the inner weights of each layer.
     readout_scale : float, default 1.0

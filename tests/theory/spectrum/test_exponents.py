@@ -98,6 +98,7 @@ def test_tangent_kernels_with_the_exponent_of_the_gpk(network, d):
 
 OUTER = CNN(2).replace(trained=("outer",))
 DILATED = rk.Network(2, 1, outer_filter_size=3, skip=False, dilation=(1, 3))
+SPREAD = rk.Network(2, outer_filter_size=1, input_filter_size=3, skip=False, dilation=(1, 2))
 
 
 @pytest.mark.parametrize(
@@ -118,6 +119,11 @@ DILATED = rk.Network(2, 1, outer_filter_size=3, skip=False, dilation=(1, 3))
         (TWO(2).replace(trained=()), 2, 3, (0,), "gpk", "equivariant", 4),
         # Layer 1 is seen at pixels −1, 0, 1: two windows of 1 cost 14, one of 3 costs 15.
         (DILATED, 5, 9, (-1, 1), "gpk", "equivariant", 14),
+        # Layer 1 is seen at pixels −2, 0, 2: {4, 0, 1} is its window on the ring, {0, 1, 2} is not.
+        (SPREAD, 2, 5, (-1, 0, 1), "gpk", "equivariant", 6),
+        (SPREAD, 2, 5, (0, 1, 2), "gpk", "equivariant", 8),
+        # Layer 2 is seen at pixels −1, 0, 1: {1, 2, 3} is no window of it on a ring of 4.
+        (CNN(3), 2, 4, (1, 2, 3), "gpk", "equivariant", 7),
         # Exponential in the pixels, a search would not end: a window of 31.
         (CNN(20), 2, 32, range(0, 32, 2), "ntk", "equivariant", 32),
     ],
