@@ -18,7 +18,7 @@ import numpy as np
 from ...arrays import Array, array_module
 from ...network.activations import Gaussians, activation_of
 from ..heads import offsets, pool_pixels, pool_weights
-from ..layer.means import column, summed, window_mean
+from ..layer.means import column, sum_over_terms, summed, window_mean
 from ..layer.operations import Operation, Operations, rounded_weights
 from ..layer.recursion import Deficits, Kernels, Recursion, by_kind, mapped
 from ..layer.weights import RoundedWeights
@@ -107,7 +107,7 @@ class Pairs(Recursion[Deficits]):
             return kernel.reshape(n, -1)[:, 0]
         if request.pool:
             weights = self.xp.asarray(pool_weights(request.pool, self.axes))[:, None]
-            at_pixels = summed([*self.xp.moveaxis(weights * kernel.reshape(n, -1, d), 1, 0)])
+            at_pixels = sum_over_terms(weights * kernel.reshape(n, -1, d))
         elif request.head in ("trace", "gap"):
             at_pixels = kernel.reshape(n, d, -1).mean(axis=2, dtype=np.float64)
         else:
@@ -117,7 +117,7 @@ class Pairs(Recursion[Deficits]):
         if averages_pairs:  # F⁰ averages to products of means, which may be 0
             terms = (input_terms(self.operations, request, side.input) for side in self.tables)
             (left, _), (_, right) = terms
-            product = summed([*self.xp.moveaxis(left * right, 1, 0)])
+            product = sum_over_terms(left * right)
             if not request.shares:
                 product = product.mean(axis=1, keepdims=True)
             at_pixels = at_pixels + input_weight * product

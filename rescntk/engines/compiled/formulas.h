@@ -199,6 +199,7 @@ FORMULA V sum_between(long long t, long long end, const Add &add)
 template <class V, class Add>
 FORMULA V sum_of(long long count, const Add &add)
 {
+    if (count <= PART) return sum_between<0, V>(0, count, add);
     return count <= PART * PART ? sum_between<1, V>(0, count, add)
                                 : sum_between<3, V>(0, count, add);
 }

@@ -41,7 +41,7 @@ struct Taps {
             const V two = pair(values, j, t);
             return sum + fused(number<V>(-2.0), middle, two);
         };
-        if (!TAPS) return sum_of<V>(n_taps / 2, add);
+        if (!TAPS) return sum_between<1, V>(0, n_taps / 2, add);
         V sum{};
         UNROLL
         for (int64 t = 0; t < TAPS / 2; t++) sum = add(t, sum);
@@ -129,25 +129,35 @@ private:
         return in;
     }
 
+    // The squared distance of the input's unit vectors, or of a vector and the other's opposite.
+    template <int DEPTH, int SIGN>
+    static INLINE V squares_of(const Rows<R> &at, int64 channels, int64 j)
+    {
+        return sum_between<DEPTH, V>(0, channels, [&](int64 c, V sum) INLINED {
+            const V e = SIGN < 0 ? at.left(c, j) - at.right(c, j) : at.left(c, j) + at.right(c, j);
+            return fused(e, e, sum);
+        });
+    }
+    template <int SIGN>
+    static ALONE V squares_of_many(const Rows<R> at, int64 channels, int64 j)
+    {
+        return squares_of<3, SIGN>(at, channels, j);
+    }
+    template <int SIGN>
+    static INLINE V squares(const Rows<R> &at, int64 channels, int64 j)
+    {
+        return channels <= PART * PART ? squares_of<1, SIGN>(at, channels, j)
+                                       : squares_of_many<SIGN>(at, channels, j);
+    }
     INLINE Numbers<V> input_numbers(const Rows<R> &at, int64 j) const
     {
         const int64 C = job.channels;
         const V half = number<V>(0.5), most = number<V>(1.9);
-        const V squares = sum_of<V>(C, [&](int64 c, V sum) INLINED {
-            const V e = at.left(c, j) - at.right(c, j);
-            return fused(e, e, sum);
-        });
-        const V g = at.product(C, j), w = half * squares;
+        const V g = at.product(C, j), w = half * squares<-1>(at, C, j);
         V v = number<V>(2.0) - w;
         // Near w = 2, 2 - w has lost its digits, and v is a sum of squares. Signals of few channels
         // always take the sum: it is faster than a branch that the processor predicts wrongly.
-        if (C <= FEW || any_less(most, w)) {
-            const V opposite = sum_of<V>(C, [&](int64 c, V sum) INLINED {
-                const V e = at.left(c, j) + at.right(c, j);
-                return fused(e, e, sum);
-            });
-            v = pick(most, w, half * opposite, v);
-        }
+        if (C <= FEW || any_less(most, w)) v = pick(most, w, half * squares<1>(at, C, j), v);
         return {g * w, g * v, V{}};
     }
     // F0: the start of A, and a sum. FROM_INPUT: of the input's pixels, whose U and U+ are set too.

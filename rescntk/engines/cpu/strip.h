@@ -50,7 +50,7 @@ INLINE typename Lanes<R>::V merge_term(const Rows<R> &at, int64 row, int64 parts
     V sum{};
     if (PARTS) UNROLL
     for (int64 t = 0; t < PARTS - 1; t++) sum = add(t, sum);
-    else sum = sum_of<V>(parts - 1, add);
+    else sum = sum_between<1, V>(0, parts - 1, add);
     return at.product(row + FACTOR_ROW, j) * sum;
 }
 

@@ -69,6 +69,14 @@ def summed(parts: list[Array]) -> Array:
     return summed(parts[:half]) + summed(parts[half:])
 
 
+def sum_over_terms(values: Array) -> Array:
+    """Return the sum over axis 1 of arrays (n, terms, …); of many terms in halves."""
+    if values.shape[1] < 8:
+        total: Array = values.sum(axis=1)  # one term after another, in one call
+        return total
+    return summed([*array_module(values).moveaxis(values, 1, 0)])
+
+
 def column(numbers: Array, like: Array) -> Array:
     """Return numbers of signals, (n,), that broadcast to `like`, (n, …)."""
     return numbers.reshape(-1, *[1] * (like.ndim - 1))

@@ -10,7 +10,7 @@ import numpy as np
 from ...arrays import Array, PixelNumbers, SignalArray, SignalNumbers, array_module
 from ...network.activations import activation_of
 from ..heads import pool_pixels
-from ..layer.means import column, exact_means, pooled, summed, taps_of, window_mean
+from ..layer.means import column, exact_means, pooled, sum_over_terms, taps_of, window_mean
 from ..layer.operations import Operations
 from ..layer.variances import seen_by_pixel_1, weights_at_pixel_1
 from ..request import Request
@@ -108,7 +108,7 @@ def check_branch(
     """
     xp, constants = array_module(energy), operations.constants
     averages = means if request.meets_others else xp.sqrt(energy)[:, None]
-    at_pixels = summed([*xp.moveaxis(averages * averages, 1, 0)])
+    at_pixels = sum_over_terms(averages * averages)
     input_part = at_pixels.reshape(len(energy), -1).mean(axis=1)
     input_weight = min(map(constants.input_weight, request.depths))
     if "ntk" in request.kinds:
@@ -163,7 +163,7 @@ def read_input(operations: Operations, request: Request, X: SignalArray) -> Inpu
         unscaled = xp.where(xp.asarray(seen_by_pixel_1(operations, X.shape[2:])), unscaled, 0.0)
     scale = _powers_that_keep_squares(operations, unscaled)
     X = unscaled / column(scale, unscaled)
-    squares = summed([*xp.moveaxis(X * X, 1, 0)])
+    squares = sum_over_terms(X * X)
     length = xp.sqrt(squares)[:, None]
     unit = X / xp.where(length > 0, length, math.inf)
     input_scale = net.factor_of_input(X.shape[1])
@@ -263,7 +263,7 @@ def read_input_as_given(operations: Operations, request: Request, X: SignalArray
         scale = xp.ldexp(scale, powers_of_tiny(operations, request, X))
     with np.errstate(over="ignore"):
         pixels = X / column(scale, X) * root
-        energy = summed([*xp.moveaxis(pixels * pixels, 1, 0)])
+        energy = sum_over_terms(pixels * pixels)
     if not bool(xp.isfinite(energy).all()):
         raise OverflowError(
             f"the signals are too large for float64 and activation {net.activation!r}, which "
