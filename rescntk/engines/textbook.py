@@ -29,7 +29,9 @@ nearly parallel, κ₀ has half of the digits, and T errs by some 1e-8 of itself
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Callable, Iterator
+from functools import reduce
 from typing import NamedTuple, cast
 
 import numpy as np
@@ -113,7 +115,9 @@ def normalized(features: Features) -> Features:
 def box(A: Array, taps: Filter, n_sides: int) -> Array:
     """Return the means over the taps of a filter, which moves the pixels of all sides together."""
     axes = tuple(range(-n_sides, 0))
-    return np.mean([np.roll(A, (-k,) * n_sides, axes) for k in taps.offsets], axis=0)
+    moved = (np.roll(A, (-k,) * n_sides, axes) for k in taps.offsets)
+    total: Array = reduce(operator.add, moved)
+    return total / taps.size
 
 
 def kappa_0(rho: Array) -> Array:
