@@ -69,14 +69,8 @@ class Block(NamedTuple):
     cases: np.ndarray
     """Their places in the batch."""
     tables: Tables
-    keys: list[bytes]
-    """Of each signal; signals with other numbers have other keys."""
-
-
-def ranks_of(keys: list[bytes]) -> np.ndarray:
-    """Return the place of each signal in the order of all keys; equal signals share a place."""
-    places = {key: place for place, key in enumerate(sorted({*keys}))}
-    return np.array([places[key] for key in keys])
+    keys: np.ndarray
+    """(n,), bytes; signals with other numbers have other keys."""
 
 
 class PairsOfBlocks(NamedTuple):
@@ -189,11 +183,9 @@ class ArrayPlan(Plan):
             signals = batch[self.xp.asarray(cases)]
             signals = signals.reshape(*signals.shape[:2], *self.axes)
         tables = signal_tables(self.operations, self.request, signals)
-        keys = [
-            hashlib.blake2b(pixels.tobytes(), digest_size=16).digest()
-            for pixels in moved(tables.input.pixels, np)
-        ]
-        return Block(cases, tables, keys)
+        pixels = moved(tables.input.pixels, np)
+        keys = [hashlib.blake2b(one.tobytes(), digest_size=16).digest() for one in pixels]
+        return Block(cases, tables, np.array(keys, "S16"))
 
     def fill(self, values: dict[str, Array], pairs: PairsOfBlocks, tick: Tick) -> None:
         """Compute pairs of signals, and write their kernels to `values`.
@@ -205,8 +197,7 @@ class ArrayPlan(Plan):
         a, b = np.searchsorted(left.cases, i), np.searchsorted(right.cases, k)
         swapped = np.zeros(len(i), bool)
         if not self.request.shares:
-            ranks = ranks_of([*left.keys, *right.keys])
-            swapped = ranks[a] > ranks[len(left.cases) + b]
+            swapped = left.keys[a] > right.keys[b]
         for is_swapped in (False, True):
             of = np.flatnonzero(swapped == is_swapped)
             sides = [(left.tables, a[of]), (right.tables, b[of])]

@@ -244,8 +244,8 @@ class Pair:
 class PairLayer(Pair, Recursion[State]):
     """A layer of the recursion of a pair of signals (rescntk/engines/layer/recursion.py).
 
-    JAX compiles it once for all layers of one scan. Features and branch
-    are added in one form in all of them, as `constants` tell; `numbers` differ.
+    JAX compiles it once for all layers of one scan. Features and branch are added in one form in
+    all of them, as `constants` tell; `numbers` differ.
     """
 
     def __init__(self, pair: Pair, constants: LayerConstants, numbers: LayerNumbers) -> None:
