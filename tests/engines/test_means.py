@@ -3,14 +3,14 @@
 import numpy as np
 
 from rescntk.engines.layer import means
-from rescntk.engines.layer.window import Window
+from rescntk.engines.layer.taps import Taps
 from tests import tolerances
 from tests.helpers import assert_within
 
 
 def test_taps_begin_with_the_middle_one():
     values = np.arange(5)[None]
-    found = means.taps_of(values, Window(3, 2, 0), 1)
+    found = means.at_taps(values, Taps(3, 2, 0), 1)
     assert [tap[0].tolist() for tap in found] == [
         [0, 1, 2, 3, 4],
         [3, 4, 0, 1, 2],
@@ -18,16 +18,16 @@ def test_taps_begin_with_the_middle_one():
     ]
 
 
-def test_taps_of_windows_longer_than_the_signal():
-    found = means.taps_of(np.arange(3)[None], Window(5, 4, 0), 1)  # 4 is 1 modulo 3
+def test_taps_that_reach_further_than_the_signal():
+    found = means.at_taps(np.arange(3)[None], Taps(5, 4, 0), 1)  # 4 is 1 modulo 3
     assert [tap[0, 0] for tap in found] == [0, 1, 2, 1, 2]
 
 
 def test_means_over_triangles_are_two_means_over_three_taps(rng):
     values = rng.standard_normal((2, 11))
-    three, five = Window(3, 2, 0), Window(5, 2, 0, is_triangle=True)
-    twice = means.window_mean(means.window_mean(values, three, 1), three, 1)
-    assert_within(means.window_mean(values, five, 1), twice, tolerances.ROUTES)
+    three, five = Taps(3, 2, 0), Taps(5, 2, 0, is_triangle=True)
+    twice = means.mean_over_taps(means.mean_over_taps(values, three, 1), three, 1)
+    assert_within(means.mean_over_taps(values, five, 1), twice, tolerances.ROUTES)
 
 
 def test_means_of_equal_parts_are_exact():

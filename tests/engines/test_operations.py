@@ -7,17 +7,19 @@ import numpy as np
 import pytest
 
 from rescntk import Network, gram
+from rescntk.engines.layer.activation import ActivationStep
 from rescntk.engines.layer.constants import check_growth
+from rescntk.engines.layer.convolution import ConvolutionStep
 from rescntk.engines.layer.operations import Operations, rounded_weights
 from rescntk.engines.layer.order import (
-    Step,
     ending_with_activation,
     joined,
     may_have_five_taps,
     may_join,
     with_five_taps,
 )
-from rescntk.engines.layer.window import Window, windows_of
+from rescntk.engines.layer.skip import SkipStep
+from rescntk.engines.layer.taps import Taps, taps_of_filter
 from rescntk.network.parts import Filter
 from tests.tolerances import CONSTANT
 
@@ -26,39 +28,44 @@ from tests.tolerances import CONSTANT
     ("given", "expected"),
     [
         (Filter(1), []),
-        (Filter(7), [Window(7, 1, 0)]),
-        (Filter(9), [Window(3, 1, 0), Window(3, 3, 0)]),
-        (Filter(15, dilation=2), [Window(3, 2, 0), Window(5, 6, 0)]),
-        (Filter(3, n_axes=2), [Window(3, 1, 1), Window(3, 1, 0)]),  # of an image: along lines first
+        (Filter(7), [Taps(7, 1, 0)]),
+        (Filter(9), [Taps(3, 1, 0), Taps(3, 3, 0)]),
+        (Filter(15, dilation=2), [Taps(3, 2, 0), Taps(5, 6, 0)]),
+        (Filter(3, n_axes=2), [Taps(3, 1, 1), Taps(3, 1, 0)]),  # of an image: along lines first
     ],
 )
-def test_a_filter_is_windows_of_prime_size(given, expected):
-    assert list(windows_of(given)) == expected
+def test_a_filter_is_convolutions_of_prime_size(given, expected):
+    assert list(taps_of_filter(given)) == expected
 
 
-def test_windows_of_windows_are_the_filter():
-    """The offsets of all windows add up to the filter's offsets, each once."""
+def test_convolutions_of_convolutions_are_the_filter():
+    """The offsets of all convolutions add up to the filter's offsets, each once."""
     given = Filter(45, dilation=3)
     offsets = [0]
-    for window in windows_of(given):
-        offsets = [a + b for a in offsets for b in window.offsets]
+    for taps in taps_of_filter(given):
+        offsets = [a + b for a in offsets for b in taps.offsets]
     assert sorted(offsets) == list(given.offsets)
 
 
 def test_weights_begin_with_the_middle_tap():
-    assert Window(3, 1, 0).weights == (1 / 3,) * 3
-    assert Window(5, 1, 0, is_triangle=True).weights == (3 / 9, 1 / 9, 2 / 9, 2 / 9, 1 / 9)
-    assert list(Window(5, 4, 0).offsets) == [-8, -4, 0, 4, 8]
+    assert Taps(3, 1, 0).weights == (1 / 3,) * 3
+    assert Taps(5, 1, 0, is_triangle=True).weights == (3 / 9, 1 / 9, 2 / 9, 2 / 9, 1 / 9)
+    assert list(Taps(5, 4, 0).offsets) == [-8, -4, 0, 4, 8]
 
 
 def test_operations_and_their_rows():
-    """Two channels and the root are rows 0 to 2. A window of three has four rows, a skip three."""
+    """Two channels and the root are rows 0 to 2. Three taps have four rows, a skip has three."""
     operations = Operations(Network(2, 3), depth=2, n_channels=2)
     assert operations.input == ()
-    found = [[(o.kind, o.row, o.root_row) for o in layer] for layer in operations.layers]
+    found = [[(o.step.kind, o.row, o.root_row) for o in layer] for layer in operations.layers]
     assert found == [
-        [("activation", 3, 2), ("window", 4, 2), ("skip", 8, 4)],
-        [("window", 11, 8), ("activation", 15, 11), ("window", 16, 11), ("skip", 20, 16)],
+        [("activation", 3, 2), ("convolution", 4, 2), ("skip", 8, 4)],
+        [
+            ("convolution", 11, 8),
+            ("activation", 15, 11),
+            ("convolution", 16, 11),
+            ("skip", 20, 16),
+        ],
     ]
     assert operations.n_rows == 23
 
@@ -66,25 +73,25 @@ def test_operations_and_their_rows():
 def test_branches_have_roots_where_activations_are_not_homogeneous():
     operations = Operations(Network(1, 1, activation="erf"), depth=1, n_channels=1)
     activation, skip = operations.layers[0]
-    assert (activation.row, activation.root_row, activation.n_rows) == (2, 1, 2)
+    assert (activation.row, activation.root_row, activation.step.n_rows) == (2, 1, 2)
     assert (skip.row, skip.root_row) == (4, 3)
 
 
 def test_sums_over_pixels_end_with_the_last_activation():
     order = ending_with_activation(Operations(Network(2, 3), depth=2, n_channels=1).order)
-    assert [step.kind for step in order[-1].steps] == ["window", "activation"]
+    assert [step.kind for step in order[-1].steps] == ["convolution", "activation"]
 
 
-def test_five_taps_join_windows_of_two_layers():
-    """Layers 2 and 3 end with the windows of the next one's pre-activations, as five taps."""
+def test_five_taps_join_convolutions_of_two_layers():
+    """Layers 2 and 3 end with the convolutions of the next one's pre-activations, as five taps."""
     plain = Operations(Network(4, 3), depth=4, n_channels=1)
     of_input, first, second, third, last = with_five_taps(ending_with_activation(plain.order))
-    activation, skip = (Step(kind, is_branch=True) for kind in ("activation", "skip"))
-    window, five = Window(3, 1, 0), Window(5, 1, 0, is_triangle=True)
+    activation, skip = ActivationStep(is_homogeneous=True), SkipStep()
+    three, five = Taps(3, 1, 0), Taps(5, 1, 0, is_triangle=True)
     assert of_input.steps == () and last.steps == (activation,)
-    of_window = Step("window", window, True)
-    assert first.steps == (activation, of_window, skip, of_window)
-    assert second == third == (1, (activation, Step("window", five, True), skip))
+    convolution = ConvolutionStep(three, is_branch=True)
+    assert first.steps == (activation, convolution, skip, convolution)
+    assert second == third == (1, (activation, ConvolutionStep(five, is_branch=True), skip))
 
 
 @pytest.fixture
@@ -106,15 +113,18 @@ def test_layers_of_filters_of_three_may_join(plain):
 
 
 def test_joined_layers_have_one_merge(merged):
-    kinds = [[operation.kind for operation in layer] for layer in merged.layers]
+    kinds = [[operation.step.kind for operation in layer] for layer in merged.layers]
     assert kinds == [["activation", "joined"], ["activation"]]
 
 
 @pytest.mark.parametrize(("layer", "eighteenths"), [(1, [1, 5, 6, 5, 1]), (2, [1, 2, 12, 2, 1])])
-def test_weights_of_joined_layers(merged, layer, eighteenths):
+def test_weights_of_joined_layers(layer, eighteenths):
     """Features and branch weigh alike: three taps of the first layer have a third of both."""
-    expected = np.array(eighteenths) / 18
-    np.testing.assert_allclose(merged.joined_weights(layer), expected, rtol=CONSTANT)
+    network = Operations(Network(3, 3), depth=3, n_channels=1)
+    order = joined(with_five_taps(ending_with_activation(network.order)))
+    operation = replace(network, rewritten=order).layers[layer - 1][-1]
+    weights = operation.step.tap_weights(network.constants.of_layer(layer).weights.rounded)
+    np.testing.assert_allclose(weights, np.array(eighteenths) / 18, rtol=CONSTANT)
 
 
 @pytest.mark.parametrize("network", [Network(1, 3), Network(5, 9, input_filter_size=3)])
@@ -125,7 +135,7 @@ def test_rows_are_counted_without_their_operations(network):
         operations = replace(plain, rewritten=order)
         layers = (operations.input, *operations.layers)
         assert len(operations.layers) == depth
-        assert operations.n_rows == 3 + sum(o.n_rows for layer in layers for o in layer)
+        assert operations.n_rows == 3 + sum(o.step.n_rows for layer in layers for o in layer)
 
 
 @pytest.mark.parametrize(
@@ -181,7 +191,8 @@ def test_total_divisors_of_normalized_features_are_their_size():
 
 def test_a_layer_of_normalized_features_starts_with_their_norm():
     operations = Operations(Network(3, norm=True, **LAYERS), 3, 1)
-    assert [operation.kind for operation in operations.layers[1]][:2] == ["norm", "window"]
+    kinds = [operation.step.kind for operation in operations.layers[1]]
+    assert kinds[:2] == ["norm", "convolution"]
 
 
 def test_the_largest_bias_is_the_unit_of_biases():

@@ -7,7 +7,7 @@ import pytest
 
 from rescntk import Network
 from rescntk.engines.compiled.program import Program
-from rescntk.engines.compiled.records import LAYER, OPERATION, OPERATION_KINDS, OUTPUTS, WINDOW
+from rescntk.engines.compiled.records import CONVOLUTION, LAYER, OPERATION, OPERATION_KINDS, OUTPUTS
 from rescntk.engines.request import Request
 from tests.tolerances import CONSTANT
 
@@ -28,26 +28,35 @@ def operations(found, number=1):
     return {(OPERATION_KINDS[each["kind"]], bool(each["is_branch"])): each for each in of_layer}
 
 
-def test_windows_are_kept_once():
+def test_convolutions_are_kept_once():
     found = program(Network(3, 9))
-    windows = found.arrays["windows"].view(WINDOW)
-    assert windows["n_taps"].tolist() == [3, 3] and windows["dilation"].tolist() == [1, 3]
-    assert windows["axis"].tolist() == [1, 1]  # signals are lines
-    third = Fraction(windows["weight"][0]) + Fraction(windows["weight_error"][0])
+    convolutions = found.arrays["convolutions"].view(CONVOLUTION)
+    assert convolutions["n_taps"].tolist() == [3, 3]
+    assert convolutions["dilation"].tolist() == [1, 3]
+    assert convolutions["axis"].tolist() == [1, 1]  # signals are lines
+    third = Fraction(convolutions["weight"][0]) + Fraction(convolutions["weight_error"][0])
     assert abs(third - Fraction(1, 3)) < Fraction(1, 2**105)
 
 
 def test_layers_name_their_operations():
-    """Rows 0 to 2 are the input's; windows have four, skip connections three."""
+    """Rows 0 to 2 are the input's; convolutions have four, skip connections three."""
     found = program(Network(2, 3))
     first, second = layers(found)
     records = found.arrays["operations"].view(OPERATION)
     kinds = [OPERATION_KINDS[kind] for kind in records["kind"]]
-    assert kinds == ["activation", "window", "skip", "window", "activation", "window", "skip"]
+    assert kinds == [
+        "activation",
+        "convolution",
+        "skip",
+        "convolution",
+        "activation",
+        "convolution",
+        "skip",
+    ]
     assert (first["first"], first["count"], second["first"], second["count"]) == (0, 3, 3, 4)
     assert records["row"].tolist() == [3, 4, 8, 11, 15, 16, 20]
     assert records["root_row"].tolist() == [2, 2, 4, 8, 11, 11, 16]
-    assert records["window"].tolist() == [-1, 0, -1, 0, -1, 0, -1]
+    assert records["convolution"].tolist() == [-1, 0, -1, 0, -1, 0, -1]
     assert records["is_branch"].tolist() == [1, 1, 1, 0, 1, 1, 1]
     assert first["root_row"] == second["root_row"] == -1  # behind skip connections
     assert layers(program(Network(1, 3, skip=False)))[0]["root_row"] == 4
@@ -116,11 +125,7 @@ def test_depths_are_reported_in_their_order():
 def test_sums_join_layers_of_filters_that_are_powers_of_three(network, joined):
     """Unless layers do not change the tangent kernel."""
     operations = program(network, "gap").operations
-    is_joined = any(
-        o.kind == "joined" or (o.window and o.window.is_triangle)
-        for layer in operations.layers
-        for o in layer
-    )
+    is_joined = any(o.step.taps.is_triangle for layer in operations.layers for o in layer)
     assert is_joined == joined
 
 

@@ -8,31 +8,35 @@ some offsets, (pairs, *offsets, *pixels).
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
-from itertools import chain
-from operator import mul
+from typing import TypeAlias
 
 import numpy as np
 
 from ...arrays import Array, array_module
 from ...network.activations import Gaussians, activation_of
 from ..heads import offsets, pool_pixels, pool_weights
-from ..layer.means import column, sum_over_terms, summed, window_mean
+from ..layer.constants import LayerConstants
+from ..layer.means import column, mean_over_taps, sum_over_terms, summed
 from ..layer.operations import Operation, Operations, rounded_weights
-from ..layer.recursion import Deficits, Kernels, Recursion, by_kind, mapped
+from ..layer.recursion import by_kind, pairs_behind_layer
+from ..layer.step import BothSides, Deficits, DualPairs, Kernels, PairState, Variances, mapped
+from ..layer.taps import Taps
 from ..layer.weights import RoundedWeights
-from ..layer.window import Window
 from ..request import Request
 from ..signals.input import input_terms
 from ..signals.tables import Tables
 from ..work import check_stop, pieces, until_stopped
 
+Piece: TypeAlias = tuple[slice, ...]
+"""Some of the pixel pairs; the empty tuple stands for all."""
+
 _PIECE = 1 << 16
 """Pixel pairs that go through an activation at a time, and on a device 64 times as many."""
 
 
-class Pairs(Recursion[Deficits]):
+class Pairs:
     """Pairs of signals of one network, from their tables, (pairs, rows, *pixels).
 
     `all_pairs` says whether all pixel pairs (j, j') are computed, or the pairs (j, j) alone.
@@ -42,6 +46,7 @@ class Pairs(Recursion[Deficits]):
         self, request: Request, operations: Operations, left: Tables, right: Tables, all_pairs: bool
     ) -> None:
         self.request, self.operations, self.tables = request, operations, (left, right)
+        self.constants = operations.constants
         self.xp, self.all_pairs = array_module(left.rows), all_pairs
         self.axes, self.real = left.rows.shape[2:], left.rows.dtype.type
         self.n_axes, self.right_rows = len(self.axes), right.rows
@@ -49,8 +54,8 @@ class Pairs(Recursion[Deficits]):
             pooled = zip(pool_pixels(request.pool, self.axes), self.axes, strict=True)
             self.offsets = [offsets(*axis) for axis in pooled]
             self.right_rows = self.around(right.rows)
-        self.trained, self.with_ntk = operations.constants.carried_parts, "ntk" in request.kinds
-        self.skip_weights = rounded_weights(operations, self.real.__name__)
+        self.with_ntk = "ntk" in request.kinds
+        self.weights = rounded_weights(operations, self.real.__name__)
         self.activation = activation_of(request.network)
 
     def sides(self, row: int) -> tuple[Array, Array]:
@@ -80,14 +85,18 @@ class Pairs(Recursion[Deficits]):
         view: Array = self.xp.lib.stride_tricks.as_strided(row, shape, strides)
         return view
 
-    def mean(self, window: Window, values: Array) -> Array:
-        """Return the means over the taps of a window, which moves both pixels."""
+    def mean(self, taps: Taps, values: Array) -> Array:
+        """Return the means over some taps, which move both pixels."""
         check_stop()
         # Left pixels, and right ones; or offsets, and left pixels.
         first, second = 1, 1 + self.n_axes
         if self.request.pool:
-            return window_mean(values, window, second)
-        return window_mean(values, window, *((first, second) if self.all_pairs else (first,)))
+            return mean_over_taps(values, taps, second)
+        return mean_over_taps(values, taps, *((first, second) if self.all_pairs else (first,)))
+
+    def at(self, operation: Operation, before: PairState, features: PairState) -> TableSides:
+        """Return what a step may ask (`recursion.PairSides`)."""
+        return TableSides(self, operation)
 
     def at_depth(self, kernels: Kernels, input_weight: float, F0: Array) -> dict[str, Array]:
         """Return the kernels with their head; they lack `input_weight` times F⁰, `F0`."""
@@ -127,15 +136,15 @@ class Pairs(Recursion[Deficits]):
         """Yield the kernels with their head at each depth asked for."""
         state, F0 = self.enter()
         zeros, input_weight = self.xp.zeros_like(F0), self.operations.constants.input_weight
-        kernels = Kernels(zeros, zeros if self.with_ntk else None)
+        state = state._replace(kernels=Kernels(zeros, zeros if self.with_ntk else None))
         for layer_number, layer_operations in enumerate(self.operations.layers, start=1):
             before = input_weight(layer_number - 1)
-            state, kernels = self.behind_layer(layer_operations, state, kernels, before, F0)
+            state = pairs_behind_layer(self, layer_operations, state, before, F0)
             if layer_number in self.request.depths:
-                yield self.at_depth(kernels, input_weight(layer_number), F0)
+                yield self.at_depth(state.kernels, input_weight(layer_number), F0)
 
-    def enter(self) -> tuple[Deficits, Array]:
-        """Return the deficits of the input, and F⁰."""
+    def enter(self) -> tuple[PairState, Array]:
+        """Return the pixel pairs of the input, without kernels, and F⁰."""
         units = [self.sides(row) for row in range(self.operations.n_channels)]
         a, b = self.sides(self.operations.n_channels)
         U, opposite = (
@@ -144,103 +153,94 @@ class Pairs(Recursion[Deficits]):
             * (self.real(0.5) * summed([*until_stopped((u + sign * v) ** 2 for u, v in units)]))
             for sign in (-1, 1)
         )
-        deficits = Deficits(U, opposite)
+        state = PairState(Deficits(U, opposite), Kernels(None, None))
         for operation in self.operations.input:
-            deficits = self.window(operation, deficits)
+            state = operation.step.pairs(self.at(operation, state, state), state, state)
             a, b = self.sides(operation.row)
         check_stop()
-        U, opposite = deficits
-        return deficits, self.xp.where(U < opposite, a * b - U, opposite - a * b)
+        U, opposite = state.deficits
+        return state, self.xp.where(U < opposite, a * b - U, opposite - a * b)
 
-    def merge_term(self, operation: Operation) -> Array:
-        """Return N, which a merge adds to deficits: the squared distance of coordinates."""
-        coordinates = [self.sides(row) for row in operation.coordinate_rows]
-        c, d = self.sides(operation.factor_row)
-        N: Array = c * d * summed([*until_stopped((u - v) ** 2 for u, v in coordinates)])
-        return N
 
-    def norm(self, operation: Operation, state: Deficits) -> tuple[Deficits, Array]:
-        left, right = self.sides(operation.factor_row)
-        factor = left * right
-        return mapped(partial(mul, factor), state), factor
+class TableSides:
+    """What a step asks about pixel pairs (`step.BothSides`), from tables of both sides."""
 
-    def activate(
-        self, operation: Operation, state: Deficits, A: Array | None
-    ) -> tuple[Deficits, Kernels]:
-        """Return the branch's deficits, and K and M, of pre-activations with deficits and A.
+    sides: tuple[Variances, ...] = ()
 
-        They are computed piece by piece: dozens of arrays of a piece fit in the cache, and a task
-        ends between pieces.
-        """
-        sides = [*self.sides(operation.root_row), *self.sides(operation.row)]
-        shape, most = state.U.shape, _PIECE * (1 if self.xp is np else 64)
-        if math.prod(shape) <= most:
-            return self.activated(operation, sides, state, A)
-        has_opposite, empty = self.operations.constants.has_opposite, self.xp.empty_like
-        deficits = Deficits(empty(state.U), empty(state.U) if has_opposite else None)
-        kernels = Kernels(empty(state.U), None if A is None else empty(state.U))
-        for piece in until_stopped(pieces(shape, most)):
-            results = self.activated(
-                operation,
-                [_part(piece, side) for side in sides],
-                mapped(partial(_part, piece), state),
-                None if A is None else _part(piece, A),
-            )
-            for array, values in zip((*deficits, *kernels), chain(*results), strict=True):
-                if array is not None:
-                    array[piece] = values
-        return deficits, kernels
+    def __init__(self, pairs: Pairs, operation: Operation, piece: Piece = ()) -> None:
+        self.pairs, self.operation, self.piece = pairs, operation, piece
+        self.constants = pairs.constants
 
-    def activated(
-        self, operation: Operation, sides: list[Array], deficits: Deficits, A: Array | None
-    ) -> tuple[Deficits, Kernels]:
-        """Return what `activate` returns, at once; `sides` are the roots and their inverses."""
-        xp, real = self.xp, self.real
-        constants = self.operations.constants.of_layer(operation.layer_number)
-        a, b, *inverse = sides
+    @property
+    def layer(self) -> LayerConstants:
+        return self.constants.of_layer(self.operation.layer_number)
+
+    @property
+    def weights(self) -> RoundedWeights:
+        return self.pairs.weights[self.operation.row]
+
+    def row(self, place: int) -> tuple[Array, Array]:
+        return self.pairs.sides(self.operation.row + place)
+
+    def mean(self, taps: Taps, values: Array) -> Array:
+        return self.pairs.mean(taps, values)
+
+    def bias_product(self, is_branch: bool) -> Array:
+        """Return the product of both sides' biases, (pairs, 1, …)."""
+        root = self.constants.bias_root(self.operation.layer_number, is_branch)
+        left, right = (root * side.input.bias for side in self.pairs.tables)
+        return column((left * right).astype(self.pairs.real), self.row(0)[0])
+
+    def dual(self, deficits: Deficits, inner_variance: float | None) -> DualPairs:
+        xp, real, c_w = self.pairs.xp, self.pairs.real, inner_variance
+        rows = *self.pairs.sides(self.operation.root_row), *self.row(0)
+        a, b, *inverse = (_part(self.piece, row) for row in rows)
         g = a * b
         w, v = mapped(lambda u: xp.minimum(u * (inverse[0] * inverse[1]), real(2.0)), deficits)
         if v is None:
             v = real(2.0) - w
-        if not operation.has_root:
-            K, branch, times_slope = self.activation.dual(Gaussians(w, v, g, (a * a, b * b)))
-        else:
-            c_w, factor = constants.layer.inner_variance, constants.dual_factor
-            variances = c_w * a * a, c_w * b * b
-            K, branch, times_slope = self.activation.dual(Gaussians(w, v, c_w * g, variances))
-            K, branch = factor * K, (factor * branch[0], factor * branch[1])
-        U, opposite = branch
-        deficits = Deficits(U, opposite if self.operations.constants.has_opposite else None)
-        if A is None:
-            return deficits, Kernels(K, None)
-        if c := self.trained.inner_minus_readout:
-            A = A + real(c) * (g * xp.where(w < v, real(1.0) - w, v - real(1.0)))
-        M = times_slope(A)
-        if operation.has_root:
-            M = (c_w * factor) * M
-        return deficits, Kernels(K, M + real(self.trained.outer_plus_readout) * K)
+        gaussians = Gaussians(w, v, g, (a * a, b * b))
+        if c_w is not None:
+            gaussians = Gaussians(w, v, c_w * g, (c_w * a * a, c_w * b * b))
+        K, of_branch, times_slope = self.pairs.activation.dual(gaussians)
 
-    def window(self, operation: Operation, state: Deficits) -> Deficits:
-        N = self.merge_term(operation)
-        return mapped(lambda u: self.mean(operation.window, u) + N, state)
+        def covariance() -> Array:
+            return g * xp.where(w < v, real(1.0) - w, v - real(1.0))
 
-    def bias(self, operation: Operation, state: Deficits) -> tuple[Deficits, Array]:
-        """Return merged deficits, and the product of both sides' biases, (pairs, 1, …)."""
-        root = self.operations.constants.bias_root(operation.layer_number, operation.is_branch)
-        left, right = (root * side.input.bias for side in self.tables)
-        product = column((left * right).astype(self.real), self.sides(operation.row)[0])
-        N, joins = self.merge_term(operation), Deficits(0.0, 2.0 * product)  # of equal biases
-        return mapped(lambda u, bias: u + bias + N, state, joins), product
+        return DualPairs(K, Deficits(*of_branch), times_slope, covariance)
 
-    def skip(
-        self, operation: Operation, features: Deficits, branch: Deficits
-    ) -> tuple[Deficits, RoundedWeights]:
-        weights, N = self.skip_weights[operation.row], self.merge_term(operation)
-        merged = mapped(lambda u, v: weights.merged(u, v) + N, features, branch)
-        return merged, weights
+    def by_pieces(
+        self, function: Callable[[BothSides, PairState], PairState], state: PairState
+    ) -> PairState:
+        """Return `function` of all pixel pairs, piece by piece.
+
+        Dozens of arrays of a piece fit in the cache, and a task ends between pieces.
+        """
+        shape, most = state.deficits.U.shape, _PIECE * (1 if self.pairs.xp is np else 64)
+        if math.prod(shape) <= most:
+            return function(self, state)
+        results: list[Array | None] = []
+        for piece in until_stopped(pieces(shape, most)):
+            part = partial(_part, piece)
+            of_piece = PairState(mapped(part, state.deficits), mapped(part, state.kernels))
+            found = function(TableSides(self.pairs, self.operation, piece), of_piece)
+            values = *found.deficits, *found.kernels
+            results = results or [one if one is None else self.empty(shape) for one in values]
+            for array, one in zip(results, values, strict=True):
+                if array is not None:
+                    array[piece] = one
+        U, opposite, F, A = results
+        return PairState(Deficits(U, opposite), Kernels(F, A))
+
+    def empty(self, shape: tuple[int, ...]) -> Array:
+        """Return an array whose numbers are not set, in the working precision."""
+        array: Array = self.pairs.xp.empty(shape, self.pairs.real)
+        return array
 
 
-def _part(piece: tuple[slice, ...], values: Array) -> Array:
+def _part(piece: Piece, values: Array) -> Array:
     """Return a piece of an array, whose axes of one number stay whole: they broadcast."""
+    if not piece:
+        return values
     places = zip(piece, values.shape, strict=False)
     return values[tuple(place if size > 1 else slice(None) for place, size in places)]

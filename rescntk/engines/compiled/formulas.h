@@ -226,7 +226,7 @@ FORMULA V covariance(V g, V U, V O)
     return pick(U, O, g - U, O - g);
 }
 
-// A window of equal taps. `distance` has sums over the taps of their numbers' distances to the
+// A convolution of equal taps. `distance` has sums over the taps of their numbers' distances to the
 // middle tap's: means of equal numbers are exact, while sums would round alike in all layers.
 template <bool OPPOSITE, bool NTK, class V>
 FORMULA Numbers<V> mean(const Numbers<V> &middle, const Numbers<V> &distance, V weight, V N)

@@ -21,9 +21,11 @@ from ..layer.order import (
     may_join,
     with_five_taps,
 )
-from ..layer.window import Window
+from ..layer.skip import SkipStep
+from ..layer.taps import Taps
 from ..request import Request
 from .records import (
+    CONVOLUTION,
     FORMS,
     JOB,
     LAYER,
@@ -31,7 +33,6 @@ from .records import (
     OPERATION,
     OPERATION_KINDS,
     OUTPUTS,
-    WINDOW,
     copied,
     filled,
     pointer,
@@ -41,7 +42,7 @@ _FIVE_TAPS_DEPTH = 1000
 """Largest depth of networks that merge five taps at a time (`order.with_five_taps`).
 
 Sums of five taps of nearly equal signals round alike in all layers. Kernels of 5000 layers erred by
-2e-12; with windows of three taps they err by 2e-13.
+2e-12; with convolutions of three taps they err by 2e-13.
 """
 
 
@@ -91,10 +92,10 @@ class Program:
         output = "sums" if sums else "shares" if request.shares else pixel_outputs.get(request.head)
         if output is None:
             raise NotImplementedError(f"compiled engines have no head {request.head!r}")
-        windows: dict[Window, int] = {}
-        records = self._operation_records(windows)
+        taps: dict[Taps, int] = {}
+        records = self._operation_records(taps)
         self.arrays = {
-            "windows": xp.asarray(_window_records(windows, n_axes).view(np.int64)),
+            "convolutions": xp.asarray(_convolution_records(taps, n_axes).view(np.int64)),
             "operations": xp.asarray(records.view(np.int64)),
             "layers": xp.asarray(self._layer_records().view(np.int64)),
         }
@@ -117,7 +118,7 @@ class Program:
             places=1,
             terms=self._n_terms,
             n_operations=len(records),
-            n_windows=len(windows),
+            n_convolutions=len(taps),
             has_opposite=operations.constants.has_opposite,
             with_ntk="ntk" in request.kinds,
             linear_share=operations.constants.linear_share,
@@ -141,25 +142,25 @@ class Program:
             self._ranges[extent] = RangeArrays(len(sizes), records, xp.asarray(counts), total)
         return self._ranges[extent]
 
-    def _operation_records(self, windows: dict[Window, int]) -> np.ndarray:
-        """Return the records of all operations; `windows` gets the number of each."""
+    def _operation_records(self, taps: dict[Taps, int]) -> np.ndarray:
+        """Return the records of all operations; `taps` gets the number of each convolution."""
         operations = self.operations
         every_operation = [*operations.input, *chain.from_iterable(operations.layers)]
         weights = rounded_weights(operations, self.request.dtype)
         records = np.zeros(len(every_operation), OPERATION)
-        for name in ("row", "root_row", "is_branch"):
+        for name in ("row", "root_row"):
             records[name] = [getattr(operation, name) for operation in every_operation]
-        records["kind"] = [OPERATION_KINDS.index(operation.kind) for operation in every_operation]
-        records["window"] = [
-            windows.setdefault(operation.window, len(windows)) if operation.window.n_taps else -1
-            for operation in every_operation
+        steps = [operation.step for operation in every_operation]
+        records["kind"] = [OPERATION_KINDS.index(step.kind) for step in steps]
+        records["is_branch"] = [step.is_branch for step in steps]
+        records["convolution"] = [
+            taps.setdefault(step.taps, len(taps)) if step.taps.n_taps else -1 for step in steps
         ]
-        for record, operation in zip(records, every_operation, strict=True):
-            if operation.kind == "bias":
-                root = operations.constants.bias_root(operation.layer_number, operation.is_branch)
-                record["bias_product"] = root**2
-            elif operation.row in weights:
-                features, branch, form = weights[operation.row]
+        for record, (step, layer_number, row, _) in zip(records, every_operation, strict=True):
+            if bias_root := step.bias_root(operations.constants, layer_number):
+                record["bias_product"] = bias_root**2
+            if row in weights:
+                features, branch, form = weights[row]
                 record["feature_weight"], record["branch_weight"] = features, branch
                 record["form"] = FORMS.index(form.value)
         return records
@@ -173,10 +174,7 @@ class Program:
             constants = operations.constants.of_layer(layer_number)
             last, count = layer_operations[-1], len(layer_operations)
             record["first"], record["count"] = first, count
-            if last.kind == "skip":
-                record["root_row"] = -1
-            else:
-                record["root_row"] = last.root_row if last.kind == "activation" else last.row
+            record["root_row"] = -1 if isinstance(last.step, SkipStep) else last.root_row_behind
             record["feature_weight"], record["branch_weight"], _ = constants.weights.rounded
             record["input_weight"] = operations.constants.input_weight(layer_number)
             record["bias_product"] = (
@@ -216,14 +214,14 @@ class Program:
         return job
 
 
-def _window_records(windows: dict[Window, int], n_axes: int) -> np.ndarray:
-    """Return the records of windows, or one of zeros where there is none."""
-    records = np.zeros(max(len(windows), 1), WINDOW)
-    for record, window in zip(records, windows, strict=False):
-        weight = Fraction(1, window.total)
-        record["n_taps"], record["dilation"] = window.n_taps, window.dilation
-        record["axis"] = window.axis if n_axes == 2 else 1
-        record["is_triangle"] = window.is_triangle
+def _convolution_records(taps: dict[Taps, int], n_axes: int) -> np.ndarray:
+    """Return the records of convolutions, or one of zeros where there is none."""
+    records = np.zeros(max(len(taps), 1), CONVOLUTION)
+    for record, of_one in zip(records, taps, strict=False):
+        weight = Fraction(1, of_one.total)
+        record["n_taps"], record["dilation"] = of_one.n_taps, of_one.dilation
+        record["axis"] = of_one.axis if n_axes == 2 else 1
+        record["is_triangle"] = of_one.is_triangle
         record["weight"] = float(weight)
         record["weight_error"] = float(weight - Fraction(float(weight)))
     return records

@@ -4,7 +4,7 @@
 #pragma once
 typedef long long int64;  // NVRTC has no <stdint.h>
 
-struct Window {
+struct Convolution {
     int64 n_taps, dilation, axis;  // axis 0 across lines, 1 along them
     int64 is_triangle;             // five taps of weights 1 2 3 2 1
     double weight, weight_error;   // of a tap of weight 1, rounded; and its rounding error
@@ -13,13 +13,13 @@ struct Window {
 // How features and branch are added behind a layer: Form of weights.py.
 enum Form { BRANCH_ALONE, SUM, MEAN_FROM_FEATURES, MEAN_FROM_BRANCH };
 
-enum OperationKind { NORM, WINDOW, BIAS, ACTIVATION, SKIP, JOINED };
+enum OperationKind { NORM, CONVOLUTION, BIAS, ACTIVATION, SKIP, JOINED };
 
 struct Operation {
     int64 kind;
     int64 row;            // the first of its rows
     int64 root_row;       // of the roots before it
-    int64 window;         // of WINDOW and JOINED, or -1
+    int64 convolution;    // of CONVOLUTION and JOINED, or -1
     int64 is_branch;      // whether it is its layer's activation, or comes after it
     double bias_product;  // of BIAS, at two signals of size 1
     double feature_weight, branch_weight;  // of SKIP, rounded; of JOINED: of a tap
@@ -71,8 +71,8 @@ struct Job {
     const OffsetRange *offset_ranges;
     const double *pool_counts;  // of pools with both pixels of an offset, range by range
     double pool_count_sum;      // over all offsets; 1 of other heads
-    int64 depth, n_input, n_operations, n_windows, has_opposite, with_ntk;
-    const Window *windows;
+    int64 depth, n_input, n_operations, n_convolutions, has_opposite, with_ntk;
+    const Convolution *convolutions;
     const Operation *operations;  // the first n_input are of the input filter
     const Layer *layers;          // 1 ... depth
     double linear_share, initial, inner_minus_readout, outer_plus_readout, readout;

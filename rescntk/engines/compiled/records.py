@@ -21,7 +21,7 @@ _ENUM = re.compile(r"^enum (\w+) \{(.*?)\};", re.DOTALL | re.MULTILINE)
 def records(text: str, included: dict[str, np.dtype] | None = None) -> dict[str, np.dtype]:
     """Return the structs of a C++ text by name; their fields are numbers, addresses and structs.
 
-    A declaration is a type and the names of its fields: ``const Window *windows;``. Templates are
+    A declaration is a type and the names of its fields: ``const Layer *layers;``. Templates are
     left out. `included` are the structs of texts that this one includes.
     """
     types = {**_NUMBERS, **(included or {})}
@@ -55,8 +55,8 @@ def _without_comments(text: str) -> str:
 
 _TEXT = Path(__file__).with_name("records.h").read_text("utf-8")
 RECORDS = records(_TEXT)
-NAMES = "Window", "Operation", "Layer", "Side", "OffsetRange", "Job"
-WINDOW, OPERATION, LAYER, SIDE, OFFSET_RANGE, JOB = (RECORDS[name] for name in NAMES)
+NAMES = "Convolution", "Operation", "Layer", "Side", "OffsetRange", "Job"
+CONVOLUTION, OPERATION, LAYER, SIDE, OFFSET_RANGE, JOB = (RECORDS[name] for name in NAMES)
 OUTPUTS = names_of(_TEXT, "Output")
 """What loops return, in the order of `Output`."""
 FORMS = names_of(_TEXT, "Form")

@@ -31,7 +31,7 @@ struct ActivatedLayer {
     INLINE void run(int64 from, int64 to)
     {
         const bool shares = strip.layout->job.output == SHARES;
-        strip.runs(strip.layout->job.n_windows, from, to,
+        strip.runs(strip.layout->job.n_convolutions, from, to,
                    [&](const Rows<R> &at, int64 j, int64 end) INLINED {
                        const int64 cuts[] = {strip.layout->first, strip.layout->last};
                        for (int64 stop; j < end; j = stop) {

@@ -10,7 +10,7 @@ namespace
 template <class V>
 struct Weight {
     V weight, weight_error;
-    INLINE explicit Weight(const Window &w) : weight(number<V>(w.weight))
+    INLINE explicit Weight(const Convolution &w) : weight(number<V>(w.weight))
     {
         using R = typename RealOf<V>::type;
         weight_error = number<V>(w.weight - double(R(w.weight)) + w.weight_error);
@@ -19,7 +19,7 @@ struct Weight {
     INLINE V times(V sum, V N) const { return fused(weight, sum, weight_error * sum + N); }
 };
 
-// The sum of the last five terms, of weights 1 2 3 2 1: two windows of three.
+// The sum of the last five terms, of weights 1 2 3 2 1: two convolutions of three.
 template <class V>
 struct FiveTaps {
     V second{}, first{};  // the last two terms but one, and the last one
@@ -64,7 +64,7 @@ struct FiveTapsMerge {
 
     INLINE FiveTapsMerge(const Strip<R> &strip, const Operation &merge, const State<V> &in,
                          const State<V> &before, const State<V> &out)
-        : strip(strip), row(merge.row), ninth(strip.layout->job.windows[merge.window]),
+        : strip(strip), row(merge.row), ninth(strip.layout->job.convolutions[merge.convolution]),
           branch_weight(number<V>(merge.branch_weight)),
           feature_weight(number<V>(merge.feature_weight)), in(in), before(before), out(out)
     {
@@ -85,7 +85,7 @@ struct FiveTapsMerge {
             U_around = {before.U[near(j - 1)], before.U[j]};
             if (NTK) A_around = {before.A[near(j - 1)], before.A[j]};
         }
-        const int *const run_of = strip.layout->run_of[strip.layout->job.n_windows];
+        const int *const run_of = strip.layout->run_of[strip.layout->job.n_convolutions];
         for (int64 run; j < stop; j = run) {
             run = run_of[j] < stop ? run_of[j] : stop;
             for (int64 shift = FIRST ? 1 : 2; shift <= 2; shift++) {

@@ -1,8 +1,8 @@
-// A strip through a layer: windows, biases, the activation, and the skip connection.
+// A strip through a layer: convolutions, biases, the activation, and the skip connection.
 //
 // Switches of templates: OPPOSITE, U+ is carried from layer to layer; WITH_OPPOSITE, an operation
 // has it, as all have before the activation of layer 1; NTK, A is carried; FIRST, layer 1; TAPS and
-// TRIANGLE, of a window; FORM, of the sum of features and branch.
+// TRIANGLE, of a convolution; FORM, of the sum of features and branch.
 #pragma once
 #include "joined.h"
 
@@ -10,16 +10,16 @@ namespace
 {
 constexpr int64 FEW = 4;  // channels, of which both deficits of the input are sums of squares
 
-// The taps of a window, in rows that follow one another. TAPS is 0 or their number.
+// The taps of a convolution, in rows that follow one another. TAPS is 0 or their number.
 template <class V, int TAPS>
 struct Taps {
     const int *near;
     int64 n, n_taps;
     int64 shift[TAPS ? TAPS : 1] = {};
 
-    INLINE Taps(const Layout &layout, int64 window, int64 from)
-        : near(layout.near_of[window]), n(layout.n),
-          n_taps(TAPS ? TAPS : layout.job.windows[window].n_taps)
+    INLINE Taps(const Layout &layout, int64 convolution, int64 from)
+        : near(layout.near_of[convolution]), n(layout.n),
+          n_taps(TAPS ? TAPS : layout.job.convolutions[convolution].n_taps)
     {
         UNROLL
         for (int t = 0; t < TAPS; t++) shift[t] = near[t * n + from] - from;
@@ -75,7 +75,7 @@ struct Layers {
         });
         State<V> state = strip.features;
         for (int64 m = 0; m < job.n_input; m++)
-            state = windowed<true>(strip, job.operations[m], state);
+            state = convolved<true>(strip, job.operations[m], state);
         strip.take(state);
         add_F0<false>(strip);
     }
@@ -112,8 +112,8 @@ private:
     INLINE State<V> behind(Strip<R> &strip, const Layer &l, const Operation &o, State<V> in) const
     {
         switch (OperationKind(o.kind)) {
-        case WINDOW:
-            return windowed<WITH_OPPOSITE>(strip, o, in);
+        case CONVOLUTION:
+            return convolved<WITH_OPPOSITE>(strip, o, in);
         case SKIP:
             return merged_with_features(strip, l, o, in);
         case NORM:
@@ -218,12 +218,12 @@ private:
         return result;
     }
     template <bool WITH_OPPOSITE, int TAPS, bool TRIANGLE = false>
-    void window(const Strip<R> &strip, const Operation &merge, const State<V> in,
-                const State<V> out) const
+    void convolution(const Strip<R> &strip, const Operation &merge, const State<V> in,
+                     const State<V> out) const
     {
-        const Weight<V> w(job.windows[merge.window]);
-        strip.runs(merge.window, [&](const Rows<R> &at, int64 from, int64 to) INLINED {
-            const Taps<V, TAPS> taps(*strip.layout, merge.window, from);
+        const Weight<V> w(job.convolutions[merge.convolution]);
+        strip.runs(merge.convolution, [&](const Rows<R> &at, int64 from, int64 to) INLINED {
+            const Taps<V, TAPS> taps(*strip.layout, merge.convolution, from);
             for (int64 j = from; j < to; j++) {
                 const V N = merge_term<TAPS>(at, merge.row, taps.n_taps, j);
                 if (TRIANGLE)
@@ -234,24 +234,24 @@ private:
         });
     }
     template <bool WITH_OPPOSITE>
-    void window(const Strip<R> &strip, const Operation &merge, const State<V> in,
-                const State<V> out) const
+    void convolution(const Strip<R> &strip, const Operation &merge, const State<V> in,
+                     const State<V> out) const
     {
-        const Window &w = job.windows[merge.window];
+        const Convolution &w = job.convolutions[merge.convolution];
         if (w.n_taps == 3)
-            window<WITH_OPPOSITE, 3>(strip, merge, in, out);
+            convolution<WITH_OPPOSITE, 3>(strip, merge, in, out);
         else if (w.is_triangle)
-            window<WITH_OPPOSITE, 5, true>(strip, merge, in, out);
+            convolution<WITH_OPPOSITE, 5, true>(strip, merge, in, out);
         else if (w.n_taps == 5)
-            window<WITH_OPPOSITE, 5>(strip, merge, in, out);
+            convolution<WITH_OPPOSITE, 5>(strip, merge, in, out);
         else
-            window<WITH_OPPOSITE, 0>(strip, merge, in, out);
+            convolution<WITH_OPPOSITE, 0>(strip, merge, in, out);
     }
-    // Return the state behind a window.
+    // Return the state behind a convolution.
     template <bool WITH_OPPOSITE>
-    State<V> windowed(Strip<R> &strip, const Operation &merge, const State<V> in) const
+    State<V> convolved(Strip<R> &strip, const Operation &merge, const State<V> in) const
     {
-        const Window &w = job.windows[merge.window];
+        const Convolution &w = job.convolutions[merge.convolution];
         const State<V> out = strip.spare->beside(in);
         const bool on_lines = !WITH_OPPOSITE && w.is_triangle && w.dilation == 1 && w.axis == 1;
         if (on_lines) five_taps<NTK>(strip, merge, in, out);
@@ -259,7 +259,7 @@ private:
             strip.begin += strip.layout->reach(w);
             strip.end -= strip.layout->reach(w);
         }
-        if (!on_lines) window<WITH_OPPOSITE>(strip, merge, in, out);
+        if (!on_lines) convolution<WITH_OPPOSITE>(strip, merge, in, out);
         return out;
     }
 

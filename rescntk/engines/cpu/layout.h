@@ -1,4 +1,4 @@
-// The rows of a strip: which pixel pairs they are, and where the taps of windows lie.
+// The rows of a strip: which pixel pairs they are, and where the taps of convolutions lie.
 //
 // Row j of a strip has one left pixel and LANES right ones, its lanes. Filters move both pixels of
 // a pair. With all pixel pairs of signals of d = e = 4 pixels, and LANES = 2 lanes from offset 1
@@ -7,7 +7,7 @@
 //              row    left  right         closed: a ring, whose last row is beside its first
 //     ┌──▶      0      0     1 2
 //     │         1      1     2 3     }
-//     │         2      2     3 0     }  a window of three taps around row 2
+//     │         2      2     3 0     }  a convolution of three taps around row 2
 //     └──       3      3     0 1     }
 //
 // Of signals of d = 2 and e = 5 pixels, whose ring has 10 rows, filters that reach 2 pixels need 6:
@@ -70,9 +70,9 @@ struct Layout {
     int64 stride;                   // numbers from a right pixel to the next
     bool closed;
     int *left_place, *right_place;  // (n,), the places of the rows' pixels in the tables
-    int **near_of;                  // for each window (n_taps, n), the rows at its taps
-    // For each window (n,): rows from j to run_of[window][j] have places and taps that follow one
-    // another. The last of the runs is of places alone.
+    int **near_of;                  // for each convolution (n_taps, n), the rows at its taps
+    // For each convolution (n,): rows from j to run_of[convolution][j] have places and taps that
+    // follow one another. The last of the runs is of places alone.
     int **run_of;
 
     explicit Layout(const Job &job) : job(job) {}
@@ -94,7 +94,7 @@ struct Layout {
         place_left(0);
         place_right(0);
         at = place_taps(at);
-        for (int64 m = 0; m <= job.n_windows; m++, at += n) {
+        for (int64 m = 0; m <= job.n_convolutions; m++, at += n) {
             run_of[m] = at;
             find_runs(m);
         }
@@ -116,29 +116,30 @@ struct Layout {
                     int(stride) * place(modulo(position(j), right_length), right_length, lines);
         right_lines = lines;
     }
-    // Rows from the middle tap of a window to the last, in an open strip.
-    int64 reach(const Window &w) const { return rows_in(w.dilation) * (w.n_taps / 2); }
+    // Rows from the middle tap of a convolution to the last, in an open strip.
+    int64 reach(const Convolution &w) const { return rows_in(w.dilation) * (w.n_taps / 2); }
 
 private:
-    // Steps of windows are multiples of `unit` pixels; unit_rows rows lie between two such taps.
+    // Steps of convolutions are multiples of `unit` pixels; unit_rows rows lie between two such
+    // taps.
     int64 unit, unit_rows;
     Memory memory;
 
-    // The numbers of rows. An open strip begins and ends as far out as all windows reach. Where all
-    // their steps are multiples of a unit that is longer than the left signal, the pixels between
-    // the taps are never read, and have no rows.
+    // The numbers of rows. An open strip begins and ends as far out as all convolutions reach.
+    // Where all their steps are multiples of a unit that is longer than the left signal, the pixels
+    // between the taps are never read, and have no rows.
     void measure()
     {
         const int64 d = left_length, e = right_length;
         const int64 ring = d / common_divisor(d, e) * e, counted = job.output == PIXEL_1 ? 1 : d;
         int64 margin = 0;
         unit = 0;
-        for (int64 m = 0; m < job.n_windows; m++)
-            unit = common_divisor(unit, job.windows[m].dilation);
+        for (int64 m = 0; m < job.n_convolutions; m++)
+            unit = common_divisor(unit, job.convolutions[m].dilation);
         unit_rows = unit > counted ? counted : unit;
         for (int64 m = 0; m < job.n_operations && margin < ring; m++)
-            if (job.operations[m].window >= 0)
-                margin += reach(job.windows[job.operations[m].window]);
+            if (job.operations[m].convolution >= 0)
+                margin += reach(job.convolutions[job.operations[m].convolution]);
         closed = job.height || ring <= counted + 2 * margin || (d == e && counted == d);
         n = closed ? ring : counted + 2 * margin;
         first = closed ? 0 : margin;
@@ -149,20 +150,21 @@ private:
     int *take_memory()
     {
         int64 n_taps = 0;
-        for (int64 m = 0; m < job.n_windows; m++) n_taps += job.windows[m].n_taps;
-        const int64 pointers = 2 * job.n_windows + 1, numbers = (3 + n_taps + job.n_windows) * n;
+        for (int64 m = 0; m < job.n_convolutions; m++) n_taps += job.convolutions[m].n_taps;
+        const int64 pointers = 2 * job.n_convolutions + 1,
+                    numbers = (3 + n_taps + job.n_convolutions) * n;
         near_of =
             (int **)memory.take(int64(sizeof(int *)) * pointers + int64(sizeof(int)) * numbers);
         if (!near_of) return nullptr;
-        run_of = near_of + job.n_windows;
-        left_place = (int *)(run_of + job.n_windows + 1);
+        run_of = near_of + job.n_convolutions;
+        left_place = (int *)(run_of + job.n_convolutions + 1);
         right_place = left_place + n;
         return right_place + n;
     }
     int *place_taps(int *at)
     {
-        for (int64 m = 0; m < job.n_windows; m++) {
-            const Window &w = job.windows[m];
+        for (int64 m = 0; m < job.n_convolutions; m++) {
+            const Convolution &w = job.convolutions[m];
             const int64 rows = closed ? w.dilation : rows_in(w.dilation);
             near_of[m] = at;
             for (int64 t = -(w.n_taps / 2); t <= w.n_taps / 2; t++)
@@ -170,15 +172,17 @@ private:
         }
         return at;
     }
-    void find_runs(int64 window)
+    void find_runs(int64 convolution)
     {
-        const int64 n_taps = window < job.n_windows ? job.windows[window].n_taps : 0;
-        int *const run = run_of[window];
+        const int64 n_taps =
+            convolution < job.n_convolutions ? job.convolutions[convolution].n_taps : 0;
+        int *const run = run_of[convolution];
         for (int64 j = n - 1; j >= 0; j--) {
             bool follows = j + 1 < n && left_place[j + 1] == left_place[j] + 1 &&
                            right_place[j + 1] == right_place[j] + stride;
             for (int64 t = 0; t < n_taps && follows; t++)
-                follows = near_of[window][t * n + j + 1] == near_of[window][t * n + j] + 1;
+                follows =
+                    near_of[convolution][t * n + j + 1] == near_of[convolution][t * n + j] + 1;
             run[j] = follows ? run[j + 1] : int(j + 1);
         }
     }

@@ -100,15 +100,15 @@ private:
             return total + sum;
         });
     }
-    // The means over the outer filter's windows of numbers at the left pixels, in place.
+    // The means over the outer filter's convolutions of numbers at the left pixels, in place.
     void average(const Strip<R> &strip, double *numbers, const Layer &l) const
     {
         const int64 points = strip.sums.points, lanes = strip.sums.lanes;
         double *const room = (double *)strip.spare->one.U;
         for (int64 m = l.first; m < l.first + l.count; m++) {
             const Operation &o = job.operations[m];
-            if (o.kind != WINDOW || !o.is_branch) continue;
-            const Window &w = job.windows[o.window];
+            if (o.kind != CONVOLUTION || !o.is_branch) continue;
+            const Convolution &w = job.convolutions[o.convolution];
             for (int64 p = 0; p < points; p++) {
                 double sum = 0;
                 for (int64 t = -(w.n_taps / 2); t <= w.n_taps / 2; t++) {

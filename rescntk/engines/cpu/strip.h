@@ -203,27 +203,27 @@ struct Strip {
         return {x.rows + layout->left_place[j] - j, z.rows + layout->right_place[j] - j * stride,
                 x.stride, z.stride, stride};
     }
-    // Call body(rows, j, end) for each run of a window's rows from `from` to `to`. A run of more
-    // than LONG rows takes several calls: sums of many terms settle between them.
+    // Call body(rows, j, end) for each run of a convolution's rows from `from` to `to`. A run of
+    // more than LONG rows takes several calls: sums of many terms settle between them.
     template <class Body>
-    INLINE void runs(int64 window, int64 from, int64 to, Body body) const
+    INLINE void runs(int64 convolution, int64 from, int64 to, Body body) const
     {
         for (int64 j = from, stop; j < to; j = stop) {
-            stop = layout->run_of[window][j] < to ? layout->run_of[window][j] : to;
+            stop = layout->run_of[convolution][j] < to ? layout->run_of[convolution][j] : to;
             if (stop - j > LONG) stop = j + LONG;
             body(rows_from(j), j, stop);
         }
     }
     template <class Body>
-    INLINE void runs(int64 window, Body body) const
+    INLINE void runs(int64 convolution, Body body) const
     {
-        runs(window, begin, end, body);
+        runs(convolution, begin, end, body);
     }
     // Call body(rows, j, end) for each run of places.
     template <class Body>
     INLINE void runs(Body body) const
     {
-        runs(layout->job.n_windows, body);
+        runs(layout->job.n_convolutions, body);
     }
     // Let a state take the place of the features.
     void take(const State<V> &in)

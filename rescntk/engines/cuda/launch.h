@@ -12,8 +12,8 @@ struct Launch {
     int64 team_bytes;      // of shared memory
 };
 
-// Copies of pixels from the other end of a ring on each side of a row in shared memory: windows of
-// five taps read them without going around.
+// Copies of pixels from the other end of a ring on each side of a row in shared memory:
+// convolutions of five taps read them without going around.
 constexpr int HALO = 2;
 
 // Most threads of a block, for which the compiler keeps registers.

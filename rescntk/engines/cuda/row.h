@@ -202,7 +202,7 @@ struct Row {
         const Pack pack = load_lanes(ring(number) + pixel * LANES);
         OVER_LANES (q) sum[q] = fused(weight, pack[q], sum[q]);
     }
-    // Add the distance to the number in the middle of a window.
+    // Add the distance to the number in the middle of a convolution.
     FORMULA void add_distance(int number, int pixel, R weight, const R (&middle)[LANES],
                               R (&sum)[LANES]) const
     {

@@ -1,5 +1,5 @@
 // A row through the layers. A thread has THREAD_PIXELS left pixels, whose state stays in registers;
-// windows read neighbouring pixels from shared memory.
+// convolutions read neighbouring pixels from shared memory.
 #pragma once
 #include "row.h"
 
@@ -71,7 +71,7 @@ struct Layers {
                 state.A[p][q] = 0;
             }
         }
-        for (int m = 0; m < job.n_input; m++) window<true>(job.operations[m], state);
+        for (int m = 0; m < job.n_input; m++) convolution<true>(job.operations[m], state);
         UNROLL
         for (int m = 0; m < PAIRS; m++) {
             F[m] = A[m] = 0;
@@ -115,28 +115,28 @@ struct Layers {
         }
         state = now;
     }
-    // Take a state through a norm, a window or a bias.
+    // Take a state through a norm, a convolution or a bias.
     template <bool WITH_OPPOSITE>
     FORMULA void change(const Operation &o, State &s) const
     {
         if (o.kind == NORM)
             normalize<WITH_OPPOSITE>(o.row + FACTOR_ROW, s);
-        else if (o.kind == WINDOW)
-            window<WITH_OPPOSITE>(o, s);
+        else if (o.kind == CONVOLUTION)
+            convolution<WITH_OPPOSITE>(o, s);
         else if (o.kind == BIAS)
             bias<WITH_OPPOSITE>(o, s);
     }
 
-    // ------------------------------------------------------------------ windows and biases
+    // ------------------------------------------------------------------ convolutions and biases
 
-    // Some taps of a window, from tap `begin` on: sums of the state's distances to the middle, and
-    // of squared differences of coordinates.
+    // Some taps of a convolution, from tap `begin` on: sums of the state's distances to the middle,
+    // and of squared differences of coordinates.
     struct Taps {
         R U[LANES], O[LANES], A[LANES], N[LANES];
         FORMULA Numbers<R> at(int q) const { return {U[q], O[q], A[q]}; }
     };
     template <bool WITH_OPPOSITE>
-    FORMULA void taps(const Window &w, int64 first, const State &s, int p, int begin, int end,
+    FORMULA void taps(const Convolution &w, int64 first, const State &s, int p, int begin, int end,
                       Taps &sum) const
     {
         const auto ring = row.ring_of(row.pixel(p), w.axis);
@@ -159,9 +159,9 @@ struct Layers {
         }
     }
     template <bool WITH_OPPOSITE>
-    FORMULA void window(const Operation &merge, State &s) const
+    FORMULA void convolution(const Operation &merge, State &s) const
     {
-        const Window w = job.windows[merge.window];
+        const Convolution w = job.convolutions[merge.convolution];
         const R weight = R(w.weight);
         row.template show<WITH_OPPOSITE, NTK>(s);
         OVER_PIXELS (p) {

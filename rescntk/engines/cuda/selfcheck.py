@@ -60,7 +60,7 @@ lengths choose the kernel, its shared memory, and the pixels of a thread."""
 def signals(d: int) -> np.ndarray:
     """Return x, z, −x/2, z with pixels of zero, and two steps of one direction, (6, 2, d).
 
-    Windows of the steps are parallel and differ in amplitude: their distances are 0.
+    Convolutions of the steps are parallel and differ in amplitude: their distances are 0.
     """
     x, z = 0.4 + 0.5 * np.sin(np.arange(4.0 * d).reshape(2, 2, d) ** 2)
     pixel = np.arange(d)

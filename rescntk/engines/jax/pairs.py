@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Sequence
-from functools import partial, reduce
+from collections.abc import Callable, Hashable
+from functools import partial
 from itertools import groupby
 from math import frexp
-from operator import add, mul
+from operator import mul
 from typing import NamedTuple
 
 import jax
@@ -14,14 +14,16 @@ import jax.numpy as jnp
 from jax import lax
 from numpy.typing import DTypeLike
 
-from ...arrays import AnyArray
+from ...lazy import once
+from ...network.activations import Activation, activation_of
 from ..heads import places_of, pool_pixels, pool_weights
 from ..layer.constants import LayerConstants
 from ..layer.means import compensated_sum, from_the_middle, pooled, weighted_mean
 from ..layer.operations import Operation, Operations
-from ..layer.recursion import Deficits, Kernels, Recursion, by_kind, mapped
+from ..layer.recursion import by_kind, pairs_behind_layer
+from ..layer.step import BothSides, Deficits, DualPairs, Kernels, PairState, Variances, mapped
+from ..layer.taps import Taps
 from ..layer.weights import RoundedWeights
-from ..layer.window import Window
 from .numbers import k0_of, k1_of, normal, read_scaled, safe_quotient, safe_root, scaled
 
 
@@ -76,14 +78,6 @@ def read_signal(operations: Operations, head: str | int, x: jax.Array) -> Signal
     return Signal(unit, root * x, means, input_scale * squares, exponent, bias, norm)
 
 
-class State(NamedTuple):
-    """The deficits of a pair of signals, and the variances of both. Merges change all of them."""
-
-    variances: tuple[jax.Array, jax.Array]
-    """Variances of both signals' pixels, (*pixels) each. They are differentiated too."""
-    deficits: Deficits
-
-
 class LayerNumbers(NamedTuple):
     """Numbers of a layer that a scan over layers reads. JAX compiles without knowing them."""
 
@@ -116,9 +110,9 @@ def _numbers_of_layers(operations: Operations, dtype: DTypeLike) -> LayerNumbers
 def _what_is_compiled(
     operations: Operations, layer_operations: tuple[Operation, ...]
 ) -> tuple[Hashable, ...]:
-    """Return what layers of one scan have in common: the form of their sum, and all steps."""
-    form = operations.constants.of_layer(layer_operations[0].layer_number).weights.form
-    return form, *((operation.kind, operation.window) for operation in layer_operations)
+    """Return what layers of one scan have in common: all steps, and how the layer ends."""
+    features, branch, form = operations.constants.of_layer(layer_operations[0].layer_number).weights
+    return form, not features, not branch, *(operation.step for operation in layer_operations)
 
 
 class Pair:
@@ -139,93 +133,69 @@ class Pair:
         zeros, numbers = jnp.zeros_like(F0), _numbers_of_layers(operations, F0.dtype)
 
         def passed(
-            layer_operations: tuple[Operation, ...],
-            carried: tuple[State, Kernels],
-            numbers: LayerNumbers,
-        ) -> tuple[tuple[State, Kernels], None]:
-            constants = operations.constants.of_layer(layer_operations[0].layer_number)
-            layer = PairLayer(self, constants, numbers)
-            behind = layer.behind_layer(layer_operations, *carried, numbers.input_weight, F0)
-            return behind, None
+            layer_operations: tuple[Operation, ...], features: PairState, numbers: LayerNumbers
+        ) -> tuple[PairState, None]:
+            layer = PairLayer(self, numbers)
+            weight = numbers.input_weight
+            return pairs_behind_layer(layer, layer_operations, features, weight, F0), None
 
-        carried = state, Kernels(zeros, zeros if "ntk" in kinds else None)
-        carried, _ = passed(operations.layers[0], carried, _part(numbers, 0))
+        state = state._replace(kernels=Kernels(zeros, zeros if "ntk" in kinds else None))
+        state, _ = passed(operations.layers[0], state, _part(numbers, 0))
         for _, group in groupby(operations.layers[1:], partial(_what_is_compiled, operations)):
             alike = list(group)
             first = alike[0][0].layer_number - 1
             layer = jax.checkpoint(partial(passed, alike[0]), prevent_cse=False)
-            carried, _ = lax.scan(layer, carried, _part(numbers, slice(first, first + len(alike))))
+            state, _ = lax.scan(layer, state, _part(numbers, slice(first, first + len(alike))))
         input_weight = operations.constants.input_weight(operations.depth)
-        weighted = by_kind(operations.constants, carried[1], input_weight)
+        weighted = by_kind(operations.constants, state.kernels, input_weight)
         return [self.with_head(*weighted[kind], F0) for kind in kinds]
 
-    def enter(self) -> tuple[State, jax.Array]:
-        """Return the state of the input, and F⁰."""
+    def enter(self) -> tuple[PairState, jax.Array]:
+        """Return the pixel pairs of the input, without kernels, and F⁰."""
         x, z = self.x, self.z
-        variances, F0 = (x.energy, z.energy), self.over_channels(mul, x.pixels, z.pixels)
-        g, deficits = self.product(variances), []
+        F0 = self.over_channels(mul, x.pixels, z.pixels)
+        sides = self.entering(x.energy), self.entering(z.energy)
+        g, deficits = self.product(sides), []
         for sign in (-1.0, 1.0):
             half = self.over_channels(lambda u, v, s=sign: 0.5 * (u + s * v) ** 2, x.unit, z.unit)
             # Where g is 0, deficits are 0, and ± F⁰ has their derivatives.
             deficits.append(g * half + jnp.where(g > 0, 0.0, sign * F0))
-        state = State(variances, Deficits(*deficits))
+        state = PairState(Deficits(*deficits), Kernels(F0, None), sides)
         for operation in self.operations.input:
-            state = self.window(operation, state)
-            F0 = self.mean(operation.window, F0)
-        return state, F0
+            at = PairLayer(self).at(operation, state, state)
+            state = operation.step.pairs(at, state, state)._replace(sides=at.sides)
+        return state, state.kernels.F
 
-    def window(self, operation: Operation, state: State) -> State:
-        (variances, deficits), window = state, operation.window
-        parts = [self.taps(m, window) for m in variances]
-        means = State(
-            (self.mean(window, variances[0]), self.mean(window, variances[1])),
-            mapped(partial(self.mean, window), deficits),
-        )
-        return self.merged(means, parts, window.weights)
+    def entering(self, variance: jax.Array) -> Variances:
+        """Return variances that have no rounding errors yet."""
+        rounding_error = 0.0 * variance if self.operations.constants.has_bias else None
+        return Variances(variance, rounding_error, safe_root(variance))
 
-    def merged(
-        self, state: State, parts: Sequence[Sequence[jax.Array]], weights: Sequence[AnyArray]
-    ) -> State:
-        """Return a merged state: the variances of `state`, and its deficits with what a merge adds.
+    def at_taps(self, values: jax.Array, taps: Taps, n_sides: int) -> list[jax.Array]:
+        """Return the values at some taps, the middle one first; they move the last `n_sides`."""
+        axes = [taps.axis - self.n_axes * side for side in range(1, 1 + n_sides)]
+        return from_the_middle([jnp.roll(values, [-k] * len(axes), axes) for k in taps.offsets])
 
-        `parts` are the variances that each side merges; they have the `weights`.
-        """
-        sums, coordinates = [], []
-        for side, total in zip(parts, state.variances, strict=True):
-            # 1 where all are equal
-            ratios = (safe_root(safe_quotient(part, total)) for part in side)
-            first, *later = (w**0.5 * ratio for w, ratio in zip(weights, ratios, strict=True))
-            sums.append(safe_root(total) * (1.0 + first))
-            coordinates.append([other / (1.0 + first) for other in later])
-        pairs = (self.sides(u, v) for u, v in zip(*coordinates, strict=True))
-        N = 0.5 * mul(*self.sides(*sums)) * reduce(add, [(u - v) ** 2 for u, v in pairs])
-        return State(state.variances, mapped(lambda u: u + N, state.deficits))
+    def mean(self, taps: Taps, values: jax.Array) -> jax.Array:
+        """Return the means over some taps, which move both pixels."""
+        n_sides = values.ndim // self.n_axes if isinstance(self.head, str) else 1
+        return weighted_mean(self.at_taps(values, taps, n_sides), taps.weights)
 
-    def taps(self, values: jax.Array, window: Window) -> list[jax.Array]:
-        """Return the values at the taps of a window, the middle one first."""
-        sides = values.ndim // self.n_axes if isinstance(self.head, str) else 1
-        axes = [window.axis - self.n_axes * side for side in range(1, 1 + sides)]
-        return from_the_middle([jnp.roll(values, [-k] * len(axes), axes) for k in window.offsets])
-
-    def mean(self, window: Window, values: jax.Array) -> jax.Array:
-        """Return the means over the taps of a window."""
-        return weighted_mean(self.taps(values, window), window.weights)
-
-    def sides(self, p: jax.Array, q: jax.Array) -> tuple[jax.Array, jax.Array]:
+    def both(self, p: jax.Array, q: jax.Array) -> tuple[jax.Array, jax.Array]:
         """Return arrays of both sides' pixels that broadcast to the pixel pairs."""
         if not isinstance(self.head, str):
             return p, q.ravel()[places_of(self.head, q.shape)]
         return (p[(..., *[None] * self.n_axes)] if self.head == "gap" else p), q
 
-    def product(self, variances: jax.Array) -> jax.Array:
+    def product(self, sides: tuple[Variances, ...]) -> jax.Array:
         """Return g = a b of the pixel pairs, the product of the roots of variances."""
-        return mul(*self.sides(*map(safe_root, variances)))
+        return mul(*self.both(*(side.root for side in sides)))
 
     def over_channels(
         self, function: Callable[..., jax.Array], p: jax.Array, q: jax.Array
     ) -> jax.Array:
         """Return the sum over channels of a function of both sides' pixels."""
-        return jax.vmap(lambda *channels: function(*self.sides(*channels)))(p, q).sum(axis=0)
+        return jax.vmap(lambda *channels: function(*self.both(*channels)))(p, q).sum(axis=0)
 
     def with_head(self, kernel: jax.Array, input_weight: float, F0: jax.Array) -> jax.Array:
         """Return a kernel with its head, to which `input_weight` times F⁰, `F0`, is added."""
@@ -241,30 +211,130 @@ class Pair:
         return kernel.mean() + input_weight * means.sum(axis=0).mean()
 
 
-class PairLayer(Pair, Recursion[State]):
-    """A layer of the recursion of a pair of signals (rescntk/engines/layer/recursion.py).
+class PairLayer:
+    """A layer of a pair of signals, or with `numbers` None the input filter.
 
-    JAX compiles it once for all layers of one scan. Features and branch are added in one form in
-    all of them, as `constants` tell; `numbers` differ.
+    JAX compiles it once for all layers of one scan, which differ in their `numbers`.
     """
 
-    def __init__(self, pair: Pair, constants: LayerConstants, numbers: LayerNumbers) -> None:
-        super().__init__(pair.operations, pair.head, pair.x, pair.z)
-        self.trained = pair.operations.constants.carried_parts
-        self.constants, self.numbers = constants, numbers
+    def __init__(self, pair: Pair, numbers: LayerNumbers | None = None) -> None:
+        self.pair, self.constants, self.numbers = pair, pair.operations.constants, numbers
 
-    def norm(self, operation: Operation, state: State) -> tuple[State, jax.Array]:
-        roots = self.x.norm_root, self.z.norm_root
-        pairs = list(zip(roots, state.variances, strict=True))
-        factor = mul(*self.sides(*(safe_quotient(n, safe_root(m)) for n, m in pairs)))
-        left, right = (jnp.where(m > 0, n**2, 0.0) for n, m in pairs)
-        return State((left, right), mapped(partial(mul, factor), state.deficits)), factor
+    def at(self, operation: Operation, before: PairState, features: PairState) -> RowSides:
+        """Return what a step may ask (`recursion.PairSides`)."""
+        return RowSides(self, operation, before, features)
 
-    def activate(
-        self, operation: Operation, state: State, A: jax.Array | None
-    ) -> tuple[State, Kernels]:
-        variances, deficits = state
-        linear_share, g = self.operations.constants.linear_share, self.product(variances)
+    def bias_root(self, is_branch: bool) -> jax.Array:
+        """Return the root of the variance of biases, at a signal of size 1."""
+        assert self.numbers is not None
+        return self.numbers.outer_bias if is_branch else self.numbers.inner_bias
+
+    def weights(self, layer_number: int) -> RoundedWeights:
+        """Return the weights of features and branch: numbers if all layers have the same.
+
+        A weight of 0 is a number too, and all layers of the scan have it.
+        """
+        weights = self.constants.of_layer(layer_number).weights
+        if self.constants.has_like_layers:
+            return weights.rounded
+        assert self.numbers is not None
+        features = self.numbers.feature_weight if weights.features else 0.0
+        branch = self.numbers.branch_weight if weights.branch else 0.0
+        return RoundedWeights(features, branch, weights.form)
+
+
+class OneSignal:
+    """What a step asks about a signal alone (`step.OneSide`), with derivatives at 0."""
+
+    xp = jnp
+    least_root = 0.0  # quotients of deficits divide by the product of both roots (`RowSides.dual`)
+
+    def __init__(self, of_layer: PairLayer, layer_number: int, signal: Signal) -> None:
+        self.of_layer, self.layer_number, self.signal = of_layer, layer_number, signal
+
+    @property
+    def activation(self) -> Activation:
+        return activation_of(self.of_layer.pair.operations.network)
+
+    @property
+    def layer(self) -> LayerConstants:
+        return self.of_layer.constants.of_layer(self.layer_number)
+
+    @property
+    def weights(self) -> RoundedWeights:
+        return self.of_layer.weights(self.layer_number)
+
+    def root(self, values: jax.Array) -> jax.Array:
+        return safe_root(values)
+
+    def positive(self, values: jax.Array) -> jax.Array:
+        return jnp.where(values > 0, values, 1.0)
+
+    def at_taps(self, values: jax.Array, taps: Taps) -> list[jax.Array]:
+        return self.of_layer.pair.at_taps(values, taps, n_sides=1)
+
+    def bias_variance(self, is_branch: bool) -> jax.Array:
+        return (self.of_layer.bias_root(is_branch) * self.signal.bias) ** 2
+
+    def norm_root(self) -> jax.Array:
+        return self.signal.norm_root
+
+    def state(self, variance: jax.Array) -> Variances:
+        return self.of_layer.pair.entering(variance)
+
+    def check_features(self, features: Variances) -> None:
+        """Pass all features: JAX checks no values."""
+
+    def check_preactivations(self, variance: jax.Array) -> None:
+        """Pass all pre-activations: JAX checks no values."""
+
+    def check_activated(self, variance: jax.Array) -> None:
+        """Pass all variances: JAX checks no values."""
+
+
+class RowSides:
+    """What a step asks about pixel pairs (`step.BothSides`): rows are computed where it asks."""
+
+    def __init__(
+        self, of_layer: PairLayer, operation: Operation, before: PairState, features: PairState
+    ) -> None:
+        self.of_layer, self.pair, self.before = of_layer, of_layer.pair, before
+        self.constants, self.layer_number = of_layer.constants, operation.layer_number
+        signals = zip((self.pair.x, self.pair.z), before.sides, features.sides, strict=True)
+        (left, self._left_rows), (right, self._right_rows) = (
+            operation.step.variances(OneSignal(of_layer, self.layer_number, signal), *sides)
+            for signal, *sides in signals
+        )
+        self.sides = left, right
+
+    @once
+    def rows(self) -> list[tuple[jax.Array, jax.Array]]:
+        """The rows of both sides; they broadcast to the pixel pairs."""
+        pairs = zip(self._left_rows, self._right_rows, strict=True)
+        return [self.pair.both(*row) for row in pairs]
+
+    def row(self, place: int) -> tuple[jax.Array, jax.Array]:
+        return self.rows[place]
+
+    @property
+    def layer(self) -> LayerConstants:
+        return self.constants.of_layer(self.layer_number)
+
+    @property
+    def weights(self) -> RoundedWeights:
+        return self.of_layer.weights(self.layer_number)
+
+    def mean(self, taps: Taps, values: jax.Array) -> jax.Array:
+        return self.pair.mean(taps, values)
+
+    def bias_product(self, is_branch: bool) -> jax.Array:
+        root = self.of_layer.bias_root(is_branch)
+        return (root * self.pair.x.bias) * (root * self.pair.z.bias)
+
+    def dual(self, deficits: Deficits, inner_variance: float | None) -> DualPairs:
+        if inner_variance is not None:
+            raise NotImplementedError("JAX has the formulas of ReLU alone")
+        linear_share, g = self.constants.linear_share, self.pair.product(self.before.sides)
         w, v = mapped(lambda u: jnp.where(g > 0, safe_quotient(u, g), 1.0), deficits)
         w = w - lax.stop_gradient(jnp.maximum(w - 2.0, 0.0))
         v = 2.0 - w if v is None else v
@@ -274,36 +344,21 @@ class PairLayer(Pair, Recursion[State]):
         less, more = less + linear_share * (w - less), 2.0 - less + linear_share * (v - 2.0 + less)
         sigma = jnp.where(g > 0, 0.0, -deficits.U)  # 0, with the derivatives of Σ
         half = 0.5 * (1.0 + linear_share) * sigma  # the odd part of K; its even part has none
-        K, U, opposite = g - g * less + half, g * less - half, g * more + half
-        branch = Deficits(U, opposite if self.operations.constants.has_opposite else None)
-        if A is None:
-            return State(variances, branch), Kernels(K, None)
-        if c := self.trained.inner_minus_readout:
-            A = A + c * (g * jnp.where(is_positive, 1.0 - w, v - 1.0) + sigma)
-        M = A - (1.0 - linear_share) * lost * A + self.trained.outer_plus_readout * K
-        return State(variances, branch), Kernels(K, M)
 
-    def bias(self, operation: Operation, state: State) -> tuple[State, jax.Array]:
-        variances, deficits = state
-        root = self.numbers.outer_bias if operation.is_branch else self.numbers.inner_bias
-        a, b = root * self.x.bias, root * self.z.bias
-        parts = [[variances[0], a**2], [variances[1], b**2]]
-        left, right = (m + of_bias for m, of_bias in parts)
-        deficits = mapped(add, deficits, Deficits(0.0 * a * b, 2.0 * a * b))
-        return self.merged(State((left, right), deficits), parts, [1.0, 1.0]), a * b
+        def times_slope(A: jax.Array) -> jax.Array:
+            return A - (1.0 - linear_share) * lost * A
 
-    def skip(
-        self, operation: Operation, features: State, branch: State
-    ) -> tuple[State, RoundedWeights]:
-        weights = self.constants.weights.rounded
-        if not self.operations.constants.has_like_layers:
-            f, b = self.numbers.feature_weight, self.numbers.branch_weight
-            weights = RoundedWeights(f, b, weights.form)
-        parts = list(zip(features.variances, branch.variances, strict=True))
-        left, right = (weights.merged(*side) for side in parts)
-        deficits = mapped(weights.merged, features.deficits, branch.deficits)
-        of_parts = weights.features, weights.branch
-        return self.merged(State((left, right), deficits), parts, of_parts), weights
+        def covariance() -> jax.Array:
+            return g * jnp.where(is_positive, 1.0 - w, v - 1.0) + sigma
+
+        of_branch = Deficits(g * less - half, g * more + half)
+        return DualPairs(g - g * less + half, of_branch, times_slope, covariance)
+
+    def by_pieces(
+        self, function: Callable[[BothSides, PairState], PairState], state: PairState
+    ) -> PairState:
+        """Return `function` of all pixel pairs at once."""
+        return function(self, state)
 
 
 def _part(numbers: LayerNumbers, layers: int | slice) -> LayerNumbers:

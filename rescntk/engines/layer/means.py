@@ -13,21 +13,21 @@ import numpy as np
 
 from ...arrays import AnyArray, Array, array_module
 from ..work import until_stopped
-from .window import Window
+from .taps import Taps
 
 OfTap = TypeVar("OfTap")
 """What belongs to one tap: its values, or their mean."""
 
 
-def taps_of(values: Array, window: Window, *first: int) -> list[Array]:
+def at_taps(values: Array, taps: Taps, *first: int) -> list[Array]:
     """Return the values at each tap, the middle one first, arrays of the shape of `values`.
 
-    Each of `first` is the first axis of the pixels of a side; the window moves both sides.
+    Each of `first` is the first axis of the pixels of a side; taps move both sides.
     """
-    reach, places = window.offsets[-1], [[slice(None)] * values.ndim for _ in window.offsets]
-    for axis in (axis + window.axis for axis in first):
+    reach, places = taps.offsets[-1], [[slice(None)] * values.ndim for _ in taps.offsets]
+    for axis in (axis + taps.axis for axis in first):
         size, before = values.shape[axis], (slice(None),) * axis
-        shortfall, begins = reach % size, [(shift + reach) % size for shift in window.offsets]
+        shortfall, begins = reach % size, [(shift + reach) % size for shift in taps.offsets]
         more = slice(max(max(begins) - shortfall, 0))
         around = values[(*before, slice(size - shortfall, None))], values, values[(*before, more)]
         values = array_module(values).concatenate(around, axis=axis)
@@ -37,7 +37,7 @@ def taps_of(values: Array, window: Window, *first: int) -> list[Array]:
 
 
 def from_the_middle(taps: Sequence[OfTap]) -> list[OfTap]:
-    """Return what belongs to the taps of a window, the middle one first."""
+    """Return what belongs to some taps, the middle one first."""
     middle = len(taps) // 2
     return [taps[middle], *taps[:middle], *taps[middle + 1 :]]
 
@@ -56,9 +56,9 @@ def weighted_mean(parts: list[Array], weights: Sequence[float]) -> Array:
     return reduce(operator.add, weighted, first)
 
 
-def window_mean(values: Array, window: Window, *first: int) -> Array:
-    """Return means over a window's taps."""
-    return weighted_mean(taps_of(values, window, *first), window.weights)
+def mean_over_taps(values: Array, taps: Taps, *first: int) -> Array:
+    """Return the means over some taps."""
+    return weighted_mean(at_taps(values, taps, *first), taps.weights)
 
 
 def summed(parts: list[Array]) -> Array:

@@ -2,7 +2,7 @@
 
 A layer is, where the network has these parts, ::
 
-    norm → windows → bias → activation → windows → bias → skip.
+    norm → convolution → bias → activation → convolution → bias → skip.
 
 The features of layer l − 1 enter it, and pass the skip connection. Engines do one step after the
 other. They rely on two things besides: F and A are merged at the end of a layer (recursion.py), and
@@ -16,19 +16,15 @@ from itertools import pairwise
 from typing import NamedTuple, TypeAlias
 
 from ...network import Network
+from .activation import ActivationStep
+from .bias import BiasStep
 from .constants import NetworkConstants
-from .window import NO_WINDOW, Window, windows_of
-
-
-class Step(NamedTuple):
-    """A step of a layer."""
-
-    kind: str
-    """"norm", "window", "bias", "activation", "skip" or "joined"."""
-    window: Window = NO_WINDOW
-    """The taps of a "window", and the five taps of a "joined" step."""
-    is_branch: bool = False
-    """Whether the step is the activation of its layer, or comes after it."""
+from .convolution import ConvolutionStep
+from .joined import JoinedStep
+from .norm import NormStep
+from .skip import SkipStep
+from .step import Step
+from .taps import taps_of_filter
 
 
 class LikeLayers(NamedTuple):
@@ -59,26 +55,26 @@ def _steps(
 ) -> Iterator[Step]:
     """Yield the steps of a layer; layer 0 is the input filter."""
     if layer_number == 0:
-        for window in windows_of(network.input_filter._replace(n_axes=n_axes)):
-            yield Step("window", window)
+        for taps in taps_of_filter(network.input_filter._replace(n_axes=n_axes)):
+            yield ConvolutionStep(taps)
         return
     bias = network.layer(layer_number).bias
     if network.norm:
-        yield Step("norm")
-    for window in windows_of(network.inner_filter(layer_number)._replace(n_axes=n_axes)):
-        yield Step("window", window)
+        yield NormStep()
+    for taps in taps_of_filter(network.inner_filter(layer_number)._replace(n_axes=n_axes)):
+        yield ConvolutionStep(taps)
     if bias:
-        yield Step("bias")
-    yield Step("activation", is_branch=True)
-    for window in windows_of(network.outer_filter(layer_number)._replace(n_axes=n_axes)):
-        yield Step("window", window, is_branch=True)
+        yield BiasStep(is_branch=False)
+    yield ActivationStep(network.homogeneous)
+    for taps in taps_of_filter(network.outer_filter(layer_number)._replace(n_axes=n_axes)):
+        yield ConvolutionStep(taps, is_branch=True)
     if bias:
-        yield Step("bias", is_branch=True)
+        yield BiasStep(is_branch=True)
     # A layer without a skip connection has this step too, with features of weight 0, in two cases.
     # Another layer has a skip connection: results of all layers then lie in one place. Or the
     # branch has a weight other than 1.
     if constants.has_identity or constants.of_layer(layer_number).weights.branch != 1:
-        yield Step("skip", is_branch=True)
+        yield SkipStep()
 
 
 # ---------------------------------------------------------------- rewriting
@@ -86,7 +82,7 @@ def _steps(
 
 def _activation(steps: tuple[Step, ...]) -> int:
     """Return the place of a layer's activation."""
-    return [step.kind for step in steps].index("activation")
+    return [isinstance(step, ActivationStep) for step in steps].index(True)
 
 
 def ending_with_activation(order: Order) -> Order:
@@ -96,7 +92,7 @@ def ending_with_activation(order: Order) -> Order:
 
 
 def may_have_five_taps(network: Network, constants: NetworkConstants) -> bool:
-    """Return whether two windows of three can be one merge of five taps.
+    """Return whether two convolutions of three taps can be one of five.
 
     All filters have one size, a power of 3. There are no dilation, bias or normalization. Weights
     of features and branch add up to 1, and layers have skip connections all or none. Inner or outer
@@ -119,16 +115,16 @@ def may_have_five_taps(network: Network, constants: NetworkConstants) -> bool:
 def with_five_taps(order: Order) -> Order:
     """Return an order whose layers lead from pre-activations to pre-activations.
 
-    The inner windows of a layer pass the skip connection of the layer before: W(f + g) = W f + W g.
-    There they meet equal outer windows, and each pair of windows of three becomes five taps. Only
-    the inner windows of layer 2 stay behind the skip connection: the pre-activations of layer 1,
-    which pass it, have no windows.
+    The inner convolutions of a layer pass the skip connection of the layer before:
+    W(f + g) = W f + W g. There they meet equal outer ones, and each pair of three taps becomes five
+    taps. Only the inner convolutions of layer 2 stay behind the skip connection: the
+    pre-activations of layer 1, which pass it, have none.
     """
     input_filter, first, *later = order
     if not later:
         return order
     inner = later[0].steps[: _activation(later[0].steps)]
-    behind = tuple(step._replace(is_branch=True) for step in inner)
+    behind = tuple(ConvolutionStep(step.taps, is_branch=True) for step in inner)
     return (
         input_filter,
         LikeLayers(1, first.steps + behind),
@@ -140,11 +136,11 @@ def with_five_taps(order: Order) -> Order:
 
 
 def _triangles(steps: tuple[Step, ...]) -> Iterator[Step]:
-    """Yield steps with five taps in place of each window of three."""
+    """Yield steps with five taps in place of each convolution of three."""
     for step in steps:
-        is_window = step.kind == "window"
-        triangle = step.window._replace(n_taps=5, is_triangle=True)
-        yield step._replace(window=triangle) if is_window else step
+        is_convolution = isinstance(step, ConvolutionStep)
+        five = step.taps._replace(n_taps=5, is_triangle=True)
+        yield ConvolutionStep(five, step.is_branch) if is_convolution else step
 
 
 def may_join(network: Network, constants: NetworkConstants, n_axes: int) -> bool:
@@ -158,11 +154,13 @@ def may_join(network: Network, constants: NetworkConstants, n_axes: int) -> bool
 
 def joined(order: Order) -> Order:
     """Return an order of five taps whose layers have one merge, with the skip connection in it."""
-    merge = Step("joined", Window(5, 1, 0, is_triangle=True), is_branch=True)
-
-    def joined_steps(steps: tuple[Step, ...]) -> tuple[Step, ...]:
-        activation, *behind = steps
-        return (activation, merge) if behind else steps
-
     input_filter, *layers = order
-    return (input_filter, *(LikeLayers(n, joined_steps(steps)) for n, steps in layers))
+
+    def joined_steps(steps: tuple[Step, ...], n_feature_taps: int) -> tuple[Step, ...]:
+        activation, *behind = steps
+        return (activation, JoinedStep(n_feature_taps)) if behind else steps
+
+    return (
+        input_filter,
+        *(LikeLayers(n, joined_steps(steps, 1 if k else 3)) for k, (n, steps) in enumerate(layers)),
+    )

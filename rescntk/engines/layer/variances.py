@@ -1,196 +1,101 @@
-"""`SignalVariances`: the recursion of signals alone, which gives the variances of their pixels.
-
-A variance is F at x = z and j = j'. Its recursion is linear if the activation is homogeneous.
-"""
+"""Signals alone, in arrays of NumPy and CuPy, and which of their pixels reach pixel 1."""
 
 from __future__ import annotations
 
 import operator
-from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from functools import lru_cache, reduce
 from itertools import chain
 from types import ModuleType
-from typing import NamedTuple
 
 import numpy as np
 
-from ...arrays import PixelNumbers, SignalNumbers
-from ...network.activations import activation_of
-from .means import (
-    column,
-    from_the_middle,
-    sum_and_rest,
-    taps_of,
-    weighted_mean,
-    window_mean,
-)
+from ...arrays import Array, PixelNumbers, SignalNumbers
+from ...lazy import once
+from ...network.activations import Activation, activation_of
+from .constants import LayerConstants
+from .means import at_taps, column
 from .operations import Operation, Operations
-from .recursion import NO_KERNELS, Kernels, Recursion
+from .recursion import variances_around_last_layer
+from .step import Variances
+from .taps import Taps
 from .weights import RoundedWeights
-from .window import Window
 
 _LEAST_VARIANCE = 1e-153
 """Least variance of a last layer without skip connections, whose kernels are to keep digits."""
 
-
-class VarianceState(NamedTuple):
-    """The variances of signals behind an operation, (n, *pixels)."""
-
-    variance: PixelNumbers
-    rounding_error: PixelNumbers
-    """The rounding errors of variances with biases. The next bias adds them: their sign is the same
-    in all layers."""
-    root: PixelNumbers
-    """The root of the variance."""
+_LEAST_DIVISOR = 1e-300
+"""Least variance that divides. A merge without variance has parts and coordinates of 0."""
 
 
-class SignalVariances(Recursion[VarianceState]):
-    """The recursion of signals alone, from the energy of their pixels, (n, *pixels).
+@dataclass(frozen=True)
+class SignalArrays:
+    """Signals alone (`recursion.SignalSide`), and what their steps ask (`step.OneSide`)."""
 
-    `bias_variance` and `norm_variance`, (n,), are of biases and of normalized features. Subclasses
-    learn of each operation by `report_norm`, `report_activation` and `report_merge`.
-    """
+    operations: Operations
+    xp: ModuleType
+    energy: PixelNumbers
+    """(n, *pixels), the variances of the input."""
+    bias: SignalNumbers
+    """(n,), the largest standard deviation of biases."""
+    normalized_root: SignalNumbers
+    """(n,), the root of the variance of normalized features."""
+    least_root: float = 0.0
+    layer_number: int = 0
+    """The layer of the step that asks."""
 
-    def __init__(
-        self,
-        operations: Operations,
-        xp: ModuleType,
-        energy: PixelNumbers,
-        bias_variance: SignalNumbers,
-        norm_variance: SignalNumbers,
-    ) -> None:
-        self.operations, self.xp, self.energy = operations, xp, energy
-        self.bias_variance, self.norm_variance = bias_variance, norm_variance
-        self.trained = operations.constants.carried_parts
+    def at(self, operation: Operation) -> SignalArrays:
+        """Return what a step of the operation's layer may ask."""
+        if operation.layer_number == self.layer_number:
+            return self
+        return replace(self, layer_number=operation.layer_number)
 
-    def report_norm(self, operation: Operation, before: PixelNumbers, root: PixelNumbers) -> None:
-        """Take the roots of variances before and after a normalization."""
+    @once
+    def activation(self) -> Activation:
+        return activation_of(self.operations.network)
 
-    def report_activation(
-        self, operation: Operation, before: PixelNumbers, root: PixelNumbers
-    ) -> None:
-        """Take the roots of variances before and after an activation."""
+    @property
+    def layer(self) -> LayerConstants:
+        return self.operations.constants.of_layer(self.layer_number)
 
-    def report_merge(
-        self,
-        operation: Operation,
-        parts: list[PixelNumbers],
-        weights: Sequence[float],
-        variance: PixelNumbers,
-        root: PixelNumbers,
-    ) -> None:
-        """Take the parts of a merge, the heaviest first, and the whole's variance and root."""
+    @property
+    def weights(self) -> RoundedWeights:
+        return self.layer.weights.rounded
 
-    def last(self) -> VarianceState:
-        """Return the variances behind the last layer."""
-        return self.around_last_layer()[1]
+    def root(self, values: Array) -> Array:
+        roots: Array = self.xp.sqrt(values)
+        return roots
 
-    def around_last_layer(self) -> tuple[VarianceState, VarianceState]:
-        """Return the variances before the last layer, and behind its last operation."""
-        state = self.state(self.energy)
-        for operation in self.operations.input:
-            state = self.window(operation, state)
-        features = state
-        for layer_operations in self.operations.layers:
-            features = state
-            state, _ = self.behind_layer(layer_operations, features, NO_KERNELS, 0.0, 0.0)
-        return features, state
+    def positive(self, values: Array) -> Array:
+        divisors: Array = self.xp.maximum(values, _LEAST_DIVISOR)
+        return divisors
 
-    def state(self, variance: PixelNumbers) -> VarianceState:
-        """Return the state of variances that have no rounding errors yet."""
-        return VarianceState(variance, 0.0 * variance, self.xp.sqrt(variance))
+    def at_taps(self, values: Array, taps: Taps) -> list[Array]:
+        return at_taps(values, taps, 1)
 
-    def norm(
-        self, operation: Operation, state: VarianceState
-    ) -> tuple[VarianceState, PixelNumbers]:
-        variance = self.xp.where(
-            state.variance > 0, column(self.norm_variance, state.variance), 0.0
-        )
-        after = self.state(variance)
-        self.report_norm(operation, state.root, after.root)
-        return after, variance
+    def bias_variance(self, is_branch: bool) -> Array:
+        root = self.operations.constants.bias_root(self.layer_number, is_branch)
+        return column(root**2 * self.bias**2, self.energy)
 
-    def activate(
-        self, operation: Operation, state: VarianceState, A: PixelNumbers | None
-    ) -> tuple[VarianceState, Kernels]:
-        after = state
-        if operation.has_root:
-            after = self.state(self._behind_smooth_activation(operation, state.variance))
-        self.report_activation(operation, state.root, after.root)
-        return after, NO_KERNELS
+    def norm_root(self) -> Array:
+        return column(self.normalized_root, self.energy)
 
-    def bias(
-        self, operation: Operation, state: VarianceState
-    ) -> tuple[VarianceState, PixelNumbers]:
-        root = self.operations.constants.bias_root(operation.layer_number, operation.is_branch)
-        of_bias = column(root**2 * self.bias_variance, state.variance)
-        parts = [state.variance, of_bias + self.xp.zeros_like(state.variance)]
-        variance, rounding_error = sum_and_rest(state.variance, parts[1] + state.rounding_error)
-        return self._merged(operation, parts, [1.0, 1.0], variance, rounding_error), of_bias
+    def state(self, variance: PixelNumbers) -> Variances:
+        rounding_error = 0.0 * variance if self.operations.constants.has_bias else None
+        return Variances(variance, rounding_error, self.root(variance))
 
-    def window(self, operation: Operation, state: VarianceState) -> VarianceState:
-        parts, weights = taps_of(state.variance, operation.window, 1), operation.window.weights
-        rounding_error = state.rounding_error
-        if self.operations.constants.has_bias:
-            rounding_error = self.mean(operation.window, rounding_error)
-        return self._merged(
-            operation, parts, weights, weighted_mean(parts, weights), rounding_error
-        )
+    def check_features(self, features: Variances) -> None:
+        """Pass all features: calls that normalize them check them (signals/tables.py)."""
 
-    def joined(self, operation: Operation, state: VarianceState) -> VarianceState:
-        weights = from_the_middle(self.operations.joined_weights(operation.layer_number))
-        parts = taps_of(state.variance, operation.window, 1)
-        return self._merged(
-            operation, parts, weights, weighted_mean(parts, weights), state.rounding_error
-        )
+    def check_preactivations(self, variance: PixelNumbers) -> None:
+        check_variances(self.operations, self.layer_number, variance, self.energy)
 
-    def skip(
-        self, operation: Operation, features: VarianceState, branch: VarianceState
-    ) -> tuple[VarianceState, RoundedWeights]:
-        constants = self.operations.constants.of_layer(operation.layer_number)
-        weights = constants.weights.rounded
-        variance, rounding_error = (
-            weights.merged(features.variance, branch.variance),
-            branch.rounding_error,
-        )
-        if self.operations.constants.has_bias:
-            rounding_error = weights.merged(features.rounding_error, rounding_error)
-        forward = 1 if weights.features >= weights.branch else -1
-        parts = [features.variance, branch.variance][::forward]
-        of_parts = [weights.features, weights.branch][::forward]
-        return self._merged(operation, parts, of_parts, variance, rounding_error), weights
-
-    def mean(self, window: Window, values: PixelNumbers) -> PixelNumbers:
-        return window_mean(values, window, 1)
-
-    def _merged(
-        self,
-        operation: Operation,
-        parts: list[PixelNumbers],
-        weights: Sequence[float],
-        variance: PixelNumbers,
-        rounding_error: PixelNumbers,
-    ) -> VarianceState:
-        root = self.xp.sqrt(variance)
-        self.report_merge(operation, parts, weights, variance, root)
-        return VarianceState(variance, rounding_error, root)
-
-    def _behind_smooth_activation(
-        self, operation: Operation, variance: PixelNumbers
-    ) -> PixelNumbers:
-        """Return the variances behind an activation that is not homogeneous, of pre-activations."""
-        check_variances(self.operations, operation.layer_number, variance, self.energy)
-        constants = self.operations.constants.of_layer(operation.layer_number)
-        activation, c_w = activation_of(self.operations.network), constants.layer.inner_variance
-        activated = activation.variance(c_w * variance)
-        with np.errstate(over="ignore"):
-            variance = constants.dual_factor * activated
+    def check_activated(self, variance: PixelNumbers) -> None:
         if not bool(self.xp.isfinite(variance).all()):
             raise OverflowError(
-                f"variances of layer {operation.layer_number} exceed float64, expected smaller "
+                f"variances of layer {self.layer_number} exceed float64, expected smaller "
                 f"signals, alpha or c_v"
             )
-        return variance
 
 
 def check_variances(
@@ -229,8 +134,9 @@ def seen_by_pixel_1(operations: Operations, pixels: tuple[int, ...]) -> np.ndarr
     has_branch = [constants.layer.has_branch for constants in layers]
     passes = [True, *has_branch]  # of the input filter, and of layers
     for operation in chain(operations.input, *operations.layers):
-        if operation.window.n_taps and passes[operation.layer_number]:
-            seen = reduce(operator.or_, taps_of(seen, operation.window, 1))
+        taps = operation.step.taps
+        if taps.n_taps and passes[operation.layer_number]:
+            seen = reduce(operator.or_, at_taps(seen, taps, 1))
     ends = (not c.weights.features and not c.layer.has_branch for c in layers)
     return seen[0] & (not any(ends))
 
@@ -239,13 +145,12 @@ def seen_by_pixel_1(operations: Operations, pixels: tuple[int, ...]) -> np.ndarr
 def weights_at_pixel_1(operations: Operations, pixels: tuple[int, ...]) -> tuple[np.ndarray, float]:
     """Return the weight of each pixel's energy, and of a bias σ_b = 1, in F at pixel 1.
 
-    The activation is homogeneous. Windows are symmetric: pixel j reaches pixel 1 with the weight of
+    The activation is homogeneous. Filters are symmetric: pixel j reaches pixel 1 with the weight of
     pixel 1 in pixel j.
     """
     energy = np.zeros((2, *pixels))
     energy[(0, *[0] * len(pixels))] = 1.0
-    bias, norm = np.array([0.0, 1.0]), np.zeros(2)
-    pixel_weights, bias_weights = (
-        SignalVariances(operations, np, energy, bias, norm).last().variance
-    )
+    signals = SignalArrays(operations, np, energy, np.array([0.0, 1.0]), np.zeros(2))
+    _, last = variances_around_last_layer(signals, operations, signals.state(energy))
+    pixel_weights, bias_weights = last.variance
     return pixel_weights, float(bias_weights.flat[0])

@@ -11,6 +11,7 @@ and f + b = 1 to the last bit. Elsewhere it is computed as it is written.
 
 from __future__ import annotations
 
+import math
 from enum import Enum
 from fractions import Fraction
 from typing import NamedTuple
@@ -60,10 +61,25 @@ class RoundedWeights(NamedTuple):
             return features + b * (branch - features)
         return branch + f * (features - branch)
 
+    @property
+    def begins_with_features(self) -> bool:
+        """Whether the features are the first part of the merge, the heavier one of a mean."""
+        return self.form in (Form.MEAN_FROM_FEATURES, Form.SUM)
+
 
 def _times(weight: AnyArray, values: AnyArray) -> AnyArray:
     """Return a product; the number 1 costs nothing."""
     return values if isinstance(weight, float) and weight == 1.0 else weight * values
+
+
+def is_zero(weight: AnyArray) -> bool:
+    """Return whether a weight is the number 0. Arrays of JAX are of layers whose weight is not."""
+    return isinstance(weight, float) and weight == 0.0
+
+
+def root_of(weight: AnyArray) -> AnyArray:
+    """Return √weight, of a number or an array of JAX."""
+    return math.sqrt(weight) if isinstance(weight, float) else weight**0.5
 
 
 class Weights(NamedTuple):

@@ -10,7 +10,14 @@ import numpy as np
 from ...arrays import Array, PixelNumbers, SignalArray, SignalNumbers, array_module
 from ...network.activations import activation_of
 from ..heads import pool_pixels
-from ..layer.means import column, exact_means, pooled, sum_over_terms, taps_of, window_mean
+from ..layer.means import (
+    at_taps,
+    column,
+    exact_means,
+    mean_over_taps,
+    pooled,
+    sum_over_terms,
+)
 from ..layer.operations import Operations
 from ..layer.variances import seen_by_pixel_1, weights_at_pixel_1
 from ..request import Request
@@ -341,12 +348,14 @@ def input_terms(operations: Operations, request: Request, inputs: Input) -> tupl
         pixels = means
     elif not request.pool:
         for operation in operations.input:
-            pixels = window_mean(pixels, operation.window, 2)
+            pixels = mean_over_taps(pixels, operation.step.taps, 2)
     else:  # the input filter moves both pixels of a pair
         for operation in operations.input:
-            weights = operation.window.weights
-            taps = zip(weights, taps_of(pixels, operation.window, 2), strict=True)
-            weighted = [weight * tap for weight, tap in taps]
-            pixels = array_module(pixels).concatenate(weighted, axis=1)
-            means = array_module(means).concatenate(taps_of(means, operation.window, 2), axis=1)
+            taps, xp = operation.step.taps, array_module(pixels)
+            weighted = [
+                weight * values
+                for weight, values in zip(taps.weights, at_taps(pixels, taps, 2), strict=True)
+            ]
+            pixels = xp.concatenate(weighted, axis=1)
+            means = xp.concatenate(at_taps(means, taps, 2), axis=1)
     return pixels.reshape(*pixels.shape[:2], -1), means.reshape(*means.shape[:2], -1)

@@ -1,6 +1,6 @@
-"""Tables of single signals: unit vectors, roots of variances and the coordinates of each window.
+"""Tables of single signals: unit vectors, and the rows of each step (layer/step.py).
 
-Variances (layer/variances.py) are computed in float64; their roots and coordinates are rounded
+Rows are computed in float64 and rounded
 once to the working precision. Proportional signals have equal coordinates but for rare last bits,
 and so differences are exact where they matter.
 """
@@ -8,15 +8,17 @@ and so differences are exact where they matter.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
 from types import ModuleType
 
 import numpy as np
 
 from ...arrays import Array, PixelNumbers, SignalArray, array_module
 from ..layer.operations import Operation, Operations
-from ..layer.variances import SignalVariances, seen_by_pixel_1
+from ..layer.recursion import variances_around_last_layer
+from ..layer.step import Variances
+from ..layer.variances import SignalArrays, seen_by_pixel_1
 from ..request import Request
 from .input import (
     Input,
@@ -29,9 +31,6 @@ from .input import (
 
 _TAIL = 16
 """Numbers behind tables: vectors of this many lanes may begin at the last number."""
-
-_LEAST_DIVISOR = 1e-300
-"""Least variance that divides. A merge without variance has parts and coordinates of 0."""
 
 
 @dataclass(frozen=True)
@@ -76,57 +75,14 @@ def zeros(shape: tuple[int, ...], dtype: str, xp: ModuleType) -> Array:
     return table
 
 
-class TableRows(SignalVariances):
-    """The recursion of variances, which writes the rows that each operation has.
+@dataclass(frozen=True)
+class CheckedSignals(SignalArrays):
+    """Signals alone, whose tables are written in the precision of a request."""
 
-    `write` takes a row's number and its values, (n, *pixels) in float64.
-    """
+    request: Request = field(kw_only=True)
 
-    def __init__(
-        self,
-        operations: Operations,
-        request: Request,
-        xp: ModuleType,
-        inputs: Input,
-        write: Callable[[int, PixelNumbers], None],
-    ) -> None:
-        super().__init__(operations, xp, inputs.energy, inputs.bias**2, inputs.norm_root**2)
-        self.request, self.least, self.write = request, least_root(request.dtype), write
-
-    def report_norm(self, operation: Operation, before: PixelNumbers, root: PixelNumbers) -> None:
-        check_normalized(before**2, self.request)
-        self.write(operation.row, root)
-        self.write(operation.factor_row, root / self.xp.where(before > 0, before, math.inf))
-
-    def report_activation(
-        self, operation: Operation, before: PixelNumbers, root: PixelNumbers
-    ) -> None:
-        self.write(operation.row, 1.0 / self.xp.maximum(before, self.least))
-        if operation.has_root:
-            self.write(operation.row + 1, root)
-
-    def report_merge(
-        self,
-        operation: Operation,
-        parts: list[PixelNumbers],
-        weights: Sequence[float],
-        variance: PixelNumbers,
-        root: PixelNumbers,
-    ) -> None:
-        # Ratios of equal variances are 1: their coordinates are equal to the bit, at any size.
-        positive = self.xp.maximum(variance, _LEAST_DIVISOR)
-        first, *later = parts
-        ratio = self.xp.sqrt(first / positive)  # a_0 / (√weight a)
-        half_sum = math.sqrt(0.5) + math.sqrt(0.5 * weights[0]) * ratio  # (a + a_0) / (√2 a)
-        self.write(operation.row, root)
-        self.write(operation.factor_row, root * half_sum)
-        divisors = {weight: half_sum * math.sqrt(2.0 / weight) for weight in {*weights[1:]} - {0.0}}
-        coordinates = zip(operation.coordinate_rows, later, weights[1:], strict=True)
-        for row, part, weight in coordinates:
-            if weight:
-                self.write(row, self.xp.sqrt(part / positive) / divisors[weight])
-            else:  # a part without weight may be infinitely larger than the whole
-                self.write(row, self.xp.zeros_like(part))
+    def check_features(self, features: Variances) -> None:
+        check_normalized(features.root**2, self.request)
 
 
 def write_rows(
@@ -136,9 +92,27 @@ def write_rows(
     inputs: Input,
     write: Callable[[int, PixelNumbers], None],
 ) -> None:
-    """Write the rows of a table behind the unit vectors, or raise an OverflowError."""
-    write(operations.n_channels, xp.sqrt(inputs.energy))
-    features, last = TableRows(operations, request, xp, inputs, write).around_last_layer()
+    """Write the rows of a table behind the unit vectors, or raise an OverflowError.
+
+    `write` takes a row's number and its values, (n, *pixels) in float64.
+    """
+    signals = CheckedSignals(
+        operations,
+        xp,
+        inputs.energy,
+        inputs.bias,
+        inputs.norm_root,
+        least_root(request.dtype),
+        request=request,
+    )
+    entering = signals.state(inputs.energy)
+    write(operations.n_channels, entering.root)
+
+    def write_step(operation: Operation, rows: Iterable[PixelNumbers]) -> None:
+        for row, values in enumerate(rows, start=operation.row):
+            write(row, values)
+
+    features, last = variances_around_last_layer(signals, operations, entering, write_step)
     net = operations.network
     if request.reads_pixel_1 and (net.norm or not net.homogeneous):
         check_pixel_1(operations, last.root, inputs, 4.0 * least_root(request.dtype))

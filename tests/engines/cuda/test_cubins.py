@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from rescntk.engines.compiled.records import JOB, LAYER, OFFSET_RANGE, OPERATION, SIDE, WINDOW
+from rescntk.engines.compiled.records import CONVOLUTION, JOB, LAYER, OFFSET_RANGE, OPERATION, SIDE
 from rescntk.engines.cuda import compiler
 from rescntk.engines.cuda.launch_plan import LAUNCH
 
@@ -71,7 +71,7 @@ def test_the_compiler_lays_records_out_alike():
     """Text that compiles only if sizes and offsets of all fields agree."""
     lines = [compiler.source()]
     records = {
-        "Window": WINDOW, "Operation": OPERATION, "Layer": LAYER, "Side": SIDE,
+        "Convolution": CONVOLUTION, "Operation": OPERATION, "Layer": LAYER, "Side": SIDE,
         "OffsetRange": OFFSET_RANGE, "Job": JOB, "Launch": LAUNCH,
     }  # fmt: skip
     for struct, layout in records.items():

@@ -1,4 +1,4 @@
-"""`Window`: some taps along an axis. A filter is a sequence of windows (`windows_of`).
+"""`Taps`: some taps along an axis. A filter is a sequence of them (`taps_of_filter`).
 
 `heads.py` has the pools of pixels, over which heads average.
 """
@@ -12,10 +12,10 @@ from typing import NamedTuple
 from ...network.parts import Filter
 
 _MOST_TAPS = 1 << 16
-"""Most taps of a window: each is a row of tables, and such a filter takes seconds."""
+"""Most taps of a convolution: each is a row of tables, and such a filter takes seconds."""
 
 
-class Window(NamedTuple):
+class Taps(NamedTuple):
     """Taps `dilation` pixels apart along an axis, around their own pixel."""
 
     n_taps: int
@@ -23,7 +23,7 @@ class Window(NamedTuple):
     axis: int
     """0 of signals; of images 0 across lines, 1 along them."""
     is_triangle: bool = False
-    """Whether five taps have weights 1 2 3 2 1, as two windows of three; else they are equal."""
+    """Whether five taps have weights 1 2 3 2 1, as three taps twice; else they are equal."""
 
     @property
     def weights(self) -> tuple[float, ...]:
@@ -43,12 +43,12 @@ class Window(NamedTuple):
         return range(-reach, reach + 1, self.dilation)
 
 
-NO_WINDOW = Window(0, 1, 0)
-"""The window of operations that read a pixel pair alone: it has no taps."""
+NO_TAPS = Taps(0, 1, 0)
+"""The taps of steps that read a pixel pair alone."""
 
 
-def windows_of(convolution_filter: Filter) -> Iterator[Window]:
-    """Yield the windows that make a filter, one after the other.
+def taps_of_filter(convolution_filter: Filter) -> Iterator[Taps]:
+    """Yield the taps of convolutions that make a filter, one after the other.
 
     Each has a prime number of equal taps, so that few numbers are added. A filter whose size has a
     prime factor above `_MOST_TAPS` is refused.
@@ -62,8 +62,8 @@ def windows_of(convolution_filter: Filter) -> Iterator[Window]:
             if n_taps > _MOST_TAPS:
                 raise ValueError(
                     f"network has a filter of {convolution_filter.size} pixels, expected a size "
-                    f"whose prime factors are at most {_MOST_TAPS}: each factor is a window, whose "
-                    f"pixels are added one by one"
+                    f"whose prime factors are at most {_MOST_TAPS}: the pixels of each factor are "
+                    f"added one by one"
                 )
-            yield Window(n_taps, dilation, axis)
+            yield Taps(n_taps, dilation, axis)
             dilation, size = dilation * n_taps, size // n_taps

@@ -1,0 +1,90 @@
+"""`ActivationStep`: pre-activations become a branch.
+
+With w = 1 − ρ = U / g, v = 1 + ρ = U⁺ / g and the covariance Σ of pre-activations, ::
+
+    A_g = A + ([inner] − ι) Σ;
+    K = g κ₁;   M = κ₀ A_g + ([outer] + ι) K;
+    U, U⁺ = g (1 − κ₁), g (1 + κ₁);
+
+of ReLU. Of other activations κ₁ and κ₀ are E[σσ] and E[σ'σ'] (rescntk/network/activations.py), and
+the branch is multiplied by `LayerConstants.dual_factor`. The row is 1/a, where a is the root of the
+pre-activations; a second one has the root of the branch where this is another number.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import partial
+from operator import mul
+
+import numpy as np
+
+from .step import (
+    BothSides,
+    Kernels,
+    OneSide,
+    PairState,
+    PixelNumbers,
+    Step,
+    Variances,
+    mapped,
+)
+
+
+@dataclass(frozen=True)
+class ActivationStep(Step):
+    """The activation of a layer."""
+
+    is_homogeneous: bool
+    """Whether it is: then the branch has the roots of the pre-activations."""
+
+    kind = "activation"
+    is_branch = True
+
+    @property
+    def root_place(self) -> int | None:  # type: ignore[override]
+        return None if self.is_homogeneous else 1
+
+    @property
+    def n_rows(self) -> int:
+        return 1 if self.is_homogeneous else 2
+
+    def variances(
+        self, at: OneSide, before: Variances, features: Variances
+    ) -> tuple[Variances, Iterator[PixelNumbers]]:
+        after = before
+        if not self.is_homogeneous:
+            at.check_preactivations(before.variance)
+            activated = at.activation.variance(at.layer.layer.inner_variance * before.variance)
+            with np.errstate(over="ignore"):
+                variance = at.layer.dual_factor * activated
+            at.check_activated(variance)
+            after = at.state(variance)
+        return after, self._rows(at, before, after)
+
+    def _rows(self, at: OneSide, before: Variances, after: Variances) -> Iterator[PixelNumbers]:
+        yield 1.0 / at.xp.maximum(before.root, at.least_root)
+        if not self.is_homogeneous:
+            yield after.root
+
+    def pairs(self, at: BothSides, before: PairState, features: PairState) -> PairState:
+        return at.by_pieces(self._activated, before)
+
+    def _activated(self, at: BothSides, before: PairState) -> PairState:
+        """Return what `pairs` returns; each pixel pair is computed alone."""
+        parts, layer, A = at.constants.carried_parts, at.layer, before.kernels.A
+        c_w = None if self.is_homogeneous else layer.layer.inner_variance
+        K, deficits, times_slope, covariance = at.dual(before.deficits, c_w)
+        if c_w is not None:
+            K, deficits = layer.dual_factor * K, mapped(partial(mul, layer.dual_factor), deficits)
+        if not at.constants.has_opposite:
+            deficits = deficits._replace(opposite=None)
+        if A is None:
+            return PairState(deficits, Kernels(K, None))
+        if parts.inner_minus_readout:
+            A = A + parts.inner_minus_readout * covariance()
+        M = times_slope(A)
+        if c_w is not None:
+            M = (c_w * layer.dual_factor) * M
+        return PairState(deficits, Kernels(K, M + parts.outer_plus_readout * K))

@@ -1,0 +1,52 @@
+"""`BiasStep`: biases of a convolution, whose variance is the same at all pixels.
+
+Biases of both signals are equal: with the product c of their roots, F and Σ get c, U gets nothing
+but the merge's N, and U⁺ gets 2 c besides.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from operator import add
+
+from .constants import NetworkConstants
+from .means import sum_and_rest
+from .merge import Merge
+from .step import (
+    BothSides,
+    Deficits,
+    Kernels,
+    OneSide,
+    PairState,
+    PixelNumbers,
+    Variances,
+    mapped,
+)
+
+
+@dataclass(frozen=True)
+class BiasStep(Merge):
+    """The biases of a layer before its activation, or behind it."""
+
+    is_branch: bool
+
+    kind = "bias"
+
+    def bias_root(self, constants: NetworkConstants, layer_number: int) -> float:
+        return constants.bias_root(layer_number, self.is_branch)
+
+    def variances(
+        self, at: OneSide, before: Variances, features: Variances
+    ) -> tuple[Variances, Iterator[PixelNumbers]]:
+        of_bias = at.bias_variance(self.is_branch) + at.xp.zeros_like(before.variance)
+        variance, rounding_error = sum_and_rest(before.variance, of_bias + before.rounding_error)
+        parts = [before.variance, of_bias]
+        return self.joined(at, parts, [1.0, 1.0], variance, rounding_error)
+
+    def pairs(self, at: BothSides, before: PairState, features: PairState) -> PairState:
+        product, N = at.bias_product(self.is_branch), self.distance(at)
+        of_biases = Deficits(0.0, 2.0 * product)
+        deficits = mapped(lambda u, of_bias: u + of_bias + N, before.deficits, of_biases)
+        tangent = at.constants.carried_parts.bias_multiple(self.is_branch) * product
+        return PairState(deficits, mapped(add, before.kernels, Kernels(product, tangent)))

@@ -1,0 +1,43 @@
+"""`NormStep`: features are divided by their root mean square over channels, of the branch alone.
+
+At each pixel, with the roots a and b of both features and n, n' of the normalized ones, and
+g = a b, ::
+
+    U, U⁺, A ← (n n' / g) times them.
+
+Where features are 0, so are the normalized ones. The rows are n and n / a.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import partial
+from operator import mul
+
+from .step import BothSides, OneSide, PairState, PixelNumbers, Step, Variances, mapped
+
+
+@dataclass(frozen=True)
+class NormStep(Step):
+    """Normalization, the first step of a branch."""
+
+    kind = "norm"
+    is_branch = False
+    n_rows = 2
+
+    def variances(
+        self, at: OneSide, before: Variances, features: Variances
+    ) -> tuple[Variances, Iterator[PixelNumbers]]:
+        at.check_features(before)
+        after = at.state(at.xp.where(before.variance > 0, at.norm_root() ** 2, 0.0))
+        return after, self._rows(at, before, after)
+
+    def _rows(self, at: OneSide, before: Variances, after: Variances) -> Iterator[PixelNumbers]:
+        yield after.root
+        yield after.root / at.positive(before.root)
+
+    def pairs(self, at: BothSides, before: PairState, features: PairState) -> PairState:
+        left, right = at.row(1)
+        normalized = partial(mul, left * right)
+        return PairState(mapped(normalized, before.deficits), mapped(normalized, before.kernels))

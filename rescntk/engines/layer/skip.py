@@ -1,0 +1,47 @@
+"""`SkipStep`: the features that pass a layer, and its branch, are added with their weights. ::
+
+    F, A ← f F + b K, f A + b M.
+
+weights.py has f and b, and how the sum is computed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from .constants import LayerConstants
+from .merge import Merge
+from .step import BothSides, OneSide, PairState, PixelNumbers, Variances, mapped
+from .weights import Weights
+
+
+@dataclass(frozen=True)
+class SkipStep(Merge):
+    """The end of a layer: the weighted sum of features and branch."""
+
+    kind = "skip"
+    is_branch = True
+
+    def weights(self, layer: LayerConstants) -> Weights:
+        return layer.weights
+
+    def variances(
+        self, at: OneSide, before: Variances, features: Variances
+    ) -> tuple[Variances, Iterator[PixelNumbers]]:
+        weights = at.weights
+        variance = weights.merged(features.variance, before.variance)
+        rounding_error = before.rounding_error
+        if rounding_error is not None:
+            rounding_error = weights.merged(features.rounding_error, rounding_error)
+        forward = 1 if weights.begins_with_features else -1
+        parts = [features.variance, before.variance][::forward]
+        of_parts = [weights.features, weights.branch][::forward]
+        return self.joined(at, parts, of_parts, variance, rounding_error)
+
+    def pairs(self, at: BothSides, before: PairState, features: PairState) -> PairState:
+        weights, N = at.weights, self.distance(at)
+        return PairState(
+            mapped(lambda u, v: weights.merged(u, v) + N, features.deficits, before.deficits),
+            mapped(weights.merged, features.kernels, before.kernels),
+        )
