@@ -62,7 +62,7 @@ def dual_of(activation, root, other, w, v):
     """Return the duals of Gaussians with √q = root and other, 1 − ρ = w and 1 + ρ = v."""
     root, other, w, v = (np.array([number], dtype=float) for number in (root, other, w, v))
     pairs = activations.Gaussians(w, v, root * other, (root * root, other * other))
-    return activation.dual(pairs)
+    return activation.dual(np, pairs)
 
 
 @given(log_uniform(-138, 8), log_uniform(-138, 8) | st.none(), log_uniform(-30, 0), st.booleans())
@@ -175,7 +175,8 @@ def test_functions_have_the_variances_and_slopes_that_are_told(name):
     squares = activation.function(np, scipy.special, np.sqrt(q)[:, None] * U) ** 2
     # The kink of ReLU lies between two nodes.
     bar = 1e-3 if activation.homogeneous else 1e-9
-    assert np.abs(squares @ WEIGHTS - activation.dual_divisor * activation.variance(q)).max() <= bar
+    found = activation.dual_divisor * activation.variance(np, q)
+    assert np.abs(squares @ WEIGHTS - found).max() <= bar
 
 
 SLOPES = [-3.0, -1.0, -0.2, 0.0, 0.5, 1.0]
@@ -185,7 +186,7 @@ SLOPES = [-3.0, -1.0, -0.2, 0.0, 0.5, 1.0]
 def test_opposites_of_relus_have_a_lower_bound(slope):
     """Slopes below 0, as of |u|, are no parameters of networks."""
     relu, rho = activations.Relu(slope), np.linspace(-1.0, 1.0, 2001)
-    dual = relu.correlation_map(1.0 - rho, 1.0 + rho, np.ones(1), np.ones(1))
+    dual = relu.correlation_map(np, 1.0 - rho, 1.0 + rho, np.ones(1), np.ones(1))
     least = (1.0 + dual.K).min()
     assert least >= relu.least_opposite - tolerances.ROUTES
     assert least <= max(1.0 + 2.0 / np.pi, relu.least_opposite) + tolerances.ROUTES
@@ -196,7 +197,7 @@ def test_slopes_of_relus_are_those_of_their_sides(slope):
     """At ρ = 1 both Gaussians have one sign, and at −1 the other one."""
     relu = activations.Relu(slope)
     ends = np.array([1.0, -1.0])
-    dual = relu.correlation_map(1.0 - ends, 1.0 + ends, np.ones(1), np.ones(1))
+    dual = relu.correlation_map(np, 1.0 - ends, 1.0 + ends, np.ones(1), np.ones(1))
     expected = np.array([1.0, slope / float(relu.dual_divisor)])
     np.testing.assert_allclose(dual.times_slope(1.0), expected, atol=tolerances.ROUTES)
 

@@ -92,7 +92,7 @@ def features(network: Network, head: str | int, params: Parameters, X: Signals) 
     f = _last_layer(network, params, jnp.moveaxis(jnp.asarray(X), 1, -1))
     if not isinstance(head, str):
         f = jnp.moveaxis(f, -1, 1)
-        f = jnp.moveaxis(pooled(f, pool_pixels(head, f.shape[2:]), jnp), 1, -1)
+        f = jnp.moveaxis(pooled(jnp, f, pool_pixels(head, f.shape[2:])), 1, -1)
     f = f.reshape(len(f), -1, f.shape[-1])
     if reads_pixels(head):
         return f.reshape(len(f), -1)

@@ -20,7 +20,7 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from ..arrays import Array, array_module
+from ..arrays import Array
 
 
 class Gaussians(NamedTuple):
@@ -92,11 +92,11 @@ class Activation(ABC):
         """
 
     @abstractmethod
-    def variance(self, q: Array) -> Array:
-        """Return E[σ(u)²]/`dual_divisor` for u of variance `q`."""
+    def variance(self, xp: ModuleType, q: Array) -> Array:
+        """Return E[σ(u)²]/`dual_divisor` for u of variance `q`, arrays of NumPy or CuPy (`xp`)."""
 
     @abstractmethod
-    def dual(self, pairs: Gaussians) -> Dual:
+    def dual(self, xp: ModuleType, pairs: Gaussians) -> Dual:
         """Return the dual activations of pixel pairs. Where a variance is 0, K and deficits are 0.
 
         Errors of deficits are some rounding units of M = √(E[σ(u)²] E[σ(v)²]). The slope of ReLU
@@ -104,13 +104,12 @@ class Activation(ABC):
         when later layers enlarge variances: its errors are units of √(U M) near ρ = 1.
         """
 
-    def correlation_map(self, w: Array, v: Array, q1: Array, q2: Array) -> Dual:
+    def correlation_map(self, xp: ModuleType, w: Array, v: Array, q1: Array, q2: Array) -> Dual:
         """Return `dual` of Gaussians with variances `q1` and `q2`, 1 − ρ = `w` and 1 + ρ = `v`.
 
         Where the slope has no root at ρ = −1, 2 − w serves as v.
         """
-        xp = array_module(w)
-        return self.dual(Gaussians(w, v, xp.sqrt(q1) * xp.sqrt(q2), (q1, q2)))
+        return self.dual(xp, Gaussians(w, v, xp.sqrt(q1) * xp.sqrt(q2), (q1, q2)))
 
 
 class Relu(Activation):
@@ -142,13 +141,13 @@ class Relu(Activation):
     def function(self, xp: ModuleType, special: ModuleType, u: Array) -> Array:
         return xp.where(u > 0, u, self.negative_slope * u)
 
-    def variance(self, q: Array) -> Array:
+    def variance(self, xp: ModuleType, q: Array) -> Array:
         return q
 
-    def dual(self, pairs: Gaussians) -> Dual:
+    def dual(self, xp: ModuleType, pairs: Gaussians) -> Dual:
         w, v, g, _ = pairs
-        xp, most = array_module(w), w.dtype.type(1.0 - self.linear_share)  # of k0
-        k0, less, more = kappas(w, v, self.linear_share)
+        most = w.dtype.type(1.0 - self.linear_share)  # of k0
+        k0, less, more = kappas(xp, w, v, self.linear_share)
         lost = xp.where(w < v, k0, most - k0)  # 1 − κ₀
         deficit = g * less
         return Dual(g - deficit, (deficit, g * more), lambda A: A - lost * A)
@@ -170,13 +169,11 @@ class Erf(Activation):
     def function(self, xp: ModuleType, special: ModuleType, u: Array) -> Array:
         return special.erf(u)
 
-    def variance(self, q: Array) -> Array:
-        xp = array_module(q)
+    def variance(self, xp: ModuleType, q: Array) -> Array:
         return (2.0 / math.pi) * xp.arctan(2.0 * q / xp.sqrt(1.0 + 4.0 * q))
 
-    def dual(self, pairs: Gaussians) -> Dual:
+    def dual(self, xp: ModuleType, pairs: Gaussians) -> Dual:
         w, v, g, (q1, q2) = pairs
-        xp = array_module(w)
         is_positive = w < v  # ρ > 0; else formulas are of (u, −v), where w and v change places
         smaller = xp.where(is_positive, w, v)  # 1 − |ρ|
         two_g, two_gw = 2.0 * g, 2.0 * g * smaller
@@ -203,7 +200,7 @@ class Erf(Activation):
         X = X * (p + 2.0 * two_S)
         distance = (2.0 / math.pi) * xp.arctan(X)
         K = (2.0 / math.pi) * xp.arctan(two_S / root)
-        root1, root2 = xp.sqrt(self.variance(q1)), xp.sqrt(self.variance(q2))
+        root1, root2 = xp.sqrt(self.variance(xp, q1)), xp.sqrt(self.variance(xp, q2))
         most, z = root1 * root2, 0.5 * (root1 - root2) ** 2
         # Where sizes differ, distances are hardly more than z, and hold no digits of deficits.
         less, more = xp.where(z > most, most - K, xp.maximum(distance - z, 0.0)), most + K
@@ -238,34 +235,32 @@ class Gelu(Activation):
     def function(self, xp: ModuleType, special: ModuleType, u: Array) -> Array:
         return u * special.ndtr(u)
 
-    def variance(self, q: Array) -> Array:
-        h, *_ = self._of_correlation(q, q, 0.0 * q)
+    def variance(self, xp: ModuleType, q: Array) -> Array:
+        h, *_ = self._of_correlation(xp, q, q, 0.0 * q)
         return q * (0.5 + 0.5 * h)
 
-    def dual(self, pairs: Gaussians) -> Dual:
+    def dual(self, xp: ModuleType, pairs: Gaussians) -> Dual:
         w, v, g, (q1, q2) = pairs
-        xp = array_module(w)
         is_positive = w < v  # ρ > 0; else H and the slope are of |S|
         smaller = xp.where(is_positive, w, v)
         rho = 1.0 - smaller  # |ρ|
-        h, slope, *sides = self._of_correlation(q1, q2, smaller)
-        (h1, *_), (h2, *_) = (self._of_correlation(q, q, 0.0 * q) for q in (q1, q2))
+        h, slope, *sides = self._of_correlation(xp, q1, q2, smaller)
+        (h1, *_), (h2, *_) = (self._of_correlation(xp, q, q, 0.0 * q) for q in (q1, q2))
         most = xp.sqrt((0.5 + 0.5 * h1) * (0.5 + 0.5 * h2))  # √(E[σ(u)²] E[σ(v)²]) / g
         K = xp.where(is_positive, 0.5 * rho, 0.0) + 0.5 * h
         # The product of most + K and most − K, for S > 0, in which 1 − ρ² does not cancel.
         sine2 = smaller * (1.0 + rho)
         product = 0.25 * (sine2 + (h1 + h2 - 2.0 * rho * h) + (h1 * h2 - h * h))
         less = xp.maximum(product, 0.0) / xp.where(is_positive, most + K, 1.0)
-        integral, has_digits = self._deficit_of_similar_sizes(q1, q2, h1, h2, smaller, *sides)
+        integral, has_digits = self._deficit_of_similar_sizes(xp, q1, q2, h1, h2, smaller, *sides)
         less = xp.where(has_digits & (g * xp.sqrt(smaller) < 1.0), integral, less)
         less = xp.where(is_positive, less, most - K)
         slope = xp.where(is_positive, slope, 0.5 - slope)
         deficits = g * less, g * xp.maximum(most + K, 0.0)
         return Dual(g * K, deficits, lambda A: slope * A)
 
-    def _of_correlation(self, q1: Array, q2: Array, w: Array) -> tuple[Array, ...]:
+    def _of_correlation(self, xp: ModuleType, q1: Array, q2: Array, w: Array) -> tuple[Array, ...]:
         """Return H/g and the slope at the correlation 1 − `w` ≥ 0; and g/√P and sin θ."""
-        xp = array_module(q1)
         e1, e2 = 1.0 / (1.0 + q1), 1.0 / (1.0 + q2)
         gamma = xp.sqrt(q1 * e1) * xp.sqrt(q2 * e2)  # g / √P
         cosine = gamma * (1.0 - w)
@@ -282,7 +277,15 @@ class Gelu(Activation):
         return xp.where(gamma > 0.5, large, small), slope, gamma, sine
 
     def _deficit_of_similar_sizes(
-        self, q1: Array, q2: Array, h1: Array, h2: Array, w: Array, gamma: Array, sine: Array
+        self,
+        xp: ModuleType,
+        q1: Array,
+        q2: Array,
+        h1: Array,
+        h2: Array,
+        w: Array,
+        gamma: Array,
+        sine: Array,
     ) -> tuple[Array, Array]:
         """Return (√(K1 K2) − K)/g of similar variances, and where it has all its digits.
 
@@ -290,7 +293,6 @@ class Gelu(Activation):
         v Φ(v)/√q2, less half the squared difference of their norms. The second is (K(ρ = 1) − K)/g.
         docs/theory/activations.md has both.
         """
-        xp = array_module(w)
         root1, root2 = xp.sqrt(q1), xp.sqrt(q2)
         difference = root2 - root1
         norms = 0.5 * (h1 - h2) / (xp.sqrt(0.5 + 0.5 * h1) + xp.sqrt(0.5 + 0.5 * h2))
@@ -413,7 +415,9 @@ def angle_and_kappa1_excess(xp: ModuleType, w: Array, v: Array) -> tuple[Array, 
     return angle, k1
 
 
-def kappas(w: Array, v: Array, linear_share: float = 0.0) -> tuple[Array, Array, Array]:
+def kappas(
+    xp: ModuleType, w: Array, v: Array, linear_share: float = 0.0
+) -> tuple[Array, Array, Array]:
     r"""Return :math:`k_0`, :math:`1 - \kappa_1` and :math:`1 + \kappa_1` of a ReLU or leaky ReLU.
 
     With :math:`a = \min(w, v)`: for w < v, :math:`\kappa_0 = 1 - k_0` and :math:`1 - \kappa_1 =
@@ -424,6 +428,8 @@ def kappas(w: Array, v: Array, linear_share: float = 0.0) -> tuple[Array, Array,
 
     Parameters
     ----------
+    xp : module
+        Of the arrays: numpy or cupy.
     w, v : array
         1 − ρ and 1 + ρ.
     linear_share : float, default 0.0
@@ -438,10 +444,10 @@ def kappas(w: Array, v: Array, linear_share: float = 0.0) -> tuple[Array, Array,
     --------
     >>> import numpy as np
     >>> from rescntk.network import activations
-    >>> activations.kappas(np.ones(1), np.ones(1))
+    >>> activations.kappas(np, np.ones(1), np.ones(1))
     (array([0.5]), array([0.68169011]), array([1.31830989]))
     """
-    xp, one = array_module(w), w.dtype.type(1.0)
+    one = w.dtype.type(1.0)
     a = xp.minimum(xp.minimum(w, v), one)
     angle, k1 = angle_and_kappa1_excess(xp, a, 2.0 - a)
     k0, less = angle * (1.0 / math.pi), xp.where(w < v, w, one) - k1

@@ -80,7 +80,7 @@ def test_means_over_pools_keep_their_digits(w, axes, step, rng):
     X = rng.standard_normal((2, *axes)) * 1e9
     X -= X.mean(axis=tuple(range(1, X.ndim)), keepdims=True)
     pixels = heads.pool_pixels(w, axes)
-    found = pooled(X, pixels, np, step)
+    found = pooled(np, X, pixels, step)
     for place in np.ndindex(*axes):
         along = ((k + step * np.arange(w)) % n for k, w, n in zip(place, pixels, axes, strict=True))
         rows = X[:, *np.ix_(*along)].reshape(2, -1)

@@ -10,7 +10,7 @@ from tests.helpers import assert_within
 
 def test_taps_begin_with_the_middle_one():
     values = np.arange(5)[None]
-    found = means.at_taps(values, Taps(3, 2, 0), 1)
+    found = means.at_taps(np, values, Taps(3, 2, 0), 1)
     assert [tap[0].tolist() for tap in found] == [
         [0, 1, 2, 3, 4],
         [3, 4, 0, 1, 2],
@@ -19,15 +19,15 @@ def test_taps_begin_with_the_middle_one():
 
 
 def test_taps_that_reach_further_than_the_signal():
-    found = means.at_taps(np.arange(3)[None], Taps(5, 4, 0), 1)  # 4 is 1 modulo 3
+    found = means.at_taps(np, np.arange(3)[None], Taps(5, 4, 0), 1)  # 4 is 1 modulo 3
     assert [tap[0, 0] for tap in found] == [0, 1, 2, 1, 2]
 
 
 def test_means_over_triangles_are_two_means_over_three_taps(rng):
     values = rng.standard_normal((2, 11))
     three, five = Taps(3, 2, 0), Taps(5, 2, 0, is_triangle=True)
-    twice = means.mean_over_taps(means.mean_over_taps(values, three, 1), three, 1)
-    assert_within(means.mean_over_taps(values, five, 1), twice, tolerances.ROUTES)
+    twice = means.mean_over_taps(np, means.mean_over_taps(np, values, three, 1), three, 1)
+    assert_within(means.mean_over_taps(np, values, five, 1), twice, tolerances.ROUTES)
 
 
 def test_means_of_equal_parts_are_exact():
@@ -45,4 +45,4 @@ def test_sums_of_many_equal_parts_keep_their_digits():
 
 def test_compensated_sums_are_rounded_once():
     values = np.array([[1e16, 1.0, -1e16, 1.0, 2.0**-60]])
-    assert means.compensated_sum(values, np)[0] == 2.0
+    assert means.compensated_sum(np, values)[0] == 2.0

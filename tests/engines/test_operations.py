@@ -10,14 +10,14 @@ from rescntk import Network, gram
 from rescntk.engines.layer.activation import ActivationStep
 from rescntk.engines.layer.constants import check_growth
 from rescntk.engines.layer.convolution import ConvolutionStep
-from rescntk.engines.layer.operations import Operations, rounded_weights
-from rescntk.engines.layer.order import (
+from rescntk.engines.layer.network_steps import (
     ending_with_activation,
     joined,
     may_have_five_taps,
     may_join,
     with_five_taps,
 )
+from rescntk.engines.layer.operations import Operations, rounded_weights
 from rescntk.engines.layer.skip import SkipStep
 from rescntk.engines.layer.taps import Taps, taps_of_filter
 from rescntk.network.parts import Filter
@@ -78,14 +78,14 @@ def test_branches_have_roots_where_activations_are_not_homogeneous():
 
 
 def test_sums_over_pixels_end_with_the_last_activation():
-    order = ending_with_activation(Operations(Network(2, 3), depth=2, n_channels=1).order)
-    assert [step.kind for step in order[-1].steps] == ["convolution", "activation"]
+    steps = ending_with_activation(Operations(Network(2, 3), depth=2, n_channels=1).steps)
+    assert [step.kind for step in steps[-1].steps] == ["convolution", "activation"]
 
 
 def test_five_taps_join_convolutions_of_two_layers():
     """Layers 2 and 3 end with the convolutions of the next one's pre-activations, as five taps."""
     plain = Operations(Network(4, 3), depth=4, n_channels=1)
-    of_input, first, second, third, last = with_five_taps(ending_with_activation(plain.order))
+    of_input, first, second, third, last = with_five_taps(ending_with_activation(plain.steps))
     activation, skip = ActivationStep(is_homogeneous=True), SkipStep()
     three, five = Taps(3, 1, 0), Taps(5, 1, 0, is_triangle=True)
     assert of_input.steps == () and last.steps == (activation,)
@@ -101,7 +101,7 @@ def plain():
 
 @pytest.fixture
 def merged(plain):
-    return replace(plain, rewritten=joined(with_five_taps(ending_with_activation(plain.order))))
+    return replace(plain, rewritten=joined(with_five_taps(ending_with_activation(plain.steps))))
 
 
 def test_layers_of_filters_of_three_may_have_five_taps(plain):
@@ -121,8 +121,8 @@ def test_joined_layers_have_one_merge(merged):
 def test_weights_of_joined_layers(layer, eighteenths):
     """Features and branch weigh alike: three taps of the first layer have a third of both."""
     network = Operations(Network(3, 3), depth=3, n_channels=1)
-    order = joined(with_five_taps(ending_with_activation(network.order)))
-    operation = replace(network, rewritten=order).layers[layer - 1][-1]
+    steps = joined(with_five_taps(ending_with_activation(network.steps)))
+    operation = replace(network, rewritten=steps).layers[layer - 1][-1]
     weights = operation.step.tap_weights(network.constants.of_layer(layer).weights.rounded)
     np.testing.assert_allclose(weights, np.array(eighteenths) / 18, rtol=CONSTANT)
 
@@ -131,8 +131,8 @@ def test_weights_of_joined_layers(layer, eighteenths):
 def test_rows_are_counted_without_their_operations(network):
     depth = network.depth
     plain = Operations(network, depth, 2)
-    for order in (plain.order, joined(ending_with_activation(plain.order))):
-        operations = replace(plain, rewritten=order)
+    for steps in (plain.steps, joined(ending_with_activation(plain.steps))):
+        operations = replace(plain, rewritten=steps)
         layers = (operations.input, *operations.layers)
         assert len(operations.layers) == depth
         assert operations.n_rows == 3 + sum(o.step.n_rows for layer in layers for o in layer)

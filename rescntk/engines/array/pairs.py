@@ -91,8 +91,9 @@ class Pairs:
         # Left pixels, and right ones; or offsets, and left pixels.
         first, second = 1, 1 + self.n_axes
         if self.request.pool:
-            return mean_over_taps(values, taps, second)
-        return mean_over_taps(values, taps, *((first, second) if self.all_pairs else (first,)))
+            return mean_over_taps(self.xp, values, taps, second)
+        sides = (first, second) if self.all_pairs else (first,)
+        return mean_over_taps(self.xp, values, taps, *sides)
 
     def at(self, operation: Operation, before: PairState, features: PairState) -> TableSides:
         """Return what a step may ask (`recursion.PairSides`)."""
@@ -116,7 +117,7 @@ class Pairs:
             return kernel.reshape(n, -1)[:, 0]
         if request.pool:
             weights = self.xp.asarray(pool_weights(request.pool, self.axes))[:, None]
-            at_pixels = sum_over_terms(weights * kernel.reshape(n, -1, d))
+            at_pixels = sum_over_terms(self.xp, weights * kernel.reshape(n, -1, d))
         elif request.head in ("trace", "gap"):
             at_pixels = kernel.reshape(n, d, -1).mean(axis=2, dtype=np.float64)
         else:
@@ -126,7 +127,7 @@ class Pairs:
         if averages_pairs:  # F⁰ averages to products of means, which may be 0
             terms = (input_terms(self.operations, request, side.input) for side in self.tables)
             (left, _), (_, right) = terms
-            product = sum_over_terms(left * right)
+            product = sum_over_terms(self.xp, left * right)
             if not request.shares:
                 product = product.mean(axis=1, keepdims=True)
             at_pixels = at_pixels + input_weight * product
@@ -172,7 +173,7 @@ class TableSides:
         self.constants = pairs.constants
 
     @property
-    def layer(self) -> LayerConstants:
+    def layer_constants(self) -> LayerConstants:
         return self.constants.of_layer(self.operation.layer_number)
 
     @property
@@ -202,7 +203,7 @@ class TableSides:
         gaussians = Gaussians(w, v, g, (a * a, b * b))
         if c_w is not None:
             gaussians = Gaussians(w, v, c_w * g, (c_w * a * a, c_w * b * b))
-        K, of_branch, times_slope = self.pairs.activation.dual(gaussians)
+        K, of_branch, times_slope = self.pairs.activation.dual(xp, gaussians)
 
         def covariance() -> Array:
             return g * xp.where(w < v, real(1.0) - w, v - real(1.0))

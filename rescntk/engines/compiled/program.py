@@ -13,14 +13,14 @@ import numpy as np
 
 from ...arrays import Array
 from ..heads import offset_ranges, pool_count_sum
-from ..layer.operations import Operations, rounded_weights
-from ..layer.order import (
+from ..layer.network_steps import (
     ending_with_activation,
     joined,
     may_have_five_taps,
     may_join,
     with_five_taps,
 )
+from ..layer.operations import Operations, rounded_weights
 from ..layer.skip import SkipStep
 from ..layer.taps import Taps
 from ..request import Request
@@ -39,7 +39,7 @@ from .records import (
 )
 
 _FIVE_TAPS_DEPTH = 1000
-"""Largest depth of networks that merge five taps at a time (`order.with_five_taps`).
+"""Largest depth of networks that merge five taps at a time (`network_steps.with_five_taps`).
 
 Sums of five taps of nearly equal signals round alike in all layers. Kernels of 5000 layers erred by
 2e-12; with convolutions of three taps they err by 2e-13.
@@ -53,12 +53,12 @@ def operations_of(request: Request, channels: int, n_axes: int) -> Operations:
     operations = Operations(network, depth, channels, n_axes)
     if not request.has_sums:
         return operations
-    order = ending_with_activation(operations.order)
+    steps = ending_with_activation(operations.steps)
     if may_have_five_taps(network, operations.constants) and depth <= _FIVE_TAPS_DEPTH:
-        order = with_five_taps(order)
+        steps = with_five_taps(steps)
         if may_join(network, operations.constants, n_axes):
-            order = joined(order)
-    return replace(operations, rewritten=order)
+            steps = joined(steps)
+    return replace(operations, rewritten=steps)
 
 
 def n_terms(request: Request, operations: Operations) -> int:

@@ -70,11 +70,11 @@ def read_signal(operations: Operations, head: str | int, x: jax.Array) -> Signal
     unit = safe_quotient(x, safe_root(squares)[None])
     flat, root = x.reshape(len(x), -1), input_scale**0.5
     sums = (
-        compensated_sum(flat, jnp) if operations.constants.has_weak_branches else flat.sum(axis=1)
+        compensated_sum(jnp, flat) if operations.constants.has_weak_branches else flat.sum(axis=1)
     )
     means = root * sums / flat.shape[1]
     if not isinstance(head, str):
-        means = root * pooled(x, pool_pixels(head, x.shape[1:]), jnp)
+        means = root * pooled(jnp, x, pool_pixels(head, x.shape[1:]))
     return Signal(unit, root * x, means, input_scale * squares, exponent, bias, norm)
 
 
@@ -257,7 +257,7 @@ class OneSignal:
         return activation_of(self.of_layer.pair.operations.network)
 
     @property
-    def layer(self) -> LayerConstants:
+    def layer_constants(self) -> LayerConstants:
         return self.of_layer.constants.of_layer(self.layer_number)
 
     @property
@@ -317,7 +317,7 @@ class RowSides:
         return self.rows[place]
 
     @property
-    def layer(self) -> LayerConstants:
+    def layer_constants(self) -> LayerConstants:
         return self.constants.of_layer(self.layer_number)
 
     @property

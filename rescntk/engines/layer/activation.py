@@ -43,7 +43,7 @@ class ActivationStep(Step):
     is_branch = True
 
     @property
-    def root_place(self) -> int | None:  # type: ignore[override]
+    def root_place(self) -> int | None:
         return None if self.is_homogeneous else 1
 
     @property
@@ -56,9 +56,11 @@ class ActivationStep(Step):
         after = before
         if not self.is_homogeneous:
             at.check_preactivations(before.variance)
-            activated = at.activation.variance(at.layer.layer.inner_variance * before.variance)
+            constants = at.layer_constants
+            pre_activations = constants.layer.inner_variance * before.variance
+            activated = at.activation.variance(at.xp, pre_activations)
             with np.errstate(over="ignore"):
-                variance = at.layer.dual_factor * activated
+                variance = constants.dual_factor * activated
             at.check_activated(variance)
             after = at.state(variance)
         return after, self._rows(at, before, after)
@@ -73,11 +75,12 @@ class ActivationStep(Step):
 
     def _activated(self, at: BothSides, before: PairState) -> PairState:
         """Return what `pairs` returns; each pixel pair is computed alone."""
-        parts, layer, A = at.constants.carried_parts, at.layer, before.kernels.A
-        c_w = None if self.is_homogeneous else layer.layer.inner_variance
+        parts, A = at.constants.carried_parts, before.kernels.A
+        factor = at.layer_constants.dual_factor
+        c_w = None if self.is_homogeneous else at.layer_constants.layer.inner_variance
         K, deficits, times_slope, covariance = at.dual(before.deficits, c_w)
         if c_w is not None:
-            K, deficits = layer.dual_factor * K, mapped(partial(mul, layer.dual_factor), deficits)
+            K, deficits = factor * K, mapped(partial(mul, factor), deficits)
         if not at.constants.has_opposite:
             deficits = deficits._replace(opposite=None)
         if A is None:
@@ -86,5 +89,5 @@ class ActivationStep(Step):
             A = A + parts.inner_minus_readout * covariance()
         M = times_slope(A)
         if c_w is not None:
-            M = (c_w * layer.dual_factor) * M
+            M = (c_w * factor) * M
         return PairState(deficits, Kernels(K, M + parts.outer_plus_readout * K))

@@ -1,8 +1,8 @@
 """`JoinedStep`: one merge in the place of an outer convolution, a skip connection and the next
 layer's inner convolution.
 
-It begins and ends with pre-activations of filters of three pixels (`order.joined`). Compiled
-engines alone have it for pixel pairs (cpu/joined.h).
+It begins and ends with pre-activations of filters of three pixels (`network_steps.joined`).
+Compiled engines alone have it for pixel pairs (cpu/joined.h).
 """
 
 from __future__ import annotations

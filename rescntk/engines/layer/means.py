@@ -11,7 +11,7 @@ from typing import TypeVar
 
 import numpy as np
 
-from ...arrays import AnyArray, Array, array_module
+from ...arrays import AnyArray, Array
 from ..work import until_stopped
 from .taps import Taps
 
@@ -19,7 +19,7 @@ OfTap = TypeVar("OfTap")
 """What belongs to one tap: its values, or their mean."""
 
 
-def at_taps(values: Array, taps: Taps, *first: int) -> list[Array]:
+def at_taps(xp: ModuleType, values: Array, taps: Taps, *first: int) -> list[Array]:
     """Return the values at each tap, the middle one first, arrays of the shape of `values`.
 
     Each of `first` is the first axis of the pixels of a side; taps move both sides.
@@ -30,7 +30,7 @@ def at_taps(values: Array, taps: Taps, *first: int) -> list[Array]:
         shortfall, begins = reach % size, [(shift + reach) % size for shift in taps.offsets]
         more = slice(max(max(begins) - shortfall, 0))
         around = values[(*before, slice(size - shortfall, None))], values, values[(*before, more)]
-        values = array_module(values).concatenate(around, axis=axis)
+        values = xp.concatenate(around, axis=axis)
         for place, begin in zip(places, begins, strict=True):
             place[axis] = slice(begin, begin + size)
     return from_the_middle([values[tuple(place)] for place in places])
@@ -56,9 +56,9 @@ def weighted_mean(parts: list[Array], weights: Sequence[float]) -> Array:
     return reduce(operator.add, weighted, first)
 
 
-def mean_over_taps(values: Array, taps: Taps, *first: int) -> Array:
+def mean_over_taps(xp: ModuleType, values: Array, taps: Taps, *first: int) -> Array:
     """Return the means over some taps."""
-    return weighted_mean(at_taps(values, taps, *first), taps.weights)
+    return weighted_mean(at_taps(xp, values, taps, *first), taps.weights)
 
 
 def summed(parts: list[Array]) -> Array:
@@ -69,12 +69,12 @@ def summed(parts: list[Array]) -> Array:
     return summed(parts[:half]) + summed(parts[half:])
 
 
-def sum_over_terms(values: Array) -> Array:
+def sum_over_terms(xp: ModuleType, values: Array) -> Array:
     """Return the sum over axis 1 of arrays (n, terms, …); of many terms in halves."""
     if values.shape[1] < 8:
         total: Array = values.sum(axis=1)  # one term after another, in one call
         return total
-    return summed([*array_module(values).moveaxis(values, 1, 0)])
+    return summed([*xp.moveaxis(values, 1, 0)])
 
 
 def column(numbers: Array, like: Array) -> Array:
@@ -82,21 +82,21 @@ def column(numbers: Array, like: Array) -> Array:
     return numbers.reshape(-1, *[1] * (like.ndim - 1))
 
 
-def exact_means(X: Array) -> Array:
+def exact_means(xp: ModuleType, X: Array) -> Array:
     """Return the mean of each channel of signals (n, channels, *pixels), rounded once.
 
     Devices add up in twice their precision (`compensated_sum`).
     """
     n, channels = X.shape[:2]
     flat = X.reshape(n * channels, -1)
-    if isinstance(X, np.ndarray):
+    if xp is np:
         sums = np.array([math.fsum(row.tolist()) for row in flat])
     else:
-        sums = compensated_sum(flat, array_module(flat))
+        sums = compensated_sum(xp, flat)
     return sums.reshape(n, channels) / flat.shape[1]
 
 
-def compensated_sum(values: AnyArray, xp: ModuleType) -> AnyArray:
+def compensated_sum(xp: ModuleType, values: AnyArray) -> AnyArray:
     """Return the sums over the last axis of arrays of any module, in twice their precision.
 
     Halves are added; what each sum a + b loses by rounding is known (Knuth 1969), and is added up.
@@ -111,7 +111,7 @@ def compensated_sum(values: AnyArray, xp: ModuleType) -> AnyArray:
     return values[..., 0] + lost
 
 
-def pooled(values: AnyArray, pool_pixels: Sequence[int], xp: ModuleType, step: int = 1) -> AnyArray:
+def pooled(xp: ModuleType, values: AnyArray, pool_pixels: Sequence[int], step: int = 1) -> AnyArray:
     """Return the means over circular pools of some pixels, in twice their precision.
 
     `pool_pixels` are the pixels of a pool along each of the last axes. A pool begins with its

@@ -20,7 +20,7 @@ from ...lazy import once
 from ...network import Network
 from ..request import ScaledKernel
 from .constants import NetworkConstants
-from .order import Order, order_of
+from .network_steps import NetworkSteps, steps_of
 from .step import Step
 from .weights import RoundedWeights
 
@@ -64,13 +64,13 @@ class Operations:
     depth: int
     n_channels: int
     n_axes: int = 1
-    rewritten: Order | None = None
-    """The order of steps, where it is not the network's own."""
+    rewritten: NetworkSteps | None = None
+    """The steps, where they are not the network's own."""
 
     @once
-    def order(self) -> Order:
+    def steps(self) -> NetworkSteps:
         """The steps of layers, from the input filter on."""
-        return self.rewritten or order_of(self.network, self.depth, self.n_axes)
+        return self.rewritten or steps_of(self.network, self.depth, self.n_axes)
 
     @once
     def input(self) -> tuple[Operation, ...]:
@@ -86,16 +86,16 @@ class Operations:
     def n_rows(self) -> int:
         """The number of rows of a signal's table, at any depth at no cost."""
         rows = self.n_channels + 1
-        for layers in self.order:
+        for layers in self.steps:
             rows += layers.n_layers * sum(step.n_rows for step in layers.steps)
         return rows
 
     @once
     def object_bytes(self) -> float:
         """Bytes of the objects of Python that describe the network, beside arrays."""
-        steps = [step for layers in self.order for step in layers.steps]
-        most_taps = max((step.taps.n_taps for step in steps), default=0)
-        n_operations = sum(layers.n_layers * len(layers.steps) for layers in self.order)
+        every_step = (step for layers in self.steps for step in layers.steps)
+        most_taps = max((step.taps.n_taps for step in every_step), default=0)
+        n_operations = sum(layers.n_layers * len(layers.steps) for layers in self.steps)
         layer_bytes = _LAYER_BYTES if self.constants.has_like_layers else _UNLIKE_LAYER_BYTES
         operation_bytes = _OPERATION_BYTES * n_operations
         return _TAP_BYTES * most_taps + operation_bytes + layer_bytes * self.depth
@@ -104,7 +104,7 @@ class Operations:
     def _numbered(self) -> tuple[tuple[Operation, ...], ...]:
         """The operations of layers 0 … L, with the numbers of their rows."""
         row, root_row, numbered = self.n_channels + 1, self.n_channels, []
-        repeated = (repeat(layers.steps, layers.n_layers) for layers in self.order)
+        repeated = (repeat(layers.steps, layers.n_layers) for layers in self.steps)
         for layer_number, steps in enumerate(chain.from_iterable(repeated)):
             operations = []
             for step in steps:

@@ -6,7 +6,7 @@ Each pixel pair (j, j') of two signals carries, with g = a b the product of both
     F, A = T + ι F;                     the two kernels, without the part of the input F⁰.
                                         ι is `NetworkConstants.carried_parts.readout`.
 
-One layer is (order.py) ::
+One layer is (network_steps.py) ::
 
     norm → convolution → bias → activation → convolution → bias → skip.
 

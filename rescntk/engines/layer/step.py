@@ -1,6 +1,6 @@
 """`Step`: what one step of a layer does to signals alone, and to the pixel pairs of two signals.
 
-A layer is a list of steps (order.py), each a class in a file of its own: norm.py,
+A layer is a list of steps (network_steps.py), each a class in a file of its own: norm.py,
 convolution.py, bias.py, activation.py, skip.py and joined.py. A step says
 
 - what becomes of the variances of a signal's pixels, F at x = z and j = j' (`Step.variances`);
@@ -105,7 +105,7 @@ class OneSide(Protocol):
         """The activation of all layers."""
 
     @property
-    def layer(self) -> LayerConstants:
+    def layer_constants(self) -> LayerConstants:
         """The constants of the layer."""
 
     @property
@@ -163,7 +163,7 @@ class BothSides(Protocol):
         """The variances of both signals behind the step, as `PairState` has them."""
 
     @property
-    def layer(self) -> LayerConstants:
+    def layer_constants(self) -> LayerConstants:
         """The constants of the layer."""
 
     @property
@@ -200,8 +200,11 @@ class Step(ABC):
     """The taps whose pixels it reads."""
     is_branch: bool
     """Whether it is the activation of its layer, or comes after it."""
-    root_place: int | None = 0
-    """The place, among its rows, of the roots behind it. None if roots do not change."""
+
+    @property
+    def root_place(self) -> int | None:
+        """The place, among its rows, of the roots behind it. None if roots do not change."""
+        return 0
 
     @property
     @abstractmethod

@@ -55,12 +55,12 @@ class SignalArrays:
         return activation_of(self.operations.network)
 
     @property
-    def layer(self) -> LayerConstants:
+    def layer_constants(self) -> LayerConstants:
         return self.operations.constants.of_layer(self.layer_number)
 
     @property
     def weights(self) -> RoundedWeights:
-        return self.layer.weights.rounded
+        return self.layer_constants.weights.rounded
 
     def root(self, values: Array) -> Array:
         roots: Array = self.xp.sqrt(values)
@@ -71,7 +71,7 @@ class SignalArrays:
         return divisors
 
     def at_taps(self, values: Array, taps: Taps) -> list[Array]:
-        return at_taps(values, taps, 1)
+        return at_taps(self.xp, values, taps, 1)
 
     def bias_variance(self, is_branch: bool) -> Array:
         root = self.operations.constants.bias_root(self.layer_number, is_branch)
@@ -136,7 +136,7 @@ def seen_by_pixel_1(operations: Operations, pixels: tuple[int, ...]) -> np.ndarr
     for operation in chain(operations.input, *operations.layers):
         taps = operation.step.taps
         if taps.n_taps and passes[operation.layer_number]:
-            seen = reduce(operator.or_, at_taps(seen, taps, 1))
+            seen = reduce(operator.or_, at_taps(np, seen, taps, 1))
     ends = (not c.weights.features and not c.layer.has_branch for c in layers)
     return seen[0] & (not any(ends))
 

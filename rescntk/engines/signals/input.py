@@ -115,7 +115,7 @@ def check_branch(
     """
     xp, constants = array_module(energy), operations.constants
     averages = means if request.meets_others else xp.sqrt(energy)[:, None]
-    at_pixels = sum_over_terms(averages * averages)
+    at_pixels = sum_over_terms(xp, averages * averages)
     input_part = at_pixels.reshape(len(energy), -1).mean(axis=1)
     input_weight = min(map(constants.input_weight, request.depths))
     if "ntk" in request.kinds:
@@ -170,7 +170,7 @@ def read_input(operations: Operations, request: Request, X: SignalArray) -> Inpu
         unscaled = xp.where(xp.asarray(seen_by_pixel_1(operations, X.shape[2:])), unscaled, 0.0)
     scale = _powers_that_keep_squares(operations, unscaled)
     X = unscaled / column(scale, unscaled)
-    squares = sum_over_terms(X * X)
+    squares = sum_over_terms(xp, X * X)
     length = xp.sqrt(squares)[:, None]
     unit = X / xp.where(length > 0, length, math.inf)
     input_scale = net.factor_of_input(X.shape[1])
@@ -270,7 +270,7 @@ def read_input_as_given(operations: Operations, request: Request, X: SignalArray
         scale = xp.ldexp(scale, powers_of_tiny(operations, request, X))
     with np.errstate(over="ignore"):
         pixels = X / column(scale, X) * root
-        energy = sum_over_terms(pixels * pixels)
+        energy = sum_over_terms(xp, pixels * pixels)
     if not bool(xp.isfinite(energy).all()):
         raise OverflowError(
             f"the signals are too large for float64 and activation {net.activation!r}, which "
@@ -295,11 +295,12 @@ def read_input_as_given(operations: Operations, request: Request, X: SignalArray
 
 def means_of(request: Request, X: SignalArray) -> Array:
     """Return the means of each channel over pixels, or over pools (`Input.means`)."""
+    xp = array_module(X)
     if not request.pool:
-        return exact_means(X)
-    xp, pixels = array_module(X), pool_pixels(request.pool, X.shape[2:])
-    means = pooled(X, pixels, xp)
-    return pooled(means, pixels, xp, step=-1) if request.shares else means
+        return exact_means(xp, X)
+    pixels = pool_pixels(request.pool, X.shape[2:])
+    means = pooled(xp, X, pixels)
+    return pooled(xp, means, pixels, step=-1) if request.shares else means
 
 
 def powers_of_tiny(operations: Operations, request: Request, X: SignalArray) -> SignalNumbers:
@@ -344,18 +345,19 @@ def input_terms(operations: Operations, request: Request, inputs: Input) -> tupl
     at each pixel of shares, else for each pool, or as a whole.
     """
     pixels, means = inputs.pixels, inputs.means
+    xp = array_module(pixels)
     if not request.shares:
         pixels = means
     elif not request.pool:
         for operation in operations.input:
-            pixels = mean_over_taps(pixels, operation.step.taps, 2)
+            pixels = mean_over_taps(xp, pixels, operation.step.taps, 2)
     else:  # the input filter moves both pixels of a pair
         for operation in operations.input:
-            taps, xp = operation.step.taps, array_module(pixels)
+            taps = operation.step.taps
             weighted = [
                 weight * values
-                for weight, values in zip(taps.weights, at_taps(pixels, taps, 2), strict=True)
+                for weight, values in zip(taps.weights, at_taps(xp, pixels, taps, 2), strict=True)
             ]
             pixels = xp.concatenate(weighted, axis=1)
-            means = xp.concatenate(at_taps(means, taps, 2), axis=1)
+            means = xp.concatenate(at_taps(xp, means, taps, 2), axis=1)
     return pixels.reshape(*pixels.shape[:2], -1), means.reshape(*means.shape[:2], -1)

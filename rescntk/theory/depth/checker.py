@@ -411,5 +411,5 @@ def _keeps_digits(networks: list[Network], X: np.ndarray, head: str | int) -> bo
         return False
     if (width := pixels_averaged(head, X.shape[2:])) == 1:
         return True
-    least = float((pooled(X, (width,), np) ** 2).mean(axis=(1, 2)).min())
+    least = float((pooled(np, X, (width,)) ** 2).mean(axis=(1, 2)).min())
     return _ROUNDINGS * least >= 1.0

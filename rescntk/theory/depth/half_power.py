@@ -156,8 +156,8 @@ def _integrate(network: Network, kind: str, start: list[np.ndarray]) -> np.ndarr
         g, z = root1 * root2, 0.5 * (root1 - root2) ** 2
         w = np.divide(D - z, g, out=np.ones_like(D), where=g > 0)
         w = np.where(tied & (g > 0), 0.0, np.clip(w, 0.0, 2.0))
-        dual = activation.correlation_map(w, 2.0 - w, q1, q2)
-        K1, K2 = activation.variance(q1), activation.variance(q2)
+        dual = activation.correlation_map(np, w, 2.0 - w, q1, q2)
+        K1, K2 = activation.variance(np, q1), activation.variance(np, q2)
         distance = dual.deficits[0] + 0.5 * (np.sqrt(K1) - np.sqrt(K2)) ** 2
         branches = [K1, K2, distance]
         if T:

@@ -332,7 +332,7 @@ def _dot_product(
     if (width := _width(head, X)) > 1:
         # F⁰(x, x) has squares of means. A sum of w numbers errs by w·eps/2 times the sum of
         # absolute values. Two sums count: the user's, which took the mean away, and this one.
-        sums = X.sum(axis=2, keepdims=True) if head == "gap" else pooled(X, (width,), np) * width
+        sums = X.sum(axis=2, keepdims=True) if head == "gap" else pooled(np, X, (width,)) * width
         size, total = width / X.shape[2] * np.abs(X).sum(axis=(1, 2)), np.abs(sums).mean(axis=2)
         errors = width * _EPS * size / np.maximum(total.sum(axis=1), 1e-300)
     # The tangent kernel has F⁰ of input and readout, and a branch of all trained parts.

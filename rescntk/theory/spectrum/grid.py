@@ -183,7 +183,7 @@ def _at_variance(network: Network, q: float) -> tuple[Dual, float, float, float]
             f"variances reach {q_g[0]:.3g}, expected less than "
             f"{activation.largest_variance:g} with activation {network.activation!r}"
         )
-    value = float(activation.variance(q_g)[0])
+    value = float(activation.variance(np, q_g)[0])
     if value == 0.0:  # no variance: the branch is 0, whatever its correlations
         return lambda w, wanted: (w, np.zeros_like(w)), 1.0, 0.0, 0.0
     ratio, gain = (
@@ -191,10 +191,11 @@ def _at_variance(network: Network, q: float) -> tuple[Dual, float, float, float]
         layer.alpha**2 * layer.c_v * float(activation.dual_divisor) * value / q,
     )
     none = np.zeros(1)
-    own_slope = float(activation.correlation_map(none, 2.0 - none, q_g, q_g).times_slope(ratio)[0])
+    own = activation.correlation_map(np, none, 2.0 - none, q_g, q_g)
+    own_slope = float(own.times_slope(ratio)[0])
 
     def dual(w: np.ndarray, wanted: bool) -> tuple[np.ndarray, np.ndarray | None]:
-        result = activation.correlation_map(w, 2.0 - w, q_g, q_g)
+        result = activation.correlation_map(np, w, 2.0 - w, q_g, q_g)
         complement = result.deficits[0] / value
         return complement, own_slope - result.times_slope(ratio) if wanted else None
 

@@ -1,11 +1,11 @@
-"""The order of a network's steps, layer by layer, and how engines rewrite it.
+"""The steps of a network, layer by layer, and how compiled engines rewrite them.
 
 A layer is, where the network has these parts, ::
 
     norm → convolution → bias → activation → convolution → bias → skip.
 
 The features of layer l − 1 enter it, and pass the skip connection. Engines do one step after the
-other. They rely on two things besides: F and A are merged at the end of a layer (recursion.py), and
+other. Compiled engines rely on two things besides: F and A are merged at the end of a layer, and
 sums over pixels get the branch's bias before that merge (cpu/results.h, cuda/row_layers.h).
 """
 
@@ -34,12 +34,12 @@ class LikeLayers(NamedTuple):
     steps: tuple[Step, ...]
 
 
-Order: TypeAlias = tuple[LikeLayers, ...]
+NetworkSteps: TypeAlias = tuple[LikeLayers, ...]
 """The steps of all layers. The first ones are those of the input filter."""
 
 
-def order_of(network: Network, depth: int, n_axes: int) -> Order:
-    """Return the order of a network's steps, on signals (`n_axes` 1) or images (2)."""
+def steps_of(network: Network, depth: int, n_axes: int) -> NetworkSteps:
+    """Return the steps of a network, on signals (`n_axes` 1) or images (2)."""
     constants = NetworkConstants(network, depth)
     firsts: Iterable[int] = range(depth + 1)  # layers that may differ from their predecessor
     if network.is_uniform:
@@ -85,9 +85,9 @@ def _activation(steps: tuple[Step, ...]) -> int:
     return [isinstance(step, ActivationStep) for step in steps].index(True)
 
 
-def ending_with_activation(order: Order) -> Order:
-    """Return an order whose last layer ends with its activation: sums over pixels need no more."""
-    *before, (n_layers, steps) = order
+def ending_with_activation(network_steps: NetworkSteps) -> NetworkSteps:
+    """Return steps whose last layer ends with its activation: sums over pixels need no more."""
+    *before, (n_layers, steps) = network_steps
     return (*before, LikeLayers(n_layers, steps[: _activation(steps) + 1]))
 
 
@@ -112,17 +112,17 @@ def may_have_five_taps(network: Network, constants: NetworkConstants) -> bool:
     return size == 1 and alike and plain and bool(changes)
 
 
-def with_five_taps(order: Order) -> Order:
-    """Return an order whose layers lead from pre-activations to pre-activations.
+def with_five_taps(network_steps: NetworkSteps) -> NetworkSteps:
+    """Return steps whose layers lead from pre-activations to pre-activations.
 
     The inner convolutions of a layer pass the skip connection of the layer before:
     W(f + g) = W f + W g. There they meet equal outer ones, and each pair of three taps becomes five
     taps. Only the inner convolutions of layer 2 stay behind the skip connection: the
     pre-activations of layer 1, which pass it, have none.
     """
-    input_filter, first, *later = order
+    input_filter, first, *later = network_steps
     if not later:
-        return order
+        return network_steps
     inner = later[0].steps[: _activation(later[0].steps)]
     behind = tuple(ConvolutionStep(step.taps, is_branch=True) for step in inner)
     return (
@@ -152,9 +152,9 @@ def may_join(network: Network, constants: NetworkConstants, n_axes: int) -> bool
     return plain and not (constants.carried_parts.inner_minus_readout or constants.has_opposite)
 
 
-def joined(order: Order) -> Order:
-    """Return an order of five taps whose layers have one merge, with the skip connection in it."""
-    input_filter, *layers = order
+def joined(network_steps: NetworkSteps) -> NetworkSteps:
+    """Return steps of five taps whose layers have one merge, with the skip connection in it."""
+    input_filter, *layers = network_steps
 
     def joined_steps(steps: tuple[Step, ...], n_feature_taps: int) -> tuple[Step, ...]:
         activation, *behind = steps
