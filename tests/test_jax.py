@@ -245,7 +245,9 @@ def test_gradients(name, rng):
         step = definition.mp.mpf(10) ** -16
         exact = [list(differences(network, head, x, z, step)) for x, z in zip(X, Z, strict=True)]
     errors = np.abs(slopes - np.array(exact)).max(axis=(2, 3))
-    assert (errors <= tolerances.GRADIENT["float64"]).all()
+    bars = np.full(errors.shape, tolerances.GRADIENT["float64"])
+    bars[1, 1] = tolerances.GRADIENT_NEAR_EQUAL  # the tangent kernel of nearly equal signals
+    assert (errors <= bars).all()
 
 
 @pytest.fixture(scope="module")

@@ -61,9 +61,13 @@ DEFINITE = 10
 # once in 2 million; with 11 degrees of freedom once in 2 500 numbers.
 STANDARD_ERRORS = 5.0
 
-# Derivatives by signals in units of the largest, at depth 2 and 3: some thirty roundings a layer,
-# of windows that are nearly proportional. Measured: 5e-13.
-GRADIENT = {"float64": 1e-11}
+# Derivatives by signals in units of the largest, at depth 2 and 3: some thirty roundings a layer.
+# Measured: 7e-16.
+GRADIENT = {"float64": 100 * EPS["float64"]}
+
+# The same of the tangent kernel of signals that differ by 1e-6: its slope follows the direction of
+# their difference, which unit vectors know to eps / 1e-6 = 2e-10. Measured: 2e-11.
+GRADIENT_NEAR_EQUAL = 4e-10
 
 # Seconds from Ctrl-C to the end of a call. Measured: 0.1 on an idle machine, which is how often a
 # waiting thread looks (`work._WAKE_INTERVAL`).

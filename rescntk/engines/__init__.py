@@ -7,12 +7,14 @@ The files, from the question to the kernels:
   reads it first.
 - request: what is asked of an engine, and its answer; engine: `Engine` and `Plan`; heads: which
   pixel pairs a head reads; work: blocks, threads, progress.
-- layer/: a layer. order: its steps, and how engines rewrite them; window: some taps along an axis,
-  of which filters are made; weights: of features and branch; constants: divisors and biases;
-  operations: the steps with the rows of tables that each reads; recursion: a method for each kind
-  of step; variances: the recursion of signals alone; means: means and sums over pixels.
-- signals/: input: signals divided by their sizes; tables: rows of roots and coordinates.
-- array/: the recursion of pairs, for NumPy and CuPy. jax/: the same with derivatives. compiled/:
+- layer/: a layer, step by step. step: what a step is; norm, convolution, bias, activation, skip and
+  joined: the steps, of which all but norm and activation are merges (merge). weights: of features
+  and branch; constants: divisors and biases; taps: of which filters are made; means: means and sums.
+  network_steps: the steps of a network, and how compiled engines rewrite them; operations: the same
+  with the rows of tables; recursion: one step after the other; variances: signals alone, of NumPy
+  and CuPy.
+- signals/: input: signals divided by their sizes; tables: the rows of all steps.
+- array/: pixel pairs of NumPy and CuPy, from tables. jax/: the same with derivatives. compiled/:
   what the engines cpu and cuda share, in C++; each of these is a folder.
 """
 
