@@ -39,7 +39,7 @@ from opt_einsum import contract
 
 from ..arrays import Array, Batch, channels_and_length
 from ..network import Network
-from ..network.parameters import BASIC_FIELDS
+from ..network.parameters import FIELDS_WITH_NORM
 from ..network.parts import Filter
 from .engine import Engine, EngineSignals, Plan
 from .request import Request, ScaledKernel
@@ -152,7 +152,7 @@ class TextbookEngine(Engine):
     """The definition in float64, of small calls; "auto" never takes it."""
 
     name = "textbook"
-    known_fields = BASIC_FIELDS | {"bias", "norm"}
+    known_fields = FIELDS_WITH_NORM
     activations = frozenset(("relu",))
     arrays = frozenset(("numpy",))
     auto_arrays = frozenset()

@@ -118,8 +118,9 @@ BASIC_FIELDS = frozenset[str]().union(
 )
 """The fields that every function knows, by itself or through another, unless it says otherwise.
 
-A new field stays out of this set. Each implementation that learns it declares it among its known
-fields: an engine, JAX, networks of finite width, and a function of theory by
+A new field stays out of this set and of those below. Each implementation that learns it declares
+it among its known fields: an engine, JAX and networks of finite width by
+``FIELDS_WITH_NORM | {"new"}``, a function of theory by
 ``check_network(network, BASIC_FIELDS | {"new"})``. All others refuse it by name.
 """
 
@@ -128,6 +129,9 @@ LAYER_FIELDS = BASIC_FIELDS | frozenset(Layer._fields)
 
 FIELDS_WITHOUT_NORM = BASIC_FIELDS | {"bias"}
 """The fields that functions of theory know that take biases, but no normalization."""
+
+FIELDS_WITH_NORM = FIELDS_WITHOUT_NORM | {"norm"}
+"""The fields that engines know, and functions that take normalization as well."""
 
 RELU_FIELDS = BASIC_FIELDS - {"activation", "negative_slope"}
 """`BASIC_FIELDS` of functions about ReLU."""

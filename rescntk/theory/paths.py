@@ -19,7 +19,7 @@ from scipy.special import logsumexp
 from ..checks.messages import shown
 from ..checks.values import check_depths, check_shape
 from ..network import OF_LAYERS, Network, check_network
-from ..network.parameters import BASIC_FIELDS, FIELDS_WITHOUT_NORM, RELU_FIELDS
+from ..network.parameters import BASIC_FIELDS, FIELDS_WITH_NORM, FIELDS_WITHOUT_NORM, RELU_FIELDS
 from . import spectrum
 from .argument_checks import (
     check_channels,
@@ -65,7 +65,7 @@ def path_counts(network: Network, n_timepoints: int) -> np.ndarray:
     >>> paths.path_counts(literature.barzilai_cnn(depth=2), n_timepoints=9)
     array([7, 6, 3, 1, 0, 0, 1, 3, 6], dtype=object)
     """
-    check_network(network, BASIC_FIELDS | {"bias", "norm"}, activations=None, of_layers=OF_LAYERS)
+    check_network(network, FIELDS_WITH_NORM, activations=None, of_layers=OF_LAYERS)
     d = check_length(n_timepoints)
     check_layers(network.depth, "depth is")
     bits = _bits(network)

@@ -23,7 +23,7 @@ from ...arrays import (
     moved,
 )
 from ...lazy import once
-from ...network.parameters import BASIC_FIELDS
+from ...network.parameters import FIELDS_WITH_NORM
 from ..engine import Engine, EngineSignals, Plan, room_for_tables
 from ..layer.operations import Operations
 from ..request import Request, ScaledKernel
@@ -47,7 +47,7 @@ class ArrayEngine(Engine):
     """The recursion as array code, for NumPy and CuPy arrays and all activations."""
 
     name = "array"
-    known_fields = BASIC_FIELDS | {"bias", "norm"}
+    known_fields = FIELDS_WITH_NORM
     activations = None
     arrays = frozenset(("numpy", "cupy"))
     auto_arrays = arrays

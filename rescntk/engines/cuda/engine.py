@@ -18,7 +18,7 @@ from typing import cast
 import numpy as np
 
 from ...arrays import Array, Batch, array_module, channels_and_length, moved
-from ...network.parameters import BASIC_FIELDS
+from ...network.parameters import FIELDS_WITH_NORM
 from ..compiled.program import operations_of
 from ..compiled.records import filled
 from ..compiled.signals import BlockTables, Signals, bytes_to_hold, over_blocks
@@ -36,7 +36,7 @@ class CudaEngine(Engine):
     """Rows of pixel pairs on an NVIDIA GPU, for arrays of NumPy and CuPy and ReLU networks."""
 
     name = "cuda"
-    known_fields = BASIC_FIELDS | {"bias", "norm"}
+    known_fields = FIELDS_WITH_NORM
     activations = frozenset(("relu",))
     arrays = frozenset(("numpy", "cupy"))
     auto_arrays = frozenset(("cupy",))

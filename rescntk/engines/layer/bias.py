@@ -42,7 +42,7 @@ class BiasStep(Merge):
         of_bias = at.bias_variance(self.is_branch) + at.xp.zeros_like(before.variance)
         variance, rounding_error = sum_and_rest(before.variance, of_bias + before.rounding_error)
         parts = [before.variance, of_bias]
-        return self.joined(at, parts, [1.0, 1.0], variance, rounding_error)
+        return self.merged(at, parts, [1.0, 1.0], variance, rounding_error)
 
     def pairs(self, at: BothSides, before: PairState, features: PairState) -> PairState:
         product, N = at.bias_product(self.is_branch), self.distance(at)

@@ -37,7 +37,7 @@ class ConvolutionStep(Merge):
         rounding_error = before.rounding_error
         if rounding_error is not None:
             rounding_error = weighted_mean(at.at_taps(rounding_error, self.taps), weights)
-        return self.joined(at, parts, weights, weighted_mean(parts, weights), rounding_error)
+        return self.merged(at, parts, weights, weighted_mean(parts, weights), rounding_error)
 
     def pairs(self, at: BothSides, before: PairState, features: PairState) -> PairState:
         mean, N = partial(at.mean, self.taps), self.distance(at)

@@ -57,7 +57,7 @@ class JoinedStep(Merge):
         weights = from_the_middle(self.tap_weights(at.weights))
         parts = at.at_taps(before.variance, self.taps)
         variance = weighted_mean(parts, weights)
-        return self.joined(at, parts, weights, variance, before.rounding_error)
+        return self.merged(at, parts, weights, variance, before.rounding_error)
 
     def pairs(self, at: BothSides, before: PairState, features: PairState) -> PairState:
         raise NotImplementedError("compiled engines alone have joined steps for pixel pairs")

@@ -41,7 +41,7 @@ class Merge(Step):
         """The number of parts."""
         return 2
 
-    def joined(
+    def merged(
         self,
         at: OneSide,
         parts: Sequence[PixelNumbers],

@@ -37,7 +37,7 @@ class SkipStep(Merge):
         forward = 1 if weights.begins_with_features else -1
         parts = [features.variance, before.variance][::forward]
         of_parts = [weights.features, weights.branch][::forward]
-        return self.joined(at, parts, of_parts, variance, rounding_error)
+        return self.merged(at, parts, of_parts, variance, rounding_error)
 
     def pairs(self, at: BothSides, before: PairState, features: PairState) -> PairState:
         weights, N = at.weights, self.distance(at)

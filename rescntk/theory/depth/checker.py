@@ -21,7 +21,7 @@ from ...engines.heads import in_words, pixels_averaged
 from ...engines.layer.means import pooled
 from ...kernels import gram
 from ...network import OF_LAYERS, Network, check_network
-from ...network.parameters import BASIC_FIELDS
+from ...network.parameters import FIELDS_WITH_NORM
 from .. import multisphere
 from ..argument_checks import check_cases, check_energies, check_layers
 from ..report_table import ReportTable
@@ -369,7 +369,7 @@ def _network(family: Callable[[int], Network], depth: int) -> Network:
             f"family is {shown(family)}, expected a function from a depth to a Network"
         )
     network = family(depth)
-    check_network(network, BASIC_FIELDS | {"bias", "norm"}, of_layers=OF_LAYERS)
+    check_network(network, FIELDS_WITH_NORM, of_layers=OF_LAYERS)
     if network.depth != depth:
         raise ValueError(f"family returns a network of depth {network.depth}, expected {depth}")
     if network.input_scale == 0:
