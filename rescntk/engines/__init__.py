@@ -9,7 +9,7 @@ The files, from the question to the kernels:
   pixel pairs a head reads; work: blocks, threads, progress.
 - layer/: a layer, step by step. step: what a step is; norm, convolution, bias, activation, skip and
   joined: the steps, of which all but norm and activation are merges (merge). weights: of features
-  and branch; constants: divisors and biases; taps: of which filters are made; means: means and sums.
+  and branch; constants: divisors and biases; taps: of which filters are made; means: means, sums.
   network_steps: the steps of a network, and how compiled engines rewrite them; operations: the same
   with the rows of tables; recursion: one step after the other; variances: signals alone, of NumPy
   and CuPy.
