@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 from scipy.optimize import minimize
-from scipy.special import log_softmax, softmax
+from scipy.special import log_softmax
 
 from .cases import unit_sum
 
@@ -23,7 +23,13 @@ def probabilities(decisions: np.ndarray, inverse_temperatures: np.ndarray) -> np
 
     Inverse temperatures are (n_cases, 1).
     """
-    return softmax(inverse_temperatures * margins(decisions), axis=1)
+    return np.exp(log_probabilities(decisions, inverse_temperatures))
+
+
+def log_probabilities(decisions: np.ndarray, inverse_temperatures: np.ndarray) -> np.ndarray:
+    """Return the logarithms of `probabilities`."""
+    logs: np.ndarray = log_softmax(inverse_temperatures * margins(decisions), axis=1)
+    return logs
 
 
 def calibrate(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable
 from dataclasses import KW_ONLY, dataclass
-from typing import Self
+from typing import ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -14,7 +14,13 @@ from sklearn.utils.validation import check_is_fitted
 from ..checks.messages import shown, warn
 from ..checks.values import check_nonnegative
 from .base import fitting
-from .calibration import calibrate, margins, probabilities, probabilities_of_folds
+from .calibration import (
+    calibrate,
+    log_probabilities,
+    margins,
+    probabilities,
+    probabilities_of_folds,
+)
 from .cases import Cases, squared_sum
 from .estimator import REMEDY, ResidualKernelEstimator
 from .inputs import read_cases, read_labels
@@ -57,8 +63,8 @@ class ResidualKernelClassifier(ClassifierMixin, ResidualKernelEstimator):
     class_weight : dict, "balanced" or None, default None
         Weights of the classes by label; a class that is not named has the weight 1. "balanced"
         weighs each class by the inverse of its number of signals. Weights count in the views'
-        errors, and shift decisions. 0 excludes a class. A warning names the weights that match no
-        signal.
+        errors, and shift decisions; if all are equal, nothing changes. A class of weight 0 is
+        left out. A warning names the weights that match no signal.
     engine : str, default "auto"
         As for calling a `rescntk.Kernel`. "auto" takes the fastest one that can serve.
     dtype : {"float32", "float64"}, default "float32"
@@ -115,6 +121,9 @@ class ResidualKernelClassifier(ClassifierMixin, ResidualKernelEstimator):
     True
     """
 
+    # With metadata routing, searches of scikit-learn pass groups on to `fit`.
+    __metadata_request__fit: ClassVar[dict[str, bool]] = {"groups": True}
+
     _: KW_ONLY
     class_weight: dict[Hashable, float] | str | None = None
 
@@ -122,6 +131,7 @@ class ResidualKernelClassifier(ClassifierMixin, ResidualKernelEstimator):
         self,
         X: ArrayLike,
         y: ArrayLike,
+        *,
         sample_weight: ArrayLike | None = None,
         groups: ArrayLike | None = None,
     ) -> Self:
@@ -179,10 +189,13 @@ class ResidualKernelClassifier(ClassifierMixin, ResidualKernelEstimator):
         counted = np.where(parts[labels] > 1, cases.weights, 0.0)
         if self.class_weight == "balanced":
             by_class = 1.0 / np.bincount(labels, cases.weights)
+        shift = bool(np.ptp(by_class) > 0)
+        if not shift:
+            by_class = np.ones(len(present))
         error_weights = by_class[labels] * counted
         left_out = self._fit_views(cases, targets, error_weights)
-        proba = self._calibrate(left_out, cases, targets, labels, error_weights, by_class)
-        self._score(proba.argmax(axis=1) == labels, counted, cases, labels)
+        proba = self._calibrate(left_out, cases, targets, labels, error_weights, by_class, shift)
+        self._score(proba.argmax(axis=1) == labels, counted, cases, labels, shift)
 
     def _calibrate(
         self,
@@ -192,6 +205,7 @@ class ResidualKernelClassifier(ClassifierMixin, ResidualKernelEstimator):
         labels: np.ndarray,
         error_weights: np.ndarray,
         by_class: np.ndarray,
+        shift: bool,
     ) -> np.ndarray:
         """Set what makes probabilities and sets of decisions, and left-out probabilities.
 
@@ -201,7 +215,6 @@ class ResidualKernelClassifier(ClassifierMixin, ResidualKernelEstimator):
             Probabilities of cases left out, which the other folds calibrate.
         """
         decisions = targets - average(left_out.view_weights, left_out.view_residuals)
-        shift = self.class_weight is not None
         calibrated = calibrate(decisions, labels, error_weights, shift)
         self.inverse_temperature_, self.offsets_ = calibrated
         self.intercept_ = self._centre + self.offsets_
@@ -222,10 +235,15 @@ class ResidualKernelClassifier(ClassifierMixin, ResidualKernelEstimator):
         return proba
 
     def _score(
-        self, right: np.ndarray, counted: np.ndarray, cases: Cases, labels: np.ndarray
+        self,
+        right: np.ndarray,
+        counted: np.ndarray,
+        cases: Cases,
+        labels: np.ndarray,
+        has_class_weights: bool,
     ) -> None:
         """Set the score and its error; warn if it is no better than the most common answer."""
-        total, hits = counted.sum(), float(counted @ right)
+        total, hits = counted.sum(), float(counted[right].sum())
         classes = self.classes_[np.unique(labels[counted > 0])].tolist()
         if len(classes) < 2:
             subject = f"only class {shown(classes[0])} has" if classes else "no class has"
@@ -242,7 +260,7 @@ class ResidualKernelClassifier(ClassifierMixin, ResidualKernelEstimator):
         self.left_out_score_ = hits / total
         self.left_out_score_error_ = np.sqrt(squares) / (total + 4.0)
         majority = np.bincount(labels, counted).max() / total
-        if self.left_out_score_ <= majority and self.class_weight is None and len(classes) > 1:
+        if self.left_out_score_ <= majority and not has_class_weights and len(classes) > 1:
             warn(
                 f"left_out_score_ is {self.left_out_score_:.3g}, and the most common class has "
                 f"{majority:.3g}: these views do not find what tells the classes apart. {REMEDY}",
@@ -326,12 +344,35 @@ class ResidualKernelClassifier(ClassifierMixin, ResidualKernelEstimator):
         NotFittedError
             Before `fit`.
         """
+        return np.exp(self.predict_log_proba(X))
+
+    def predict_log_proba(self, X: ArrayLike) -> np.ndarray:
+        """Return the logarithm of the probability of each class.
+
+        It keeps its digits where probabilities fall below the least number of float64.
+
+        Parameters
+        ----------
+        X : array, table or list
+            Signals as for `fit`, of as many channels and, but for lists, time points.
+
+        Returns
+        -------
+        ndarray, (n_cases, n_classes)
+            In the order of `classes_`.
+
+        Raises
+        ------
+        ValueError
+            For signals of another shape than in `fit`, and for missing values.
+        NotFittedError
+            Before `fit`.
+        """
         signals = self._read(X)
         decisions, novelties, weights = self._decide(signals)
         decisions = average(weights, decisions) + self.offsets_
-        return probabilities(
-            decisions, self.inverse_temperature_ * _certainty(self._novelty(novelties, signals))
-        )
+        certainty = _certainty(self._novelty(novelties, signals))
+        return log_probabilities(decisions, self.inverse_temperature_ * certainty)
 
     def predict_set(self, X: ArrayLike, coverage: float = COVERAGE) -> np.ndarray:
         """Return the classes that may be right.

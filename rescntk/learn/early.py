@@ -5,20 +5,20 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterator
 from dataclasses import KW_ONLY, dataclass
-from typing import Any, Protocol, Self
+from typing import Any, ClassVar, Protocol, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.utils import check_random_state
-from sklearn.utils.validation import check_is_fitted, has_fit_parameter
+from sklearn.utils.validation import has_fit_parameter
 
 from ..checks.messages import shown, warn
 from ..checks.values import check_positive, check_positive_integer
 from .base import SignalEstimator, fitting
 from .cases import Cases
 from .classifier import ResidualKernelClassifier
-from .inputs import read_cases, read_labels, read_signals
+from .inputs import read_cases, read_labels, read_prefix, read_signals
 from .stopping import SIGNIFICANCE, Progress, rule_of_harmonic_mean, rule_with_error_bound
 
 _LEAST_POINTS = 4
@@ -125,13 +125,16 @@ class EarlyClassifier(ClassifierMixin, SignalEstimator):
     True
     """
 
+    # With metadata routing, searches of scikit-learn pass groups on to `fit`.
+    __metadata_request__fit: ClassVar[dict[str, bool]] = {"groups": True}
+
     estimator: BaseEstimator | None = None
     _: KW_ONLY
     n_prefixes: int = 10
     error: float | None = None
     random_state: int | np.random.RandomState | None = None
 
-    def fit(self, X: ArrayLike, y: ArrayLike, groups: ArrayLike | None = None) -> Self:
+    def fit(self, X: ArrayLike, y: ArrayLike, *, groups: ArrayLike | None = None) -> Self:
         """Fit a classifier to each prefix, and choose when labels are final.
 
         Parameters
@@ -185,6 +188,9 @@ class EarlyClassifier(ClassifierMixin, SignalEstimator):
         self.estimators_, left_out = [], []
         for length in self.prefixes_:
             with warnings.catch_warnings():
+                # The shape of whole signals was judged; a beginning may have more channels.
+                warnings.filterwarnings("ignore", "X of shape .* looks transposed")
+                warnings.filterwarnings("ignore", ".* of X equals y")
                 if length < signals.shape[2]:  # a beginning may tell nothing
                     warnings.filterwarnings("ignore", "left_out_score_ is")
                 fitted = clone(inner).fit(signals[:, :, :length], labels, **fit_options)
@@ -360,9 +366,7 @@ class EarlyClassifier(ClassifierMixin, SignalEstimator):
 
     def _read_prefix(self, X: ArrayLike) -> np.ndarray:
         """Return checked signals of some or all time points."""
-        check_is_fitted(self)
-        # Beginnings have fewer time points than in `fit`: an estimator without a shape reads them.
-        signals = read_signals(SignalEstimator(), X, reset=True)
+        signals = read_prefix(self, X)
         if isinstance(signals, list):
             raise ValueError("X has signals of different lengths, expected as many time points")
         (n_channels, n), first = signals.shape[1:], self.prefixes_[0]

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from enum import Enum
+from functools import partial
 from itertools import pairwise
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import DataConversionWarning
-from sklearn.utils import check_consistent_length, column_or_1d
+from sklearn.utils import check_array, check_consistent_length, column_or_1d
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
@@ -44,6 +46,16 @@ _LEAST_WEIGHT = 1e-12
 """Weight above which a signal counts, in units of the largest: less has few digits in sums."""
 
 
+class _Read(NamedTuple):
+    """Signals as they were read, and how they were given."""
+
+    signals: Signals
+    columns: list[Hashable] | None
+    """The names of a table's columns."""
+    has_columns: bool
+    """Whether each time point was a column of a table, or of an array of two axes."""
+
+
 def read_signals(
     estimator: BaseEstimator,
     X: object,
@@ -60,32 +72,14 @@ def read_signals(
     """
     if not reset:
         check_is_fitted(estimator, "n_channels_")
-    check_unmasked(X, "X", _SHAPE)
-    columns = check_columns(X) if is_table(X) else None
-    if columns or getattr(X, "ndim", 3 if isinstance(X, (list, tuple)) else 2) < 3:
-        if columns is None:
-            check_numbers(X, "X")
-        flat = validate_data(
-            estimator, X, reset=reset, dtype=np.float64, order="C", ensure_all_finite=False
-        )
-        check_cells(flat, X)
-        signals: Signals = split_channels(flat, n_channels, "X")
-        if reset and (place := numbering_column(flat)) is not None:
-            warn(
-                f"column {shown(columns[place] if columns else place)} of X has a different whole "
-                f"number in each row, and is read as a time point: drop it if it numbers signals"
-            )
-    else:
-        signals = _as_signals(X, images)
+    validate = partial(validate_data, estimator, reset=reset)
+    read = _read(X, validate, n_channels, images)
+    signals, columns, _ = read
     axes = signals.shape[2:] if isinstance(signals, np.ndarray) else (None,)
     shape = len(signals[0]), axes[0] if len(axes) == 1 else axes
     if reset:
         (estimator.n_channels_, estimator.n_timepoints_), estimator._columns = shape, columns
-        if isinstance(signals, np.ndarray) and looks_transposed(signals):
-            warn(
-                f"X of shape {signals.shape} looks transposed, expected {_SHAPE}, which "
-                f"X.swapaxes(1, 2) has",
-            )
+        _warn_of_shape(read)
         return signals
     expected = estimator.n_channels_, estimator.n_timepoints_
     if shape[0] != expected[0] or expected[1] not in (None, shape[1]):
@@ -97,6 +91,54 @@ def read_signals(
     if columns and estimator._columns and columns != estimator._columns:
         raise ValueError("X has columns of other names, or in another order, than in fit")
     return signals
+
+
+def read_prefix(estimator: BaseEstimator, X: object) -> Signals:
+    """Return the first time points of signals; columns of tables have the first names of `fit`."""
+    check_is_fitted(estimator, "n_channels_")
+    signals, columns, _ = _read(X, check_array)
+    if columns and estimator._columns and columns != estimator._columns[: len(columns)]:
+        raise ValueError(
+            f"X has the columns {shown(columns)}, expected the first of those in fit, in their "
+            f"order: {shown(estimator._columns[: len(columns)])}"
+        )
+    return signals
+
+
+def _read(
+    X: object,
+    validate: Callable[..., np.ndarray],
+    n_channels: int | None = None,
+    images: bool = False,
+) -> _Read:
+    """Return `X` as signals; `validate` is scikit-learn's check of tables and flat arrays."""
+    check_unmasked(X, "X", _SHAPE)
+    columns = check_columns(X) if is_table(X) else None
+    if not columns and getattr(X, "ndim", 3 if isinstance(X, (list, tuple)) else 2) >= 3:
+        return _Read(_as_signals(X, images), None, has_columns=False)
+    if columns is None:
+        check_numbers(X, "X")
+    flat = validate(X, dtype=np.float64, order="C", ensure_all_finite=False)
+    check_cells(flat, X)
+    return _Read(split_channels(flat, n_channels, "X"), columns, has_columns=True)
+
+
+def _warn_of_shape(read: _Read) -> None:
+    """Warn of a column that numbers the signals, and of signals that look transposed."""
+    signals, columns, has_columns = read
+    if not isinstance(signals, np.ndarray):
+        return
+    flat = signals.reshape(len(signals), -1)
+    if has_columns and (place := numbering_column(flat)) is not None:
+        warn(
+            f"column {shown(columns[place] if columns else place)} of X has a different whole "
+            f"number in each row, and is read as a time point: drop it if it numbers signals"
+        )
+    if looks_transposed(signals):
+        warn(
+            f"X of shape {signals.shape} looks transposed, expected {_SHAPE}, which "
+            f"X.swapaxes(1, 2) has",
+        )
 
 
 def _as_signals(X: object, images: bool) -> Signals:
@@ -176,6 +218,26 @@ def read_labels(y: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
     return distinct(labels, "y")
 
 
+def _warn_of_target(
+    signals: Signals, y_numbers: np.ndarray, y: object, columns: list[Hashable] | None
+) -> None:
+    """Warn of time points that are equal to a target in all signals, or to the codes of classes."""
+    if not isinstance(signals, np.ndarray):
+        return
+    labels, targets = np.asarray(y).reshape(len(y_numbers), -1), [*y_numbers.T]
+    if labels.dtype.kind in "biuf":
+        targets += [*labels.T]
+    for target in targets:
+        equal = (signals == target.reshape(-1, *[1] * (signals.ndim - 1))).all(axis=0)
+        if equal.any() and np.ptp(target) > 0:
+            place = np.argwhere(equal)[0].tolist()
+            what = f"time point {place[-1]} of channel {place[0]}"
+            if columns:
+                what = f"column {shown(columns[int(np.flatnonzero(equal)[0])])}"
+            warn(f"{what} of X equals y in all signals: drop it if it is what y was read from")
+            return
+
+
 def read_cases(
     estimator: BaseEstimator,
     X: object,
@@ -198,6 +260,7 @@ def read_cases(
     check_rows(X, len(y_numbers))
     signals, n = read_signals(estimator, X, reset=True), len(y_numbers)
     check_consistent_length(signals, y_numbers)
+    _warn_of_target(signals, y_numbers, y, estimator._columns)
     weights = np.ones(n) if sample_weight is None else sample_weight
     weights = np.where(used, check_shape(weights, "sample_weight", (n,)), 0.0)
     if weights.min() < 0:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Self
+from typing import ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -101,6 +101,9 @@ class ResidualKernelRegressor(MultiOutputMixin, RegressorMixin, ResidualKernelEs
     True
     """
 
+    # With metadata routing, searches of scikit-learn pass groups on to `fit`.
+    __metadata_request__fit: ClassVar[dict[str, bool]] = {"groups": True}
+
     _default_views = REGRESSOR_VIEWS
     _is_per_output = True
 
@@ -108,6 +111,7 @@ class ResidualKernelRegressor(MultiOutputMixin, RegressorMixin, ResidualKernelEs
         self,
         X: ArrayLike,
         y: ArrayLike,
+        *,
         sample_weight: ArrayLike | None = None,
         groups: ArrayLike | None = None,
     ) -> Self:

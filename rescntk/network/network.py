@@ -359,9 +359,9 @@ class Network:
     def replace(self, **changes: Any) -> Network:
         """Return the same network with some parameters changed.
 
-        An ``outer_filter_size`` that equals ``filter_size`` changes with it. Where each layer has
-        its own value, a smaller ``depth`` keeps those of the first layers, and a larger ``depth``
-        needs new ones.
+        Outer filters that ``filter_size`` alone would give change with it; layer 1, which has no
+        inner filter, may have any outer one. Where each layer has its own value, a smaller
+        ``depth`` keeps those of the first layers, and a larger ``depth`` needs new ones.
 
         Parameters
         ----------
@@ -385,7 +385,7 @@ class Network:
         """
         for name in changes:
             check_choice(name, "replace", [field.name for field in fields(self)])
-        if "filter_size" in changes and self.outer_filter_size == self.filter_size:
+        if "filter_size" in changes and self._outer_sizes_follow():
             changes.setdefault("outer_filter_size", None)
         if "depth" in changes:
             depth = check_positive_integer(changes["depth"], "depth")
@@ -393,6 +393,16 @@ class Network:
                 if isinstance(value := getattr(self, name), tuple):
                     changes.setdefault(name, value[:depth])
         return replace(self, **changes)
+
+    def _outer_sizes_follow(self) -> bool:
+        """Return whether the outer filters are those that inner sizes alone would give."""
+        numbers = range(min(2, self.depth), self.depth + 1)
+        if self.is_uniform:
+            return self.outer_filter_size == self.filter_size
+        return all(
+            self._layer_value("outer_filter_size", k) == self._layer_value("filter_size", k)
+            for k in numbers
+        )
 
 
 OF_LAYERS = frozenset(f.name for f in fields(Network) if f.metadata["of_layers"])

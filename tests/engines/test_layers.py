@@ -202,3 +202,14 @@ def test_biases_beyond_the_root_of_float64_beside_normalized_features(bias, engi
     assert np.abs(K - 1.0).max() <= tolerances.KERNEL["float64"]
     with pytest.raises(OverflowError, match="a pixel, whose features are normalized, has a share"):
         rk.gram(ordinary.replace(skip=True), X, head="trace", normalized=True, engine=engine)
+
+
+@pytest.mark.parametrize("sizes", [5, (5, 5, 7), (3, 5, 7)])
+def test_outer_filters_follow_the_sizes_that_gave_them(sizes):
+    assert rk.Network(3, sizes).replace(filter_size=9) == rk.Network(3, 9)
+
+
+@pytest.mark.parametrize("outer", [3, (9, 5, 3), (5, 7, 7)])
+def test_outer_filters_of_other_sizes_stay(outer):
+    network = rk.Network(3, 5, outer_filter_size=outer)
+    assert network.replace(filter_size=9).outer_filter_size == outer

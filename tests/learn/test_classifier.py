@@ -14,9 +14,10 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize
 from scipy.special import log_softmax
+from sklearn import config_context
 from sklearn.base import clone
 from sklearn.exceptions import DataConversionWarning, NotFittedError
-from sklearn.model_selection import GridSearchCV, cross_val_score
+from sklearn.model_selection import GridSearchCV, GroupKFold, cross_val_score
 
 from rescntk.datasets import load_labelled
 from rescntk.learn import ResidualKernelClassifier, View
@@ -168,9 +169,13 @@ def test_balanced_classes_have_weights_inverse_to_the_weights_of_their_signals(r
     """Signals of weight 3 count as three."""
     X, y = uneven(rng)
     weights, options = 1.0 + 2.0 * (y == 1), {"penalty": 1.0, **ONE}
-    balanced = ResidualKernelClassifier(**options, class_weight="balanced").fit(X, y, weights)
+    balanced = ResidualKernelClassifier(**options, class_weight="balanced").fit(
+        X, y, sample_weight=weights
+    )
     of_class = {0: 1 / weights[y == 0].sum(), 1: 1 / weights[y == 1].sum()}
-    the_same = ResidualKernelClassifier(**options, class_weight=of_class).fit(X, y, weights)
+    the_same = ResidualKernelClassifier(**options, class_weight=of_class).fit(
+        X, y, sample_weight=weights
+    )
     assert_within(balanced.offsets_, the_same.offsets_, 100 * tolerances.MINIMUM)
     found = balanced.predict_set(X, 0.5)
     assert (found == the_same.predict_set(X, 0.5)).all()
@@ -198,7 +203,7 @@ def test_class_weights_that_find_no_signal_warn(given, weights, lost, rng):
     y = np.where(np.arange(48) % 6 == 3, 3, y) if isinstance(given, dict) and 3 in given else y
     says = f"^class_weight has keys {lost}, which no signal of positive weight has"
     with pytest.warns(UserWarning, match=says) if lost else nullcontext():
-        ResidualKernelClassifier(**ONE, class_weight=given).fit(X, y, weights)
+        ResidualKernelClassifier(**ONE, class_weight=given).fit(X, y, sample_weight=weights)
 
 
 class Colour(Enum):
@@ -305,9 +310,12 @@ def test_the_unit_of_weights_does_not_matter(power, rng):
     X, y = waves(rng, 24, 2)
     weights, unit = rng.uniform(0.5, 1.0, 24).astype(np.float16).astype(float), np.ldexp(1.0, power)
     of_class = {0: 0.75, 1: 1.0}
-    expected = ResidualKernelClassifier(**ONE, class_weight=of_class).fit(X, y, weights)
+    expected = ResidualKernelClassifier(**ONE, class_weight=of_class).fit(
+        X, y, sample_weight=weights
+    )
     scaled = {label: weight * unit for label, weight in of_class.items()}
-    model = ResidualKernelClassifier(**ONE, class_weight=scaled).fit(X, y, weights * unit)
+    model = ResidualKernelClassifier(**ONE, class_weight=scaled)
+    model.fit(X, y, sample_weight=weights * unit)
     assert (model.predict_proba(X) == expected.predict_proba(X)).all()
     assert (model.predict_set(X, 0.9) == expected.predict_set(X, 0.9)).all()
     assert model.left_out_score_error_ == expected.left_out_score_error_
@@ -359,7 +367,7 @@ def test_the_most_common_class_is_that_of_the_greatest_weight(rng):
     """Both have one weight here, although one has five times as many signals."""
     X, y = uneven(rng)
     X, weights = X - 0.1 * y[:, None, None], np.where(y == 1, 5.0, 1.0)
-    model = ResidualKernelClassifier(**ONE, penalty=1.0).fit(X, y, weights)
+    model = ResidualKernelClassifier(**ONE, penalty=1.0).fit(X, y, sample_weight=weights)
     assert 1 / 2 < model.left_out_score_ < 40 / 48  # and this is no reason to warn
 
 
@@ -376,7 +384,7 @@ def test_the_error_of_a_score_counts_two_right_and_two_wrong_answers_more(groups
     X, y = waves(rng, 40, 2)
     X, weights = X + 0.7 * rng.standard_normal(X.shape), rng.uniform(0.5, 2.0, 40)
     model = ResidualKernelClassifier(**ONE, penalty=0.1, random_state=0)
-    model.fit(X, y, weights, groups)
+    model.fit(X, y, sample_weight=weights, groups=groups)
     right = model.left_out_proba_.argmax(axis=1) == y
     answers = np.append(right, [1, 1, 0, 0])
     weights = np.append(weights / weights.mean(), np.ones(4))
@@ -514,3 +522,38 @@ def test_files_threads_and_processes(form, rng):
             assert (pool.apply(predicted, (model, X)) == expected).all()
     double = clone(model).set_params(dtype="float64").fit(X, y).predict_proba(X)
     assert_within(double, expected, tolerances.SINGLE, 1)
+
+
+@pytest.mark.parametrize("weight", [1.0, 3.0])
+def test_equal_class_weights_are_none(weight, flat):
+    X, y = flat
+    X, y = X[:15], y[:15]
+    of_class = dict.fromkeys(np.unique(y).tolist(), weight)
+    options = {**ONE, "random_state": 0}
+    models = [
+        ResidualKernelClassifier(**options, class_weight=of).fit(X, y) for of in (None, of_class)
+    ]
+    expected, found = ([m.predict_proba(X), m.left_out_proba_, m.offsets_] for m in models)
+    for a, b in zip(expected, found, strict=True):
+        assert (a == b).all()
+
+
+def test_log_probabilities_keep_digits_of_small_ones(flat):
+    X, y = flat
+    model = ResidualKernelClassifier(**ONE).fit(X, y)
+    assert_within(np.exp(model.predict_log_proba(X)), model.predict_proba(X), tolerances.ROUTES)
+    model.inverse_temperature_ *= 1e4
+    logs = model.predict_log_proba(X)
+    assert np.isfinite(logs).all() and (np.exp(logs) == 0).any()
+
+
+def test_a_search_passes_groups_to_fit_with_metadata_routing(flat):
+    """Without it scikit-learn gives groups to the folds alone."""
+    X, y = flat
+    groups = np.arange(len(y)) // 4
+    given = ResidualKernelClassifier(**ONE, random_state=0)
+    with config_context(enable_metadata_routing=True):
+        search = GridSearchCV(given, {"penalty": [1e-2]}, cv=GroupKFold(2))
+        best = search.fit(X, y, groups=groups).best_estimator_
+    alone = clone(given).set_params(penalty=1e-2).fit(X, y, groups=groups)
+    assert (best.left_out_proba_ == alone.left_out_proba_).all()

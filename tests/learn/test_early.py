@@ -1,6 +1,7 @@
 """Labels before a signal's end: rules beside loops and simulations, and what a label sees."""
 
 import pickle
+import warnings
 
 import numpy as np
 import pytest
@@ -447,3 +448,14 @@ def test_tables(rng):
     assert (model.decide(frame.loc[:, :"t15"])[1] == (model.predict_times(frame) == 16)).all()
     with pytest.raises(ValueError, match="same order as they were in fit"):
         model.predict(frame[frame.columns[::-1]])
+
+
+def test_beginnings_of_many_channels_do_not_look_transposed(rng):
+    """Sensors of one source are alike, and a beginning has fewer points than sensors."""
+    y = np.arange(24) % 2
+    X = rng.standard_normal((24, 1, 60)) + 0.15 * rng.standard_normal((24, 32, 60))
+    X += y[:, None, None] * np.hanning(60)
+    with warnings.catch_warnings():
+        warnings.filterwarnings("error", ".*transposed")
+        model = EarlyClassifier(ResidualKernelClassifier(**ONE), n_prefixes=3).fit(X, y)
+        model.decide(X[:, :, :20])

@@ -98,7 +98,7 @@ def test_a_heavy_signal_has_a_greater_least_penalty(rng, fitted_views):
     """Its weight magnifies rounding errors."""
     X, y = waves(rng, 40, 2)
     for weights in (np.ones(40), np.where(np.arange(40) == 7, 1000.0, 1.0)):
-        ResidualKernelClassifier(ONE["views"]).fit(X, y, weights)
+        ResidualKernelClassifier(ONE["views"]).fit(X, y, sample_weight=weights)
     of_equal, of_heavy = (float(fitted.penalty[0]) for fitted in fitted_views)
     assert of_heavy > 1.5 * of_equal
 
@@ -135,7 +135,7 @@ def test_landmarks_are_features(rng, groups, fitted_views):
     X, y = waves(rng, 20, 2)
     Z, penalty, weights = rng.standard_normal((3, 1, 24)), 0.02, rng.uniform(0.5, 2.0, 20)
     options = {"penalty": penalty, "n_landmarks": 7, "random_state": 3, **ONE}
-    model = ResidualKernelRegressor(**options).fit(X, y * 1.0, weights, groups)
+    model = ResidualKernelRegressor(**options).fit(X, y * 1.0, sample_weight=weights, groups=groups)
     (fitted,) = fitted_views
     net = {"kinds": ("gpk", "ntk"), "normalized": True}
 

@@ -14,6 +14,7 @@ from sklearn.svm import SVC
 
 import rescntk as rk
 from rescntk.learn import (
+    EarlyClassifier,
     KernelMatrix,
     ResidualKernelClassifier,
     ResidualKernelRegressor,
@@ -83,6 +84,38 @@ def test_other_signals_do_not_warn(shape, rng):
 @pytest.mark.filterwarnings("error")
 def test_signals_of_zeros_do_not_look_transposed():
     View(standardize="channel").fit(np.zeros((12, 60, 9)))
+
+
+LABELS = {
+    "numbers": (np.arange(12) % 2 + 5.0, lambda y: y),
+    "codes of texts": (np.array(["no", "yes"])[np.arange(12) % 2], lambda y: y == "yes"),
+}
+
+
+@pytest.mark.filterwarnings("ignore:left_out_score_")
+@pytest.mark.parametrize("name", LABELS)
+def test_a_time_point_that_equals_the_labels_warns(name, rng):
+    """Files of archives have the label in the first column."""
+    (y, column), X = LABELS[name], rng.standard_normal((12, 24))
+    X[:, 7] = column(y)
+    with pytest.warns(UserWarning, match="^time point 7 of channel 0 of X equals y in all signals"):
+        ResidualKernelClassifier(**ONE).fit(X, y)
+
+
+@pytest.mark.filterwarnings("ignore:left_out_score_")
+def test_a_column_that_equals_targets_warns_by_its_name(rng, pd):
+    X = pd.DataFrame(rng.standard_normal((12, 24))).add_prefix("t")
+    with pytest.warns(UserWarning, match="^column 't3' of X equals y in all signals"):
+        ResidualKernelRegressor(**ONE).fit(X, X["t3"].to_numpy())
+
+
+@pytest.mark.parametrize(
+    "kind", [ResidualKernelClassifier, ResidualKernelRegressor, EarlyClassifier]
+)
+def test_weights_and_groups_are_no_arguments_by_position(kind, rng):
+    """The third one would be weights of one estimator, and groups of another."""
+    with pytest.raises(TypeError, match="positional"):
+        kind().fit(rng.standard_normal((12, 24)), np.arange(12) % 2, np.arange(12) // 2)
 
 
 OTHER_THAN_IN_FIT = [

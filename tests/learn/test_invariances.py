@@ -37,7 +37,9 @@ class Fits:
         `form` changes how numbers are stored.
         """
         cut = [form(self.signals[k]) for k in cases] if self.lists else form(self.signals[cases])
-        model = self.kind(**self.settings, random_state=0).fit(cut, 1.0 * self.y[cases], weights)
+        model = self.kind(**self.settings, random_state=0).fit(
+            cut, 1.0 * self.y[cases], sample_weight=weights
+        )
         numbers = np.repeat([[model.left_out_score_], model.intercept_], len(self.new), axis=1)
         return np.stack([model.predict(self.new), model.novelty(self.new), *numbers])
 
@@ -85,7 +87,7 @@ def test_weights_stand_for_signals_that_are_nearly_copies(kind, view, rng):
         (near, y[members], None, members, 0.1),
     ):
         model = kind([view], dtype="float64", penalty=penalty, random_state=0)
-        model.fit(signals, 1.0 * labels, weights, groups)
+        model.fit(signals, 1.0 * labels, sample_weight=weights, groups=groups)
         numbers = [*model.intercept_, model.left_out_score_, *model.views_["error"]]
         results.append([*model.predict(X), *model.contributions(X).ravel(), *numbers])
     roots_of_changes = 1e-4  # spectra are roots of magnitudes, some of which are next to 0

@@ -179,7 +179,7 @@ def test_left_out_predictions_are_those_of_refits(repeated):
     expected[counted] = targets[counted] - repeated.errors_of(targets, targets)
     for given, predictions in ((targets, expected), (targets[:, 0], expected[:, 0])):
         model = ResidualKernelRegressor(penalty=0.05, **ONE)
-        model.fit(repeated.X, given, repeated.weights, repeated.groups)
+        model.fit(repeated.X, given, sample_weight=repeated.weights, groups=repeated.groups)
         assert_within(
             model.left_out_prediction_[counted],
             predictions[counted],
@@ -193,7 +193,7 @@ def test_left_out_probabilities_are_those_of_refits(repeated):
     """Log-probabilities are decisions of refits times a scale, which other folds calibrate."""
     y, counted = repeated.y, repeated.counted
     model = ResidualKernelClassifier(penalty=0.05, **ONE, random_state=0)
-    model.fit(repeated.X, y, repeated.weights, repeated.groups)
+    model.fit(repeated.X, y, sample_weight=repeated.weights, groups=repeated.groups)
     Y = 2.0 * np.eye(3)[y] - 1.0
     decisions = Y[counted] - repeated.errors_of(Y, y)
     assert np.isnan(model.left_out_proba_[[2, 20]]).all()
@@ -240,9 +240,10 @@ def test_permuted_signals_have_permuted_left_out_results(lists, grouped, rng):
         (ResidualKernelRegressor, "left_out_prediction_", {}),
     ):
         model, other = (kind(views, dtype="float64", random_state=0, **options) for _ in range(2))
-        model.fit(signals, y, weights, groups)
+        model.fit(signals, y, sample_weight=weights, groups=groups)
         permuted = None if groups is None else groups[order]
-        other.fit([signals[k] for k in order], y[order], weights[order], permuted)
+        changed = {"sample_weight": weights[order], "groups": permuted}
+        other.fit([signals[k] for k in order], y[order], **changed)
         expected, found = getattr(model, name), getattr(other, name)
         assert_within(np.nan_to_num(found), np.nan_to_num(expected[order]), tolerances.ROUTES)
         assert (np.isnan(found) == np.isnan(expected[order])).all()

@@ -84,7 +84,7 @@ def test_intervals_reach_as_far_as_weights_of_errors_say(rng):
     X, y = rising(rng, 60)
     weights = np.where(np.arange(60) % 2, 1.0, 3.0)
     y = y + np.where(weights > 1, 0.3, 0.02) * rng.standard_normal(60)
-    model = ResidualKernelRegressor(**ONE, penalty=0.1).fit(X, y, weights)
+    model = ResidualKernelRegressor(**ONE, penalty=0.1).fit(X, y, sample_weight=weights)
     ratios = np.abs(y - model.left_out_prediction_) / np.sqrt(model.left_out_novelty_)
     ratios = np.sort(np.repeat(ratios, weights.astype(int)))
     widths = [
@@ -192,9 +192,9 @@ def test_units_of_targets_and_weights_at_the_ends_of_float64(power, rng):
     X, y = rising(rng, 30)
     Y, Z = np.column_stack([y, 1 - y]) - 0.5, rising(rng, 9)[0]
     weights = rng.uniform(0.5, 1.0, 30)
-    expected = ResidualKernelRegressor(**ONE, random_state=0).fit(X, Y, weights)
+    expected = ResidualKernelRegressor(**ONE, random_state=0).fit(X, Y, sample_weight=weights)
     model = ResidualKernelRegressor(**ONE, random_state=0)
-    model.fit(X, np.ldexp(Y, power), np.ldexp(weights, power))
+    model.fit(X, np.ldexp(Y, power), sample_weight=np.ldexp(weights, power))
     pairs = zip(
         model.predict(Z, return_std=True), expected.predict(Z, return_std=True), strict=True
     )
@@ -214,7 +214,7 @@ def test_units_of_targets_and_weights_at_the_ends_of_float64(power, rng):
 def test_each_target_of_several_is_predicted_as_if_alone(n_landmarks, rng, fitted_views):
     """Its penalties, weights of views, deviations and intervals are its own."""
     X, y = rising(rng, 30)
-    Y = np.column_stack([y, rng.standard_normal(30), X[:, 0, 3], rng.standard_normal(30)])
+    Y = np.column_stack([y, rng.standard_normal(30), 2 * X[:, 0, 3], rng.standard_normal(30)])
     options = FOUR | {"n_landmarks": n_landmarks, "random_state": 0}
     model, Z = ResidualKernelRegressor(**options).fit(X, Y), rising(rng, 9)[0]
     several = [*model.predict(Z, return_std=True), *model.predict_interval(Z, 0.8)]
@@ -298,7 +298,7 @@ def test_weights_are_inverse_noise(rng):
     Z, truth = rising(rng, 60)
     plain = ResidualKernelRegressor(**FOUR, random_state=0).fit(X, targets)
     weighted = ResidualKernelRegressor(**FOUR, random_state=0).fit(
-        X, targets, np.where(noisy, 1e-3, 1.0)
+        X, targets, sample_weight=np.where(noisy, 1e-3, 1.0)
     )
     assert weighted.score(Z, truth) > plain.score(Z, truth) + 0.05
 

@@ -320,5 +320,5 @@ def test_an_array_file_with_time_before_channels_warns(rng, tmp_path):
     np.save(tmp_path / "signals.npy", smooth)
     X = np.load(tmp_path / "signals.npy")
     with pytest.warns(UserWarning, match=r"X of shape \(20, 80, 4\) looks transposed") as found:
-        ResidualKernelRegressor(**ONE).fit(X, X[:, 0, 0])
+        ResidualKernelRegressor(**ONE).fit(X, X[:, 0, 0] + 1.0)
     assert re.search(r"X.swapaxes\(1, 2\)", str(found[0].message))

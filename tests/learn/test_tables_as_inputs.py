@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from rescntk.learn import (
+    EarlyClassifier,
     ResidualKernelClassifier,
     ResidualKernelRegressor,
 )
@@ -32,6 +33,28 @@ def test_columns_in_another_order_are_refused(names, flat, pd):
         model.predict(frame[names[::-1]])
     with pytest.raises(ValueError, match="feature|expected|columns"):
         model.predict(frame[names[:-1]])
+
+
+@pytest.fixture
+def early(flat, pd):
+    """An early classifier of signals with named columns, and the signals."""
+    X, y = flat
+    frame = pd.DataFrame(X).add_prefix("t")
+    return EarlyClassifier(CLASSIFIER, n_prefixes=2, random_state=0).fit(frame, y), frame
+
+
+def test_the_first_columns_are_a_beginning(early):
+    model, frame = early
+    labels, _ = model.decide(frame.iloc[:, :12])
+    assert (labels == model.decide(frame.to_numpy()[:, :12])[0]).all()
+
+
+@pytest.mark.parametrize("columns", [slice(11, None, -1), slice(12, None)])
+def test_a_beginning_of_other_columns_is_refused(columns, early):
+    model, frame = early
+    for method in (model.decide, model.staged_predict_proba):
+        with pytest.raises(ValueError, match="^X has the columns .* the first of those in fit"):
+            method(frame.iloc[:, columns])
 
 
 def test_columns_without_names_are_as_an_array(flat, pd):
