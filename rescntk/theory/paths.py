@@ -39,8 +39,8 @@ def path_counts(network: Network, n_timepoints: int) -> np.ndarray:
 
     :math:`Q_i^{(L)}` of docs/theory/decay.md, p in theorem 5.2 of Barzilai et al. 2022. A path
     takes a tap of each filter of all layers: it skips none. The counts are proportional to the
-    CNN's effective receptive field. On images they are the outer product of the counts on the two
-    axes (``docs/theory/locality.md``).
+    effective receptive field of the ReLU CNN. On images they are the outer product of the counts on
+    the two axes (``docs/theory/locality.md``).
 
     Parameters
     ----------

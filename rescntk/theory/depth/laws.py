@@ -200,7 +200,8 @@ def one_layer_kernel(network: Network, X: np.ndarray, *, kind: str, head: str | 
 
     Not normalized. For α = L^-γ, γ > ½, and frozen input and readout the normalized tangent kernel
     tends to the normalized kernel of one layer (Barzilai et al. 2022, appendix F). Where input or
-    readout are trained, it is what the branches add to F⁰, to first order in Lα².
+    readout are trained, it is what the branches add to F⁰, or to 2 F⁰ if both are, to first order
+    and divided by Lα².
 
     Parameters
     ----------
