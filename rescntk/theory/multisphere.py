@@ -30,6 +30,7 @@ from ..checks.values import (
     is_sequence,
 )
 from ..engines.heads import n_offsets, offsets, pixels_averaged, pool_weights, pooled_head
+from ..engines.layer.means import exact_means, pooled
 from ..kernels.progress import progress_bar
 from ..memory import check_free_memory
 from ..network import Network, check_network
@@ -311,8 +312,8 @@ def gram_complements(
     Raises
     ------
     ValueError
-        If networks are others or differ in more, if a kernel is 0 for every signal, or if a signal
-        is not on the multi-sphere.
+        If networks are others or differ in more, if a kernel is 0 for every signal, or for one
+        whose means a head without branches sees, or if a signal is not on the multi-sphere.
 
     Warns
     -----
@@ -345,6 +346,8 @@ def gram_complements(
             text = "expected networks that differ in depth and alpha only"
             raise ValueError(f"networks has {shown(network)} and {shown(ordered[-1])}, {text}")
     pairs = math.comb(len(check_signals(X, "X")) + 1, 2)
+    if not all(network.branch_gain for network in networks):
+        _check_means(X, head)
     deepest = {network.alpha: network.depth for network in ordered}
     check_flag(progress, "progress")
     with progress_bar(progress, pairs * sum(deepest.values()), "pair-layer") as tick:
@@ -353,6 +356,24 @@ def gram_complements(
     if pixels_averaged(head, X.shape[2:]) > 1:
         _restore_digits(complements, _cancellation(means, complements), networks, X, kind, head)
     return complements
+
+
+def _check_means(X: np.ndarray, head: str | int) -> None:
+    """Raise a ValueError if the means that a head sees are 0: kernels without branches are then."""
+    axes = X.shape[2:]
+    if pixels_averaged(head, axes) == 1:
+        return
+    X = np.asarray(X, np.float64)
+    pool = pooled_head(head, axes)
+    means = exact_means(np, X)[..., None] if isinstance(pool, str) else pooled(np, X, (pool,))
+    sizes = np.sqrt((means**2).sum(axis=1).mean(axis=1))
+    largest = np.sqrt((X**2).sum(axis=1).max(axis=1))
+    zero = np.flatnonzero(sizes <= 4.0 * _EPS * largest)
+    if len(zero):
+        raise ValueError(
+            f"X[{zero[0]}] has means of 0 over pixels, expected others: without branches, at alpha "
+            f"0, its kernel with itself is 0"
+        )
 
 
 def _cancellation(means: np.ndarray, complements: np.ndarray) -> np.ndarray:

@@ -331,3 +331,20 @@ def test_lost_digits_are_told_where_more_would_take_minutes(monkeypatch, rng):
     error = float(re.search("up to (\\S+) at depth 3", str(told[0].message))[1])
     expected = float(exact_complements(network, X, "gpk", "gap")[0, 1])
     assert abs(found / expected - 1) <= error <= 1
+
+
+TURNS = 2 * np.pi / 3 * np.arange(6)
+OF_MEAN_ZERO = {
+    "gap": np.array([[[1.0, -1.0, 1.0, -1.0]], [[1.0, 1.0, 1.0, -1.0]]]),
+    3: np.stack([[math.sqrt(2) * np.cos(TURNS), math.sqrt(2) * np.sin(TURNS)], np.ones((2, 6))]),
+}
+
+
+@pytest.mark.parametrize("head", OF_MEAN_ZERO)
+def test_signals_whose_kernel_is_zero_without_branches_are_refused(head):
+    """At α = 0 kernels are products of the means over pools, which are 0 for the first signal."""
+    X, complements = OF_MEAN_ZERO[head], rk.theory.multisphere.gram_complements
+    with_branches, without = rk.Network(2), rk.Network(2, alpha=0.0)
+    with pytest.raises(ValueError, match=r"X\[0\] has means of 0 over pixels"):
+        complements([with_branches, without], X, kind="gpk", head=head)
+    assert complements([with_branches], X, kind="gpk", head=head)[0, 0, 1] > 0

@@ -199,4 +199,4 @@ def _at_variance(network: Network, q: float) -> tuple[Dual, float, float, float]
         complement = result.deficits[0] / value
         return complement, own_slope - result.times_slope(ratio) if wanted else None
 
-    return dual, own_slope, gain, gain / (layer.skip + gain)
+    return dual, own_slope, gain, gain / (1.0 + gain) if layer.skip else 1.0

@@ -349,3 +349,10 @@ def test_tails_are_what_higher_frequencies_hold(head):
     assert least - more.tail_bounds[1] - slack <= moved <= most - more.tail_bounds[0] + slack
     assert head == "gap" or abs(few.tail - more.tail - moved) <= slack
     assert 0 < more.tail < few.tail < 1
+
+
+@pytest.mark.parametrize("activation", ["relu", "erf", "gelu"])
+def test_networks_that_let_nothing_pass_have_no_eigenvalues(activation):
+    network = rk.Network(2, 3, skip=False, c_v=0.0, activation=activation)
+    found = spectrum.eigenvalues(network, 3, 1, 3, kind="gpk", head="equivariant")
+    assert (found.eigenvalues == 0).all()
