@@ -2,6 +2,7 @@
 
 Each has the parameters of the estimator of `rescntk.learn` that does its work: the fitted
 attribute `model_`. By aeon's convention `n_jobs`, where there is one, is 1 by default.
+`fit_predict` and `fit_predict_proba` return left-out results, without further fits.
 """
 
 from __future__ import annotations
@@ -37,6 +38,7 @@ class _Wrapper(Settings):
         "capability:multivariate": True,
         "capability:multithreading": True,
         "capability:unequal_length": True,
+        "capability:train_estimate": True,
         "X_inner_type": ["np-list", "numpy3D"],
         "algorithm_type": "distance",
     }
@@ -77,6 +79,15 @@ class ResidualKernelClassifier(_WithClasses, BaseClassifier):
     def _predict_proba(self, X: Signals) -> np.ndarray:
         return np.asarray(self.model_.predict_proba(X))
 
+    def _fit_predict_proba(self, X: Signals, y: np.ndarray) -> np.ndarray:
+        """Return left-out probabilities; of signals that the fit leaves out, those of `predict`."""
+        proba = self._fit(X, y).model_.left_out_proba_
+        return np.where(np.isnan(proba), self.model_.predict_proba(X), proba)
+
+    def _fit_predict(self, X: Signals, y: np.ndarray) -> np.ndarray:
+        most_probable = self._fit_predict_proba(X, y).argmax(axis=1)
+        return np.asarray(self.model_.classes_[most_probable])
+
 
 class ResidualKernelRegressor(_Wrapper, BaseRegressor):
     """`rescntk.learn.ResidualKernelRegressor` as an aeon regressor.
@@ -91,6 +102,9 @@ class ResidualKernelRegressor(_Wrapper, BaseRegressor):
     """
 
     _model = regressor.ResidualKernelRegressor
+
+    def _fit_predict(self, X: Signals, y: np.ndarray) -> np.ndarray:
+        return np.asarray(self._fit(X, y).model_.left_out_prediction_)
 
 
 class EarlyClassifier(BaseEarlyClassifier):
@@ -181,7 +195,7 @@ class EarlyClassifier(BaseEarlyClassifier):
         """Return labels, -1 where they are not final, and whether they are."""
         progress = self._store(progress)
         labels = self.model_.classes_[progress.labels]
-        none = "-1" if labels.dtype.kind == "U" else -1
+        none = "-1" if isinstance(self.model_.classes_[0], str) else -1
         return np.where(progress.final, labels, none), progress.final
 
     def _proba(self, progress: Progress) -> tuple[np.ndarray, np.ndarray]:

@@ -188,9 +188,9 @@ class EarlyClassifier(ClassifierMixin, SignalEstimator):
         self.estimators_, left_out = [], []
         for length in self.prefixes_:
             with warnings.catch_warnings():
-                # The shape of whole signals was judged; a beginning may have more channels.
+                # Whole signals were judged; a beginning may have more channels than time points.
                 warnings.filterwarnings("ignore", "X of shape .* looks transposed")
-                warnings.filterwarnings("ignore", ".* of X equals y")
+                warnings.filterwarnings("ignore", ".* of X (equals y|overlap)")
                 if length < signals.shape[2]:  # a beginning may tell nothing
                     warnings.filterwarnings("ignore", "left_out_score_ is")
                 fitted = clone(inner).fit(signals[:, :, :length], labels, **fit_options)

@@ -38,6 +38,7 @@ from .tables import (
     is_table,
     looks_transposed,
     numbering_column,
+    overlapping_row,
 )
 
 _SHAPE = "(n_cases, n_channels, n_timepoints)"
@@ -261,6 +262,13 @@ def read_cases(
     signals, n = read_signals(estimator, X, reset=True), len(y_numbers)
     check_consistent_length(signals, y_numbers)
     _warn_of_target(signals, y_numbers, y, estimator._columns)
+    if groups is None and isinstance(signals, np.ndarray):
+        row = overlapping_row(signals)
+        if row is not None:
+            warn(
+                f"signals {row} and {row + 1} of X overlap, as windows of one recording do: scores "
+                f"are too good, unless groups has the recording, or the part of it, of each signal"
+            )
     weights = np.ones(n) if sample_weight is None else sample_weight
     weights = np.where(used, check_shape(weights, "sample_weight", (n,)), 0.0)
     if weights.min() < 0:

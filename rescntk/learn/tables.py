@@ -9,7 +9,7 @@ from __future__ import annotations
 import datetime
 import re
 from collections import Counter
-from collections.abc import Hashable, Iterable
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Set
 from typing import Any
 
 import numpy as np
@@ -20,6 +20,9 @@ from ..checks.values import check_rectangular
 
 _CALLS_TO_MEMORY = {"collect": "collect()", "compute": "compute()", "column_names": "to_pandas()"}
 """Attributes of tables that are not in memory, and the call that returns one in memory."""
+
+_COMPARED_ROWS = 40
+"""Rows whose ends are compared with the beginnings of the next ones."""
 
 _MISSING = "missing values"
 _DATES = (datetime.date, np.datetime64)
@@ -32,9 +35,15 @@ def is_table(X: object) -> bool:
 
 
 def check_container(values: object, name: str) -> None:
-    """Raise a ValueError if `values` is sparse, or a table that is not in memory."""
+    """Raise a ValueError if `values` is sparse, no sequence, or a table that is not in memory."""
     if issparse(values):
         raise ValueError(f"{name} is sparse, expected a dense array: give {name}.toarray()")
+    if isinstance(values, Mapping | Set | Iterator):
+        remedy = f"list({name}.values())" if isinstance(values, Mapping) else f"list({name})"
+        raise ValueError(
+            f"{name} is a {type(values).__name__}, expected an array, a list or a table: give "
+            f"{remedy}"
+        )
     calls = [call for has, call in _CALLS_TO_MEMORY.items() if hasattr(type(values), has)]
     if is_table(values) and calls:
         kind = f"{type(values).__module__.partition('.')[0]}.{type(values).__name__}"
@@ -66,9 +75,20 @@ def check_columns(X: Any) -> list[Hashable]:
         )
     if not len(X.columns):
         raise ValueError("X has no columns, expected one for each time point")
+    name, times = Counter(X.columns).most_common(1)[0]
+    if times > 1:
+        raise ValueError(
+            f"X has the column {shown(name)} {times} times, expected different names: give "
+            f"X.to_numpy()"
+        )
     for name in X.columns:
         column = X[name]
         values = np.asarray(column)
+        if str(getattr(column, "dtype", "")).startswith("Sparse"):
+            raise ValueError(
+                f"X has the sparse column {shown(name)}, expected dense ones: give "
+                f"X.sparse.to_dense()"
+            )
         what, remedy = _non_numeric_content(values, f"X[{shown(name)}]")
         if what == _MISSING:
             raise _cell_refused(X, list(map(_is_missing, values)).index(True), name, "NaN")
@@ -202,6 +222,25 @@ def numbering_column(flat: np.ndarray) -> int | None:
         if in_order or alone:
             return int(column)
     return None
+
+
+def overlapping_row(X: np.ndarray) -> int | None:
+    """Return a row of signals, (n_cases, …, d), whose end is the beginning of the next one.
+
+    At least half of some rows have such ends, of four time points or more that are not all equal:
+    they are windows of one recording that overlap. Otherwise this returns None.
+    """
+    d, rows = X.shape[-1], range(min(len(X) - 1, _COMPARED_ROWS))
+    found = []
+    for row in rows:
+        one, following = X[row], X[row + 1]
+        begins = (one == following[..., :1]).all(axis=tuple(range(one.ndim - 1)))
+        for begin in np.flatnonzero(begins[1 : d - 3]) + 1:
+            end = one[..., begin:]
+            if np.array_equal(end, following[..., : d - begin]) and np.ptp(end) > 0:
+                found.append(row)
+                break
+    return found[0] if len(found) >= 2 and 2 * len(found) >= len(rows) else None
 
 
 def check_rows(X: Any, n: int) -> None:

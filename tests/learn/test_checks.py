@@ -1,5 +1,6 @@
 """The checks that scikit-learn and aeon have for estimators: all pass, none is skipped."""
 
+import warnings
 from functools import cache
 from types import SimpleNamespace
 from unittest import SkipTest
@@ -112,6 +113,39 @@ def test_estimators_of_aeon_predict_what_ours_do(kind, lists, aeon, rng):
     signals = [x[:, : 24 - k % 3] for k, x in enumerate(X)] if lists else X
     model, expected = wrapper(**ONE).fit(signals, y), inner(**ONE).fit(signals, y)
     assert (model.predict(signals) == expected.predict(signals)).all()
+
+
+@pytest.mark.filterwarnings("ignore:left_out_score_")
+def test_fit_predict_of_aeon_gives_left_out_results(aeon, rng):
+    """A class of one signal, for which aeon's folds find no two, is no hindrance."""
+    X, y = waves(rng, 12, 2)
+    labels = np.where(np.arange(12) == 5, "rare", np.array(["left", "right"])[y])
+    options = {**ONE, "random_state": 0}
+    expected = learn.ResidualKernelClassifier(**options).fit(X, labels)
+    model = aeon.ResidualKernelClassifier(**options)
+    proba = model.fit_predict_proba(X, labels)
+    assert (proba == expected.left_out_proba_).all()
+    assert (model.fit_predict(X, labels) == expected.classes_[proba.argmax(axis=1)]).all()
+    targets = np.sqrt(np.arange(12.0))
+    left_out = learn.ResidualKernelRegressor(**options).fit(X, targets).left_out_prediction_
+    assert (aeon.ResidualKernelRegressor(**options).fit_predict(X, targets) == left_out).all()
+
+
+def test_fit_predict_of_aeon_predicts_signals_of_a_class_without_weight(aeon, rng):
+    X, y = waves(rng, 18, 3)
+    model = aeon.ResidualKernelClassifier(**ONE, class_weight={0: 1, 1: 1, 2: 0})
+    assert np.isfinite(model.fit_predict_proba(X, y)).all()
+
+
+def test_undecided_texts_of_objects_are_texts(aeon, rng):
+    X, y = beginnings(rng, 24, channels=1)
+    inner = learn.ResidualKernelClassifier(**ONE)
+    model = aeon.EarlyClassifier(inner, n_prefixes=3, error=0.001)
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "error is 0.001, and no label is early")
+        model.fit(X, np.array(["no", "yes"], dtype=object)[y])
+    labels, final = model.predict(X[:2, :, : model.model_.prefixes_[0]])
+    assert not final.any() and labels.tolist() == ["-1", "-1"]
 
 
 @pytest.fixture

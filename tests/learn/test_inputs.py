@@ -109,6 +109,41 @@ def test_a_column_that_equals_targets_warns_by_its_name(rng, pd):
         ResidualKernelRegressor(**ONE).fit(X, X["t3"].to_numpy())
 
 
+@pytest.fixture
+def recording(rng):
+    """A walk of 300 steps, and labels of its windows of 30 steps, ten steps apart."""
+    return rng.standard_normal((2, 300)).cumsum(axis=1), np.arange(28) // 14
+
+
+def windows_of(recording, step):
+    """Return windows of 30 time points, (n_cases, 2, 30)."""
+    cut = np.lib.stride_tricks.sliding_window_view(recording, 30, axis=1)[:, ::step]
+    return np.ascontiguousarray(cut.swapaxes(0, 1))
+
+
+@pytest.mark.filterwarnings("ignore:left_out_score_")
+def test_windows_that_overlap_warn_without_groups(recording):
+    walk, y = recording
+    with pytest.warns(UserWarning, match="^signals 0 and 1 of X overlap, as windows of one rec"):
+        ResidualKernelClassifier(**ONE).fit(windows_of(walk, 10), y)
+
+
+@pytest.mark.filterwarnings("ignore:left_out_score_", "ignore:only class")
+@pytest.mark.parametrize("what", ["groups", "no overlap", "padded"])
+def test_other_windows_do_not_warn(what, recording):
+    walk, y = recording
+    X, options = windows_of(walk, 10), {}
+    if what == "groups":
+        options = {"groups": np.arange(28) // 7}
+    else:
+        X, y = X[::3].copy(), y[::3]
+    if what == "padded":  # zeros at the end of one signal and the beginning of the next one
+        X[:, :, :5], X[:, :, -5:] = 0.0, 0.0
+    with warnings.catch_warnings():
+        warnings.filterwarnings("error", "signals .* overlap")
+        ResidualKernelClassifier(**ONE).fit(X, y, **options)
+
+
 @pytest.mark.parametrize(
     "kind", [ResidualKernelClassifier, ResidualKernelRegressor, EarlyClassifier]
 )

@@ -172,6 +172,22 @@ NO_NUMBERS = [
         lambda frame, pd: [pd.DataFrame(x) for x in frame.to_numpy()],
         "X is a list of tables, expected arrays",
     ),
+    (
+        lambda frame, pd: frame.rename(columns={"t3": "t5"}),
+        r"X has the column 't5' 2 times, expected different names: give X.to_numpy\(\)",
+    ),
+    (
+        lambda frame, pd: frame.astype(pd.SparseDtype(float)),
+        r"X has the sparse column 't0', expected dense ones: give X.sparse.to_dense\(\)",
+    ),
+    (
+        lambda frame, pd: dict(enumerate(frame.to_numpy())),
+        r"X is a dict, expected an array, a list or a table: give list\(X.values\(\)\)",
+    ),
+    (
+        lambda frame, pd: iter(frame.to_numpy()),
+        r"X is a .*, expected an array, a list or a table: give list\(X\)",
+    ),
 ]
 
 
