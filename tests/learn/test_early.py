@@ -183,6 +183,15 @@ def test_all_labels_are_early_where_all_are_right(rng):
     assert rule.threshold == peaks.min()
 
 
+def test_the_strictest_tested_threshold_makes_a_twentieth_of_labels_early(rng):
+    """Sixty sure labels of two thousand are right, and forty that are nearly as sure are wrong."""
+    peaks, right = rng.uniform(0.5, 0.9, 2000), np.ones(2000, dtype=bool)
+    peaks[:60], peaks[60:100], right[60:100] = 0.99, 0.95, False
+    proba = np.broadcast_to(np.stack([peaks, 1 - peaks], axis=1), (2, 2000, 2))
+    rule = rule_with_error_bound(proba, np.where(right, 0, 1), np.arange(2000), 0.1)
+    assert rule == StoppingRule(np.inf)
+
+
 def test_one_prefix_has_no_early_labels(rng):
     proba, class_indices = drawn(rng, 40, n_prefixes=1)
     rules = [
