@@ -197,6 +197,22 @@ def test_training_branches_too_weak_to_resolve_is_refused(engine, head, dtype):
         kernel_of_branches(head)(X, engine=engine, dtype=dtype)
 
 
+UNRESOLVED = {
+    "weak branches": WEAK.replace(trained=("inner", "outer")),
+    "falling layers": rk.Network(200, 3, skip=False, c_v=1e-3, bias=0.1, trained=("input",)),
+}
+"""Networks whose tangent kernel is refused."""
+
+
+@pytest.mark.parametrize("network", UNRESOLVED.values(), ids=UNRESOLVED)
+def test_gaussian_process_kernels_do_not_ask_what_is_trained(engine, network):
+    with pytest.raises(ValueError, match="does not resolve"):
+        rk.gram(network, X, engine=engine)
+    every = network.replace(trained=("input", "inner", "outer", "readout"))
+    K, expected = (rk.gram(each, X, kinds="gpk", engine=engine).gpk for each in (network, every))
+    assert np.array_equal(K, expected)
+
+
 def test_training_branches_of_weight_0_has_the_tangent_kernel_0(engine):
     network = WEAK.replace(c_v=2.0, alpha=0.0, trained=("inner", "outer"))
     assert not np.any(rk.gram(network, X, engine=engine).ntk)

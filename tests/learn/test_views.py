@@ -307,6 +307,19 @@ def test_constant_channels(X):
     assert np.abs(clone(of_points[0]).fit_transform(X)).max() < 10
 
 
+@pytest.mark.parametrize(
+    "parameters",
+    [{}, {"length": 9}, {"length": 9, "statistics": True}, {"spectra": "whole"}],
+    ids=str,
+)
+def test_channels_of_any_size_are_seen_alike(parameters, X):
+    """However small one of them is beside the other: each has a unit of its own."""
+    view = View(standardize="channel", **parameters)
+    expected = view.fit_transform(X)
+    seen = view.fit_transform(X * [[1.0], [2.0**-50]])
+    assert_within(seen, expected, tolerances.SEEN)
+
+
 @pytest.mark.parametrize("standardize", ["signal", "local", "channel", "point"])
 @pytest.mark.parametrize(("value", "length"), [(0.1, 7), (1 / 3, 23), (-1e6 / 7, 60)])
 def test_rounding_errors_of_a_constant_channel_are_not_magnified(value, length, standardize, rng):
