@@ -113,6 +113,16 @@ SMALL = 2.0**-60 * (np.random.default_rng(1).standard_normal((3, 2, 6)) + 0.5)
 """Signals that a network sees to first order; smaller ones see no other network."""
 
 
+def test_signals_below_normal_numbers_are_seen_as_larger_ones(engine, linear_at_0):
+    """Of whole numbers times 2^-1060, to the bit: the network is linear there."""
+    whole = np.round(4 * np.random.default_rng(1).standard_normal((3, 2, 6))) + 0.0
+    K, expected = (
+        rk.gram(linear_at_0, 2.0**power * whole, head="trace", normalized=True, engine=engine).ntk
+        for power in (-1060, -500)
+    )
+    assert 0 < np.abs(expected[0, 1]) < 1 and np.abs(K - expected).max() <= tolerances.ROUTES
+
+
 @pytest.mark.parametrize("head", HEADS)
 def test_kernels_of_tiny_signals_are_bilinear(engine, head, linear_at_0, rng):
     """K(2^-840 x, z) = 2^-840 K(x, z) = K(2^-420 x, 2^-420 z), up to roundings."""
