@@ -362,7 +362,7 @@ class EarlyClassifier(ClassifierMixin, SignalEstimator):
         """Return checked signals of some or all time points."""
         check_is_fitted(self)
         # Beginnings have fewer time points than in `fit`: an estimator without a shape reads them.
-        signals = read_signals(SignalEstimator(), X, reset=True)
+        signals = read_signals(SignalEstimator(), X, reset=True, in_doubt=False)
         if isinstance(signals, list):
             raise ValueError("X has signals of different lengths, expected as many time points")
         (n_channels, n), first = signals.shape[1:], self.prefixes_[0]

@@ -51,12 +51,14 @@ def read_signals(
     reset: bool = False,
     n_channels: int | None = None,
     images: bool = False,
+    in_doubt: bool = True,
 ) -> Signals:
     """Return `X` as signals; with `reset` the estimator remembers their shape, else it has one.
 
     Tables and arrays of two axes go through scikit-learn's `validate_data`, which remembers and
     compares the names of columns. Names that are no texts are compared here. Columns are points of
-    `n_channels` channels, one channel after the other. With `images`, X may have four axes.
+    `n_channels` channels, one channel after the other. With `images`, X may have four axes. With
+    `reset` and `in_doubt`, signals that seem to be something else are warned of.
     """
     if not reset:
         check_is_fitted(estimator, "n_channels_")
@@ -70,7 +72,7 @@ def read_signals(
         )
         check_cells(flat, X)
         signals: Signals = split_channels(flat, n_channels, "X")
-        if reset and (place := numbering_column(flat)) is not None:
+        if reset and in_doubt and (place := numbering_column(flat)) is not None:
             warn(
                 f"column {shown(columns[place] if columns else place)} of X has a different whole "
                 f"number in each row, and is read as a time point: drop it if it numbers signals"
@@ -81,7 +83,7 @@ def read_signals(
     shape = len(signals[0]), axes[0] if len(axes) == 1 else axes
     if reset:
         (estimator.n_channels_, estimator.n_timepoints_), estimator._columns = shape, columns
-        if isinstance(signals, np.ndarray) and looks_transposed(signals):
+        if in_doubt and isinstance(signals, np.ndarray) and looks_transposed(signals):
             warn(
                 f"X of shape {signals.shape} looks transposed, expected {_SHAPE}, which "
                 f"X.swapaxes(1, 2) has",

@@ -321,6 +321,14 @@ def test_signals_that_arrive_have_the_labels_of_whole_signals(rng):
         assert (differences <= tolerances.solution(60, 1 / PENALTY)).all()
 
 
+def test_whole_numbers_of_signals_that_arrive_are_time_points(rng):
+    """As `predict` takes them: that they are different tells nothing of new signals."""
+    X, y = beginnings(rng, 30)
+    model, Z = EarlyClassifier(INNER, n_prefixes=2).fit(X, y), X[:, 0].copy()
+    Z[:, 5] = np.arange(30)
+    assert model.predict(Z).shape == model.decide(Z)[0].shape == (30,)
+
+
 def test_seeds(rng):
     X, y = beginnings(rng, 30)
 
