@@ -356,6 +356,18 @@ def test_work_may_take_all_of_max_memory():
         memory.check_memory(1001, 1000, "it")
 
 
+class Whole:
+    """A whole number of another library, which has no conversion of its own to float."""
+
+    def __index__(self):
+        return 3
+
+
+def test_whole_numbers_of_other_libraries_are_numbers():
+    assert rk.Network(2, alpha=Whole()) == rk.Network(2, alpha=3.0)
+    assert rk.Network(Whole()) == rk.Network(3)
+
+
 @pytest.mark.parametrize(
     ("n_bytes", "says"),
     [(1234, "0.00123 MB"), (49_900_000, "49.9 MB"), (50_000_000, "0.1 GB"), (2.5e12, "2,500.0 GB")],

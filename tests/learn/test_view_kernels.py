@@ -64,6 +64,7 @@ def test_a_linear_view_is_ridge_regression(n, rng):
     size = np.abs(parts).sum(axis=1)
     sums = parts.sum(axis=1) + model.intercept_
     assert_within(sums, model.predict(Z), tolerances.added_up(50), size)
+    assert_within(model.contributions(Z[:1])[0, 0], parts[0], tolerances.added_up(50), size.max())
 
 
 def test_novelty_of_a_linear_view_is_the_variance_of_its_process(rng, fitted_views):
