@@ -203,6 +203,14 @@ def test_a_weak_frequency_is_found_where_it_is(rng):
     assert abs(parts[44] @ time - 90) < deviation
 
 
+def test_frequencies_without_energy_are_divided_equally():
+    """Beside those of a sine, whose rounding errors have no place in time."""
+    x = np.sin(2 * np.pi * 5 * np.arange(128) / 128)
+    view = View(spectra="whole", filter_size=3, length="all")._resolve(x[None, None])
+    *_, spectrum = (step for step in view.steps if isinstance(step, WholeSpectrum))
+    assert_within(spectrum.to_time(np.eye(64), x[None], 1)[20:], 1 / 128, tolerances.SEEN)
+
+
 def test_blocks_of_signs_are_divided_equally(rng):
     X = rng.standard_normal((2, 1, 40))
     fitted, seen = View(bands="signs", length=8)._resolve(X).fit_and_transform(X, np.ones(2))
