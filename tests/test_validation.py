@@ -368,6 +368,14 @@ def test_whole_numbers_of_other_libraries_are_numbers():
     assert rk.Network(Whole()) == rk.Network(3)
 
 
+@pytest.mark.parametrize("axes", [1, 2])
+def test_an_array_of_one_number_is_no_number(axes):
+    """But one without axes is."""
+    with pytest.raises(ValueError, match="c_w is .*, expected a finite number"):
+        validation.check_nonnegative(np.ones((1,) * axes), "c_w")
+    assert validation.check_nonnegative(np.ones(()), "c_w") == 1.0
+
+
 @pytest.mark.parametrize(
     ("n_bytes", "says"),
     [(1234, "0.00123 MB"), (49_900_000, "49.9 MB"), (50_000_000, "0.1 GB"), (2.5e12, "2,500.0 GB")],

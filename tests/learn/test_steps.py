@@ -55,6 +55,14 @@ def test_the_views_of_tests_have_every_step(rng):
 
 
 @pytest.mark.parametrize("view", EVERY_STEP)
+def test_steps_of_the_same_settings_are_equal_whatever_they_were_fitted_to(view, rng):
+    X = rng.standard_normal((6, 2, 200))
+    resolved = view._resolve(X)
+    fitted = [resolved.fit_and_transform(S, np.ones(6))[0] for S in (X, 1e200 * (1 + X))]
+    assert fitted[0] == fitted[1] == resolved and len({*fitted, resolved}) == 1
+
+
+@pytest.mark.parametrize("view", EVERY_STEP)
 def test_the_docstring_has_the_order_of_steps(view, rng):
     """Its list begins with the stages of steps."""
     listed = re.findall(r"^ +(\d+)\. (.*)", View.__doc__, re.MULTILINE)
