@@ -14,6 +14,7 @@ import rescntk as rk
 from rescntk.engines.compiled.signals import BlockTables
 from rescntk.kernels.arguments import check_arguments
 from rescntk.kernels.call import KernelCall
+from rescntk.kernels.prepared import PreparedKernel
 from tests.helpers import CPU, needs_cpu
 
 NETWORK = rk.Network(2)
@@ -60,6 +61,16 @@ def test_each_argument_is_checked_once(call):
             seen[check, name] += count
     assert {"check_kernel_network", "check_dtype", "check_batches"} <= {name for name, _ in seen}
     assert max(seen.values()) == 1
+
+
+@pytest.mark.parametrize("call", [*CALLS.values(), partial(KERNEL.diag, X)], ids=[*CALLS, "diag"])
+def test_results_have_float64_where_no_dtype_is_given(call):
+    """Signals that were prepared without one are taken by calls of float64 alone."""
+    results = call()
+    if isinstance(results, PreparedKernel):
+        results = KERNEL(X, results, dtype="float64")
+    for K in results if isinstance(results, tuple) else (results,):
+        assert K.dtype == np.float64
 
 
 @pytest.mark.parametrize("call", CALLS.values(), ids=CALLS)

@@ -1,6 +1,7 @@
 """Bad input gets one clear ValueError; calls that exceed the free memory get a MemoryError."""
 
 import re
+import sys
 import tracemalloc
 from dataclasses import fields
 from functools import partial
@@ -353,6 +354,51 @@ def test_work_may_take_all_of_max_memory():
     memory.check_memory(1000, 1000, "it")
     with pytest.raises(ValueError, match="it takes"):
         memory.check_memory(1001, 1000, "it")
+
+
+class Whole:
+    """A whole number of another library, which has no conversion of its own to float."""
+
+    def __index__(self):
+        return 3
+
+
+def test_whole_numbers_of_other_libraries_are_numbers():
+    assert rk.Network(2, alpha=Whole()) == rk.Network(2, alpha=3.0)
+    assert rk.Network(Whole()) == rk.Network(3)
+
+
+@pytest.mark.parametrize("axes", [1, 2])
+def test_an_array_of_one_number_is_no_number(axes):
+    """But one without axes is."""
+    with pytest.raises(ValueError, match="c_w is .*, expected a finite number"):
+        validation.check_nonnegative(np.ones((1,) * axes), "c_w")
+    assert validation.check_nonnegative(np.ones(()), "c_w") == 1.0
+
+
+@pytest.mark.parametrize(
+    ("n_bytes", "says"),
+    [(1234, "0.00123 MB"), (49_900_000, "49.9 MB"), (50_000_000, "0.1 GB"), (2.5e12, "2,500.0 GB")],
+)
+def test_bytes_are_told_in_gigabytes_or_megabytes(n_bytes, says):
+    with pytest.raises(ValueError, match=f"^it takes {says}, expected max_memory, 1e-06 MB"):
+        memory.check_memory(n_bytes, 1, "it")
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the free memory is unknown elsewhere")
+def test_the_free_memory_of_a_machine_is_what_its_kernel_says(tmp_path, monkeypatch):
+    """Beside psutil, in a container without a limit; other programs take some meanwhile."""
+    psutil = pytest.importorskip("psutil")
+    monkeypatch.setattr(memory, "_CGROUP", tmp_path)
+    taken_meanwhile = 1.4
+    ratio = memory.free_bytes() / psutil.virtual_memory().available
+    assert 1 / taken_meanwhile < ratio < taken_meanwhile
+
+
+def test_work_on_a_device_is_compared_with_its_own_free_bytes():
+    memory.check_free_memory(2e12, "it", "take less", lambda: 2e12)
+    with pytest.raises(MemoryError, match="^it takes at least 2,000.0 GB .* 1,000.0 GB are free"):
+        memory.check_free_memory(2e12, "it", "take less", lambda: 1e12)
 
 
 @pytest.mark.parametrize("values", [[], [[1.0]]], ids=str)

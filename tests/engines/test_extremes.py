@@ -113,6 +113,16 @@ SMALL = 2.0**-60 * (np.random.default_rng(1).standard_normal((3, 2, 6)) + 0.5)
 """Signals that a network sees to first order; smaller ones see no other network."""
 
 
+def test_signals_below_normal_numbers_are_seen_as_larger_ones(engine, linear_at_0):
+    """Of whole numbers times 2^-1060, to the bit: the network is linear there."""
+    whole = np.round(4 * np.random.default_rng(1).standard_normal((3, 2, 6))) + 0.0
+    K, expected = (
+        rk.gram(linear_at_0, 2.0**power * whole, head="trace", normalized=True, engine=engine).ntk
+        for power in (-1060, -500)
+    )
+    assert 0 < np.abs(expected[0, 1]) < 1 and np.abs(K - expected).max() <= tolerances.ROUTES
+
+
 @pytest.mark.parametrize("head", HEADS)
 def test_kernels_of_tiny_signals_are_bilinear(engine, head, linear_at_0, rng):
     """K(2^-840 x, z) = 2^-840 K(x, z) = K(2^-420 x, 2^-420 z), up to roundings."""
@@ -195,6 +205,22 @@ def test_training_branches_too_weak_to_resolve_is_refused(engine, head, dtype):
     says = f"branch gain 5e-301 and trains only inner and outer.*{dtype} does not resolve"
     with pytest.raises(ValueError, match=says):
         kernel_of_branches(head)(X, engine=engine, dtype=dtype)
+
+
+UNRESOLVED = {
+    "weak branches": WEAK.replace(trained=("inner", "outer")),
+    "falling layers": rk.Network(200, 3, skip=False, c_v=1e-3, bias=0.1, trained=("input",)),
+}
+"""Networks whose tangent kernel is refused."""
+
+
+@pytest.mark.parametrize("network", UNRESOLVED.values(), ids=UNRESOLVED)
+def test_gaussian_process_kernels_do_not_ask_what_is_trained(engine, network):
+    with pytest.raises(ValueError, match="does not resolve"):
+        rk.gram(network, X, engine=engine)
+    every = network.replace(trained=("input", "inner", "outer", "readout"))
+    K, expected = (rk.gram(each, X, kinds="gpk", engine=engine).gpk for each in (network, every))
+    assert np.array_equal(K, expected)
 
 
 def test_training_branches_of_weight_0_has_the_tangent_kernel_0(engine):

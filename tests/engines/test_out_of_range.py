@@ -63,6 +63,34 @@ def test_signals_of_zeros_have_kernels_of_zero(engine, dtype):
     assert (rk.ResCNTK(2)(0 * X, engine=engine, dtype=dtype) == 0).all()
 
 
+@pytest.mark.parametrize("kernel", [rk.ResCNTK(60, head="trace"), rk.ResCGPK(2, alpha=0.01)])
+def test_powers_of_two_as_a_scale_change_no_digit(engine, kernel, rng):
+    """From the least normal number to the largest one.
+
+    The layers' growth, which engines multiply at the end, alone would fall below them or exceed
+    them: kernels are larger as sums over layers, and smaller as means over pixels.
+    """
+    signals = rng.standard_normal((3, 1, 100))
+    K = kernel(signals, engine=engine)
+    exponents = np.frexp(K)[1]
+    least, most = -1021 - exponents.min(), 1024 - exponents.max()
+    for power, bits in (*((least + k, -40) for k in range(9)), *((most - k, 40) for k in range(9))):
+        scaled = kernel.replace(readout_scale=2.0 ** (power - 2 * bits))
+        assert np.array_equal(scaled(2.0**bits * signals, engine=engine), np.ldexp(K, power))
+
+
+@pytest.mark.filterwarnings("ignore:(overflow|invalid value) enc")  # on the way to the refusal
+def test_normalized_kernels_with_a_signal_beyond_float64_are_refused(engine):
+    """Whichever side it is on."""
+    network = rk.Network(30, 3, skip=False, c_v=1e-100, bias=1.0, input_scale=1e150)
+    gram = partial(rk.gram, network, head="equivariant", normalized=True, engine=engine)
+    within, beyond = X[:1], 1e100 * X[:1]
+    assert gram(within, X[1:]).ntk.all()
+    for sides in ((within, beyond), (beyond, within)):
+        with pytest.raises(OverflowError, match="the kernel exceeds float64 at depth 30"):
+            gram(*sides)
+
+
 ONE_TINY = np.array([1.0, 1e-24, 1.0])[:, None, None]
 
 BELOW = {

@@ -11,6 +11,7 @@ from sklearn.utils import get_tags
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from rescntk import learn
+from rescntk.learn.stopping import StoppingRule
 from tests import tolerances
 from tests.helpers import assert_within, run
 from tests.learn.cases import ONE, beginnings, waves
@@ -177,6 +178,19 @@ def test_signals_that_arrive_have_the_decisions_of_whole_signals(arriving):
         assert (state[final, 1] == times[final]).all() and (state[:, 4] == final).all()
         waiting, decided = waiting[~final], decided + final.sum()
     assert decided == 40
+
+
+def test_labels_in_a_row_are_counted_from_one_arrival_to_the_next(arriving):
+    model = arriving.model
+    model.model_._rule = StoppingRule(0.6, agreement=2)
+    expected = model.model_.predict_times(arriving.Z)
+    times, waiting = np.zeros(40, dtype=int), np.arange(40)
+    for n in model.model_.prefixes_:
+        if len(waiting):
+            _, final = model.update_predict(arriving.Z[waiting, :, :n])
+            times[waiting[final]] = n
+            waiting = waiting[~final]
+    assert (times == expected).all() and len(set(times)) > 2
 
 
 def test_early_scores_of_aeon_are_of_whole_signals(arriving):

@@ -50,6 +50,25 @@ def test_sets_cover_signals_drawn_with_the_weights_of_classes(class_weight, rng)
         assert abs(inside - coverage) < 3 * np.sqrt(coverage * (1 - coverage) * (1 / n + 1 / m))
 
 
+def test_scores_for_sets_count_with_the_weights_of_classes(rng):
+    """A rare class, in part like the common one, has half of the weight and so a lower limit."""
+    X, looks = waves(rng, 200, 2)
+    X = np.concatenate([X[looks == 0][:88], X[looks == 1][:12]])
+    y, weights = np.repeat([0, 1], [80, 20]), np.repeat([1.0, 4.0], [80, 20])
+    model = ResidualKernelClassifier(**ONE, class_weight="balanced", penalty=0.1, random_state=0)
+    scores = model.fit(X, y).left_out_proba_[np.arange(100), y]
+    Z = X[::2] + 0.3 * rng.standard_normal((50, 1, 24))
+    proba, found = model.predict_proba(Z), model.predict_set(Z, 0.88)
+    found &= proba < proba.max(axis=1, keepdims=True)  # the most probable class is in each set
+    level = 0.88 * 101 / 100
+    limit, of_equal_weights = (
+        -np.quantile(-scores, level, weights=w, method="inverted_cdf") for w in (weights, 0 * y + 1)
+    )
+    other_folds = 0.05  # calibrate these scores otherwise by so much
+    assert limit < 0.4 and of_equal_weights > 0.5
+    assert found.any() and proba[found].min() > limit - other_folds
+
+
 def test_a_coverage_of_one_is_refused(rng):
     X, y = waves(rng, 16, 2)
     model = ResidualKernelClassifier(**ONE).fit(X, y)

@@ -1,18 +1,21 @@
 """The default views: a list has no view twice, begins with the shorter lists, and classifies."""
 
+import warnings
 from functools import cache
 
 import numpy as np
 import pytest
 
 from rescntk.datasets import load_labelled
-from rescntk.learn import ResidualKernelClassifier
+from rescntk.learn import ResidualKernelClassifier, ResidualKernelRegressor
 from rescntk.learn.default_views import (
     CLASSIFIER_VIEWS,
     FAST_VIEWS,
     REGRESSOR_VIEWS,
     VIEWS_OF_MANY_SIGNALS,
 )
+from tests import tolerances
+from tests.helpers import assert_within
 
 
 @pytest.mark.parametrize("views", [REGRESSOR_VIEWS, VIEWS_OF_MANY_SIGNALS])
@@ -23,6 +26,56 @@ def test_views_of_a_list_differ(views):
 def test_shorter_lists_come_first():
     assert REGRESSOR_VIEWS[: len(CLASSIFIER_VIEWS)] == CLASSIFIER_VIEWS
     assert CLASSIFIER_VIEWS[: len(FAST_VIEWS)] == FAST_VIEWS
+
+
+ERRORS = {
+    "regressor": (
+        REGRESSOR_VIEWS,
+        [
+            0.01543,
+            1.39435,
+            1.28343,
+            0.47133,
+            0.81577,
+            0.02285,
+            0.63496,
+            1.13614,
+            0.15982,
+            1.19845,
+            0.33263,
+            0.01161,
+            0.49938,
+            0.04959,
+            0.65424,
+            0.25932,
+            2.94353,
+        ],
+    ),
+    "many signals": (
+        VIEWS_OF_MANY_SIGNALS,
+        [0.93958, 0.81577, 0.02285, 0.11147, 1.13614, 0.15982, 1.19845, 0.33263],
+    ),
+}
+"""Leave-one-out errors of each view on twelve bursts, when `benchmarks/results` were measured.
+Who changes a view on purpose measures these results again."""
+
+
+@pytest.mark.parametrize(("views", "errors"), ERRORS.values(), ids=ERRORS)
+def test_default_views_are_those_of_published_results(views, errors):
+    """Each of them; signals are longer than twice what any view sees."""
+    n, rng, time = 12, np.random.default_rng(0), np.linspace(0.0, 1.0, 4200)
+    frequency = np.linspace(1.0, 2.0, n)
+    phase, place = rng.uniform(0.0, 6.0, (n, 1)), rng.uniform(0.3, 0.7, (n, 1))
+    waves = np.sin(40 * np.pi * frequency[:, None] * time + phase)
+    noise = 0.1 * rng.standard_normal((n, 4200))
+    X = waves * np.exp(-(((time - place) / 0.2) ** 2)) + noise + 0.3 * place
+    options = {"penalty": 0.01, "dtype": "float64", "random_state": 0}
+    with warnings.catch_warnings(action="ignore"):  # some views find nothing here
+        found = [
+            ResidualKernelRegressor([view], **options).fit(X, frequency).views_["error"][0]
+            for view in views
+        ]
+    assert_within(found, errors, tolerances.printed(5), 1)
 
 
 @cache

@@ -184,6 +184,15 @@ def test_all_labels_are_early_where_all_are_right(rng):
     assert rule.threshold == peaks.min()
 
 
+def test_the_strictest_tested_threshold_makes_a_twentieth_of_labels_early(rng):
+    """Sixty sure labels of two thousand are right, and forty that are nearly as sure are wrong."""
+    peaks, right = rng.uniform(0.5, 0.9, 2000), np.ones(2000, dtype=bool)
+    peaks[:60], peaks[60:100], right[60:100] = 0.99, 0.95, False
+    proba = np.broadcast_to(np.stack([peaks, 1 - peaks], axis=1), (2, 2000, 2))
+    rule = rule_with_error_bound(proba, np.where(right, 0, 1), np.arange(2000), 0.1)
+    assert rule == StoppingRule(np.inf)
+
+
 def test_one_prefix_has_no_early_labels(rng):
     proba, class_indices = drawn(rng, 40, n_prefixes=1)
     rules = [
@@ -311,6 +320,14 @@ def test_signals_that_arrive_have_the_labels_of_whole_signals(rng):
         at = np.flatnonzero(times == 8 * len(stages))
         differences = np.abs(stages[-1][at] - model.predict_proba(Z)[at])
         assert (differences <= tolerances.solution(60, 1 / PENALTY)).all()
+
+
+def test_whole_numbers_of_signals_that_arrive_are_time_points(rng):
+    """As `predict` takes them: that they are different tells nothing of new signals."""
+    X, y = beginnings(rng, 30)
+    model, Z = EarlyClassifier(INNER, n_prefixes=2).fit(X, y), X[:, 0].copy()
+    Z[:, 5] = np.arange(30)
+    assert model.predict(Z).shape == model.decide(Z)[0].shape == (30,)
 
 
 def test_seeds(rng):

@@ -1,5 +1,6 @@
 """A view by itself against ridge regression, a Gaussian process and features of landmarks."""
 
+import warnings
 from types import SimpleNamespace
 
 import numpy as np
@@ -47,6 +48,23 @@ def test_errors_of_one_view_are_those_of_refits(one_view):
     assert_within(one_view.model.views_["error"][0], np.mean(errors**2), BAR)
     right = (one_view.Y - errors).argmax(axis=1) == one_view.y
     assert one_view.model.left_out_score_ == np.mean(right)
+
+
+def test_one_penalty_is_chosen_for_all_classes(one_view):
+    """Of least error over all of them; two classes that noise mixes would want a greater one."""
+    y = one_view.y.copy()
+    y[y < 2] = np.arange(12) // 2 % 2
+    Y, penalties = 2.0 * np.eye(3)[y] - 1.0, [10.0**k for k in range(-5, 2)]
+    errors = [
+        refits(one_view.K, Y, np.full(18, penalty), np.arange(18)) ** 2 for penalty in penalties
+    ]
+    of_classes = np.mean(errors, axis=1)  # (n_penalties, n_classes)
+    expected = of_classes.mean(axis=1).min()
+    assert of_classes.min(axis=0).mean() < 0.99 * expected
+    model = ResidualKernelClassifier(penalty=penalties, **ONE)
+    with warnings.catch_warnings(action="ignore"):  # little is found
+        found = model.fit(one_view.X, y).views_["error"][0]
+    assert_within(found, expected, tolerances.regression(18, penalties[0]))
 
 
 def test_errors_of_a_view_count_with_the_weights_of_classes(one_view):

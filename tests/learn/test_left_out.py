@@ -294,3 +294,13 @@ def test_groups_are_left_out_whole(rng):
         )
     assert single.left_out_score_ > 0.95 and whole.left_out_score_ < 0.8
     assert whole.left_out_score_error_ > 2 * single.left_out_score_error_
+
+
+@pytest.mark.parametrize("kind", [ResidualKernelClassifier, ResidualKernelRegressor])
+@pytest.mark.parametrize(("share", "counts"), [(1.1e-12, True), (0.9e-12, False)])
+def test_weights_of_less_than_a_trillionth_count_as_zero(share, counts, kind, rng):
+    """Of the largest one, as documented: such a signal is no case."""
+    X, y = waves(rng, 20, 2)
+    weights = np.where(np.arange(20) == 3, share * 5.0, 5.0)
+    model = kind(**ONE, penalty=0.1).fit(X, y, weights)
+    assert np.isfinite(model.left_out_novelty_[3]) == counts

@@ -55,6 +55,14 @@ def test_the_views_of_tests_have_every_step(rng):
 
 
 @pytest.mark.parametrize("view", EVERY_STEP)
+def test_steps_of_the_same_settings_are_equal_whatever_they_were_fitted_to(view, rng):
+    X = rng.standard_normal((6, 2, 200))
+    resolved = view._resolve(X)
+    fitted = [resolved.fit_and_transform(S, np.ones(6))[0] for S in (X, 1e200 * (1 + X))]
+    assert fitted[0] == fitted[1] == resolved and len({*fitted, resolved}) == 1
+
+
+@pytest.mark.parametrize("view", EVERY_STEP)
 def test_the_docstring_has_the_order_of_steps(view, rng):
     """Its list begins with the stages of steps."""
     listed = re.findall(r"^ +(\d+)\. (.*)", View.__doc__, re.MULTILINE)
@@ -201,6 +209,14 @@ def test_a_weak_frequency_is_found_where_it_is(rng):
     parts = spectrum.to_time(np.eye(64), x[None], 1)
     deviation = 3  # of energy over time, exp(−2 ((t − place)/6)²)
     assert abs(parts[44] @ time - 90) < deviation
+
+
+def test_frequencies_without_energy_are_divided_equally():
+    """Beside those of a sine, whose rounding errors have no place in time."""
+    x = np.sin(2 * np.pi * 5 * np.arange(128) / 128)
+    view = View(spectra="whole", filter_size=3, length="all")._resolve(x[None, None])
+    *_, spectrum = (step for step in view.steps if isinstance(step, WholeSpectrum))
+    assert_within(spectrum.to_time(np.eye(64), x[None], 1)[20:], 1 / 128, tolerances.SEEN)
 
 
 def test_blocks_of_signs_are_divided_equally(rng):

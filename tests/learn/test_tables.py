@@ -159,10 +159,30 @@ def test_signals_look_transposed_where_points_are_alike(n, correlation, looks_so
 
 def test_numbers_of_new_signals_are_time_points(signals):
     """That a column of some new signals has different whole numbers tells nothing."""
-    X, y = signals
-    model, new = ResidualKernelClassifier(**FLAT).fit(X, y), X[:3].copy()
-    new[:, 5] = [1, 2, 3]
-    assert model.predict(new).shape == (3,)
+    X, _ = signals
+    view, new = View(standardize="channel").fit(X), X.copy()
+    new[:, 5] = np.arange(20)
+    assert view.transform(new).shape == (20, 2, 24)
+
+
+@pytest.mark.parametrize(
+    ("n_cases", "n_columns", "before", "is_told"),
+    [
+        (10, 3, 0, True),
+        (9, 3, 0, False),  # may be so by chance
+        (10, 2, 0, False),  # the other column would be a signal of one point
+        (20, 24, 9, True),
+        (20, 24, 20, False),  # a file numbers its signals in one of its first columns
+    ],
+)
+def test_which_numbers_of_signals_are_told(n_cases, n_columns, before, is_told, rng):
+    """Whole numbers in order, behind some time points of whole numbers in no order."""
+    X = rng.standard_normal((n_cases, n_columns))
+    X[:, :before] = rng.integers(0, 9, (n_cases, before))
+    X[:, before] = np.arange(n_cases)
+    says = f"^column {before} of X has a different whole number"
+    with pytest.warns(UserWarning, match=says) if is_told else nullcontext():
+        View(standardize="channel").fit(X)
 
 
 def test_whole_numbers_are_time_points(signals):

@@ -281,6 +281,12 @@ NO_NUMBERS_OF_POLARS = [
         lambda frame, pl: [pl.DataFrame(x) for x in frame.to_numpy()],
         "X is a list of tables, expected arrays",
     ),
+    (
+        lambda frame, pl: pl.DataFrame(
+            {"signal": pl.Series(frame.to_numpy(), dtype=pl.Array(pl.Float64, 24))}
+        ),
+        "X has the column 'signal' .*signals in cells are",
+    ),
 ]
 
 

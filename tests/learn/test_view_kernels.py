@@ -1,5 +1,7 @@
 """Kernels of views: a linear view beside scikit-learn's ridge regression and a Gaussian process."""
 
+import warnings
+
 import numpy as np
 import pytest
 from sklearn.linear_model import Ridge
@@ -62,6 +64,7 @@ def test_a_linear_view_is_ridge_regression(n, rng):
     size = np.abs(parts).sum(axis=1)
     sums = parts.sum(axis=1) + model.intercept_
     assert_within(sums, model.predict(Z), tolerances.added_up(50), size)
+    assert_within(model.contributions(Z[:1])[0, 0], parts[0], tolerances.added_up(50), size.max())
 
 
 def test_novelty_of_a_linear_view_is_the_variance_of_its_process(rng, fitted_views):
@@ -101,6 +104,35 @@ def test_a_linear_view_tries_small_penalties(rng, fitted_views):
     for y, least, most in ((exact, 0, 3e-8), (rng.standard_normal(80), 1e-2, 10)):
         ResidualKernelRegressor([POINTS]).fit(X, y)
         assert least <= fitted_views[-1].penalty[0] <= most
+
+
+@pytest.mark.parametrize("kind", [ResidualKernelClassifier, ResidualKernelRegressor])
+@pytest.mark.parametrize("noise", [0.01, 0.3, 1e9])
+def test_a_linear_view_has_the_best_power_of_ten_as_penalty(noise, kind, rng):
+    """From the rounding errors of float64 up to ten times the kernel's diagonal."""
+    X, _ = walks(rng, 60)
+    y = X[:, 0, 7] - X[:, 0, 30] + noise * np.random.default_rng(6).standard_normal(60)
+    y = 1.0 * (y > 0) if kind is ResidualKernelClassifier else y
+    powers = [10.0**k for k in range(-8, 3)]
+    with warnings.catch_warnings(action="ignore"):  # of much noise nothing is found
+        default, *errors = (
+            kind([POINTS], penalty=penalty, random_state=0).fit(X, y).views_["error"][0]
+            for penalty in (None, *powers)
+        )
+    assert_within(default, min(errors[:-1]), tolerances.ROUTES)
+    assert noise < 1 or errors[-1] < min(errors[:-1])  # of noise the greatest one is the best
+
+
+def test_no_penalty_is_below_the_least_one(rng, fitted_views):
+    """Two signals have all the weight among n: rounding errors have the norm 2 n/√2 eps."""
+    X, _ = walks(rng, 400)
+    X[8] = X[7] + 0.01 * rng.standard_normal((1, 50))
+    heavy = np.where((np.arange(400) == 7) | (np.arange(400) == 8), 1e6, 1.0)
+    view = View(standardize="channel", length=8)
+    ResidualKernelRegressor([view]).fit(X, X[:, 0, 7] - X[:, 0, 30], heavy)
+    (fitted,) = fitted_views
+    norm = np.sqrt(2) * 400 * tolerances.EPS["float32"]
+    assert fitted.penalty[0] >= 1.9 * norm > 1e-4  # which a regressor tries besides
 
 
 @pytest.mark.parametrize("n_landmarks", [None, 25])

@@ -136,6 +136,22 @@ def test_weak_bands_are_not_magnified(X):
     assert_within(seen[:, :-1], scaled_bands(means), tolerances.FOURIER, unit)
 
 
+@pytest.mark.parametrize("kind", ["rectified", "magnitudes"])
+def test_energy_of_bands_in_their_units_divides_blocks(kind, X):
+    """The unit is a band's root mean square, but at least a tenth of the largest one."""
+    X[:, 0] = np.cos(np.pi * (np.arange(25) + 0.5) / 25) + 1e-3 * X[:, 0]
+    B = bands_of(X[:1])[0]
+    units = np.sqrt(np.mean(B**2, axis=1, keepdims=True))
+    assert (units < 0.09 * units.max()).any() and (units > 0.11 * units.max()).sum() > 1
+    energy = ((B / np.maximum(units, 0.1 * units.max())) ** 2).sum(axis=0)
+    block = np.arange(25) // 4
+    expected = np.where(np.arange(7)[:, None] == block, energy, 0.0)
+    expected /= expected.sum(axis=1, keepdims=True)
+    view = View(bands=kind, standardize="channel", length=7)
+    fitted, seen = view._resolve(X).fit_and_transform(X, np.ones(6))
+    assert_within(fitted.to_time(np.eye(seen.shape[2]), X[0]), expected, tolerances.FOURIER)
+
+
 def test_signs_of_rounding_errors_are_not_seen(rng):
     """A short signal has no coarse bands: what is left of them has one sign."""
     long, short = rng.standard_normal((1, 400)), rng.standard_normal((1, 5))
@@ -289,6 +305,19 @@ def test_constant_channels(X):
     of_points = [view for view in CLASSIFIER_VIEWS if view.linear and view.standardize == "point"]
     assert len(of_points) == 1
     assert np.abs(clone(of_points[0]).fit_transform(X)).max() < 10
+
+
+@pytest.mark.parametrize(
+    "parameters",
+    [{}, {"length": 9}, {"length": 9, "statistics": True}, {"spectra": "whole"}],
+    ids=str,
+)
+def test_channels_of_any_size_are_seen_alike(parameters, X):
+    """However small one of them is beside the other: each has a unit of its own."""
+    view = View(standardize="channel", **parameters)
+    expected = view.fit_transform(X)
+    seen = view.fit_transform(X * [[1.0], [2.0**-50]])
+    assert_within(seen, expected, tolerances.SEEN)
 
 
 @pytest.mark.parametrize("standardize", ["signal", "local", "channel", "point"])

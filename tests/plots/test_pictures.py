@@ -170,6 +170,8 @@ def test_contributions_to_the_first_of_two_classes():
         for pair in zip(of_first, of_second, shares, strict=True):
             first, second = (ax.collections[0].get_array() for ax in pair[:2])
             np.testing.assert_array_equal(first, -second)
+            centre = shares.mean(axis=0) if usual else 0.0
+            np.testing.assert_array_equal(second, (pair[2] - centre)[0][[0, 1, 1, 2, 2, 3]])
             decision = pair[2].sum() + 0.25
             start = f"predicted {7 if decision > 0 else 5}: decision for class "
             for ax, label, sign in ((pair[0], 5, -1), (pair[1], 7, 1)):

@@ -39,10 +39,20 @@ def test_many_names_are_documented():
     assert len(DOCUMENTED) > 100
 
 
+METHODS = {
+    f"{name}.{method}": value
+    for name, kind in DOCUMENTED.items()
+    if inspect.isclass(kind)
+    for method, value in inspect.getmembers(kind, inspect.isfunction)
+    if value.__module__.startswith("rescntk.") and not method.startswith("_") and value.__doc__
+}
+CALLS = DOCUMENTED | METHODS
+
+
 def defaults(name):
     """Return the parameters of a public name that have defaults, with these."""
     try:
-        parameters = inspect.signature(DOCUMENTED[name]).parameters.values()
+        parameters = inspect.signature(CALLS[name]).parameters.values()
     except ValueError:  # of exceptions, which take what they are given
         return {}
     return {p.name: p.default for p in parameters if p.default is not p.empty}
@@ -51,7 +61,7 @@ def defaults(name):
 def documented_defaults(name):
     """Return the defaults that a docstring tells as literals of Python."""
     told = {}
-    docstring = docscrape.NumpyDocString(inspect.getdoc(DOCUMENTED[name]))
+    docstring = docscrape.NumpyDocString(inspect.getdoc(CALLS[name]))
     for parameter in docstring["Parameters"]:
         if default := re.search(r", default (.*)$", parameter.type):
             with suppress(SyntaxError, ValueError):  # such as "both"
@@ -60,7 +70,7 @@ def documented_defaults(name):
     return told
 
 
-TELLING = [name for name in DOCUMENTED if documented_defaults(name)]
+TELLING = [name for name in CALLS if documented_defaults(name)]
 
 
 @pytest.mark.parametrize("name", TELLING)
@@ -79,7 +89,7 @@ def test_many_docstrings_tell_defaults():
 def test_a_default_that_no_docstring_tells_is_the_same_in_all_calls(parameter):
     found = {
         name: defaults(name)[parameter]
-        for name in DOCUMENTED
+        for name in CALLS
         if parameter in defaults(name) and parameter not in documented_defaults(name)
     }
     assert len(found) > 1 and len(set(found.values())) == 1, found
