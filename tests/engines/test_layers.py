@@ -6,7 +6,7 @@ import pytest
 import rescntk as rk
 from rescntk.checks.values import DTYPES
 from tests import tolerances
-from tests.helpers import ENGINES, HEADS
+from tests.helpers import ENGINES, HEADS, NOT_HOMOGENEOUS
 from tests.oracles import definition
 from tests.tolerances import CONSTANT
 
@@ -172,6 +172,17 @@ def test_equal_networks_are_equal():
     assert ordinary.alpha == (1.0, 0.5) and ordinary == ordinary.replace(alpha=0.5)
     assert rk.Network(2, alpha=np.array([0.5, 1.0])).alpha == (0.5, 1.0)
     assert eval(repr(ordinary), {"Network": rk.Network}) == ordinary
+
+
+@pytest.mark.parametrize("activation", NOT_HOMOGENEOUS)
+def test_gains_of_other_activations_are_those_of_relu(activation):
+    """α² c_v c_w/2, by which theory counts layers; a leaky ReLU has 1 + s² times as much."""
+    network = rk.Network(2, alpha=0.7, c_v=1.3, c_w=1.9)
+    gain = network.branch_gain
+    assert abs(gain - 0.7**2 * 1.3 * 1.9 / 2) <= tolerances.CONSTANT * gain
+    assert network.replace(activation=activation).branch_gain == gain
+    leaky = network.replace(negative_slope=0.4).branch_gain
+    assert abs(leaky / gain - (1 + 0.4**2)) <= tolerances.CONSTANT
 
 
 OF_LAYERS = rk.Network(4, (3, 1, 5, 3), alpha=(1.0, 0.5, 2.0, 0.3), skip=(True, False, True, True))
