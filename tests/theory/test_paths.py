@@ -53,6 +53,13 @@ def test_path_counts_by_walking_all_paths(depth, q, outer, first, dilated):
     assert abs(pixels).max() == network.reach()
 
 
+@pytest.mark.parametrize("sizes", [3, (5, 3, 1, 5)])
+def test_numbers_of_paths_are_known_before_they_are_counted(sizes):
+    network = rk.Network(4, sizes, outer_filter_size=(1, 5, 3, 3), input_filter_size=7)
+    number = paths.path_counts(network, 5).sum()
+    assert abs(paths._bits(network) / np.log2(float(number)) - 1) <= tolerances.ROUTES
+
+
 D, TOP = 4, 5
 """Pixels and the highest frequency of fits."""
 
