@@ -174,6 +174,16 @@ def test_equal_networks_are_equal():
     assert eval(repr(ordinary), {"Network": rk.Network}) == ordinary
 
 
+def test_outer_filters_change_with_inner_ones_where_they_are_equal():
+    network = rk.Network(5, 3)
+    assert network.replace(filter_size=7) == rk.Network(5, 7)
+    assert network.replace(filter_size=7, outer_filter_size=5) == rk.Network(
+        5, 7, outer_filter_size=5
+    )
+    other = rk.Network(5, 3, outer_filter_size=5)
+    assert other.replace(filter_size=7) == rk.Network(5, 7, outer_filter_size=5)
+
+
 @pytest.mark.parametrize("activation", NOT_HOMOGENEOUS)
 def test_gains_of_other_activations_are_those_of_relu(activation):
     """α² c_v c_w/2, by which theory counts layers; a leaky ReLU has 1 + s² times as much."""
