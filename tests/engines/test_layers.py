@@ -191,6 +191,8 @@ def test_gains_of_other_activations_are_those_of_relu(activation):
     gain = network.branch_gain
     assert abs(gain - 0.7**2 * 1.3 * 1.9 / 2) <= tolerances.CONSTANT * gain
     assert network.replace(activation=activation).branch_gain == gain
+    most = np.finfo(np.float64).max
+    assert rk.Network(2, c_v=most, c_w=2.0).branch_gain == most
     leaky = network.replace(negative_slope=0.4).branch_gain
     assert abs(leaky / gain - (1 + 0.4**2)) <= tolerances.CONSTANT
 

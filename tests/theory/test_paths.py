@@ -60,6 +60,13 @@ def test_numbers_of_paths_are_known_before_they_are_counted(sizes):
     assert abs(paths._bits(network) / np.log2(float(number)) - 1) <= tolerances.ROUTES
 
 
+def test_counts_that_take_hours_are_refused():
+    """A million layers of 100 pixels add some 10^13 words of 64 bits."""
+    with pytest.raises(ValueError, match=r"counts of 9.54e\+05 digits at 100 pixels take hours"):
+        paths.path_counts(rk.Network(10**6), 100)
+    assert paths.path_counts(rk.Network(1000), 100).sum() == 3**1999
+
+
 D, TOP = 4, 5
 """Pixels and the highest frequency of fits."""
 
