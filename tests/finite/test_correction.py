@@ -9,6 +9,7 @@ from scipy.stats import multivariate_normal
 import rescntk as rk
 from rescntk import finite, literature
 from rescntk.checks.values import PARTS
+from rescntk.finite.correction import _layers, _State, _steps
 from rescntk.finite.forward import features, outputs
 from rescntk.finite.kernels import trained_parts
 from rescntk.finite.parameters import shapes
@@ -87,6 +88,51 @@ def test_sampled_networks(name):
         away = np.abs(y - predicted[place])
         assert away[-1] <= 3 * e[-1] + away[0] / 4
     assert np.abs(scores).max() <= 3 and np.mean(np.abs(scores) <= 2) >= 0.9
+
+
+def pairs_of_units(layers, S, trained, rng, n=64):
+    """Return n g_i(ξ) g_j(ζ) Θ_ij, n Θ_ij² and n Θ_ij Θ_ji of one network, means over i ≠ j."""
+    g = rng.standard_normal((n, 2)) @ np.linalg.cholesky(S).T
+    theta = trained * S[0, 1] * np.eye(n)
+    for layer in layers:
+        read, slopes = (np.maximum(g, 0), g > 0) if layer.rectified else (g, np.ones_like(g))
+        weights = np.sqrt(layer.variance / n) * rng.standard_normal((n, n))
+        own = layer.variance * read[:, 0] @ read[:, 1] / n + layer.bias**2
+        theta = (weights * slopes[:, 0]) @ theta @ (weights * slopes[:, 1]).T
+        theta += layer.trained * own * np.eye(n)
+        g = weights @ read + layer.bias * rng.standard_normal((n, 1))
+    theta -= np.diag(theta.diagonal())
+    crossed = (theta**2).sum(), (theta * theta.T).sum()
+    return np.array([*(g.T @ theta @ g).ravel(), *crossed]) / (n - 1)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "network",
+    [
+        MLP(3, 1),
+        rk.Network(2, 1, skip=False, trained=("input",)),
+        rk.Network(2, 1, skip=False, c_v=1.5, c_w=1.3, bias=0.4, trained=PARTS),
+    ],
+)
+def test_pairs_of_units_have_the_covariances_of_the_recursion(network):
+    """G, b and b' of docs/theory/finite_width.md, which are 0 behind the first weights."""
+    points, layers, rng = X[:2, :, 0], _layers(network)[:-1], np.random.default_rng(0)
+    S, trained = points @ points.T / 4, network.parts.input
+    if not trained:
+        S, trained = network.layer(1).c_w * S + network.layer(1).bias ** 2, network.parts.inner
+    with jax.enable_x64(True):
+        y, zero = jax.numpy.array([[*S[[0, 0, 1], [0, 1, 1]], trained * S[0, 1]]]), np.zeros(1)
+        state = _State(y, 0 * y, np.zeros((1, 4, 4)), np.zeros((1, 2, 2)), zero, zero)
+        for layer in layers:
+            state = _steps(layer.rectified, (layer.variance, layer.bias, layer.trained), state)
+    expected = np.array([*np.ravel(state.G), *state.squares, *state.crossed])
+    drawn = np.array([pairs_of_units(layers, S, trained, rng) for _ in range(300)])
+    error = drawn.std(axis=0) / np.sqrt(len(drawn))
+    next_order = 8 / 64  # relatively some 1/width, of up to four layers
+    bar = tolerances.STANDARD_ERRORS * error + next_order * expected
+    assert (np.abs(drawn.mean(axis=0) - expected) <= bar).all()
+    assert bar.max() <= 0.5 * expected.max()  # the test has teeth
 
 
 @pytest.mark.slow
