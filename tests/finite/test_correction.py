@@ -1,6 +1,7 @@
 """Corrections at finite width, against sampled networks, quadrature and a sum over layers."""
 
 import jax
+import mpmath
 import numpy as np
 import pytest
 from scipy.integrate import dblquad
@@ -88,6 +89,43 @@ def test_sampled_networks(name):
         away = np.abs(y - predicted[place])
         assert away[-1] <= 3 * e[-1] + away[0] / 4
     assert np.abs(scores).max() <= 3 and np.mean(np.abs(scores) <= 2) >= 0.9
+
+
+@pytest.mark.slow
+def test_shifts_of_one_hidden_layer_behind_random_features():
+    """Given its n weights W a hidden unit has Gaussians of the covariance r c_w F⁰ + σ_b².
+
+    Here r = ‖W‖²/n has mean 1 and variance 2/n, and the kernel of the input's weights is r times
+    E[σ'σ'], whatever the width: half the variance times second derivatives by r are the shifts.
+    """
+    c_v, c_w, bias = 1.5, 1.3, 0.4
+    network = rk.Network(
+        1, 1, skip=False, c_v=c_v, c_w=c_w, bias=bias, readout_scale=0.7, trained=("input",)
+    )
+    found, points = finite.correction(network, X, 1), X[:, :, 0]
+    F, T = points @ points.T / 4, rk.Kernel(network, "ntk", "trace")(X)
+    of_condition = 1e-9  # of curvatures at angles of order 1
+
+    def moments(r, place):
+        """Return E[σσ] and E[σ'σ'] of a pair."""
+        i, j = place
+        x, z, both = (r * c_w * F[a, b] + bias**2 for a, b in ((i, i), (j, j), (i, j)))
+        size = mpmath.sqrt(x * z)
+        angle = mpmath.acos(both / size) if i != j else 0
+        sine = size * mpmath.sin(angle)
+        return (sine + (mpmath.pi - angle) * both) / (2 * mpmath.pi), (1 - angle / mpmath.pi) / 2
+
+    for place in zip(*PAIRS, strict=True):
+        gpk, ntk = (
+            float(mpmath.diff(lambda r, f=f: f(r, place), 1, 2))
+            for f in (lambda r, p: moments(r, p)[0], lambda r, p: r * moments(r, p)[1])
+        )
+        slopes, of_condition = (
+            float(moments(1, place)[1]),
+            1e-9,
+        )  # of curvatures at angles of order 1
+        assert abs(found.gpk_shift[place] - 0.7 * c_v * gpk) <= of_condition
+        assert abs(found.ntk_shift[place] - T[place] * ntk / slopes) <= of_condition
 
 
 def pairs_of_units(layers, S, trained, rng, n=64):
