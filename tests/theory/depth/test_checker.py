@@ -305,7 +305,8 @@ def test_bars_of_exact_powers_are_what_errors_of_sizes_do_to_an_exponent(theta):
     _, bar = fit_exponent(depths, sizes, relative * sizes, theta, 0, 0.0)
     signs = np.array([r, -(1 + r), 1.0])  # of log sizes in the exponent
     worst = relative * np.abs(signs).sum() / ((1 - r) * np.log(2))
-    assert abs(bar / (checker._STANDARD_ERRORS * worst) - 1) <= 1e-5  # roundings, over `relative`
+    roundings = 1e-5  # of slopes, over `relative`
+    assert abs(bar / (checker._STANDARD_ERRORS * worst) - 1) <= roundings
 
 
 @pytest.mark.parametrize("exponent", [0.1, 1.5])
