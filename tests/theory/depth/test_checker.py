@@ -263,6 +263,17 @@ def test_complements_keep_their_digits_where_means_of_pixels_nearly_cancel(monke
     assert (noise <= tolerances.complement(np.array(powers(10))) * size).all()
 
 
+@pytest.mark.parametrize(("head", "keeps_digits"), [("trace", True), ("gap", False)])
+def test_complements_lose_digits_where_one_signal_has_mean_0(head, keeps_digits, monkeypatch):
+    """Then kernels are subtracted from 1, with errors of some units of 1 at any depth."""
+    X = multisphere.sample(2, 2, 6, rng=0)
+    X[0, :, 3:] = -X[0, :, :3]
+    X[1] = X[1, :, :1]
+    options = {"kind": "gpk", "head": head, "depths": powers(12)}
+    _, noise = judged_numbers(monkeypatch, rk.Network(1, skip=False), X, **options)
+    assert (noise.min() < tolerances.EPS["float64"]) == keeps_digits
+
+
 EPS = tolerances.EPS["float64"]
 PATTERN = np.linspace(-1, 1, 10)
 LIMIT = 0.7 + 0.1 * PATTERN
@@ -295,6 +306,12 @@ def test_exponents_are_within_their_bars(p, b, log_power):
     assert abs(found - p) <= bar <= 0.1 * checker._STANDARD_ERRORS * p
     values = depths**-p * (1 + 0.5 * abs(b) / depths)
     assert log_power or math.isinf(fit_exponent(depths, values, 4 * EPS * values, 1, 1, 1e-6).error)
+
+
+def test_sizes_that_are_rounding_errors_have_no_exponent():
+    depths = 2.0 ** np.arange(4, 17)
+    found = fit_exponent(depths, 1 / depths, 1 / depths, 1.0, 0, 0.0)
+    assert math.isnan(found.value) and found.error == math.inf and str(found) == "unknown"
 
 
 @pytest.mark.parametrize("theta", [0.5, 1.0])
