@@ -50,7 +50,7 @@ def networks(
         "c_v": st.sampled_from([2.0, 1.0, 1.3]),
         "c_w": st.sampled_from([1.0, 0.7, 1.9]),
         "readout_scale": st.sampled_from([1.0, 0.25]),
-        "input_scale": st.sampled_from([None, None, 1.0]),
+        "input_scale": st.sampled_from([None, None, 0.3]),
         "trained": st.sets(st.sampled_from(PARTS), min_size=1).map(tuple),
         "dilation": st.one_of(dilations),
         "negative_slope": st.sampled_from([0.0, 0.0, 0.01, 0.5]),

@@ -140,6 +140,30 @@ def test_the_definition_knows_each_field():
     assert definition.KNOWN_FIELDS == quadruple.KNOWN_FIELDS == EVERY_FIELD
 
 
+def test_activations_are_linear_on_signals_that_are_told_to_be_so():
+    """Their variance is the squared slope at 0 times the signal's, up to 2^-100."""
+    root = {name: wide.mpf(SPECIAL[name].linear_below) for name in ("erf", "gelu")}
+    with wide.workdps(300):
+        q = root["erf"] ** 2
+        erf = wide.asin(2 * q / (1 + 2 * q)) * 2 / wide.pi / (q * 4 / wide.pi)
+        q = root["gelu"] ** 2
+        of_gelu = gelu(q, q, q)[0] / (q / 4)
+        assert max(abs(erf - 1), abs(of_gelu - 1)) <= wide.mpf(2) ** -100
+
+
+@pytest.mark.parametrize("name", [name for name, of in SPECIAL.items() if not of.homogeneous])
+@pytest.mark.parametrize("w", [0.0, 1e-3, 1.0, 2.0])
+def test_duals_of_variances_below_the_largest_stay_in_float64(name, w):
+    q = np.array([0.999 * SPECIAL[name].largest_variance])
+    for other in (q, np.ones(1), 1e-200 * np.ones(1)):
+        for pair in ((q, other), (other, q)):
+            with np.errstate(over="raise", invalid="raise", divide="raise"):
+                ws = np.array([w]), np.array([2.0 - w])
+                dual = SPECIAL[name].correlation_map(*ws, *pair)
+                numbers = [dual.K, *dual.deficits, dual.times_slope(1.0)]
+            assert np.isfinite(numbers).all()
+
+
 @pytest.mark.parametrize("name", SPECIAL)
 def test_zeros_stay_zeros(name):
     assert SPECIAL[name].function(np, scipy.special, np.zeros(1)) == 0

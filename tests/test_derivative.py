@@ -7,7 +7,7 @@ import pytest
 
 import rescntk as rk
 from rescntk.checks.values import DTYPES, HEADS, KINDS, PARTS
-from rescntk.derivative import alpha_derivative
+from rescntk.derivative import alpha_derivative, has_alpha_derivative
 from tests import tolerances
 from tests.difficult_signals import SIGNALS
 from tests.helpers import GROUPS
@@ -133,6 +133,26 @@ def test_the_diagonal_of_normalized_kernels_is_constant(kind, rng):
     X[1] = 0.0
     dK = alpha_derivative(rk.Kernel(rk.Network(3), kind, normalized=True), X)[1]
     assert not dK.diagonal().any() and not dK[1].any()
+
+
+@pytest.mark.parametrize(
+    ("options", "has_one"),
+    [
+        ({"filter_size": (1, 3), "bias": 0.3}, True),
+        ({"activation": "erf"}, True),
+        ({"activation": "gelu"}, False),
+        ({"alpha": (1.0, 0.5)}, False),
+        ({"norm": True}, False),
+    ],
+)
+def test_networks_tell_whether_they_have_a_derivative(options, has_one, rng):
+    network, X = rk.Network(2, **options), rng.standard_normal((2, 1, 4))
+    assert has_alpha_derivative(network) == has_one
+    if has_one:
+        alpha_derivative(rk.Kernel(network, "gpk"), X)
+    else:
+        with pytest.raises(ValueError, match="network has"):
+            alpha_derivative(rk.Kernel(network, "gpk"), X)
 
 
 def test_growth_along_depth_costs_no_digits(rng):

@@ -296,6 +296,9 @@ REFUSALS = [
     (lambda: rj.kernel(rk.ResCNTK(3, activation="erf")), "activation 'erf', expected 'relu'"),
     (lambda: rj.gram(NETWORK, [X[0], X[1, :, :2]]), "X is a list, expected one array"),
     (lambda: rj.gram(NETWORK, X[0]), r"X has shape \(3, 5\), expected \(n_cases"),
+    (lambda: rj.gram(NETWORK, X[:0]), r"X has shape \(0, 3, 5\), expected \(n_cases"),
+    (lambda: rj.gram(NETWORK, X[None, None]), r"X has shape \(1, 1, 2, 3, 5\), expected \(n_cases"),
+    (lambda: rj.gram(NETWORK, 1j * X), "X has dtype complex128, expected real numbers"),
     (lambda: rj.gram(NETWORK, X, X[:, :2]), "expected the same channels, pixels"),
     (lambda: rj.gram(NETWORK, X, np.float32(X)), "and dtype"),
     (lambda: rj.gram(NETWORK, X, block=0), "block is 0, expected an integer of at least 1"),
@@ -307,3 +310,25 @@ REFUSALS = [
 def test_refusals(call, message):
     with pytest.raises(OverflowError if message == TOO_DEEP else ValueError, match=message):
         call()
+
+
+@pytest.mark.parametrize(
+    ("skip", "depth", "is_taken"),
+    [(True, 1022, True), (True, 1023, False), (False, 1021, True), (False, 1022, False)],
+)
+def test_layers_multiply_kernels_by_normal_numbers(skip, depth, is_taken):
+    """By 2 a layer, or by ½: the least normal number of float64 is 2^-1022, the largest 2^1023."""
+    kernel = rk.ResCGPK(depth, 1, c_v=2.0 if skip else 1.0).replace(skip=skip)
+    if is_taken:
+        rj.kernel(kernel)
+    else:
+        with pytest.raises(OverflowError, match=f"leaves float64 at depth {depth}"):
+            rj.kernel(kernel)
+
+
+@pytest.mark.slow
+def test_integers_are_signals_of_the_default_precision():
+    found = rj.gram(rk.Network(1), np.arange(12).reshape(2, 2, 3), kinds="gpk").gpk
+    expected = rk.gram(rk.Network(1), np.arange(12.0).reshape(2, 2, 3), kinds="gpk").gpk
+    assert found.dtype == np.float64
+    assert np.abs(found - expected).max() <= tolerances.KERNEL["float64"] * expected.max()

@@ -79,3 +79,21 @@ def test_one_convolution_networks_are_those_of_appendix_g(rng, depth, q):
         P = rk.pixel_pairs(network, X, kind="gpk")
         size = np.sqrt(P[0, 0].diagonal() * P[1, 1].diagonal())
         assert np.abs(P[0, 1].diagonal() - expected).max() <= tolerances.TRANSCRIPTION * size.max()
+
+
+def test_filters_are_of_3_pixels_and_all_other_numbers_are_1_by_default():
+    for system in (literature.barzilai_resnet, literature.one_convolution_resnet):
+        assert system(4) == system(4, filter_size=3, alpha=1.0)
+    for system in (literature.barzilai_cnn, literature.geifman_cnn):
+        assert system(4) == system(4, filter_size=3)
+    resnet = literature.tirer_resnet
+    assert resnet(4, 0.5) == resnet(4, 0.5, sigma_v=1.0, sigma_w=1.0)
+    assert literature.tirer_mlp(4) == literature.tirer_mlp(4, sigma_w=1.0)
+    assert literature.huang_resnet(4) == literature.huang_resnet(4, gamma=1.0)
+
+
+@pytest.mark.parametrize("name", ["sigma_v", "sigma_w"])
+def test_deviations_whose_squares_exceed_float64_are_refused(name):
+    assert getattr(literature.tirer_resnet(1, 0.5, **{name: 1e153}), f"c_{name[-1]}") == 1e153**2
+    with pytest.raises(ValueError, match=rf"{name} is 1e\+155, expected a number whose square"):
+        literature.tirer_resnet(1, 0.5, **{name: 1e155})

@@ -324,6 +324,17 @@ def test_the_least_and_the_largest_input_scale_that_a_message_names_are_taken():
         assert rk.Network(2, input_scale=number).input_scale == number
 
 
+@pytest.mark.parametrize(("sizes", "most"), [((1, 1), 2**60 - 1), ((3, 1), 2**60 // 3)])
+@pytest.mark.parametrize("swapped", [False, True])
+def test_filters_with_their_dilation_are_shorter_than_2_to_the_60_pixels(sizes, most, swapped):
+    """The longest filter and the largest dilation count, of whichever layers."""
+    inner, outer = sizes[::-1] if swapped else sizes
+    options = {"filter_size": inner, "outer_filter_size": (1, outer)}
+    assert rk.Network(2, **options, dilation=(most, 1)).dilation == (most, 1)
+    with pytest.raises(ValueError, match="expected less than 2.60 divided by the filter size"):
+        rk.Network(2, **options, dilation=(1, most + 1))
+
+
 def test_networks_of_negative_zeros_are_written_as_those_of_zeros():
     assert repr(rk.Network(2, alpha=-0.0)) == repr(rk.Network(2, alpha=0.0))
 

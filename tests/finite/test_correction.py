@@ -1,6 +1,7 @@
 """Corrections at finite width, against sampled networks, quadrature and a sum over layers."""
 
 import jax
+import mpmath
 import numpy as np
 import pytest
 from scipy.integrate import dblquad
@@ -9,6 +10,7 @@ from scipy.stats import multivariate_normal
 import rescntk as rk
 from rescntk import finite, literature
 from rescntk.checks.values import PARTS
+from rescntk.finite.correction import _layers, _State, _steps
 from rescntk.finite.forward import features, outputs
 from rescntk.finite.kernels import trained_parts
 from rescntk.finite.parameters import shapes
@@ -87,6 +89,88 @@ def test_sampled_networks(name):
         away = np.abs(y - predicted[place])
         assert away[-1] <= 3 * e[-1] + away[0] / 4
     assert np.abs(scores).max() <= 3 and np.mean(np.abs(scores) <= 2) >= 0.9
+
+
+@pytest.mark.slow
+def test_shifts_of_one_hidden_layer_behind_random_features():
+    """Given its n weights W a hidden unit has Gaussians of the covariance r c_w F⁰ + σ_b².
+
+    Here r = ‖W‖²/n has mean 1 and variance 2/n, and the kernel of the input's weights is r times
+    E[σ'σ'], whatever the width: half the variance times second derivatives by r are the shifts.
+    """
+    c_v, c_w, bias = 1.5, 1.3, 0.4
+    network = rk.Network(
+        1, 1, skip=False, c_v=c_v, c_w=c_w, bias=bias, readout_scale=0.7, trained=("input",)
+    )
+    found, points = finite.correction(network, X, 1), X[:, :, 0]
+    F, T = points @ points.T / 4, rk.Kernel(network, "ntk", "trace")(X)
+    of_condition = 1e-9  # of curvatures at angles of order 1
+
+    def moments(r, place):
+        """Return E[σσ] and E[σ'σ'] of a pair."""
+        i, j = place
+        x, z, both = (r * c_w * F[a, b] + bias**2 for a, b in ((i, i), (j, j), (i, j)))
+        size = mpmath.sqrt(x * z)
+        angle = mpmath.acos(both / size) if i != j else 0
+        sine = size * mpmath.sin(angle)
+        return (sine + (mpmath.pi - angle) * both) / (2 * mpmath.pi), (1 - angle / mpmath.pi) / 2
+
+    for place in zip(*PAIRS, strict=True):
+        gpk, ntk = (
+            float(mpmath.diff(lambda r, f=f: f(r, place), 1, 2))
+            for f in (lambda r, p: moments(r, p)[0], lambda r, p: r * moments(r, p)[1])
+        )
+        slopes, of_condition = (
+            float(moments(1, place)[1]),
+            1e-9,
+        )  # of curvatures at angles of order 1
+        assert abs(found.gpk_shift[place] - 0.7 * c_v * gpk) <= of_condition
+        assert abs(found.ntk_shift[place] - T[place] * ntk / slopes) <= of_condition
+
+
+def pairs_of_units(layers, S, trained, rng, n=64):
+    """Return n g_i(ξ) g_j(ζ) Θ_ij, n Θ_ij² and n Θ_ij Θ_ji of one network, means over i ≠ j."""
+    g = rng.standard_normal((n, 2)) @ np.linalg.cholesky(S).T
+    theta = trained * S[0, 1] * np.eye(n)
+    for layer in layers:
+        read, slopes = (np.maximum(g, 0), g > 0) if layer.rectified else (g, np.ones_like(g))
+        weights = np.sqrt(layer.variance / n) * rng.standard_normal((n, n))
+        own = layer.variance * read[:, 0] @ read[:, 1] / n + layer.bias**2
+        theta = (weights * slopes[:, 0]) @ theta @ (weights * slopes[:, 1]).T
+        theta += layer.trained * own * np.eye(n)
+        g = weights @ read + layer.bias * rng.standard_normal((n, 1))
+    theta -= np.diag(theta.diagonal())
+    crossed = (theta**2).sum(), (theta * theta.T).sum()
+    return np.array([*(g.T @ theta @ g).ravel(), *crossed]) / (n - 1)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "network",
+    [
+        MLP(3, 1),
+        rk.Network(2, 1, skip=False, trained=("input",)),
+        rk.Network(2, 1, skip=False, c_v=1.5, c_w=1.3, bias=0.4, trained=PARTS),
+    ],
+)
+def test_pairs_of_units_have_the_covariances_of_the_recursion(network):
+    """G, b and b' of docs/theory/finite_width.md, which are 0 behind the first weights."""
+    points, layers, rng = X[:2, :, 0], _layers(network)[:-1], np.random.default_rng(0)
+    S, trained = points @ points.T / 4, network.parts.input
+    if not trained:
+        S, trained = network.layer(1).c_w * S + network.layer(1).bias ** 2, network.parts.inner
+    with jax.enable_x64(True):
+        y, zero = jax.numpy.array([[*S[[0, 0, 1], [0, 1, 1]], trained * S[0, 1]]]), np.zeros(1)
+        state = _State(y, 0 * y, np.zeros((1, 4, 4)), np.zeros((1, 2, 2)), zero, zero)
+        for layer in layers:
+            state = _steps(layer.rectified, (layer.variance, layer.bias, layer.trained), state)
+    expected = np.array([*np.ravel(state.G), *state.squares, *state.crossed])
+    drawn = np.array([pairs_of_units(layers, S, trained, rng) for _ in range(300)])
+    error = drawn.std(axis=0) / np.sqrt(len(drawn))
+    next_order = 8 / 64  # relatively some 1/width, of up to four layers
+    bar = tolerances.STANDARD_ERRORS * error + next_order * expected
+    assert (np.abs(drawn.mean(axis=0) - expected) <= bar).all()
+    assert bar.max() <= 0.5 * expected.max()  # the test has teeth
 
 
 @pytest.mark.slow

@@ -13,6 +13,7 @@ import rescntk as rk
 from rescntk import finite, literature
 from rescntk.checks.values import PARTS
 from rescntk.finite.kernels import _products
+from rescntk.finite.parameters import shapes
 from tests import tolerances
 from tests.helpers import nightly
 from tests.oracles import finite_width
@@ -103,15 +104,19 @@ def test_parameters_are_those_of_the_key():
 
 
 def test_parameters_that_no_layer_reads_are_left_out():
+    parts = partial(shapes, n_channels=2, width=4, n_timepoints=None, axes=1)
     assert finite.init(0, rk.Network(2, skip=False), 2, 4).input is None
-    assert finite.init(0, rk.Network(2, 1, skip=False, trained="inner"), 2, 4).outer == ()
+    assert parts(rk.Network(2, 1, skip=False, trained="inner")).outer == ()
     networks = (
         rk.Network(2, 1, trained="inner"),
         rk.Network(2, 1, skip=False, bias=0.5),
         rk.Network(2, 1, skip=False, outer_filter_size=3, trained="inner"),
+        rk.Network(2, 1, skip=False, outer_filter_size=(1, 3), trained="inner"),
+        rk.Network(2, 1, skip=(False, True), trained="inner"),
+        rk.Network(2, 1, skip=False, bias=(0.5, 0.0), trained="inner"),
     )
     for kept in networks:
-        assert len(finite.init(0, kept, 2, 4).outer) == 2
+        assert len(parts(kept).outer) == 2
 
 
 @pytest.mark.parametrize(
@@ -284,8 +289,16 @@ def test_a_network_whose_readout_is_trained_is_its_own_linearization(task):
 
 
 @pytest.mark.slow
-def test_records_by_default_are_about_fifty_of_one_name(task):
-    """Every second step of 60 to 100, and the last one; a float of NumPy is a learning rate."""
+@pytest.mark.parametrize(("steps", "apart"), [(50, 1), (51, 2), (100, 2), (101, 3)])
+def test_records_by_default_are_at_most_fifty_apart_from_the_last(steps, apart, task):
+    params, X, y = task
+    found = finite.train(NETWORK.replace(trained="readout"), params, X, y, 0.01, steps, record=())
+    assert found.steps.tolist() == [*range(0, steps, apart), steps]
+
+
+@pytest.mark.slow
+def test_records_may_be_of_one_name(task):
+    """A float of NumPy is a learning rate."""
     params, X, y = task
     found = finite.train(NETWORK, params, X, y, np.float32(0.01), 75, record="path")
     assert found.steps.tolist() == [*range(0, 75, 2), 75]
@@ -389,6 +402,14 @@ VALID = {
 def test_arguments(function, change, message):
     with pytest.raises(ValueError, match=message):
         function(**VALID[function] | change)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("function", [finite.apply, finite.ntk])
+def test_signals_beyond_float32_are_beyond_networks_in_float32(function):
+    params = parameters(rk.Network(1), dtype="float32")
+    with pytest.raises(OverflowError, match="exceed float32, expected smaller signals or param"):
+        function(rk.Network(1), params, 1e300 * X)
 
 
 @pytest.mark.slow

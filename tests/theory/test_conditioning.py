@@ -378,6 +378,45 @@ def test_the_equivariant_head_without_filters_sees_pixel_0(pixel, holds):
     assert np.isfinite(table.column("cnn.asymptote")).all() == holds
 
 
+@pytest.mark.parametrize(("head", "holds"), [("trace", True), (1, True), (2, False)])
+@pytest.mark.parametrize(
+    ("network", "x"),
+    [
+        (rk.Network(1), SIGNAL[0]),
+        (rk.Network(1, 1, outer_filter_size=3), SIGNAL[0]),
+        (rk.Network(1, 1, outer_filter_size=1), SPHERE[0]),
+    ],
+)
+def test_pools_of_one_pixel_do_not_see_shifts(network, x, head, holds):
+    """A signal's shift has a law of its own unless other pixels of both meet in the head."""
+    pair = np.array([x, np.roll(x, 1, axis=1)])
+    table = conditioning.compare(network, pair, (300,), kind="gpk", head=head)
+    assert np.isfinite(table.column("cnn.asymptote")).all() == holds
+
+
+@pytest.mark.parametrize("b", [-0.12, 0.0, 0.4])
+@pytest.mark.parametrize("spread", [0.03, 0.2])
+def test_improved_bounds_are_those_of_two_numbers_beside_each_other(b, spread, rng):
+    """The constant vector's form μ, 1 − b ± ε of all others and σ between them; Weyl's if better.
+
+    docs/theory/conditioning.md, section 3.
+    """
+    n = 6
+    noise = np.triu(rng.uniform(-spread, spread, (n, n)), 1)
+    A = b + noise + noise.T
+    np.fill_diagonal(A, 1.0)
+    found, sigma = conditioning.bounds(A), A.sum(axis=1).std()
+    b, epsilon = found.off_diagonal, found.epsilon
+    mu = 1 + (n - 1) * b
+    ends = [
+        np.linalg.eigvalsh([[mu, sigma], [sigma, 1 - b + sign * epsilon]])[(sign + 1) // 2]
+        for sign in (-1, 1)
+    ]
+    least, most = max(ends[0], min(mu, 1 - b) - epsilon), min(ends[1], max(mu, 1 - b) + epsilon)
+    expected = most / least if least > 0 else np.inf
+    assert found.improved == expected or abs(found.improved / expected - 1) <= tolerances.ROUTES
+
+
 @pytest.mark.parametrize("n", [2, 5])
 def test_equal_signals_have_infinite_bounds(n):
     found = conditioning.bounds(np.ones((n, n)))

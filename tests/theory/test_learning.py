@@ -138,6 +138,24 @@ def test_a_pool_of_low_rank_at_interpolation():
     assert (learning.pool_curve(x @ x.T, x[:, 0], (5, 9)).column("test_error") == 0).all()
 
 
+@pytest.mark.parametrize("noise", [0.0, 0.3])
+@pytest.mark.parametrize(("rank", "penalty"), [(40, 0.0), (40, 0.5), (12, 0.0), (12, 0.5)])
+def test_errors_of_pools_are_the_overfitting_times_what_is_not_learned(rank, penalty, noise, rng):
+    """As in a spectrum's curve: E = E_0 Σ (1 − ℓ)² v², ℓ = Λ/(Λ + Nκ), and Σ ℓ modes are learned.
+
+    Noise of the labels adds σ²/N to each v².
+    """
+    features, y = rng.standard_normal((40, rank)), rng.standard_normal(40)
+    values, vectors = np.linalg.eigh(features @ features.T)
+    values = np.where(np.arange(40) < 40 - rank, 0.0, values)
+    squares = (vectors.T @ y) ** 2 / 40 + noise / 40
+    for row in learning.pool_curve(features @ features.T, y, (5, 30), penalty, noise=noise):
+        left = np.where(values > 0, 40 * row.kappa / (values + 40 * row.kappa + (values == 0)), 1.0)
+        expected = row.overfitting * (left**2 @ squares)
+        assert abs(row.test_error / expected - 1) <= tolerances.ROUTES * 40
+        assert abs(row.effective_dimension - (1 - left).sum()) <= tolerances.ROUTES * 40
+
+
 def test_curves_of_a_pool_are_means_over_targets():
     """A target that is given twice has its own curve; beside 0 it has half of the errors."""
     rng = np.random.default_rng(0)
@@ -223,6 +241,13 @@ def test_bounds_hold_what_more_frequencies_give(channels):
         literature.barzilai_cnn(1), channels, 7, 1, kind="gpk", head="equivariant"
     )
     assert [np.isinf(row.n) for row in beyond] == [False, False, *5 * [True]]
+
+
+def test_bounds_of_gap_hold_what_more_frequencies_give():
+    """Some of a tail's eigenfunctions have shifts of their own, and some are their own shifts."""
+    options = {"kind": "ntk", "head": "gap", "frequencies": [(1, 0)]}
+    few, more = (learning.sample_complexity(rk.Network(2), 2, 2, top, **options) for top in (3, 14))
+    assert few.rows[0].lower <= more.rows[0].lower <= more.rows[0].upper <= few.rows[0].upper
 
 
 def test_bounds_take_the_last_two_frequencies_where_one_has_no_eigenvalue():

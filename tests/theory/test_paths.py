@@ -14,6 +14,7 @@ from tests import tolerances
 from tests.oracles import papers
 
 CNN, RESNET = literature.geifman_cnn, literature.one_convolution_resnet
+TWO = literature.barzilai_resnet
 
 # Results of fits, which search for minima: a few times `tolerances.MINIMUM`.
 FIT = 1e-6
@@ -50,6 +51,20 @@ def test_path_counts_by_walking_all_paths(depth, q, outer, first, dilated):
     pixels = paths.path_pixels(network)
     assert pixels.tolist() == ends
     assert abs(pixels).max() == network.reach()
+
+
+@pytest.mark.parametrize("sizes", [3, (5, 3, 1, 5)])
+def test_numbers_of_paths_are_known_before_they_are_counted(sizes):
+    network = rk.Network(4, sizes, outer_filter_size=(1, 5, 3, 3), input_filter_size=7)
+    number = paths.path_counts(network, 5).sum()
+    assert abs(paths._bits(network) / np.log2(float(number)) - 1) <= tolerances.ROUTES
+
+
+def test_counts_that_take_hours_are_refused():
+    """A million layers of 100 pixels add some 10^13 words of 64 bits."""
+    with pytest.raises(ValueError, match=r"counts of 9.54e\+05 digits at 100 pixels take hours"):
+        paths.path_counts(rk.Network(10**6), 100)
+    assert paths.path_counts(rk.Network(1000), 100).sum() == 3**1999
 
 
 D, TOP = 4, 5
@@ -142,6 +157,27 @@ def test_a_single_layer_is_its_own_mixture(network, kind, d, top):
     assert found.rms <= FIT
     assert np.abs(found.mixed - found.eigenvalues).max() <= FIT
     assert found.rms_alone > 0.5 or network is WINDOW
+
+
+def test_pixels_without_a_frequency_do_not_change_what_a_fit_counts():
+    """Pixel 2 has frequency 0 alone: the sum of the theorem is the same as if it were not there."""
+    network = CNN(3)
+    fit = paths.fit_path_counts(network, 2, 3, (5, 5, 0), kind="gpk", exponent=6.0)
+    assert fit.base > 2  # counts matter
+    options = {"kind": "gpk", "head": "equivariant", "normalized": True, "errors": True}
+    computed = spectrum.eigenvalues(network, 2, 3, (5, 5, 0), **options)
+    k = np.argwhere(computed.resolved)
+    steps = np.minimum(paths.path_counts(network, 3).astype(float), k).sum(axis=1)
+    theorem = fit.constants * fit.base**steps * np.maximum(k, 1).prod(axis=1) ** -fit.exponent
+    rms = np.sqrt((np.log(computed.eigenvalues[tuple(k.T)] / theorem) ** 2).mean())
+    assert abs(rms / fit.rms - 1) <= FIT
+
+
+def test_a_fit_takes_one_more_eigenvalue_than_it_has_constants():
+    """Of one depth: c, A and e."""
+    assert paths.fit_path_counts(TWO(2), 2, 1, 3, kind="gpk", depths=[2]).rms > 0
+    with pytest.raises(ValueError, match="3 eigenvalues exceed .*, expected at least 4 for 3 cons"):
+        paths.fit_path_counts(TWO(2), 2, 1, 2, kind="gpk", depths=[2])
 
 
 @pytest.mark.slow

@@ -38,24 +38,28 @@ def test_bounds_are_below_least_eigenvalues(network, kind, head, case):
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_signals_of_one_pixel_have_the_formula(kind):
-    """Sums up to a degree of a_N [1 − max_i Σ_j |t_ij|^N]₊, and the circles of all above it."""
+    """Sums up to a degree of a_N [1 − max_i Σ_j |t_ij|^N]₊, and the circles of all above it.
+
+    Less rounding errors of 20 entries: 8 units a layer and 20 more, of t twice those of lengths for
+    each degree and for the whole, and for the NTK those of 23 units over the root of 1 + t.
+    """
     X, network, degree = multisphere.sample(20, 4, 1, rng=0), rk.Network(3, 1), 20
     a = spectrum.taylor_coefficients(network, 1, degree, kind=kind)
     rest, off = rk.Kernel(network, kind, "trace", normalized=True)(X), ~np.eye(20, dtype=bool)
     t, least, expected = X[:, :, 0] @ X[:, :, 0].T / 4, 0.0, []
+    of_length = multisphere.off_sphere(X) + 4 * tolerances.EPS["float64"]
+    fixed = 8 * 23 * tolerances.EPS["float64"]
+    fixed += 23 * of_length / np.sqrt(1 + t.min()) if kind == "ntk" else 0.0
     for N, coefficient in enumerate(a):
         rest = rest - coefficient * t**N
         least += coefficient * max(1 - np.abs(t**N * off).sum(axis=1).max(), 0.0)
         circles = rest.diagonal() - np.abs(rest * off).sum(axis=1)
-        expected.append(least + max(circles.min(), 0.0))
+        subtracted = 20 * (fixed + 2 * (N + 2) * of_length)
+        expected.append(least + max(circles.min(), 0.0) - subtracted)
     found = conditioning.separation_bound(
         network, X, kind=kind, head="equivariant", max_degree=degree
     )
-    # Rounding errors that the bound subtracts, of 20 entries: 8 · 23 of layers, twice 6 of t a
-    # degree and for the whole, and for the NTK 23 times those over the root of 1 + t.
-    units = 8 * 23 + 12 * (degree + 2) + (kind == "ntk") * 23 * 6 / np.sqrt(1 + t.min())
-    subtracted = 20 * units * tolerances.EPS["float64"]
-    assert -tolerances.ROUTES <= max(expected) - found <= tolerances.ROUTES + subtracted
+    assert abs(max(expected) - found) <= tolerances.ROUTES
 
 
 def _least_eigenvalue(network, X, kind, head):

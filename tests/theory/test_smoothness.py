@@ -51,6 +51,14 @@ def test_norms_up_to_frequency_0_and_up_to_the_last_one():
     assert np.abs(found / expected - 1).max() <= FOURIER
 
 
+@pytest.mark.parametrize(("n", "last"), [(16, 7), (17, 8), (400, 140)])
+def test_frequencies_from_half_the_samples_on_are_refused(n, last):
+    """And those above 140, whose coefficients of the Gaussian leave float64."""
+    assert smoothness.gaussian_rkhs_norm(np.ones(n), last) > 0
+    with pytest.raises(ValueError, match=f"cutoff is {last + 1}, .* from 0 to {last}"):
+        smoothness.gaussian_rkhs_norm(np.ones(n), last + 1)
+
+
 @pytest.mark.parametrize("n", [16, 17])
 def test_curvature_is_the_formula_of_the_slides(n, rng):
     f = rng.standard_normal(n)

@@ -86,15 +86,21 @@ def flow_limit(network: Network, X: np.ndarray, *, kind: str, head: str | int) -
             f"the integration's steps grow with it"
         )
     signals = of_unit_energy(network, check_signals(X, "X").astype(np.float64)).transpose(1, 2, 0)
-    window = network.input_filter
-    scale = network.factor_of_input(len(signals))
-    variances = circular_mean(scale * (signals**2).sum(axis=0), window)  # (d, n_cases)
+    window, scale = network.input_filter, network.factor_of_input(len(signals))
+    # What a pixel sees, (n_channels · q, d, n_cases): its squares are the variances.
+    seen = np.concatenate([np.roll(signals, -offset, axis=1) for offset in window.offsets])
+    seen *= math.sqrt(scale / window.size)
+    sizes = np.sqrt((seen**2).sum(axis=0))
+    if network.homogeneous and network.filter_size == network.outer_filter_size == 1:
+        # Pixels that nothing mixes have kernels that are multiples of their sizes.
+        seen, variances = seen / _or_one(sizes), (sizes > 0).astype(np.float64)
+    else:
+        variances, sizes = sizes**2, np.ones_like(sizes)
 
     def kernels(left: Places, right: Places) -> np.ndarray:
-        squares = sum((channel[left] - channel[right]) ** 2 for channel in signals)
-        distances = circular_mean(0.5 * scale * squares, window)
+        distances = sum(0.5 * (channel[left] - channel[right]) ** 2 for channel in seen)
         state = [variances[left], variances[right], distances]
-        return _integrate(network, kind, state)[None]
+        return (sizes[left] * sizes[right] * _integrate(network, kind, state))[None]
 
     K = over_pixel_pairs(variances.shape, head, kernels)[0]
     result = correlation(K, K.diagonal(), K.diagonal())
@@ -143,11 +149,6 @@ def _integrate(network: Network, kind: str, start: list[np.ndarray]) -> np.ndarr
     q1, q2, D = np.broadcast_arrays(*start)
     F = 0.5 * (q1 + q2) - D
     initial = np.stack([q1, q2, D, *([parts.input * F] if kind == "ntk" else [])], axis=1)
-    # Without filters ReLU leaves parallel pixels parallel. Roundings would make them differ.
-    tied = np.zeros(D.shape, dtype=bool)
-    if network.homogeneous and network.filter_size == network.outer_filter_size == 1:
-        slack = 64 * np.finfo(np.float64).eps * (q1 + q2)
-        tied = D - 0.5 * (np.sqrt(q1) - np.sqrt(q2)) ** 2 <= slack
 
     def velocity(root: float, flat: np.ndarray) -> np.ndarray:
         state = flat.reshape(initial.shape)
@@ -155,7 +156,7 @@ def _integrate(network: Network, kind: str, start: list[np.ndarray]) -> np.ndarr
         S, root1, root2 = 0.5 * (q1 + q2) - D, np.sqrt(q1), np.sqrt(q2)
         g, z = root1 * root2, 0.5 * (root1 - root2) ** 2
         w = np.divide(D - z, g, out=np.ones_like(D), where=g > 0)
-        w = np.where(tied & (g > 0), 0.0, np.clip(w, 0.0, 2.0))
+        w = np.clip(w, 0.0, 2.0)
         dual = activation.correlation_map(np, w, 2.0 - w, q1, q2)
         K1, K2 = activation.variance(np, q1), activation.variance(np, q2)
         distance = dual.deficits[0] + 0.5 * (np.sqrt(K1) - np.sqrt(K2)) ** 2

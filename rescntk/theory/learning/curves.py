@@ -46,7 +46,8 @@ class LearningCurve(ReportTable[CurveRow]):
     - ``effective_dimension``: Σ ℓ_i, at most n: as many modes are learned.
     - ``kappa``: κ, the eigenvalue of a mode that is half learned.
     - ``overfitting``: E_0 = n/(n − Σ ℓ_i²), at least 1: the factor by which noise in the labels
-      grows.
+      grows. Of a pool of N signals it is the test error over Σ (1 − ℓ_i)² v_i², which tends to E_0
+      as N grows.
     """
 
 

@@ -195,12 +195,11 @@ def decay_law(
     first = network.depth + 1 if kind == "gpk" else first
     # The windows of the last pre-activation at pixel 0 and of all below it, and their last layers.
     seen, below = windows(network, d)[0], dict[frozenset[int], int]()
-    reached, features = frozenset({0}), frozenset[int]()  # pixels of units, and what they take
+    reached = frozenset({0})  # pixels of units
     for layer in range(network.depth, 0, -1):
         for p in reached:
             below.setdefault(frozenset((p + k) % d for k in seen[layer - 1]), layer)
-        inner = widen(reached, network.inner_filter(layer), d)
-        features = features | inner if network.skip else inner
+        features = widen(reached, network.inner_filter(layer), d)  # skip connections take no more
         reached = widen(features, network.outer_filter(max(layer - 1, 1)), d)
 
     @cache

@@ -263,6 +263,17 @@ def test_complements_keep_their_digits_where_means_of_pixels_nearly_cancel(monke
     assert (noise <= tolerances.complement(np.array(powers(10))) * size).all()
 
 
+@pytest.mark.parametrize(("head", "keeps_digits"), [("trace", True), ("gap", False)])
+def test_complements_lose_digits_where_one_signal_has_mean_0(head, keeps_digits, monkeypatch):
+    """Then kernels are subtracted from 1, with errors of some units of 1 at any depth."""
+    X = multisphere.sample(2, 2, 6, rng=0)
+    X[0, :, 3:] = -X[0, :, :3]
+    X[1] = X[1, :, :1]
+    options = {"kind": "gpk", "head": head, "depths": powers(12)}
+    _, noise = judged_numbers(monkeypatch, rk.Network(1, skip=False), X, **options)
+    assert (noise.min() < tolerances.EPS["float64"]) == keeps_digits
+
+
 EPS = tolerances.EPS["float64"]
 PATTERN = np.linspace(-1, 1, 10)
 LIMIT = 0.7 + 0.1 * PATTERN
@@ -295,6 +306,35 @@ def test_exponents_are_within_their_bars(p, b, log_power):
     assert abs(found - p) <= bar <= 0.1 * checker._STANDARD_ERRORS * p
     values = depths**-p * (1 + 0.5 * abs(b) / depths)
     assert log_power or math.isinf(fit_exponent(depths, values, 4 * EPS * values, 1, 1, 1e-6).error)
+
+
+def test_sizes_that_are_rounding_errors_have_no_exponent():
+    depths = 2.0 ** np.arange(4, 17)
+    found = fit_exponent(depths, 1 / depths, 1 / depths, 1.0, 0, 0.0)
+    assert math.isnan(found.value) and found.error == math.inf and str(found) == "unknown"
+
+
+@pytest.mark.parametrize("theta", [0.5, 1.0])
+def test_bars_of_exact_powers_are_what_errors_of_sizes_do_to_an_exponent(theta):
+    """To the first removal from slopes of the last three sizes, with the worst signs."""
+    depths, relative = 2.0 ** np.arange(3, 13), 1e-7
+    sizes, r = depths**-1.5, 2.0**-theta
+    _, bar = fit_exponent(depths, sizes, relative * sizes, theta, 0, 0.0)
+    signs = np.array([r, -(1 + r), 1.0])  # of log sizes in the exponent
+    worst = relative * np.abs(signs).sum() / ((1 - r) * np.log(2))
+    roundings = 1e-5  # of slopes, over `relative`
+    assert abs(bar / (checker._STANDARD_ERRORS * worst) - 1) <= roundings
+
+
+@pytest.mark.parametrize("exponent", [0.1, 1.5])
+@pytest.mark.parametrize("start", [1e-12, 0.1, 10.0])
+def test_three_sizes_of_a_power_with_a_logarithm_have_its_exponent(exponent, start):
+    """Also where the logarithm's factor begins near 0."""
+    logs = np.log([8.0, 16.0, 40.0])
+    sizes = (logs - logs[0] + start) * np.exp(-exponent * logs)
+    found = checker._log_exponent(logs, sizes)
+    of_curvature = 1e-13 * (1 + start) ** 2  # a line over log L has what is left of 1/start²
+    assert abs(found - exponent) <= of_curvature
 
 
 def judged(function, last=16, limit=LIMIT, **prediction):
@@ -336,6 +376,13 @@ def test_rounding_errors_of_a_limit_contradict_nothing(power):
     law = Prediction(0.5, exponent=power)
     report = checker.judge(depths, values, np.zeros(len(depths)), law, limit, settings)
     assert report.verdict == checker.AGREES
+
+
+def test_a_limit_that_is_off_by_its_error_contradicts_nothing():
+    """Such as the flow's, which is integrated."""
+    for error, verdict in ((1e-9, checker.OPEN), (0.0, checker.CONTRADICTS)):
+        law = {"limit": LIMIT + 1e-9, "exponent": 3.0, "error": error}
+        assert judged(lambda n, u: LIMIT + u / n**3, **law).verdict == verdict
 
 
 def test_the_exponent_of_a_power_has_eight_digits():

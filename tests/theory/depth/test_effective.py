@@ -51,6 +51,15 @@ def test_bounds_are_attained_at_both_ends():
         assert abs(bounds[side][0, 0] - exact) <= next_order * moved
 
 
+@pytest.mark.parametrize(("alpha", "layers"), [(1e154, 100), (1e152, 100_000)])
+def test_sums_of_variances_may_exceed_float64(alpha, layers):
+    """Behind l equal branches of normalized features the last one has the part 1/l."""
+    with np.errstate(all="raise", under="ignore"):
+        found = depth.effective_depth(rk.Network(layers, alpha=alpha, norm=True))
+    expected = digamma(layers + 1) - digamma(1)
+    assert abs(found[0] / expected - 1) <= tolerances.added_up(layers)
+
+
 def test_branches_near_the_largest_number_of_float64():
     """The parts of layers are ratios, in which no variance is too large."""
     large, depths = rk.Network(3, alpha=1e154), (1, 2, 3)

@@ -98,6 +98,24 @@ def test_corrections_are_of_a_root_where_windows_are_opposite(opposite, change):
     assert np.abs(steps[1:] / steps[:-1] - change).max() <= (0.1 if opposite else 0.01)
 
 
+@pytest.mark.parametrize("angle", [1e-9, 1e-7, 1e-5])
+@pytest.mark.parametrize("window", [1, 3])
+def test_pixels_that_no_filter_mixes_keep_the_digits_of_small_angles(angle, window, rng):
+    """τ' = β (κ1 + κ0 ρ − (1 − κ0) τ) is 2 − φ (1 + τ)/π times β to first order in the angle φ.
+
+    So the kernel 1 + 2β has lost φ β (1 + β)/π at time 1. Each pixel has the same share of it,
+    whatever its size; two windows that a filter of the input sees have one angle, as their pixels.
+    """
+    sizes = rng.uniform(0.1, 3.0, 5) if window == 1 else np.ones(5)
+    x = np.outer([1.0, 0.0], np.ones(5))
+    z = np.outer([np.cos(angle), np.sin(angle)], sizes)
+    network = rk.Network(1, 1, alpha=0.7, c_v=3.0, input_filter_size=window)
+    found = flow_limit(network, np.array([x, z]), kind="ntk", head="trace")[0, 1]
+    parallel, beta = sizes.sum() / np.sqrt(5 * (sizes**2).sum()), 0.7**2 * 3.0 / 2
+    lost = angle * beta * (1 + beta) / (np.pi * (1 + 2 * beta))
+    assert abs(found / parallel - (1 - lost)) <= ERROR + angle**2
+
+
 @pytest.mark.parametrize("a", [0.0, 1e-150])
 def test_no_gain_leaves_the_dot_product(a, rng):
     X, network = rng.standard_normal((2, 2, 4)), rk.Network(1, alpha=a)

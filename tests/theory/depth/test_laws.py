@@ -129,6 +129,15 @@ def test_the_law_of_equal_limits_sets_in_where_the_closest_pixels_part(alpha, ga
     assert abs(found.correction_exponent - theta) <= tolerances.CONSTANT
 
 
+@pytest.mark.parametrize("gamma", [0.75, 1.0])
+def test_the_law_of_one_layer_sets_in_where_the_gain_is_1(gamma):
+    """The gain of a layer is a² L^-2γ, and L layers have 1 together at L^(2γ−1) = a²."""
+    X = multisphere.sample(3, 4, 1, rng=0)
+    frozen = rk.Network(1, 1, alpha=10.0, trained=("inner", "outer"))
+    onset = Family(frozen, gamma).predict(X, kind="ntk", head="trace").onset
+    assert abs(onset / 100 ** (1 / (2 * gamma - 1)) - 1) <= tolerances.ROUTES
+
+
 def test_depths_at_which_laws_set_in_are_finite():
     """Also for exponents near 0, and signals that are near each other."""
     X = multisphere.sample(2, 4, 1, rng=0)

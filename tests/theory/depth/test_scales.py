@@ -6,7 +6,7 @@ import pytest
 
 import rescntk as rk
 from rescntk.theory import multisphere
-from rescntk.theory.depth import mode_scales
+from rescntk.theory.depth import mode_scales, scales
 from tests import tolerances
 
 NETWORKS = [
@@ -174,3 +174,11 @@ def test_scales_in_layers():
     row = rings.rows[1]
     assert abs(row.multiplier**row.scale - np.exp(-1)) <= tolerances.ROUTES
     assert mode_scales(rk.Network(1, bias=0.3, skip=False, c_v=1.0), 4).rows[0].multiplier == 0.5
+
+
+def test_as_many_modes_as_the_documentation_says(monkeypatch):
+    """Without the products of modes, which take most of the time."""
+    monkeypatch.setattr(scales, "_with_products", np.asarray)
+    assert len(mode_scales(rk.Network(1), 4096).rows) == 2049
+    with pytest.raises(ValueError, match="n_timepoints is 4097, expected at most 4096"):
+        mode_scales(rk.Network(1), 4097)

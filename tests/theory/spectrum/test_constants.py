@@ -10,9 +10,10 @@ import rescntk as rk
 from rescntk.literature import barzilai_cnn
 from rescntk.literature import geifman_cnn as CNN
 from rescntk.literature import one_convolution_resnet as RESNET
-from rescntk.theory import spectrum
+from rescntk.theory import multisphere, spectrum
 from rescntk.theory.spectrum import decay_constants, quadrature
-from rescntk.theory.spectrum.constants import moments
+from rescntk.theory.spectrum.constants import _lower_coefficient, moments
+from rescntk.theory.spectrum.taylor import DEGREE, series_in_one_variable
 from tests import tolerances
 
 
@@ -93,3 +94,80 @@ def test_absent_pixels_and_heads():
     for name in ("lower", "upper"):
         mean = sum(getattr(c, name) for c in alone) / 4
         assert abs(getattr(trace, name) / mean - 1) <= tolerances.ROUTES
+
+
+MIXED = (rk.Network(2), CNN(3), rk.Network(2, skip=False, trained=("outer",)))
+ORIGIN = np.eye(3)[0]
+of_pixels = pytest.mark.parametrize("pixels", [[0], [0, 1]])
+
+
+@pytest.mark.slow
+@of_pixels
+@pytest.mark.parametrize("C", [2, 3])
+@pytest.mark.parametrize("network", MIXED)
+def test_lower_constants_are_those_of_coefficients_n_to_the_five_halves(network, C, pixels):
+    """Σ_n n^(−5/2) Ψ(k, n) k^(C0+2) is least at k = 1; both kinds have the same."""
+    n = np.arange(1.0, 4001.0, 2.0)
+    least = (n**-2.5 * moments(C, np.array(1.0), n)).sum()
+    series = series_in_one_variable(network, np.zeros(3), ORIGIN, "gpk")
+    end_of_sums = 1e-5  # above n = 400, Σ n^(−3) and less
+    for kind in ("gpk", "ntk"):
+        found = decay_constants(network, C, 3, pixels, kind=kind, head="equivariant").lower
+        of_series = _lower_coefficient(series, network, set(pixels), kind)
+        assert abs(found / (of_series * least ** len(pixels)) - 1) <= end_of_sums
+
+
+@pytest.mark.parametrize("network", [MIXED[0], CNN(3), rk.Network(4, alpha=0.6)])
+def test_tangent_kernels_have_the_lower_constants_of_their_last_branch(network):
+    """Lemma C.2 for several pixels: ([outer] + [readout]) K of the branch, over Θ(x, x)."""
+    kinds = ("gpk", "ntk")
+    x = multisphere.sample(1, 2, 3, rng=0)
+    K, T = (rk.Kernel(network, kind, "equivariant").diag(x)[0] for kind in kinds)
+    parts = network.parts.outer + network.parts.readout
+    options = {"pixels": [0, 1], "head": "equivariant"}
+    gpk, ntk = (decay_constants(network, 2, 3, **options, kind=kind).lower for kind in kinds)
+    assert abs(ntk / gpk / (parts * K / T) - 1) <= tolerances.ROUTES
+
+
+def largest_sum(C, nu, count, exponent):
+    """Return the largest sum over J of J^(−ν) times the largest product of moments of sum J.
+
+    Of one or two equal frequencies k, times their power with the exponent.
+    """
+    sums = []
+    for k in (1, 2, 3, 5):
+        values = np.zeros(60 * k**2 + 1)
+        n = np.arange(k, len(values), 2)
+        values[n] = moments(C, np.array(float(k)), n.astype(float))
+        J = np.arange(1, len(values))
+        if count == 2:
+            values[1:] = [(values[: j + 1] * values[j::-1]).max() for j in J]
+        sums.append(k ** (exponent * count) * (values[1:] * J**-nu).sum())
+    return max(sums)
+
+
+@pytest.mark.slow
+@of_pixels
+@pytest.mark.parametrize("C", [2, 3])
+@pytest.mark.parametrize(("kind", "nu"), [("gpk", 2.5), ("ntk", 1.5)])
+def test_upper_constants_bound_sums_of_the_largest_coefficients(kind, nu, C, pixels):
+    """By a factor that all networks have in common, five to seventeen times the sums."""
+    inside, factors = np.isin(np.arange(3), pixels).astype(float), []
+    for network in MIXED[:2]:
+        found = decay_constants(network, C, 3, pixels, kind=kind, head="equivariant")
+        _, kernel, *_, limits = series_in_one_variable(network, 1 - inside, inside, kind)
+        n = np.arange(len(pixels), DEGREE + 1)
+        coefficient = max((n**nu * kernel[0, n]).max(), limits[0, 0] + abs(limits[0, 1]))
+        factors.append(found.upper / coefficient)
+    assert np.ptp(factors) <= tolerances.ROUTES * factors[0]
+    total = largest_sum(C, nu, len(pixels), found.exponent_of_upper_bound)
+    assert total <= factors[0] <= 20 * total
+
+
+def test_constants_are_within_float64_up_to_160_channels():
+    options = {"kind": "gpk", "head": "equivariant"}
+    for C, pixels in ((160, [0]), (80, [0, 1])):
+        found = decay_constants(CNN(2), C, 3, pixels, **options)
+        assert 0 < found.lower < found.upper < np.inf
+    with pytest.raises(OverflowError, match="constants of 1 pixels of 161 channels exceed"):
+        decay_constants(CNN(2), 161, 3, [0], **options)

@@ -254,6 +254,30 @@ def test_errors_are_estimated_where_the_coarsest_grid_still_serves(method, n_cha
     assert least <= coarsest <= least + 1
 
 
+def test_errors_of_many_channels_take_fewer_than_twice_the_nodes():
+    """Of more than six the rule of the papers errs too differently on a grid of half the nodes."""
+    few, many = ((C, 60, "gegenbauer") for C in (6, 7))
+    assert least_nodes(*few, errors=True) == 2 * (least_nodes(*few) + 1)
+    assert least_nodes(*many, errors=True) < 1.2 * least_nodes(*many)
+
+
+@pytest.mark.parametrize("method", quadrature.METHODS)
+def test_errors_are_the_largest_differences_of_grids_at_a_frequency_and_its_neighbours(method):
+    """And rounding errors, of some 32 units of an eigenvalue and 8 of the trace, twice at k = 8."""
+    case = partial(
+        spectrum.eigenvalues, CNN(2), 2, 3, (8, 0, 8), kind="ntk", head="equivariant", method=method
+    )
+    n = 20
+    coarser = n - 8 if method == "angles" else n // 2
+    found, *grids = case(nodes=n, errors=True), case(nodes=coarser), case(nodes=coarser - 1)
+    away = np.max([np.abs(found.eigenvalues - grid.eigenvalues) for grid in grids], axis=0)[:, 0]
+    padded = np.pad(away, 1)
+    places = list(product(range(3), repeat=2))
+    expected = np.max([padded[i : i + 9, j : j + 9] for i, j in places], axis=0)
+    over, rounding = found.errors[:, 0] - expected, 60 * EPS * found.trace
+    assert 0 <= over.min() <= over.max() <= rounding < (expected - away).max()
+
+
 def test_errors_that_were_not_asked_for_resolve_nothing():
     found = spectrum.eigenvalues(CNN(1), 2, 1, 2, kind="gpk", head="equivariant")
     assert found.errors.shape == found.eigenvalues.shape and np.isnan(found.errors).all()

@@ -8,6 +8,7 @@ import pytest
 import rescntk as rk
 from rescntk.literature import geifman_cnn as CNN
 from rescntk.theory.spectrum import taylor_coefficients
+from rescntk.theory.spectrum.taylor import DEGREE, series_in_one_variable
 from tests import tolerances
 
 EPS = tolerances.EPS["float64"]
@@ -51,3 +52,33 @@ def test_the_series_is_the_kernel(rng, network, d, kind):
     X[0, 0], Z[0] = math.sqrt(2), math.sqrt(2) * np.stack([t, np.sqrt(1 - t**2)])
     expected = rk.Kernel(network, kind, "equivariant", normalized=True)(X, Z)[0, 0]
     assert abs(found - expected) <= remainder
+
+
+@pytest.mark.parametrize("kind", ["gpk", "ntk"])
+@pytest.mark.parametrize("inside", [[1.0, 0.0, 0.0], [1.0, 1.0, 0.0], [1.0, 1.0, 1.0]])
+@pytest.mark.parametrize(
+    "network",
+    [
+        rk.Network(3, alpha=0.7),
+        rk.Network(2, 1, trained=("input", "outer")),
+        rk.Network(2, skip=False, trained=("input", "inner", "outer", "readout")),
+    ],
+)
+def test_series_in_one_variable_end_as_their_ends_say(network, inside, kind):
+    """Powers x^p of the distance x from t = ±1 leave (±1)^n n^(−p − 1)/Γ(−p) in coefficients.
+
+    Even and odd coefficients have the sum and the difference of the ends; p = 3/2 of the last
+    pre-activations and of the GPK, 1/2 of the NTK. Other pixels' dot products are 0 or 1.
+    """
+    n, next_term = np.array([DEGREE, DEGREE - 1]), 10 / DEGREE
+    for constant in (np.zeros(3), 1 - np.array(inside)):
+        found = series_in_one_variable(network, constant, np.array(inside), kind)
+        before, kernel, value, cube, limits = found
+        shares = cube / math.gamma(-1.5)
+        for series, ends, p in ((before, shares, 1.5), (kernel, limits, 1.5 - (kind == "ntk"))):
+            last = n ** (p + 1) * series[:, n]
+            expected = np.stack([ends.sum(axis=1), ends[:, 0] - ends[:, 1]], axis=1)
+            assert np.abs(last - expected).max() <= next_term * np.abs(ends).max()
+        tail = DEGREE**-1.5 * np.abs(shares).max()  # Σ n^(−5/2) is two thirds of n^(−3/2)
+        sums = np.stack([before.sum(axis=1), before @ (-1.0) ** np.arange(DEGREE + 1)], axis=1)
+        assert np.abs(sums - value).max() <= tail
