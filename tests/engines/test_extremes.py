@@ -113,11 +113,12 @@ SMALL = 2.0**-60 * (np.random.default_rng(1).standard_normal((3, 2, 6)) + 0.5)
 """Signals that a network sees to first order; smaller ones see no other network."""
 
 
-def test_signals_below_normal_numbers_are_seen_as_larger_ones(engine, linear_at_0):
+@pytest.mark.parametrize("head", ["gap", "trace", 4])
+def test_signals_below_normal_numbers_are_seen_as_larger_ones(engine, head, linear_at_0):
     """Of whole numbers times 2^-1060, to the bit: the network is linear there."""
     whole = np.round(4 * np.random.default_rng(1).standard_normal((3, 2, 6))) + 0.0
     K, expected = (
-        rk.gram(linear_at_0, 2.0**power * whole, head="trace", normalized=True, engine=engine).ntk
+        rk.gram(linear_at_0, 2.0**power * whole, head=head, normalized=True, engine=engine).ntk
         for power in (-1060, -500)
     )
     assert 0 < np.abs(expected[0, 1]) < 1 and np.abs(K - expected).max() <= tolerances.ROUTES

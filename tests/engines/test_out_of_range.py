@@ -79,7 +79,6 @@ def test_powers_of_two_as_a_scale_change_no_digit(engine, kernel, rng):
         assert np.array_equal(scaled(2.0**bits * signals, engine=engine), np.ldexp(K, power))
 
 
-@pytest.mark.filterwarnings("ignore:(overflow|invalid value) enc")  # on the way to the refusal
 def test_normalized_kernels_with_a_signal_beyond_float64_are_refused(engine):
     """Whichever side it is on."""
     network = rk.Network(30, 3, skip=False, c_v=1e-100, bias=1.0, input_scale=1e150)

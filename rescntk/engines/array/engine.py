@@ -223,11 +223,12 @@ class ArrayPlan(Plan):
             rights = second.selected(self.xp.asarray(b[batch]))
             all_pairs = self.request.all_pairs
             batch_pairs = Pairs(self.request, self.operations, lefts, rights, all_pairs)
-            for t, kernels in enumerate(batch_pairs.at_depths()):
-                for kind, value in kernels.items():
-                    if is_swapped and self.request.head == "pixels":
-                        value = value.swapaxes(1, 2)
-                    self.write(values[kind][t], i[batch], k[batch], value)
+            with np.errstate(over="ignore", invalid="ignore"):  # reported with the results
+                for t, kernels in enumerate(batch_pairs.at_depths()):
+                    for kind, value in kernels.items():
+                        if is_swapped and self.request.head == "pixels":
+                            value = value.swapaxes(1, 2)
+                        self.write(values[kind][t], i[batch], k[batch], value)
             return len(a[batch])
 
         threads = (self.request.threads or 1) if self.xp is np else 1

@@ -268,8 +268,9 @@ def read_input_as_given(operations: Operations, request: Request, X: SignalArray
     scale = xp.ones(len(X))
     if not net.norm:
         scale = xp.ldexp(scale, powers_of_tiny(operations, request, X))
+    divided = X / column(scale, X)
     with np.errstate(over="ignore"):
-        pixels = X / column(scale, X) * root
+        pixels = divided * root
         energy = sum_over_terms(xp, pixels * pixels)
     if not bool(xp.isfinite(energy).all()):
         raise OverflowError(
@@ -280,8 +281,7 @@ def read_input_as_given(operations: Operations, request: Request, X: SignalArray
         check_normalized(energy, request, (X != 0).any(axis=1))
     length = xp.sqrt(energy)[:, None]
     unit = pixels / xp.where(length > 0, length, math.inf)
-    means = means_of(request, X)
-    means = means / column(scale, means) * root
+    means = means_of(request, divided) * root
     return Input(
         unit,
         energy,

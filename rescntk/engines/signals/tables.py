@@ -56,15 +56,17 @@ def signal_tables(operations: Operations, request: Request, X: SignalArray, pad:
     """
     xp, pixels = array_module(X), X.shape[2:]
     read = read_input if operations.network.homogeneous else read_input_as_given
-    inputs = read(operations, request, X)
-    rows = zeros((len(X), operations.n_rows, *pixels[:-1], pixels[-1] + pad), request.dtype, xp)
-    inside = rows[..., : pixels[-1]]
-    inside[:, : operations.n_channels] = inputs.unit
+    with np.errstate(over="ignore", invalid="ignore"):  # they are reported with the results
+        inputs = read(operations, request, X)
+        shape = len(X), operations.n_rows, *pixels[:-1], pixels[-1] + pad
+        rows = zeros(shape, request.dtype, xp)
+        inside = rows[..., : pixels[-1]]
+        inside[:, : operations.n_channels] = inputs.unit
 
-    def write(row: int, values: PixelNumbers) -> None:
-        inside[:, row] = values
+        def write(row: int, values: PixelNumbers) -> None:
+            inside[:, row] = values
 
-    write_rows(operations, request, xp, inputs, write)
+        write_rows(operations, request, xp, inputs, write)
     return Tables(rows, inputs)
 
 

@@ -35,6 +35,10 @@ different sizes have lost the digits of their correlation."""
 MAX_GAIN = 1e4
 """Largest branch gain whose flow is integrated: the steps grow with it, to a minute or so."""
 
+MAX_GAIN_OF_GROWTH = 100.0
+"""The same of activations that are not homogeneous and yet grow: variances grow by e^β then, and
+leave float64 at 700. One pair of pixels takes four seconds."""
+
 
 def flow_limit(network: Network, X: np.ndarray, *, kind: str, head: str | int) -> np.ndarray:
     r"""Return the normalized kernel of infinite depth for :math:`\alpha = a L^{-1/2}`.
@@ -47,7 +51,8 @@ def flow_limit(network: Network, X: np.ndarray, *, kind: str, head: str | int) -
     ----------
     network : Network
         With skip connections, one dilation for all layers and no biases, of ReLU (leaky, too), erf
-        or GELU. Its α is a; its depth does not matter. Its ``branch_gain`` is at most 1e4.
+        or GELU. Its α is a; its depth does not matter. Its ``branch_gain`` is at most 1e4, of GELU
+        100.
     X : ndarray, (n_cases, n_channels, n_timepoints)
     kind : {"gpk", "ntk"}
     head : {"equivariant", "trace", "gap"} or int
@@ -80,9 +85,12 @@ def flow_limit(network: Network, X: np.ndarray, *, kind: str, head: str | int) -
     check_like_layers(network, known, activations=None)
     check_kind(kind)
     check_known_head(head)
-    if network.branch_gain > MAX_GAIN:
+    activation, most = activation_of(network), MAX_GAIN
+    if not network.homogeneous and activation.variance(np, np.full(1, 1e8))[0] > 1e4:
+        most = MAX_GAIN_OF_GROWTH
+    if network.branch_gain > most:
         raise ValueError(
-            f"network has branch_gain {network.branch_gain:.3g}, expected at most {MAX_GAIN:g}: "
+            f"network has branch_gain {network.branch_gain:.3g}, expected at most {most:g}: "
             f"the integration's steps grow with it"
         )
     signals = of_unit_energy(network, check_signals(X, "X").astype(np.float64)).transpose(1, 2, 0)

@@ -156,6 +156,16 @@ def test_signals_in_their_own_units(rng):
         flow_limit(rk.Network(1, alpha=500.0), X, kind="ntk", head="gap")
 
 
+def test_flows_whose_variances_leave_float64_are_refused(rng):
+    """Those of GELU grow by e^β; those of erf stay below 1, at any gain."""
+    X = rng.standard_normal((2, 2, 1))
+    network = rk.Network(1, alpha=30.0, activation="gelu")
+    with pytest.raises(ValueError, match="network has branch_gain 900, expected at most 100"):
+        flow_limit(network, X, kind="ntk", head="trace")
+    found = flow_limit(network.replace(activation="erf"), X, kind="ntk", head="trace")
+    assert np.isfinite(found).all()
+
+
 def test_tiny_signals_see_a_linear_network(rng):
     """Of erf, whose squares would vanish in float64."""
     X, network = rng.standard_normal((3, 2, 4)), rk.Network(1, activation="erf")
