@@ -34,8 +34,8 @@ from .step import (
 class SignalSide(Protocol):
     """Signals alone, as engines have them."""
 
-    def at(self, operation: Operation) -> OneSide:
-        """Return what the operation's step may ask."""
+    def of_layer(self, layer_number: int) -> OneSide:
+        """Return what the steps of a layer may ask; layer 0 is the input filter."""
 
 
 class PairSides(Protocol):
@@ -64,10 +64,10 @@ def variances_around_last_layer(
     `entering` are the variances of the input. `take` gets each operation with its rows.
     """
     features = state = entering
-    for layer_operations in (operations.input, *operations.layers):
-        features = state
+    for layer_number, layer_operations in enumerate((operations.input, *operations.layers)):
+        features, at = state, side.of_layer(layer_number)
         for operation in layer_operations:
-            state, rows = operation.step.variances(side.at(operation), state, features)
+            state, rows = operation.step.variances(at, state, features)
             take(operation, rows)
     return features, state
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import operator
-from dataclasses import dataclass, replace
+from copy import copy
+from dataclasses import dataclass
 from functools import lru_cache, reduce
 from itertools import chain
 from types import ModuleType
@@ -15,7 +16,7 @@ from ...lazy import once
 from ...network.activations import Activation, activation_of
 from .constants import LayerConstants
 from .means import at_taps, column
-from .operations import Operation, Operations
+from .operations import Operations
 from .recursion import variances_around_last_layer
 from .step import Variances
 from .taps import Taps
@@ -28,7 +29,7 @@ _LEAST_DIVISOR = 1e-300
 """Least variance that divides. A merge without variance has parts and coordinates of 0."""
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False)
 class SignalArrays:
     """Signals alone (`recursion.SignalSide`), and what their steps ask (`step.OneSide`)."""
 
@@ -44,11 +45,11 @@ class SignalArrays:
     layer_number: int = 0
     """The layer of the step that asks."""
 
-    def at(self, operation: Operation) -> SignalArrays:
-        """Return what a step of the operation's layer may ask."""
-        if operation.layer_number == self.layer_number:
-            return self
-        return replace(self, layer_number=operation.layer_number)
+    def of_layer(self, layer_number: int) -> SignalArrays:
+        """Return what the steps of a layer may ask."""
+        of_layer = copy(self)
+        of_layer.layer_number = layer_number
+        return of_layer
 
     @once
     def activation(self) -> Activation:

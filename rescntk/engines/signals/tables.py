@@ -77,7 +77,7 @@ def zeros(shape: tuple[int, ...], dtype: str, xp: ModuleType) -> Array:
     return table
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False)
 class CheckedSignals(SignalArrays):
     """Signals alone, whose tables are written in the precision of a request."""
 
