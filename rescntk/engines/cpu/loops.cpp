@@ -1,4 +1,4 @@
-// The recursion of ReLU networks (engines/order.py) on strips of pixel pairs.
+// The recursion of ReLU networks (engines/layer/recursion.py) on strips of pixel pairs.
 //
 //   ../compiled/formulas.h  a layer for one pixel pair, or for a vector of lanes (lanes.h)
 //   layout.h                the rows of a strip

@@ -1,4 +1,4 @@
-// The recursion of ReLU networks (engines/order.py) on rows of pixel pairs, on a GPU.
+// The recursion of ReLU networks (engines/layer/recursion.py) on rows of pixel pairs, on a GPU.
 //
 // A row is the pixel pairs (j, j') of all left pixels j and of LANES right pixels. Where all pixel
 // pairs are wanted (ALL), or those that share pools (POOLED too), lanes are neighbouring pixels
