@@ -227,10 +227,13 @@ class EarlyClassifier(ClassifierMixin, SignalEstimator):
             self._rule = rule_with_error_bound(left_out, class_indices, groups, self.error)
             n, needed = cases.n_groups, np.ceil(np.log(SIGNIFICANCE) / np.log1p(-self.error))
             if not np.isfinite(self._rule.threshold) and len(left_out) > 1:
-                warn(
-                    f"error is {self.error}, and no label is early: {n} training signals or groups "
-                    f"cannot show so few errors, which takes {needed:.0f} right ones at least"
-                )
+                reason = "left-out labels are wrong more often, or too few of them are early"
+                if n < needed:
+                    reason = (
+                        f"{n} training signals or groups cannot show so few errors, which takes "
+                        f"{needed:.0f} right ones at least"
+                    )
+                warn(f"error is {self.error}, and no label is early: {reason}")
         self.threshold_, self.agreement_ = self._rule.threshold, self._rule.agreement
         end = self._rule.simulate(left_out)
         self.left_out_prediction_ = self.classes_[end.labels]

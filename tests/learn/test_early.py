@@ -476,3 +476,14 @@ def test_beginnings_of_many_channels_do_not_look_transposed(rng):
         warnings.filterwarnings("error", ".*transposed")
         model = EarlyClassifier(ResidualKernelClassifier(**ONE), n_prefixes=3).fit(X, y)
         model.decide(X[:, :, :20])
+
+
+def test_a_bound_that_wrong_labels_do_not_meet_says_so(rng):
+    """Of noise: 30 signals are enough for a bound of .25, which takes 9 right labels."""
+    X, y = rng.standard_normal((30, 1, 24)), np.arange(30) % 2
+    model = EarlyClassifier(ResidualKernelClassifier(**ONE), n_prefixes=3, error=0.25)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        model.fit(X, y)
+    (found,) = [str(one.message) for one in caught if "no label is early" in str(one.message)]
+    assert "left-out labels are wrong more often" in found

@@ -1,8 +1,8 @@
 """The recursion on arrays of pixel pairs, of NumPy and CuPy, from tables of single signals.
 
 A convolution moves both pixels of a pair together: on arrays (pairs, *pixels, *pixels) its taps
-roll both axes; on the pairs (j, j) alone, (pairs, *pixels), one. Pooled heads have the pairs (j, j + δ) of
-some offsets, (pairs, *offsets, *pixels).
+roll both axes; on the pairs (j, j) alone, (pairs, *pixels), one. Pooled heads have the pairs
+(j, j + δ) of some offsets, (pairs, *offsets, *pixels).
 """
 
 from __future__ import annotations
