@@ -20,7 +20,7 @@ except ModuleNotFoundError:
 import numpy as np
 
 from . import classifier, early, regressor
-from .base import Settings
+from .estimator import Settings
 from .signals import Signals
 from .stopping import Progress, harmonic_mean
 

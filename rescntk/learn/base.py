@@ -1,14 +1,12 @@
-"""The base of estimators of signals: parameters, tags, pickles, a fit in one step."""
+"""The base of estimators of signals: tags, pickles, a fit in one step, options of kernels."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from copy import copy
-from dataclasses import KW_ONLY, dataclass
 from typing import TYPE_CHECKING, Any, TypedDict, TypeVar
 
-import numpy as np
 from sklearn.base import BaseEstimator
 
 from .._version import __version__
@@ -16,8 +14,6 @@ from ..checks.messages import warn
 
 if TYPE_CHECKING:
     from sklearn.utils import Tags
-
-    from .views import View
 
 
 class Options(TypedDict):
@@ -29,20 +25,6 @@ class Options(TypedDict):
 
 
 EstimatorT = TypeVar("EstimatorT", bound=BaseEstimator)
-
-
-@dataclass(eq=False, repr=False)
-class Settings:
-    """Parameters of the estimators of several views, here and as aeon's."""
-
-    views: str | Sequence[View] = "default"
-    _: KW_ONLY
-    penalty: float | Sequence[float] | None = None
-    n_landmarks: int | None = None
-    engine: str = "auto"
-    dtype: str = "float32"
-    n_jobs: int | None = None
-    random_state: int | np.random.RandomState | None = None
 
 
 class SignalEstimator(BaseEstimator):

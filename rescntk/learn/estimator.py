@@ -7,6 +7,7 @@ Leave-one-out errors weigh the views (fitted_view.py). Classifier and regressor 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import KW_ONLY, dataclass
 from itertools import islice
 
 import numpy as np
@@ -23,7 +24,7 @@ from ..checks.values import (
     check_nonnegative_vector,
     is_sequence,
 )
-from .base import Options, Settings, SignalEstimator
+from .base import Options, SignalEstimator
 from .blas import one_blas_thread
 from .cases import Cases
 from .default_views import (
@@ -62,6 +63,20 @@ REMEDY = (
     "View(length=256) and View(head='trace')"
 )
 """What to do where views find nothing, for warnings."""
+
+
+@dataclass(eq=False, repr=False)
+class Settings:
+    """Parameters of the estimators of several views, here and as aeon's."""
+
+    views: str | Sequence[View] = "default"
+    _: KW_ONLY
+    penalty: float | Sequence[float] | None = None
+    n_landmarks: int | None = None
+    engine: str = "auto"
+    dtype: str = "float32"
+    n_jobs: int | None = None
+    random_state: int | np.random.RandomState | None = None
 
 
 class ResidualKernelEstimator(Settings, SignalEstimator):
