@@ -21,13 +21,14 @@ import robustness
 import simulated
 from harness import Row
 
-from rescntk.learn import ResidualKernelClassifier, view_weights
+from rescntk.learn import ResidualKernelClassifier
+from rescntk.learn.ensemble import weights as view_weights
 
 SETS = ("GunPoint", "ItalyPowerDemand", "ArrowHead", "BasicMotions", *robustness.PLANTS)
 CONDITIONS = ("clean", "noise 0.05", "noise 0.1", "drift")
 
 POWERS = {"_ERROR_POWER": (0.0, 12.0), "_NOVELTY_POWER": (2.0, 4.0), "_LEVEL_POWER": (0.0,)}
-"""Powers of `rescntk/learn/view_weights.py`, and values that are compared with those in use."""
+"""Powers of `rescntk/learn/ensemble/weights.py`, and values that are compared with those in use."""
 
 IN_USE, LANDMARKS = "in use", "n_landmarks"
 """Other names in the place of a power's: nothing is changed, with the value 0; landmarks."""
@@ -82,7 +83,7 @@ def table(rows: pd.DataFrame) -> str:
     return harness.page(
         "# Constants of the classifier",
         f"Means over {', '.join(SETS[:4])} and four simulated plants, of fast views, with other "
-        f"powers of `rescntk/learn/view_weights.py`. In use are {powers}.",
+        f"powers of `rescntk/learn/ensemble/weights.py`. In use are {powers}.",
         lines_of(rows[~of_landmarks], CONDITIONS),
         f"Means over the four plants with {MANY:,} training signals, by the number of landmarks.",
         lines_of(rows[of_landmarks], CONDITIONS[:1]),

@@ -80,7 +80,8 @@ def ours(X: np.ndarray, y: np.ndarray, Z: np.ndarray, truth: np.ndarray) -> list
     rows = [of_whole | scores(right, times, X.shape[2]) | {"seconds": fit + predict}]
     for error in ERRORS:
         options = (left_out, places, np.arange(len(y)), error)
-        end = call_by_name("rescntk.learn.stopping.rule_with_error_bound", *options).simulate(new)
+        rule = call_by_name("rescntk.learn.early.stopping.rule_with_error_bound", *options)
+        end = rule.simulate(new)
         right, times = model.classes_[end.labels] == truth, model.prefixes_[end.last]
         rows.append({"error": error} | of_whole | scores(right, times, X.shape[2]))
     return rows
@@ -88,7 +89,7 @@ def ours(X: np.ndarray, y: np.ndarray, Z: np.ndarray, truth: np.ndarray) -> list
 
 def teaser(X: np.ndarray, y: np.ndarray, Z: np.ndarray, truth: np.ndarray) -> list[Row]:
     """Return TEASER's row; where it raises an error, a row without scores."""
-    points = call_by_name("rescntk.learn.early.prefix_lengths", X.shape[2], 10).tolist()
+    points = call_by_name("rescntk.learn.early.early.prefix_lengths", X.shape[2], 10).tolist()
     path = "aeon.classification.early_classification.TEASER"
     model = call_by_name(path, classification_points=points, random_state=0)
 

@@ -21,10 +21,10 @@ from harness import Row
 from sklearn.base import clone
 
 from rescntk.learn import View
-from rescntk.learn.default_views import CLASSIFIER_VIEWS
-from rescntk.learn.resolved_view import ResolvedView
-from rescntk.learn.signals import Signals
-from rescntk.learn.view_kernels import NetworkKernel
+from rescntk.learn.reading.signals import Signals
+from rescntk.learn.views.defaults import CLASSIFIER_VIEWS
+from rescntk.learn.views.kernels import NetworkKernel
+from rescntk.learn.views.pipeline import ViewPipeline
 
 MOST = 300
 """Maximum number of test signals."""
@@ -33,7 +33,7 @@ MOST = 300
 class NormalizedView(View):
     """A view whose network divides each pixel's features by their root mean square."""
 
-    def _resolve(self, X: Signals) -> ResolvedView:
+    def _resolve(self, X: Signals) -> ViewPipeline:
         """Return the steps of the view, and the kernel of the normalized network."""
         view = super()._resolve(X)
         assert isinstance(view.kernel, NetworkKernel)  # linear views are not normalized

@@ -23,7 +23,7 @@ import simulated
 from classification_methods import METHODS, OURS, SETS, signals
 from harness import Row
 
-from rescntk.learn.calibration import probabilities
+from rescntk.learn.ensemble.calibration import probabilities
 
 LEVELS, DRAWS = (0.02, 0.05, 0.1), 3
 """Deviations of the noise; draws of noise, and of the directions of drift."""

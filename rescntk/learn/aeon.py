@@ -19,10 +19,11 @@ except ModuleNotFoundError:
 
 import numpy as np
 
-from . import classifier, early, regressor
-from .estimator import Settings
-from .signals import Signals
-from .stopping import Progress, harmonic_mean
+from . import classifier, regressor
+from .early import early
+from .early.stopping import Progress, harmonic_mean
+from .ensemble.ensemble import Settings
+from .reading.signals import Signals
 
 __all__ = ["EarlyClassifier", "ResidualKernelClassifier", "ResidualKernelRegressor"]
 

@@ -14,19 +14,19 @@ from sklearn.utils.validation import check_is_fitted
 from ..checks.messages import shown, warn
 from ..checks.values import check_nonnegative
 from .base import fitting
-from .calibration import (
+from .ensemble.calibration import (
     calibrate,
     log_probabilities,
     margins,
     probabilities,
     probabilities_of_folds,
 )
-from .cases import Cases, squared_sum
-from .estimator import REMEDY, ResidualKernelEstimator
-from .inputs import read_cases, read_labels
-from .left_out import COVERAGE, LeftOut, Nonconformity
-from .signals import exponents_of
-from .view_weights import average
+from .ensemble.ensemble import REMEDY, ResidualKernelEstimator
+from .ensemble.left_out import COVERAGE, LeftOut, Nonconformity
+from .ensemble.weights import average
+from .reading.cases import Cases, squared_sum
+from .reading.inputs import read_cases, read_labels
+from .reading.signals import exponents_of
 
 _NOVELTY_OF_DOUBT = 4.0
 """Novelty above which probabilities are less certain. Measured on six sets, with and without it

@@ -12,14 +12,14 @@ from sklearn.utils.validation import check_array, check_is_fitted
 from ..checks.labels import check_known
 from ..checks.messages import shown, warn
 from .base import fitting
-from .cases import squared_sum
-from .default_views import REGRESSOR_VIEWS
-from .estimator import REMEDY, ResidualKernelEstimator
-from .inputs import check_target_container, read_cases
-from .left_out import COVERAGE, Nonconformity
-from .signals import exponents_of
-from .tables import check_numbers
-from .view_weights import average
+from .ensemble.ensemble import REMEDY, ResidualKernelEstimator
+from .ensemble.left_out import COVERAGE, Nonconformity
+from .ensemble.weights import average
+from .reading.cases import squared_sum
+from .reading.inputs import check_target_container, read_cases
+from .reading.signals import exponents_of
+from .reading.tables import check_numbers
+from .views.defaults import REGRESSOR_VIEWS
 
 _PENALTIES = tuple(10.0**k for k in range(-4, 2))
 """Penalties that are tried besides the least one."""

@@ -17,8 +17,8 @@ from ..kernels import Kernel
 from ..kernels.arguments import check_kernel_network
 from ..network import Network
 from .base import Options
-from .inputs import split_channels
-from .tables import check_columns, is_table
+from .reading.inputs import split_channels
+from .reading.tables import check_columns, is_table
 
 
 class SignalKernel(SklearnKernel):

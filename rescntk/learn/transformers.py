@@ -18,9 +18,9 @@ from ..checks.values import check_positive_integer
 from ..kernels import Kernel
 from ..regression import pivoted_cholesky
 from .base import SignalEstimator, fitting
-from .inputs import read_signals
+from .reading.inputs import read_signals
+from .reading.signals import Signals, take
 from .signal_kernel import SignalKernel
-from .signals import Signals, take
 
 
 @dataclass(eq=False, repr=False)

@@ -333,17 +333,17 @@ def test_comments_on_constants_have_the_measured_numbers():
     """Comments in rescntk/learn have them in the order of their values."""
     rows = pd.read_csv(RESULTS / "constants.csv")
     means = rows.groupby(["constant", "value", "condition"])[["accuracy", "log_loss"]].mean()
-    folder, in_use = RESULTS.parents[1] / "rescntk/learn", ("in use", 0.0)
+    folder, in_use = RESULTS.parents[1] / "rescntk/learn/ensemble", ("in use", 0.0)
     errors = [("_ERROR_POWER", 0.0), in_use, ("_ERROR_POWER", 12.0)]
     landmarks = [("n_landmarks", n) for n in (100, 200, 400)]
     compared = {
-        "view_weights.py": [
+        "weights.py": [
             *(("log_loss", condition, errors) for condition in ("noise 0.05", "drift")),
             ("accuracy", "noise 0.05", [("_NOVELTY_POWER", 2.0), in_use]),
             ("accuracy", "noise 0.1", [("_NOVELTY_POWER", 2.0), in_use, ("_NOVELTY_POWER", 4.0)]),
             ("accuracy", "drift", [("_LEVEL_POWER", 0.0), in_use]),
         ],
-        "estimator.py": [(measure, "clean", landmarks) for measure in ("accuracy", "log_loss")],
+        "ensemble.py": [(measure, "clean", landmarks) for measure in ("accuracy", "log_loss")],
     }
     for file, lines in compared.items():
         comments = " ".join((folder / file).read_text(encoding="utf-8").split())
@@ -351,7 +351,7 @@ def test_comments_on_constants_have_the_measured_numbers():
             numbers = [means.loc[(*value, condition), measure] for value in values]
             texts = [f"{number:.3f}"[1:] for number in numbers]
             assert re.search(r"[^.]*?".join(map(re.escape, texts)), comments), (file, texts)
-    comments = " ".join((folder / "estimator.py").read_text(encoding="utf-8").split())
+    comments = " ".join((folder / "ensemble.py").read_text(encoding="utf-8").split())
     rows = harness.load(RESULTS / "many_signals.csv").pivot(index="set", columns="method")
     crop = rows.loc["Crop"]
     few, more = (f"{crop['accuracy', n]:.3f}"[1:] for n in ("400", "1000"))

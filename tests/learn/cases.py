@@ -3,7 +3,7 @@
 import numpy as np
 
 from rescntk.learn import View
-from rescntk.learn.default_views import CLASSIFIER_VIEWS
+from rescntk.learn.views.defaults import CLASSIFIER_VIEWS
 
 ONE = {"views": [View(standardize="channel", filter_size=3)], "dtype": "float64"}
 """Parameters of an estimator of one view."""

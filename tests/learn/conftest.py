@@ -2,35 +2,36 @@
 
 import pytest
 
-from rescntk.learn import estimator, view_kernels
+from rescntk.learn.ensemble import ensemble
+from rescntk.learn.views import kernels
 from tests.learn.cases import waves
 
 
 @pytest.fixture
 def fitted_views(monkeypatch):
-    """A list that gets each `FittedView` that estimators fit."""
-    views, fit_view = [], estimator.fit_view
+    """A list that gets each `ViewRegression` that estimators fit."""
+    views, fit_view = [], ensemble.fit_view
 
     def fit(*args):
         fitted, *results = fit_view(*args)
         views.append(fitted)
         return fitted, *results
 
-    monkeypatch.setattr(estimator, "fit_view", fit)
+    monkeypatch.setattr(ensemble, "fit_view", fit)
     return views
 
 
 @pytest.fixture
 def before_views(monkeypatch):
     """A function that has another one called before each view that estimators fit."""
-    fit_view = estimator.fit_view
+    fit_view = ensemble.fit_view
 
     def set_call(call):
         def fit(*args):
             call()
             return fit_view(*args)
 
-        monkeypatch.setattr(estimator, "fit_view", fit)
+        monkeypatch.setattr(ensemble, "fit_view", fit)
 
     return set_call
 
@@ -38,13 +39,13 @@ def before_views(monkeypatch):
 @pytest.fixture
 def folds(monkeypatch):
     """A list that gets the folds, (n_cases,), of each fit."""
-    of_fits, folds_of = [], estimator.folds_of
+    of_fits, folds_of = [], ensemble.folds_of
 
     def draw(*args):
         of_fits.append(folds_of(*args))
         return of_fits[-1]
 
-    monkeypatch.setattr(estimator, "folds_of", draw)
+    monkeypatch.setattr(ensemble, "folds_of", draw)
     return of_fits
 
 
@@ -53,7 +54,7 @@ def little_memory(monkeypatch):
     """A function that has as few signals as possible computed at once."""
 
     def set_limits():
-        for module in (estimator, view_kernels):
+        for module in (ensemble, kernels):
             monkeypatch.setattr(module, "_NUMBERS_AT_ONCE", 1)
 
     return set_limits

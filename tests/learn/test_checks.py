@@ -11,7 +11,7 @@ from sklearn.utils import get_tags
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from rescntk import learn
-from rescntk.learn.stopping import StoppingRule
+from rescntk.learn.early.stopping import StoppingRule
 from tests import tolerances
 from tests.helpers import assert_within, run
 from tests.learn.cases import ONE, beginnings, waves

@@ -21,7 +21,7 @@ from sklearn.model_selection import GridSearchCV, GroupKFold, cross_val_score
 
 from rescntk.datasets import load_labelled
 from rescntk.learn import ResidualKernelClassifier, View
-from rescntk.learn.calibration import calibrate, margins
+from rescntk.learn.ensemble.calibration import calibrate, margins
 from tests import tolerances
 from tests.helpers import assert_within
 from tests.learn.cases import FOUR, ONE, waves

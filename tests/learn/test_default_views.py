@@ -8,7 +8,7 @@ import pytest
 
 from rescntk.datasets import load_labelled
 from rescntk.learn import ResidualKernelClassifier, ResidualKernelRegressor
-from rescntk.learn.default_views import (
+from rescntk.learn.views.defaults import (
     CLASSIFIER_VIEWS,
     FAST_VIEWS,
     REGRESSOR_VIEWS,

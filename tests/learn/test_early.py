@@ -10,8 +10,8 @@ from sklearn.base import clone
 from sklearn.linear_model import RidgeClassifier
 
 from rescntk.learn import EarlyClassifier, ResidualKernelClassifier
-from rescntk.learn.early import prefix_lengths
-from rescntk.learn.stopping import (
+from rescntk.learn.early.early import prefix_lengths
+from rescntk.learn.early.stopping import (
     SIGNIFICANCE,
     Progress,
     StoppingRule,

@@ -7,9 +7,9 @@ import pytest
 from scipy.optimize import minimize
 
 from rescntk.learn import ResidualKernelClassifier, ResidualKernelRegressor, View
-from rescntk.learn.default_views import VIEWS_OF_MANY_SIGNALS
-from rescntk.learn.levels import TrainingLevels
-from rescntk.learn.view_weights import average_of_folds, weigh, weights_at
+from rescntk.learn.ensemble.levels import TrainingLevels
+from rescntk.learn.ensemble.weights import average_of_folds, weigh, weights_at
+from rescntk.learn.views.defaults import VIEWS_OF_MANY_SIGNALS
 from tests import tolerances
 from tests.helpers import assert_within
 from tests.learn.cases import FOUR, ONE, OPTIONS, waves
@@ -253,6 +253,6 @@ def test_many_signals_have_fewer_views_and_landmarks(views, rng, fitted_views):
 
 def test_a_fit_that_takes_long_warns(rng, monkeypatch):
     X, y = waves(rng, 20, 2, length=4)
-    monkeypatch.setattr("rescntk.learn.estimator._MUCH_WORK", 1e3)
+    monkeypatch.setattr("rescntk.learn.ensemble.ensemble._MUCH_WORK", 1e3)
     with pytest.warns(UserWarning, match=r"this fit computes 1e\+04 pixel pairs times layers"):
         ResidualKernelClassifier(**ONE).fit(X, y)

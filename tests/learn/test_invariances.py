@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 from sklearn.base import clone
 
-from rescntk.learn import ResidualKernelClassifier, ResidualKernelRegressor, estimator
-from rescntk.learn.view_weights import weights_at
+from rescntk.learn import ResidualKernelClassifier, ResidualKernelRegressor
+from rescntk.learn.ensemble import ensemble
+from rescntk.learn.ensemble.weights import weights_at
 from tests import tolerances
 from tests.helpers import assert_within
 from tests.learn.cases import FOUR, ONE, waves
@@ -115,7 +116,7 @@ def test_signals_in_batches_have_the_same_bits(n, fitted, monkeypatch, little_me
     expected = model.decision_function(Z), model.novelty(Z), model.contributions(Z)
     little_memory()
     at_signals = Mock(wraps=weights_at)
-    monkeypatch.setattr(estimator, "weights_at", at_signals)
+    monkeypatch.setattr(ensemble, "weights_at", at_signals)
     found = [model.decision_function(Z)]
     sizes = [len(call.args[2]) for call in at_signals.call_args_list]  # of distances
     assert sum(sizes) == n and max(sizes) < 128

@@ -7,8 +7,8 @@ import pytest
 from scipy.special import softmax
 
 from rescntk.learn import ResidualKernelClassifier, ResidualKernelRegressor, View
-from rescntk.learn.calibration import calibrate
-from rescntk.learn.left_out import Nonconformity
+from rescntk.learn.ensemble.calibration import calibrate
+from rescntk.learn.ensemble.left_out import Nonconformity
 from tests import tolerances
 from tests.helpers import assert_within
 from tests.learn.cases import FOUR, ONE, waves
@@ -302,5 +302,5 @@ def test_weights_of_less_than_a_trillionth_count_as_zero(share, counts, kind, rn
     """Of the largest one, as documented: such a signal is no case."""
     X, y = waves(rng, 20, 2)
     weights = np.where(np.arange(20) == 3, share * 5.0, 5.0)
-    model = kind(**ONE, penalty=0.1).fit(X, y, weights)
+    model = kind(**ONE, penalty=0.1).fit(X, y, sample_weight=weights)
     assert np.isfinite(model.left_out_novelty_[3]) == counts

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from rescntk.learn.levels import TrainingLevels
+from rescntk.learn.ensemble.levels import TrainingLevels
 from tests import tolerances
 from tests.helpers import assert_within
 

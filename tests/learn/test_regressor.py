@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from rescntk.learn import ResidualKernelRegressor, View
-from rescntk.learn.default_views import CLASSIFIER_VIEWS
-from rescntk.learn.levels import TrainingLevels
+from rescntk.learn.ensemble.levels import TrainingLevels
+from rescntk.learn.views.defaults import CLASSIFIER_VIEWS
 from tests import tolerances
 from tests.helpers import assert_within
 from tests.learn.cases import FOUR, ONE

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from rescntk.learn import View
-from rescntk.learn.steps import BlockStep, LengthKeepingStep, Step, Unit, WholeSpectrum
+from rescntk.learn.views.steps import BlockStep, LengthKeepingStep, Step, Unit, WholeSpectrum
 from tests import tolerances
 from tests.helpers import assert_within
 from tests.learn.cases import EVERY_STEP

@@ -12,9 +12,9 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
 
 from rescntk.learn import ResidualKernelClassifier, View
-from rescntk.learn.default_views import CLASSIFIER_VIEWS, FAST_VIEWS
-from rescntk.learn.estimator import resolve_views
-from rescntk.learn.views import UnsuitableSignals
+from rescntk.learn.ensemble.ensemble import resolve_views
+from rescntk.learn.views.defaults import CLASSIFIER_VIEWS, FAST_VIEWS
+from rescntk.learn.views.view import UnsuitableSignals
 from tests import tolerances
 from tests.helpers import assert_within
 from tests.learn.cases import EVERY_STEP, waves

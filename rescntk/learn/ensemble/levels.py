@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from .cases import unit_sum
-from .signals import Signals, arrays
+from ..reading.cases import unit_sum
+from ..reading.signals import Signals, arrays
 
 _LEAST_LEVEL_UNIT = 0.1
 """Least unit of levels, in mean deviations inside of signals: equal levels have no unit."""

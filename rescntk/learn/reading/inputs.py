@@ -16,9 +16,9 @@ from sklearn.utils import check_array, check_consistent_length, column_or_1d
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from ..checks.labels import check_groups, check_labels, distinct
-from ..checks.messages import shown, warn
-from ..checks.values import (
+from ...checks.labels import check_groups, check_labels, distinct
+from ...checks.messages import shown, warn
+from ...checks.values import (
     check_batch,
     check_positive_integer,
     check_rectangular,

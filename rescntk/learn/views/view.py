@@ -11,21 +11,22 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, TransformerMixin
 
-from ..checks.messages import shown
-from ..checks.values import (
+from ...checks.messages import shown
+from ...checks.values import (
     check_choice,
     check_flag,
     check_nonnegative,
     check_positive_integer,
 )
-from ..engines.heads import check_head, pooled_head
-from ..network import Network
-from ..network.parameters import check_filter_size
+from ...engines.heads import check_head, pooled_head
+from ...network import Network
+from ...network.parameters import check_filter_size
+from ..base import fitting
+from ..reading.inputs import read_signals
+from ..reading.signals import Signals, longest
 from .bands import Bands, LocalScale
-from .base import fitting
-from .inputs import read_signals
-from .resolved_view import ResolvedView
-from .signals import Signals, longest
+from .kernels import LinearKernel, NetworkKernel, ViewKernel
+from .pipeline import ViewPipeline
 from .steps import (
     Blocks,
     BlockStep,
@@ -40,7 +41,6 @@ from .steps import (
     Unit,
     WholeSpectrum,
 )
-from .view_kernels import LinearKernel, NetworkKernel, ViewKernel
 
 _FINE_POINTS = (64, 512)
 """Least and most points of views with ``length="fine"``."""
@@ -286,7 +286,7 @@ class View(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):  # type
         with fitting(self) as fresh:
             signals = read_signals(fresh, X, reset=True)
             resolved, weights = self._resolve(signals), np.ones(len(signals))
-            fresh._fitted_view, _ = resolved.fit_and_transform(signals, weights)
+            fresh._pipeline, _ = resolved.fit_and_transform(signals, weights)
         return self
 
     def transform(self, X: ArrayLike) -> Signals:
@@ -310,9 +310,9 @@ class View(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):  # type
             Before `fit`.
         """
         signals = read_signals(self, X)
-        return self._fitted_view.transform(signals)
+        return self._pipeline.transform(signals)
 
-    def _resolve(self, X: Signals) -> ResolvedView:
+    def _resolve(self, X: Signals) -> ViewPipeline:
         """Return the steps that checked signals go through, and the network that sees them.
 
         The steps are not measured yet. Views that do the same with the signals are equal. Wrong
@@ -325,7 +325,7 @@ class View(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):  # type
         steps = tuple(view._steps(block, n_points, length))
         if reason := view._refusal(X, steps, n_points):
             raise UnsuitableSignals(self, reason)
-        return ResolvedView(view._kernel(n_points), n_points, steps)
+        return ViewPipeline(view._kernel(n_points), n_points, steps)
 
     def _refusal(self, X: Signals, steps: Sequence[Step], n_points: int) -> str:
         """Return why signals cannot have the view with these steps; an empty text if they can."""

@@ -12,7 +12,7 @@ from typing import Self
 
 import numpy as np
 
-from .signals import Signals, map_signals, scaled, unit_exponent
+from ..reading.signals import Signals, map_signals, scaled, unit_exponent
 
 ROUNDING = 10 * float(np.finfo(np.float64).eps)
 """Largest deviation that counts as 0, as a part of the largest magnitude."""

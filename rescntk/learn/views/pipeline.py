@@ -6,13 +6,13 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from .signals import Signals, arrays, map_signals
+from ..reading.signals import Signals, arrays, map_signals
+from .kernels import ViewKernel
 from .steps import Step
-from .view_kernels import ViewKernel
 
 
 @dataclass(frozen=True)
-class ResolvedView:
+class ViewPipeline:
     """The steps that change signals, and the kernel of the result."""
 
     kernel: ViewKernel
@@ -30,7 +30,7 @@ class ResolvedView:
         """True if a constant, added to a channel of a signal, changes what the network sees."""
         return all(step.depends_on_levels for step in self.steps)
 
-    def fit_and_transform(self, X: Signals, weights: np.ndarray) -> tuple[ResolvedView, Signals]:
+    def fit_and_transform(self, X: Signals, weights: np.ndarray) -> tuple[ViewPipeline, Signals]:
         """Return the view as measured on signals X with weights, (n_cases,); and what it sees."""
         steps = []
         for step in self.steps:

@@ -14,16 +14,16 @@ from typing import NamedTuple
 import numpy as np
 import scipy.linalg
 
-from ..regression.decomposition import Decomposition, decompose
-from .base import Options
-from .cases import Cases, unit_sum
-from .resolved_view import ResolvedView
-from .signals import Signals, take
-from .view_kernels import Prepared
+from ...regression.decomposition import Decomposition, decompose
+from ..base import Options
+from ..reading.cases import Cases, unit_sum
+from ..reading.signals import Signals, take
+from ..views.kernels import Prepared
+from ..views.pipeline import ViewPipeline
 
 
 @dataclass(eq=False)
-class FittedView:
+class ViewRegression:
     """A view with ridge regression and a Gaussian process on its kernel.
 
     One regression has all outputs, or each output has one: n_regressions with a penalty λ each. K
@@ -31,7 +31,7 @@ class FittedView:
     eigenvalues, (rank,).
     """
 
-    view: ResolvedView
+    view: ViewPipeline
     """As measured on the training signals."""
     landmarks: Signals
     """As the view shows them."""
@@ -116,7 +116,7 @@ class _KernelOfCases(NamedTuple):
 
 
 def fit_view(
-    view: ResolvedView,
+    view: ViewPipeline,
     cases: Cases,
     targets: np.ndarray,
     landmark_indices: np.ndarray | None,
@@ -124,7 +124,7 @@ def fit_view(
     error_weights: np.ndarray,
     n_regressions: int,
     options: Options,
-) -> tuple[FittedView, np.ndarray, np.ndarray]:
+) -> tuple[ViewRegression, np.ndarray, np.ndarray]:
     r"""Return a resolved view fitted to targets of cases; residuals and novelty of cases left out.
 
     Each of n_regressions, one for all outputs or one for each, has the penalty of least
@@ -155,7 +155,7 @@ def fit_view(
         variance[:, choices == choice] = left_out[:, None]
     left_out_variance = np.array([np.average(column, weights=weights) for column in variance.T])
     sums = spectrum.eigenvalues[:, None] + penalty
-    fitted = FittedView(
+    fitted = ViewRegression(
         view,
         landmarks=kernel.landmarks,
         coefficients=kernel.at_landmarks(beta),
@@ -172,7 +172,7 @@ def fit_view(
 
 
 def _kernel_of_all(
-    view: ResolvedView, seen: Signals, weights: np.ndarray, options: Options
+    view: ViewPipeline, seen: Signals, weights: np.ndarray, options: Options
 ) -> _KernelOfCases:
     """Return the decomposed kernel matrix of cases, as a view shows them."""
     spectrum = decompose(view.kernel.matrix(seen, None, options), weights, clip=True)
@@ -181,7 +181,7 @@ def _kernel_of_all(
 
 
 def _kernel_of_landmarks(
-    view: ResolvedView,
+    view: ViewPipeline,
     seen: Signals,
     weights: np.ndarray,
     landmark_indices: np.ndarray,

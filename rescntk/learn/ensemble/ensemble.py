@@ -1,6 +1,6 @@
 r"""The ensemble of views: their weights, novelty and contributions.
 
-Leave-one-out errors weigh the views (fitted_view.py). Classifier and regressor have one base,
+Leave-one-out errors weigh the views (regression.py). Classifier and regressor have one base,
 `ResidualKernelEstimator`.
 """
 
@@ -17,31 +17,31 @@ from sklearn.base import clone
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from ..checks.messages import shown, warn
-from ..checks.values import (
+from ...checks.messages import shown, warn
+from ...checks.values import (
     check_dtype,
     check_integer,
     check_nonnegative_vector,
     is_sequence,
 )
-from .base import Options, SignalEstimator
-from .blas import one_blas_thread
-from .cases import Cases
-from .default_views import (
+from ..base import Options, SignalEstimator
+from ..reading.cases import Cases
+from ..reading.inputs import read_signals
+from ..reading.signals import Signals, longest, scaled, take, unit_exponent
+from ..views.defaults import (
     CLASSIFIER_VIEWS,
     FAST_VIEWS,
     MANY_SIGNALS,
     VIEWS_OF_MANY_SIGNALS,
 )
-from .fitted_view import FittedView, fit_view
-from .inputs import read_signals
+from ..views.kernels import ViewKernel
+from ..views.pipeline import ViewPipeline
+from ..views.view import UnsuitableSignals, View
+from .blas import one_blas_thread
 from .left_out import LeftOut, folds_of
 from .levels import TrainingLevels
-from .resolved_view import ResolvedView
-from .signals import Signals, longest, scaled, take, unit_exponent
-from .view_kernels import ViewKernel
-from .view_weights import average_of_folds, weigh_outputs, weights_at
-from .views import UnsuitableSignals, View
+from .regression import ViewRegression, fit_view
+from .weights import average_of_folds, weigh_outputs, weights_at
 
 _NUMBERS_AT_ONCE = 2**22
 """Numbers of signals, or of their kernels, that a view computes at once. More take more memory."""
@@ -198,8 +198,8 @@ class ResidualKernelEstimator(Settings, SignalEstimator):
     def _decide(self, X: Signals) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Return decisions (n_views, n_cases, n_outputs), novelties and weights of views.
 
-        Novelties and weights are (n_views, n_cases, n_regressions), as for `FittedView`. Sums of
-        weights over views are 1.
+        Novelties and weights are (n_views, n_cases, n_regressions), as for `ViewRegression`. Sums
+        of weights over views are 1.
         """
         options, parts = self._options(), []
         depends_on_levels = [fitted.view.depends_on_levels for fitted in self._fitted_views]
@@ -333,9 +333,9 @@ class ResidualKernelEstimator(Settings, SignalEstimator):
         return {"engine": self.engine, "dtype": check_dtype(self.dtype), "threads": threads}
 
 
-def resolve_views(views: Sequence[View], X: Signals) -> tuple[dict[ResolvedView, int], np.ndarray]:
+def resolve_views(views: Sequence[View], X: Signals) -> tuple[dict[ViewPipeline, int], np.ndarray]:
     """Return different views of signals with their indices; and notes, why others have no part."""
-    notes, resolved = np.full(len(views), "", dtype=object), dict[ResolvedView, int]()
+    notes, resolved = np.full(len(views), "", dtype=object), dict[ViewPipeline, int]()
     for k, view in enumerate(views):
         try:
             of_signals = view._resolve(X)
@@ -351,7 +351,7 @@ def resolve_views(views: Sequence[View], X: Signals) -> tuple[dict[ResolvedView,
     return resolved, notes
 
 
-def _warn_of_work(views: Iterable[ResolvedView], n: int, n_landmarks: int) -> None:
+def _warn_of_work(views: Iterable[ViewPipeline], n: int, n_landmarks: int) -> None:
     """Warn of a fit that takes long."""
     work = sum(view.work for view in views) * n * n_landmarks
     if work > _MUCH_WORK:
@@ -364,7 +364,7 @@ def _warn_of_work(views: Iterable[ResolvedView], n: int, n_landmarks: int) -> No
 def _table(
     views: Sequence[View],
     view_indices: Sequence[int],
-    fitted: Sequence[FittedView],
+    fitted: Sequence[ViewRegression],
     weights: np.ndarray,
     notes: np.ndarray,
 ) -> dict[str, np.ndarray]:

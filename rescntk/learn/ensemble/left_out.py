@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..checks.messages import shown, warn
-from ..checks.values import check_positive
+from ...checks.messages import shown, warn
+from ...checks.values import check_positive
 
 _FOLDS = 10
 """Number of folds. The weights of views at a fold come from the errors of the other folds."""

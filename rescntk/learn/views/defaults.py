@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from .views import View
+from .view import View
 
 MANY_SIGNALS = 1000
 """More signals than this have `VIEWS_OF_MANY_SIGNALS`, and some of them are landmarks."""

@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 from scipy.sparse import issparse
 
-from ..checks.messages import shown
-from ..checks.values import check_rectangular
+from ...checks.messages import shown
+from ...checks.values import check_rectangular
 
 _CALLS_TO_MEMORY = {"collect": "collect()", "compute": "compute()", "column_names": "to_pandas()"}
 """Attributes of tables that are not in memory, and the call that returns one in memory."""

@@ -6,7 +6,7 @@ import numpy as np
 from scipy.optimize import minimize
 from scipy.special import log_softmax
 
-from .cases import unit_sum
+from ..reading.cases import unit_sum
 
 _LEAST_SCALE = 1e-5
 """Least factor of decisions, in units of the largest one: decisions that are mostly wrong count for

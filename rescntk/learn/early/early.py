@@ -13,12 +13,12 @@ from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import has_fit_parameter
 
-from ..checks.messages import shown, warn
-from ..checks.values import check_positive, check_positive_integer
-from .base import SignalEstimator, fitting
-from .cases import Cases
-from .classifier import ResidualKernelClassifier
-from .inputs import read_cases, read_labels, read_prefix, read_signals
+from ...checks.messages import shown, warn
+from ...checks.values import check_positive, check_positive_integer
+from ..base import SignalEstimator, fitting
+from ..classifier import ResidualKernelClassifier
+from ..reading.cases import Cases
+from ..reading.inputs import read_cases, read_labels, read_prefix, read_signals
 from .stopping import SIGNIFICANCE, Progress, rule_of_harmonic_mean, rule_with_error_bound
 
 _LEAST_POINTS = 4

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 from scipy.optimize import nnls
 
-from .cases import unit_sum
+from ..reading.cases import unit_sum
 
 _NEGLIGIBLE = 0.02
 """Largest sum of the least weights that become 0, so that their views need not be computed."""

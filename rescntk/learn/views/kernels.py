@@ -13,16 +13,16 @@ from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
 
-from ..checks.values import KINDS
-from ..engines.heads import n_offsets
-from ..engines.work import blocks
-from ..kernels.call import mean_of_normalized
-from ..kernels.gram import gram, prepare
-from ..kernels.pixels import gram_shares
-from ..kernels.prepared import PreparedSignals
-from ..network import Network
-from .base import Options
-from .signals import Signals, longest
+from ...checks.values import KINDS
+from ...engines.heads import n_offsets
+from ...engines.work import blocks
+from ...kernels.call import mean_of_normalized
+from ...kernels.gram import gram, prepare
+from ...kernels.pixels import gram_shares
+from ...kernels.prepared import PreparedSignals
+from ...network import Network
+from ..base import Options
+from ..reading.signals import Signals, longest
 
 _NUMBERS_AT_ONCE = 2**20
 """Numbers of kernels of points that are in memory at once, but for all of a single signal."""

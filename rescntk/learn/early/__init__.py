@@ -1,0 +1,1 @@
+"""Labels before a signal's end."""

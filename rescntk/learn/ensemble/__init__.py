@@ -1,0 +1,1 @@
+"""All views together: a regression for each, their weights, and results of cases left out."""

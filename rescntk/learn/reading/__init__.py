@@ -1,0 +1,1 @@
+"""What users give: tables, arrays, lists, labels, weights and groups, read and checked."""
