@@ -30,7 +30,7 @@ from .checks.values import check_dtype
 from .kernels import Kernel
 from .kernels.call import default_errors
 from .network import Network, check_network
-from .network.parameters import FILTER_FIELDS, LAYER_FIELDS
+from .network.parameters import FIELDS_WITHOUT_NORM, FILTER_FIELDS
 
 STEPS = {"float64": 2.0**-10, "float32": 2.0**-5}
 """Relative step h/α for each working precision; errors grow like eps/step and like step⁴."""
@@ -38,7 +38,7 @@ STEPS = {"float64": 2.0**-10, "float32": 2.0**-5}
 
 def _check(network: Network) -> None:
     """Raise a ValueError if kernels of a network have no derivative here."""
-    check_network(network, LAYER_FIELDS, of_layers=FILTER_FIELDS)
+    check_network(network, FIELDS_WITHOUT_NORM, of_layers=FILTER_FIELDS)
 
 
 def has_alpha_derivative(network: Network) -> bool:

@@ -41,7 +41,7 @@ import jax.numpy as jnp
 from jax import lax
 
 from .engines.jax.numbers import safe_quotient, safe_root, scaled
-from .engines.jax.pairs import Pair, Signal, read_signal
+from .engines.jax.pairs import Signal, SignalPair, read_signal
 
 __all__ = ["gram", "kernel"]
 
@@ -166,7 +166,7 @@ def _gram(
     z = x if Z is None else read(Z)
 
     def pair(x: Signal, z: Signal) -> list[jax.Array]:
-        return Pair(operations, head, x, z).kernels(kinds)
+        return SignalPair(operations, head, x, z).kernels(kinds)
 
     pairs, same = jax.vmap(jax.vmap(pair, (None, 0)), (0, None)), jax.vmap(lambda s: pair(s, s))
     if block is not None:  # gradients compute a block again, and keep no arrays of others

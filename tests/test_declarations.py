@@ -18,6 +18,7 @@ from rescntk import jax as rj
 from rescntk.checks.values import HEADS, KINDS, check_nonnegative
 from rescntk.engines import heads
 from rescntk.engines.request import Request
+from rescntk.finite import parameters
 from rescntk.network import OF_LAYERS, activations
 from rescntk.network.parameters import FILTER_FIELDS, parameter
 from rescntk.network.parts import BRANCH_POWERS, Layer
@@ -218,6 +219,61 @@ def test_a_factor_of_a_layer_reaches_kernels(implementation, of_layer, field, mo
     monkeypatch.setattr(Layer, of_layer, property(lambda layer: getattr(layer, field) / 2))
     found = [compute(network.replace(**{field: 1.625})) for network in halves]
     np.testing.assert_array_equal(found, expected)
+
+
+OTHER_VALUES = {
+    "depth": 3,
+    "filter_size": 1,
+    "outer_filter_size": 1,
+    "input_filter_size": 3,
+    "skip": False,
+    "alpha": 0.5,
+    "activation": "erf",
+    "negative_slope": 0.25,
+    "c_v": 1.5,
+    "c_w": 1.5,
+    "readout_scale": 2.0,
+    "input_scale": 0.25,
+    "trained": ("inner",),
+    "dilation": 2,
+    "bias": 0.5,
+    "norm": True,
+}
+"""A value of each field that gives another tangent kernel than the one in `USUAL`."""
+
+USUAL = rk.Network(2, 3, bias=0.25, trained=("inner", "outer"))
+LONG_SIGNALS = np.random.default_rng(1).standard_normal((2, 2, 7))
+TANGENTS = {
+    "array": lambda net: rk.gram(net, LONG_SIGNALS, engine="array").ntk,
+    "textbook": lambda net: rk.gram(net, LONG_SIGNALS, engine="textbook").ntk,
+    "jax": lambda net: rj.gram(net, LONG_SIGNALS).ntk,
+    "finite width": lambda net: finite.ntk(net, finite.init(0, net, 2, 4), LONG_SIGNALS),
+}
+if "cpu" in CPU:
+    TANGENTS["cpu"] = lambda net: rk.gram(net, LONG_SIGNALS, engine="cpu").ntk
+OF_TANGENTS = [
+    pytest.param(name, marks=() if name in engines.ENGINES else pytest.mark.slow)
+    for name in TANGENTS
+]
+
+
+@pytest.mark.parametrize("implementation", OF_TANGENTS)
+@pytest.mark.parametrize("field", [field.name for field in fields(rk.Network)])
+def test_each_field_changes_kernels(field, implementation):
+    """A field that is declared and does nothing is noticed here."""
+    other = USUAL.replace(**{field: OTHER_VALUES[field]})
+    if not takes(implementation.replace("finite width", "array"), other):
+        pytest.skip(f"{implementation} does not take {other.activation}")
+    compute = TANGENTS[implementation]
+    expected, found = (np.asarray(compute(network)) for network in (USUAL, other))
+    assert np.abs(found - expected).max() > 1e-3 * np.abs(expected).max()
+
+
+def test_implementations_know_the_same_fields():
+    """JAX has ReLU alone. One that learns a field before the others is named here."""
+    known = {name: engine.known_fields for name, engine in engines.ENGINES.items()}
+    known |= {"jax": rj.KNOWN_FIELDS | {"activation"}, "finite": parameters.KNOWN_FIELDS}
+    assert set(known.values()) == {frozenset(field.name for field in fields(rk.Network))}
 
 
 OF_HALVES = {

@@ -46,8 +46,8 @@ class Engine(ABC):
     lists: ClassVar[bool]
     """Whether it takes signals of different lengths."""
     absence: ClassVar[str | None] = None
-    """A warning, which "auto" gives once in a process where this engine does not work on the
-    machine and another one computes."""
+    """What "auto" warns of, once in a process, when it passes this engine over because it does not
+    work on the machine."""
 
     def why_not(self) -> str | None:
         """Return the reason why it does not work on this machine, or None."""

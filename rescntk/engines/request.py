@@ -76,7 +76,10 @@ class Request:
 
     @property
     def reads_pixel_1(self) -> bool:
-        """True if the head reads pixel 1 alone, and signals are what it sees of them."""
+        """True if the head reads pixel 1 alone.
+
+        Only the pixels that reach it count for a signal's size.
+        """
         return self.head == "equivariant"
 
     def n_offsets(self, d: int) -> int:

@@ -16,7 +16,7 @@ from ..engines.heads import check_head, pool_pixels
 from ..engines.layer.means import pooled
 from ..network import Network
 from ..network.activations import activation_of
-from ..network.parts import Filter, Weights
+from ..network.parts import ConvolutionWeights, Filter
 from .parameters import (
     Convolution,
     Parameters,
@@ -111,7 +111,8 @@ def reads_pixels(head: str | int) -> bool:
 def _last_layer(network: Network, params: Parameters, x: jax.Array) -> jax.Array:
     """Return the features f^L, (n, d, width) or (n, h, w, width), of signals (…, n_channels)."""
     energy = 1.0 if network.input_scale is None else network.input_scale * x.shape[-1]
-    activation, signal_weights = activation_of(network), Weights(network.input_filter, energy, 0.0)
+    activation = activation_of(network)
+    signal_weights = ConvolutionWeights(network.input_filter, energy, 0.0)
     f: Any = None if params.input is None else convolve(params.input, x, signal_weights)
     for index, inner in enumerate(params.inner):
         layer = network.layer(index + 1)
@@ -128,7 +129,7 @@ def _last_layer(network: Network, params: Parameters, x: jax.Array) -> jax.Array
     return f
 
 
-def convolve(params: Convolution, signal: jax.Array, weights: Weights) -> jax.Array:
+def convolve(params: Convolution, signal: jax.Array, weights: ConvolutionWeights) -> jax.Array:
     """Return a convolution of `params`, multiplied by the standard deviations of `weights`."""
     fan_in = math.prod(params.weights.shape[:-1])
     result = math.sqrt(weights.variance / fan_in) * circular_convolution(

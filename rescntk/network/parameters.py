@@ -44,7 +44,7 @@ def alike(values: tuple[Any, ...]) -> Any:
 
 
 def check_trained(trained: Iterable[str], name: str) -> tuple[str, ...]:
-    """Return the trained parts of a network, in the order of `validation.PARTS`."""
+    """Return the trained parts of a network, in the order of `values.PARTS`."""
     if isinstance(trained, str):
         trained = (trained,)
     try:
@@ -124,11 +124,9 @@ it among its known fields: an engine, JAX and networks of finite width by
 ``check_network(network, BASIC_FIELDS | {"new"})``. All others refuse it by name.
 """
 
-LAYER_FIELDS = BASIC_FIELDS | frozenset(Layer._fields)
-"""The fields that formulas of `Layer` know. They hold without normalization."""
-
 FIELDS_WITHOUT_NORM = BASIC_FIELDS | {"bias"}
-"""The fields that functions of theory know that take biases, but no normalization."""
+"""The fields that formulas of `Layer` know, and functions of theory that take biases, but no
+normalization."""
 
 FIELDS_WITH_NORM = FIELDS_WITHOUT_NORM | {"norm"}
 """The fields that engines know, and functions that take normalization as well."""

@@ -72,7 +72,7 @@ class Filter(NamedTuple):
         return self.dilation**2 * (self.size**2 - 1) / 12
 
 
-class Weights(NamedTuple):
+class ConvolutionWeights(NamedTuple):
     """The weights and biases of a convolution: their filter and their variances."""
 
     filter: Filter
@@ -97,9 +97,9 @@ messages name them."""
 class Layer(NamedTuple):
     """The numbers of a layer: those that `Network` has for each layer, and what follows of them.
 
-    Engines and the outputs of networks of finite width read `identity_factor`, `branch_factor`,
-    `inner_variance` and `outer_variance`, and not the numbers that these are made of;
-    `finite.correction` alone reads `c_v` and `c_w`.
+    Engines and the outputs of networks of finite width compute with `identity_factor`,
+    `branch_factor`, `inner_variance` and `outer_variance`, and not with the numbers that these are
+    made of; `finite.correction` alone computes with `c_v` and `c_w`.
     """
 
     inner: Filter
@@ -120,14 +120,14 @@ class Layer(NamedTuple):
     """E[σ(u)²]/q of a ReLU of slope s, (1 + s²)/2; ½ of activations that are not homogeneous."""
 
     @property
-    def inner_weights(self) -> Weights:
+    def inner_weights(self) -> ConvolutionWeights:
         """The weights W before the activation."""
-        return Weights(self.inner, self.inner_variance, self.bias)
+        return ConvolutionWeights(self.inner, self.inner_variance, self.bias)
 
     @property
-    def outer_weights(self) -> Weights:
+    def outer_weights(self) -> ConvolutionWeights:
         """The weights V behind the activation."""
-        return Weights(self.outer, self.outer_variance, self.bias)
+        return ConvolutionWeights(self.outer, self.outer_variance, self.bias)
 
     @property
     def identity_factor(self) -> float:
@@ -188,4 +188,5 @@ class Layer(NamedTuple):
     def branch_weight(self) -> float:
         """β / (1 + β), or 1 without the identity path."""
         gain = self.exact_branch_gain
-        return float(gain / (self.exact_identity_gain + gain)) if self.skip else 1.0
+        identity = self.exact_identity_gain
+        return float(gain / (identity + gain)) if identity else 1.0

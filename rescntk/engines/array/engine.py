@@ -29,7 +29,7 @@ from ..layer.operations import Operations
 from ..request import Request, ScaledKernel
 from ..signals.tables import Tables, signal_tables
 from ..work import Tick, blocks, pool_of
-from .pairs import Pairs
+from .pairs import SignalPairs
 
 _ENTRIES = 1 << 16
 """Pixel pairs of a batch: a few dozen arrays of this size fit in the cache. On a device batches are
@@ -212,7 +212,11 @@ class ArrayPlan(Plan):
         is_swapped: bool,
         tick: Tick,
     ) -> None:
-        """Compute pairs of signals, each side's tables and places; the right ones if swapped."""
+        """Compute pairs of signals, and write their kernels.
+
+        `sides` are each side's tables and the places of the pairs' signals in them. If
+        `is_swapped`, the right signal is computed as the left one.
+        """
         (first, a), (second, b) = reversed(sides) if is_swapped else sides
         lengths = [math.prod(tables.rows.shape[2:]) for tables in (first, second)]
         entries = _ENTRIES * (1 if self.xp is np else 64)
@@ -222,7 +226,7 @@ class ArrayPlan(Plan):
             lefts = first.selected(self.xp.asarray(a[batch]))
             rights = second.selected(self.xp.asarray(b[batch]))
             all_pairs = self.request.all_pairs
-            batch_pairs = Pairs(self.request, self.operations, lefts, rights, all_pairs)
+            batch_pairs = SignalPairs(self.request, self.operations, lefts, rights, all_pairs)
             with np.errstate(over="ignore", invalid="ignore"):  # reported with the results
                 for t, kernels in enumerate(batch_pairs.at_depths()):
                     for kind, value in kernels.items():

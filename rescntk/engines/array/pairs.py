@@ -36,7 +36,7 @@ _PIECE = 1 << 16
 """Pixel pairs that go through an activation at a time, and on a device 64 times as many."""
 
 
-class Pairs:
+class SignalPairs:
     """Pairs of signals of one network, from their tables, (pairs, rows, *pixels).
 
     `all_pairs` says whether all pixel pairs (j, j') are computed, or the pairs (j, j) alone.
@@ -58,7 +58,7 @@ class Pairs:
         self.weights = rounded_weights(operations, self.real.__name__)
         self.activation = activation_of(request.network)
 
-    def sides(self, row: int) -> tuple[Array, Array]:
+    def row_of_both(self, row: int) -> tuple[Array, Array]:
         """Return a row of both sides' tables; they broadcast to the pixel pairs."""
         left, right = self.tables[0].rows[:, row], self.right_rows[:, row]
         ones = (None,) * self.n_axes
@@ -95,9 +95,9 @@ class Pairs:
         sides = (first, second) if self.all_pairs else (first,)
         return mean_over_taps(self.xp, values, taps, *sides)
 
-    def at(self, operation: Operation, before: PairState, features: PairState) -> TableSides:
-        """Return what a step may ask (`recursion.PairSides`)."""
-        return TableSides(self, operation)
+    def at(self, operation: Operation, before: PairState, features: PairState) -> TablesOfBoth:
+        """Return what the step of an operation may ask."""
+        return TablesOfBoth(self, operation)
 
     def at_depth(self, kernels: Kernels, input_weight: float, F0: Array) -> dict[str, Array]:
         """Return the kernels with their head; they lack `input_weight` times F⁰, `F0`."""
@@ -139,36 +139,37 @@ class Pairs:
         zeros, input_weight = self.xp.zeros_like(F0), self.operations.constants.input_weight
         state = state._replace(kernels=Kernels(zeros, zeros if self.with_ntk else None))
         for layer_number, layer_operations in enumerate(self.operations.layers, start=1):
-            before = input_weight(layer_number - 1)
-            state = pairs_behind_layer(self, layer_operations, state, before, F0)
+            in_tangent = self.constants.carried_parts.initial * input_weight(layer_number - 1)
+            input_part = in_tangent * F0 if self.with_ntk else None
+            state = pairs_behind_layer(self.at, layer_operations, state, input_part)
             if layer_number in self.request.depths:
                 yield self.at_depth(state.kernels, input_weight(layer_number), F0)
 
     def enter(self) -> tuple[PairState, Array]:
         """Return the pixel pairs of the input, without kernels, and F⁰."""
-        units = [self.sides(row) for row in range(self.operations.n_channels)]
-        a, b = self.sides(self.operations.n_channels)
-        U, opposite = (
+        units = [self.row_of_both(row) for row in range(self.operations.n_channels)]
+        a, b = self.row_of_both(self.operations.n_channels)
+        U, U_plus = (
             a
             * b
             * (self.real(0.5) * summed([*until_stopped((u + sign * v) ** 2 for u, v in units)]))
             for sign in (-1, 1)
         )
-        state = PairState(Deficits(U, opposite), Kernels(None, None))
+        state = PairState(Deficits(U, U_plus), Kernels(None, None))
         for operation in self.operations.input:
             state = operation.step.pairs(self.at(operation, state, state), state, state)
-            a, b = self.sides(operation.row)
+            a, b = self.row_of_both(operation.row)
         check_stop()
-        U, opposite = state.deficits
-        return state, self.xp.where(U < opposite, a * b - U, opposite - a * b)
+        U, U_plus = state.deficits
+        return state, self.xp.where(U < U_plus, a * b - U, U_plus - a * b)
 
 
-class TableSides:
+class TablesOfBoth:
     """What a step asks about pixel pairs (`step.BothSides`), from tables of both sides."""
 
-    sides: tuple[Variances, ...] = ()
+    variances: tuple[Variances, ...] = ()
 
-    def __init__(self, pairs: Pairs, operation: Operation, piece: Piece = ()) -> None:
+    def __init__(self, pairs: SignalPairs, operation: Operation, piece: Piece = ()) -> None:
         self.pairs, self.operation, self.piece = pairs, operation, piece
         self.constants = pairs.constants
 
@@ -181,7 +182,7 @@ class TableSides:
         return self.pairs.weights[self.operation.row]
 
     def row(self, place: int) -> tuple[Array, Array]:
-        return self.pairs.sides(self.operation.row + place)
+        return self.pairs.row_of_both(self.operation.row + place)
 
     def mean(self, taps: Taps, values: Array) -> Array:
         return self.pairs.mean(taps, values)
@@ -194,10 +195,10 @@ class TableSides:
 
     def dual(self, deficits: Deficits, inner_variance: float | None) -> DualPairs:
         xp, real, c_w = self.pairs.xp, self.pairs.real, inner_variance
-        rows = *self.pairs.sides(self.operation.root_row), *self.row(0)
-        a, b, *inverse = (_part(self.piece, row) for row in rows)
+        rows = *self.pairs.row_of_both(self.operation.root_row), *self.row(0)
+        a, b, inverse_a, inverse_b = (_part(self.piece, row) for row in rows)
         g = a * b
-        w, v = mapped(lambda u: xp.minimum(u * (inverse[0] * inverse[1]), real(2.0)), deficits)
+        w, v = mapped(lambda u: xp.minimum(u * (inverse_a * inverse_b), real(2.0)), deficits)
         if v is None:
             v = real(2.0) - w
         gaussians = Gaussians(w, v, g, (a * a, b * b))
@@ -224,14 +225,14 @@ class TableSides:
         for piece in until_stopped(pieces(shape, most)):
             part = partial(_part, piece)
             of_piece = PairState(mapped(part, state.deficits), mapped(part, state.kernels))
-            found = function(TableSides(self.pairs, self.operation, piece), of_piece)
+            found = function(TablesOfBoth(self.pairs, self.operation, piece), of_piece)
             values = *found.deficits, *found.kernels
             results = results or [one if one is None else self.empty(shape) for one in values]
             for array, one in zip(results, values, strict=True):
                 if array is not None:
                     array[piece] = one
-        U, opposite, F, A = results
-        return PairState(Deficits(U, opposite), Kernels(F, A))
+        U, U_plus, F, A = results
+        return PairState(Deficits(U, U_plus), Kernels(F, A))
 
     def empty(self, shape: tuple[int, ...]) -> Array:
         """Return an array whose numbers are not set, in the working precision."""

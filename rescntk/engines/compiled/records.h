@@ -41,7 +41,8 @@ struct Side {  // the signals of one side
     const int64 *length;  // (n,), pixels
     const int64 *key;     // (n,): of two signals of one length, the one of smaller key is left
     const double *bias;   // (n,), the standard deviation of biases, beside a signal of size 1
-    // The sums over terms of products of pixels, or means, and means are the heads' means of F0.
+    // The head's mean of F0 is the sum over terms of left times right. The right factor is
+    // `means`; the left one is `pixels` with shares, else `means`.
     const double *means;   // (n, terms, places)
     const double *pixels;  // (n, terms, share_pixels), of shares
     int64 share_pixels;    // those of the longest signal, or 0 without shares

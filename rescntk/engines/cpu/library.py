@@ -18,8 +18,8 @@ HERE = Path(__file__).parent
 COMPILE = "python -m rescntk.engines.cpu.build"
 
 MOST_LANES = constant((HERE.parent / "compiled/lanes.h").read_text("utf-8"), "MOST_LANES")
-"""The most lanes of a vector. As many numbers stand behind a doubled line of pixels, and the right
-signals of a task are a multiple."""
+"""The most lanes of a vector. Each doubled line of pixels is padded by as many numbers, and a task
+has a multiple of as many right signals."""
 
 _STRIP = (HERE / "strip.h").read_text("utf-8")
 MOST_STRIPS, MOST_ROWS = (constant(_STRIP, name) for name in ("MOST_STRIPS", "MOST_ROWS"))

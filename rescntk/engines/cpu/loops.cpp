@@ -204,12 +204,12 @@ private:
             }
         return true;
     }
-    // Whose sums a strip has: an offset's, its opposite's, or those of both, which are one offset.
-    enum class Way { THERE, BACK, BOTH };
+    // Whether the sums of a strip belong to an offset o, to -o, or to both, if they are one.
+    enum class Direction { FORWARD, BACKWARD, BOTH };
     // The offsets that go through the layers together: a strip for each, and for each left signal.
     struct OffsetGroup {
         const double *pool_counts[MOST_STRIPS];  // of the offset, or of those of the lanes
-        Way way[MOST_STRIPS];
+        Direction direction[MOST_STRIPS];
         int64 lane_offsets[MOST_STRIPS];  // the number of lanes that are offsets, or 0
         int64 count = 0;
     };
@@ -257,9 +257,9 @@ private:
                     group.pool_counts[group.count] = counts + o;
                     group.lane_offsets[group.count] = in_blocks ? 0 : step;
                     const bool is_opposite = r == 0 && o == 0 && job.half;
-                    group.way[group.count++] = backwards     ? Way::BACK
-                                               : is_opposite ? Way::BOTH
-                                                             : Way::THERE;
+                    group.direction[group.count++] = backwards     ? Direction::BACKWARD
+                                                     : is_opposite ? Direction::BOTH
+                                                                   : Direction::FORWARD;
                     if ((group.count + 1) * count > strips.count && !through_layers(group, count))
                         return false;
                 }
@@ -279,10 +279,10 @@ private:
             for (int64 s = 0; s < count; s++) {
                 const Sums &offset = strips.strip[k * count + s].sums;
                 Sums &total = strips.strip[s].sums;
-                total.collect(offset, group.way[k] == Way::BACK, group.pool_counts[k],
-                              group.lane_offsets[k]);
+                total.collect(offset, group.direction[k] == Direction::BACKWARD,
+                              group.pool_counts[k], group.lane_offsets[k]);
                 // Offset 0 is the first lane.
-                if (group.way[k] == Way::BOTH)
+                if (group.direction[k] == Direction::BOTH)
                     total.collect(offset, 1, group.pool_counts[k], group.lane_offsets[k] > 0);
             }
         group.count = 0;

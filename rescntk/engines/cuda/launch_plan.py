@@ -25,7 +25,7 @@ LAUNCH = records(_TEXT, RECORDS)["Launch"]
 """What a launch of the kernel is told."""
 
 HALO = constant(_TEXT, "HALO")
-"""Pixels on both sides of a row in shared memory that stand twice."""
+"""Pixels that are copied to each end of a row in shared memory, from the other end of the ring."""
 
 LONGEST = 8 * constant(_TEXT, "MOST_THREADS")
 """Longest signals, in pixels. Longer ones were never tried on a device."""

@@ -115,7 +115,7 @@ def _what_is_compiled(
     return form, not features, not branch, *(operation.step for operation in layer_operations)
 
 
-class Pair:
+class SignalPair:
     """The pixel pairs of two signals of one network, with a head.
 
     Arrays of pixel pairs have the axes (*pixels, *pixels') for the head "gap", (offsets, *pixels)
@@ -135,9 +135,10 @@ class Pair:
         def passed(
             layer_operations: tuple[Operation, ...], features: PairState, numbers: LayerNumbers
         ) -> tuple[PairState, None]:
-            layer = PairLayer(self, numbers)
-            weight = numbers.input_weight
-            return pairs_behind_layer(layer, layer_operations, features, weight, F0), None
+            in_tangent = operations.constants.carried_parts.initial * numbers.input_weight
+            input_part = None if features.kernels.A is None else in_tangent * F0
+            of_step = PairLayer(self, numbers).at
+            return pairs_behind_layer(of_step, layer_operations, features, input_part), None
 
         state = state._replace(kernels=Kernels(zeros, zeros if "ntk" in kinds else None))
         state, _ = passed(operations.layers[0], state, _part(numbers, 0))
@@ -163,7 +164,7 @@ class Pair:
         state = PairState(Deficits(*deficits), Kernels(F0, None), sides)
         for operation in self.operations.input:
             at = PairLayer(self).at(operation, state, state)
-            state = operation.step.pairs(at, state, state)._replace(sides=at.sides)
+            state = operation.step.pairs(at, state, state)._replace(variances=at.variances)
         return state, state.kernels.F
 
     def entering(self, variance: jax.Array) -> Variances:
@@ -217,12 +218,12 @@ class PairLayer:
     JAX compiles it once for all layers of one scan, which differ in their `numbers`.
     """
 
-    def __init__(self, pair: Pair, numbers: LayerNumbers | None = None) -> None:
+    def __init__(self, pair: SignalPair, numbers: LayerNumbers | None = None) -> None:
         self.pair, self.constants, self.numbers = pair, pair.operations.constants, numbers
 
-    def at(self, operation: Operation, before: PairState, features: PairState) -> RowSides:
-        """Return what a step may ask (`recursion.PairSides`)."""
-        return RowSides(self, operation, before, features)
+    def at(self, operation: Operation, before: PairState, features: PairState) -> RowsOfBoth:
+        """Return what the step of an operation may ask."""
+        return RowsOfBoth(self, operation, before, features)
 
     def bias_root(self, is_branch: bool) -> jax.Array:
         """Return the root of the variance of biases, at a signal of size 1."""
@@ -247,7 +248,7 @@ class OneSignal:
     """What a step asks about a signal alone (`step.OneSide`), with derivatives at 0."""
 
     xp = jnp
-    least_root = 0.0  # quotients of deficits divide by the product of both roots (`RowSides.dual`)
+    least_root = 0.0  # `RowsOfBoth.dual` divides by the product of both roots
 
     def __init__(self, of_layer: PairLayer, layer_number: int, signal: Signal) -> None:
         self.of_layer, self.layer_number, self.signal = of_layer, layer_number, signal
@@ -292,7 +293,7 @@ class OneSignal:
         """Pass all variances: JAX checks no values."""
 
 
-class RowSides:
+class RowsOfBoth:
     """What a step asks about pixel pairs (`step.BothSides`): rows are computed where it asks."""
 
     def __init__(
@@ -300,12 +301,12 @@ class RowSides:
     ) -> None:
         self.of_layer, self.pair, self.before = of_layer, of_layer.pair, before
         self.constants, self.layer_number = of_layer.constants, operation.layer_number
-        signals = zip((self.pair.x, self.pair.z), before.sides, features.sides, strict=True)
+        signals = zip((self.pair.x, self.pair.z), before.variances, features.variances, strict=True)
         (left, self._left_rows), (right, self._right_rows) = (
             operation.step.variances(OneSignal(of_layer, self.layer_number, signal), *sides)
             for signal, *sides in signals
         )
-        self.sides = left, right
+        self.variances = left, right
 
     @once
     def rows(self) -> list[tuple[jax.Array, jax.Array]]:
@@ -334,7 +335,7 @@ class RowSides:
     def dual(self, deficits: Deficits, inner_variance: float | None) -> DualPairs:
         if inner_variance is not None:
             raise NotImplementedError("JAX has the formulas of ReLU alone")
-        linear_share, g = self.constants.linear_share, self.pair.product(self.before.sides)
+        linear_share, g = self.constants.linear_share, self.pair.product(self.before.variances)
         w, v = mapped(lambda u: jnp.where(g > 0, safe_quotient(u, g), 1.0), deficits)
         w = w - lax.stop_gradient(jnp.maximum(w - 2.0, 0.0))
         v = 2.0 - w if v is None else v

@@ -25,7 +25,7 @@ from .step import (
     Kernels,
     OneSide,
     PairState,
-    PixelNumbers,
+    PixelValues,
     Step,
     Variances,
     mapped,
@@ -52,7 +52,7 @@ class ActivationStep(Step):
 
     def variances(
         self, at: OneSide, before: Variances, features: Variances
-    ) -> tuple[Variances, Iterator[PixelNumbers]]:
+    ) -> tuple[Variances, Iterator[PixelValues]]:
         after = before
         if not self.is_homogeneous:
             at.check_preactivations(before.variance)
@@ -65,7 +65,7 @@ class ActivationStep(Step):
             after = at.state(variance)
         return after, self._rows(at, before, after)
 
-    def _rows(self, at: OneSide, before: Variances, after: Variances) -> Iterator[PixelNumbers]:
+    def _rows(self, at: OneSide, before: Variances, after: Variances) -> Iterator[PixelValues]:
         yield 1.0 / at.xp.maximum(before.root, at.least_root)
         if not self.is_homogeneous:
             yield after.root
@@ -82,7 +82,7 @@ class ActivationStep(Step):
         if c_w is not None:
             K, deficits = factor * K, mapped(partial(mul, factor), deficits)
         if not at.constants.has_opposite:
-            deficits = deficits._replace(opposite=None)
+            deficits = deficits._replace(U_plus=None)
         if A is None:
             return PairState(deficits, Kernels(K, None))
         if parts.inner_minus_readout:

@@ -19,7 +19,7 @@ from .step import (
     Kernels,
     OneSide,
     PairState,
-    PixelNumbers,
+    PixelValues,
     Variances,
     mapped,
 )
@@ -38,7 +38,7 @@ class BiasStep(Merge):
 
     def variances(
         self, at: OneSide, before: Variances, features: Variances
-    ) -> tuple[Variances, Iterator[PixelNumbers]]:
+    ) -> tuple[Variances, Iterator[PixelValues]]:
         of_bias = at.bias_variance(self.is_branch) + at.xp.zeros_like(before.variance)
         variance, rounding_error = sum_and_rest(before.variance, of_bias + before.rounding_error)
         parts = [before.variance, of_bias]

@@ -240,9 +240,10 @@ class NetworkConstants:
     def carried_parts(self) -> TrainedParts:
         """The parts of A = T + ι F, the tangent kernel that engines carry; ι is its `readout`.
 
-        ι is 0 with frozen inner weights: A − Σ would cancel in every layer. It is 0 too of
-        activations that are not homogeneous: layers may multiply rounding errors of A − ι F. The
-        readout's F then joins behind the last layer.
+        ι is 1 where the readout is trained, with two exceptions. With frozen inner weights each
+        layer would subtract Σ from A, and lose digits. Layers of activations that are not
+        homogeneous could amplify rounding errors of A − F. In both cases F is added to T once, at
+        the end.
         """
         net = self.network
         carries = net.homogeneous and "inner" in net.trained

@@ -13,7 +13,7 @@ from functools import partial
 
 from .means import weighted_mean
 from .merge import Merge
-from .step import BothSides, OneSide, PairState, PixelNumbers, Variances, mapped
+from .step import BothSides, OneSide, PairState, PixelValues, Variances, mapped
 from .taps import Taps
 
 
@@ -32,7 +32,7 @@ class ConvolutionStep(Merge):
 
     def variances(
         self, at: OneSide, before: Variances, features: Variances
-    ) -> tuple[Variances, Iterator[PixelNumbers]]:
+    ) -> tuple[Variances, Iterator[PixelValues]]:
         parts, weights = at.at_taps(before.variance, self.taps), self.taps.weights
         rounding_error = before.rounding_error
         if rounding_error is not None:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from .constants import LayerConstants
 from .means import from_the_middle, weighted_mean
 from .merge import Merge
-from .step import BothSides, OneSide, PairState, PixelNumbers, Variances
+from .step import BothSides, OneSide, PairState, PixelValues, Variances
 from .taps import Taps
 from .weights import RoundedWeights, Weights
 
@@ -53,7 +53,7 @@ class JoinedStep(Merge):
 
     def variances(
         self, at: OneSide, before: Variances, features: Variances
-    ) -> tuple[Variances, Iterator[PixelNumbers]]:
+    ) -> tuple[Variances, Iterator[PixelValues]]:
         weights = from_the_middle(self.tap_weights(at.weights))
         parts = at.at_taps(before.variance, self.taps)
         variance = weighted_mean(parts, weights)

@@ -19,7 +19,7 @@ from collections.abc import Iterator, Sequence
 from ...arrays import AnyArray
 from ..work import until_stopped
 from .means import summed
-from .step import BothSides, OneSide, PairNumbers, PixelNumbers, Step, Variances
+from .step import BothSides, OneSide, PairValues, PixelValues, Step, Variances
 from .weights import is_zero, root_of
 
 _FACTOR = 1
@@ -44,25 +44,25 @@ class Merge(Step):
     def merged(
         self,
         at: OneSide,
-        parts: Sequence[PixelNumbers],
+        parts: Sequence[PixelValues],
         weights: Sequence[AnyArray],
-        variance: PixelNumbers,
-        rounding_error: PixelNumbers | None,
-    ) -> tuple[Variances, Iterator[PixelNumbers]]:
+        variance: PixelValues,
+        rounding_error: PixelValues | None,
+    ) -> tuple[Variances, Iterator[PixelValues]]:
         """Return what `variances` returns, from the parts with their weights and the whole."""
         whole = Variances(variance, rounding_error, at.root(variance))
         return whole, _rows(at, parts, weights, whole)
 
-    def distance(self, at: BothSides) -> PairNumbers:
+    def distance(self, at: BothSides) -> PairValues:
         """Return N, which the merge adds to deficits: the squared distance of coordinates."""
         coordinates = [at.row(place) for place in range(_COORDINATES, self.n_rows)]
-        c, d = at.row(_FACTOR)
-        return c * d * summed([*until_stopped((u - v) ** 2 for u, v in coordinates)])
+        left, right = at.row(_FACTOR)
+        return left * right * summed([*until_stopped((u - v) ** 2 for u, v in coordinates)])
 
 
 def _rows(
-    at: OneSide, parts: Sequence[PixelNumbers], weights: Sequence[AnyArray], whole: Variances
-) -> Iterator[PixelNumbers]:
+    at: OneSide, parts: Sequence[PixelValues], weights: Sequence[AnyArray], whole: Variances
+) -> Iterator[PixelValues]:
     """Yield the rows of a merge."""
     # Ratios of equal variances are 1: their coordinates are equal to the bit, at any size.
     positive = at.positive(whole.variance)
@@ -71,7 +71,7 @@ def _rows(
     half_sum = math.sqrt(0.5) + root_of(0.5 * weights[0]) * ratio  # (a + a_0) / (√2 a)
     yield whole.root
     yield whole.root * half_sum
-    divisors: dict[float | None, PixelNumbers] = {}
+    divisors: dict[float | None, PixelValues] = {}
     for part, weight in zip(later, weights[1:], strict=True):
         if is_zero(weight):  # a part without weight may be infinitely larger than the whole
             yield at.xp.zeros_like(part)

@@ -70,9 +70,9 @@ def _steps(
         yield ConvolutionStep(taps, is_branch=True)
     if bias:
         yield BiasStep(is_branch=True)
-    # A layer without a skip connection has this step too, with features of weight 0, in two cases.
-    # Another layer has a skip connection: results of all layers then lie in one place. Or the
-    # branch has a weight other than 1.
+    # A layer without a skip connection has this step too, with features of weight 0, if another
+    # layer has a skip connection, so that results of all layers lie in one place, or if its branch
+    # has a weight other than 1.
     if constants.has_identity or constants.of_layer(layer_number).weights.branch != 1:
         yield SkipStep()
 

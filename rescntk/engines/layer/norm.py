@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from functools import partial
 from operator import mul
 
-from .step import BothSides, OneSide, PairState, PixelNumbers, Step, Variances, mapped
+from .step import BothSides, OneSide, PairState, PixelValues, Step, Variances, mapped
 
 
 @dataclass(frozen=True)
@@ -28,12 +28,12 @@ class NormStep(Step):
 
     def variances(
         self, at: OneSide, before: Variances, features: Variances
-    ) -> tuple[Variances, Iterator[PixelNumbers]]:
+    ) -> tuple[Variances, Iterator[PixelValues]]:
         at.check_features(before)
         after = at.state(at.xp.where(before.variance > 0, at.norm_root() ** 2, 0.0))
         return after, self._rows(at, before, after)
 
-    def _rows(self, at: OneSide, before: Variances, after: Variances) -> Iterator[PixelNumbers]:
+    def _rows(self, at: OneSide, before: Variances, after: Variances) -> Iterator[PixelValues]:
         yield after.root
         yield after.root / at.positive(before.root)
 

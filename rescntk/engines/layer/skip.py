@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from .constants import LayerConstants
 from .merge import Merge
-from .step import BothSides, OneSide, PairState, PixelNumbers, Variances, mapped
+from .step import BothSides, OneSide, PairState, PixelValues, Variances, mapped
 from .weights import Weights
 
 
@@ -28,7 +28,7 @@ class SkipStep(Merge):
 
     def variances(
         self, at: OneSide, before: Variances, features: Variances
-    ) -> tuple[Variances, Iterator[PixelNumbers]]:
+    ) -> tuple[Variances, Iterator[PixelValues]]:
         weights = at.weights
         variance = weights.merged(features.variance, before.variance)
         rounding_error = before.rounding_error

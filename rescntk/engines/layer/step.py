@@ -25,10 +25,10 @@ from .constants import LayerConstants, NetworkConstants
 from .taps import NO_TAPS, Taps
 from .weights import RoundedWeights, Weights
 
-PixelNumbers: TypeAlias = AnyArray
+PixelValues: TypeAlias = AnyArray
 """A number of each pixel of some signals, (n, *pixels); in JAX of one signal, (*pixels)."""
 
-PairNumbers: TypeAlias = AnyArray
+PairValues: TypeAlias = AnyArray
 """A number of each pixel pair: (pairs, *pixels, *pixels') of all pixel pairs, (pairs, *pixels) of
 equal pixels, (pairs, *offsets, *pixels) of pooled heads. JAX's arrays have no axis of pairs."""
 
@@ -36,27 +36,27 @@ equal pixels, (pairs, *offsets, *pixels) of pooled heads. JAX's arrays have no a
 class Variances(NamedTuple):
     """The variances of the pixels of signals."""
 
-    variance: PixelNumbers
-    rounding_error: PixelNumbers | None
+    variance: PixelValues
+    rounding_error: PixelValues | None
     """What variances with biases have lost by rounding, or None in networks without biases. The
     next bias adds it: the losses have the same sign in all layers."""
-    root: PixelNumbers
+    root: PixelValues
     """The root of the variance."""
 
 
 class Deficits(NamedTuple):
     """The deficits of pixel pairs; U⁺ is None where 2 g − U has its digits."""
 
-    U: PairNumbers
-    opposite: PairNumbers | None
+    U: PairValues
+    U_plus: PairValues | None
 
 
 class Kernels(NamedTuple):
     """The kernels of pixel pairs, without the part of F⁰."""
 
-    F: PairNumbers | None
+    F: PairValues | None
     """F of the features, K of a branch; None before the activation."""
-    A: PairNumbers | None
+    A: PairValues | None
     """A of the features and of pre-activations, M of a branch; None if no tangent kernel is asked
     for."""
 
@@ -66,8 +66,8 @@ class PairState(NamedTuple):
 
     deficits: Deficits
     kernels: Kernels
-    sides: tuple[Variances, ...] = ()
-    """The variances of both signals; empty where tables have what follows of them."""
+    variances: tuple[Variances, ...] = ()
+    """Those of both signals; empty where tables have what follows of them."""
 
 
 Record = TypeVar("Record", Deficits, Kernels)
@@ -80,7 +80,7 @@ def mapped(function: Callable[..., AnyArray], *records: Record) -> Record:
     --------
     >>> from rescntk.engines.layer.step import Deficits, mapped
     >>> mapped(max, Deficits(1, 4), Deficits(3, None))
-    Deficits(U=3, opposite=None)
+    Deficits(U=3, U_plus=None)
     """
     results = (
         None if any(value is None for value in values) else function(*values)
@@ -112,42 +112,45 @@ class OneSide(Protocol):
     def weights(self) -> RoundedWeights:
         """The weights of features and branch behind the layer."""
 
-    def root(self, values: PixelNumbers) -> PixelNumbers:
+    def root(self, values: PixelValues) -> PixelValues:
         """Return √values; its derivative at 0 is 0."""
 
-    def positive(self, values: PixelNumbers) -> PixelNumbers:
-        """Return what divides in the place of values that may be 0, as their multiples are then."""
+    def positive(self, values: PixelValues) -> PixelValues:
+        """Return values that are safe to divide by.
 
-    def at_taps(self, values: PixelNumbers, taps: Taps) -> list[PixelNumbers]:
+        Where `values` are 0 the numerators are 0 too, so that any positive number serves.
+        """
+
+    def at_taps(self, values: PixelValues, taps: Taps) -> list[PixelValues]:
         """Return the values at some taps, the middle one first."""
 
-    def bias_variance(self, is_branch: bool) -> PixelNumbers:
+    def bias_variance(self, is_branch: bool) -> PixelValues:
         """Return the variance that biases add, before or behind the activation."""
 
-    def norm_root(self) -> PixelNumbers:
+    def norm_root(self) -> PixelValues:
         """Return the root of the variance of normalized features."""
 
-    def state(self, variance: PixelNumbers) -> Variances:
+    def state(self, variance: PixelValues) -> Variances:
         """Return variances that have no rounding errors yet."""
 
     def check_features(self, features: Variances) -> None:
         """Raise an OverflowError if features have no digits that could be normalized."""
 
-    def check_preactivations(self, variance: PixelNumbers) -> None:
+    def check_preactivations(self, variance: PixelValues) -> None:
         """Raise an OverflowError if the activation's formulas lose digits of pre-activations."""
 
-    def check_activated(self, variance: PixelNumbers) -> None:
+    def check_activated(self, variance: PixelValues) -> None:
         """Raise an OverflowError if variances behind the activation left the range of float64."""
 
 
 class DualPairs(NamedTuple):
     """The dual activations of pixel pairs, before a layer's weights."""
 
-    K: PairNumbers
+    K: PairValues
     deficits: Deficits
-    times_slope: Callable[[PairNumbers], PairNumbers]
+    times_slope: Callable[[PairValues], PairValues]
     """Multiplies numbers by E[σ'(u)σ'(v)]."""
-    covariance: Callable[[], PairNumbers]
+    covariance: Callable[[], PairValues]
     """Returns Σ, the covariance of the pre-activations."""
 
 
@@ -159,7 +162,7 @@ class BothSides(Protocol):
         """The constants of all layers."""
 
     @property
-    def sides(self) -> tuple[Variances, ...]:
+    def variances(self) -> tuple[Variances, ...]:
         """The variances of both signals behind the step, as `PairState` has them."""
 
     @property
@@ -170,13 +173,13 @@ class BothSides(Protocol):
     def weights(self) -> RoundedWeights:
         """The weights of features and branch behind the layer, in the working precision."""
 
-    def row(self, place: int) -> tuple[PairNumbers, PairNumbers]:
+    def row(self, place: int) -> tuple[PairValues, PairValues]:
         """Return one of the step's rows, of both sides; they broadcast to the pixel pairs."""
 
-    def mean(self, taps: Taps, values: PairNumbers) -> PairNumbers:
+    def mean(self, taps: Taps, values: PairValues) -> PairValues:
         """Return the means over some taps, which move both pixels."""
 
-    def bias_product(self, is_branch: bool) -> PairNumbers:
+    def bias_product(self, is_branch: bool) -> PairValues:
         """Return the product of both sides' biases, before or behind the activation."""
 
     def dual(self, deficits: Deficits, inner_variance: float | None) -> DualPairs:
@@ -214,7 +217,7 @@ class Step(ABC):
     @abstractmethod
     def variances(
         self, at: OneSide, before: Variances, features: Variances
-    ) -> tuple[Variances, Iterator[PixelNumbers]]:
+    ) -> tuple[Variances, Iterator[PixelValues]]:
         """Return the variances behind the step, and its rows, which are computed when asked for.
 
         `features` are the variances with which the layer begins.
@@ -222,7 +225,10 @@ class Step(ABC):
 
     @abstractmethod
     def pairs(self, at: BothSides, before: PairState, features: PairState) -> PairState:
-        """Return the pixel pairs behind the step; `features` are those with which it begins."""
+        """Return the pixel pairs behind the step.
+
+        `features` are those with which the layer begins.
+        """
 
     def weights(self, layer: LayerConstants) -> Weights | None:
         """Return the weights by which it merges a part of features and of the branch, or None."""

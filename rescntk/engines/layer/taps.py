@@ -1,7 +1,4 @@
-"""`Taps`: some taps along an axis. A filter is a sequence of them (`taps_of_filter`).
-
-`heads.py` has the pools of pixels, over which heads average.
-"""
+"""`Taps`: some taps along an axis. A filter is a sequence of them (`taps_of_filter`)."""
 
 from __future__ import annotations
 

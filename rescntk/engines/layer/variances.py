@@ -30,8 +30,8 @@ _LEAST_DIVISOR = 1e-300
 
 
 @dataclass(eq=False)
-class SignalArrays:
-    """Signals alone (`recursion.SignalSide`), and what their steps ask (`step.OneSide`)."""
+class ArraysOfSide:
+    """Signals alone and what their steps ask (`step.OneSide`)."""
 
     operations: Operations
     xp: ModuleType
@@ -45,7 +45,7 @@ class SignalArrays:
     layer_number: int = 0
     """The layer of the step that asks."""
 
-    def of_layer(self, layer_number: int) -> SignalArrays:
+    def of_layer(self, layer_number: int) -> ArraysOfSide:
         """Return what the steps of a layer may ask."""
         of_layer = copy(self)
         of_layer.layer_number = layer_number
@@ -151,7 +151,7 @@ def weights_at_pixel_1(operations: Operations, pixels: tuple[int, ...]) -> tuple
     """
     energy = np.zeros((2, *pixels))
     energy[(0, *[0] * len(pixels))] = 1.0
-    signals = SignalArrays(operations, np, energy, np.array([0.0, 1.0]), np.zeros(2))
-    _, last = variances_around_last_layer(signals, operations, signals.state(energy))
+    signals = ArraysOfSide(operations, np, energy, np.array([0.0, 1.0]), np.zeros(2))
+    _, last = variances_around_last_layer(signals.of_layer, operations, signals.state(energy))
     pixel_weights, bias_weights = last.variance
     return pixel_weights, float(bias_weights.flat[0])

@@ -86,7 +86,7 @@ class Weights(NamedTuple):
     """The weights of features and branch, as exact fractions, and the form of their sum."""
 
     features: Fraction
-    """f; in a mean, if it is larger than b, what remains of 1."""
+    """f. In a mean the larger of f and b is 1 minus the other."""
     branch: Fraction
     """b, likewise."""
     form: Form

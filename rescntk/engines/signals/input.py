@@ -41,7 +41,8 @@ _LEAST_BITS = -450
 """Power of two of the least pre-activations of layer 1, whose squares keep their digits."""
 
 _LEAST_FRACTION_LEFT = 1e-300
-"""Fraction of a pixel that is not 0, at least: it is refused as too small even if it fell to 0."""
+"""What stands for the fraction of a pixel that is not 0 but fell below float64: it is then refused
+as too small, and not taken for 0."""
 
 
 @dataclass(frozen=True)

@@ -1,8 +1,7 @@
 """Tables of single signals: unit vectors, and the rows of each step (layer/step.py).
 
-Rows are computed in float64 and rounded
-once to the working precision. Proportional signals have equal coordinates but for rare last bits,
-and so differences are exact where they matter.
+Rows are computed in float64 and rounded once to the working precision. Proportional signals have
+equal coordinates but for rare last bits, and so differences are exact where they matter.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ from ...arrays import Array, PixelNumbers, SignalArray, array_module
 from ..layer.operations import Operation, Operations
 from ..layer.recursion import variances_around_last_layer
 from ..layer.step import Variances
-from ..layer.variances import SignalArrays, seen_by_pixel_1
+from ..layer.variances import ArraysOfSide, seen_by_pixel_1
 from ..request import Request
 from .input import (
     Input,
@@ -78,7 +77,7 @@ def zeros(shape: tuple[int, ...], dtype: str, xp: ModuleType) -> Array:
 
 
 @dataclass(eq=False)
-class CheckedSignals(SignalArrays):
+class CheckedSide(ArraysOfSide):
     """Signals alone, whose tables are written in the precision of a request."""
 
     request: Request = field(kw_only=True)
@@ -98,7 +97,7 @@ def write_rows(
 
     `write` takes a row's number and its values, (n, *pixels) in float64.
     """
-    signals = CheckedSignals(
+    signals = CheckedSide(
         operations,
         xp,
         inputs.energy,
@@ -114,13 +113,13 @@ def write_rows(
         for row, values in enumerate(rows, start=operation.row):
             write(row, values)
 
-    features, last = variances_around_last_layer(signals, operations, entering, write_step)
+    features, last = variances_around_last_layer(signals.of_layer, operations, entering, write_step)
     net = operations.network
     if request.reads_pixel_1 and (net.norm or not net.homogeneous):
         check_pixel_1(operations, last.root, inputs, 4.0 * least_root(request.dtype))
     constants = operations.constants
-    falls = constants.has_ordinary_layers if net.norm else constants.has_bias
-    if falls and net.homogeneous:  # else signals keep their size
+    may_fall = constants.has_ordinary_layers if net.norm else constants.has_bias
+    if may_fall and net.homogeneous:  # else signals keep their size
         flat = (of.variance.reshape(len(of.variance), -1) for of in (features, last))
         passing, mean = (variances.mean(axis=1) for variances in flat)
         if operations.rewritten is not None:  # operations end with the activation
