@@ -487,3 +487,30 @@ def test_a_bound_that_wrong_labels_do_not_meet_says_so(rng):
         model.fit(X, y)
     (found,) = [str(one.message) for one in caught if "no label is early" in str(one.message)]
     assert "left-out labels are wrong more often" in found
+
+
+@pytest.fixture
+def of_prefixes(rng):
+    """An early classifier, new signals, and the time points of their labels."""
+    X, y = beginnings(rng, 60)
+    model = EarlyClassifier(INNER, n_prefixes=4, random_state=0).fit(X[:40], y[:40])
+    times = model.predict_times(X[40:])
+    assert len(set(times.tolist())) > 1
+    return model, X[40:], times
+
+
+@pytest.mark.parametrize(("method", "options"), [("novelty", ()), ("predict_set", (0.8,))])
+def test_novelty_and_sets_are_those_of_the_last_prefix(method, options, of_prefixes):
+    model, Z, times = of_prefixes
+    found = getattr(model, method)(Z, *options)
+    for z, time, value in zip(Z, times, found, strict=True):
+        inner = model.estimators_[model.prefixes_.tolist().index(time)]
+        expected = getattr(inner, method)(z[None, :, :time], *options)[0]
+        assert_within(1.0 * value, 1.0 * expected, tolerances.ROUTES)
+
+
+def test_classifiers_without_sets_are_refused_by_name(of_prefixes):
+    model, Z, _ = of_prefixes
+    model.estimators_ = [*model.estimators_[:-1], RidgeClassifier()]
+    with pytest.raises(ValueError, match="which has no predict_set"):
+        model.predict_set(Z)

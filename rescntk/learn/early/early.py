@@ -17,6 +17,7 @@ from ...checks.messages import shown, warn
 from ...checks.values import check_positive, check_positive_integer
 from ..base import SignalEstimator, fitting
 from ..classifier import ResidualKernelClassifier
+from ..ensemble.left_out import COVERAGE
 from ..reading.cases import Cases
 from ..reading.inputs import read_cases, read_labels, read_prefix, read_signals
 from .stopping import SIGNIFICANCE, Progress, rule_of_harmonic_mean, rule_with_error_bound
@@ -283,6 +284,73 @@ class EarlyClassifier(ClassifierMixin, SignalEstimator):
             Before `fit`.
         """
         return self._follow(self._read(X)).proba
+
+    def predict_set(self, X: ArrayLike, coverage: float = COVERAGE) -> np.ndarray:
+        """Return the classes that may be right, at the prefix where the label is final.
+
+        Parameters
+        ----------
+        X : array or table
+            Whole signals as for `fit`.
+        coverage : float, default 0.9
+            Share of sets that have the right class, among signals at one prefix, as for
+            `ResidualKernelClassifier.predict_set`. Labels are final where they are sure, so that
+            sets of final labels have the right class more often.
+
+        Returns
+        -------
+        ndarray of bool, (n_cases, n_classes)
+            In the order of `classes_`.
+
+        Raises
+        ------
+        ValueError
+            For signals of another shape than in `fit`, a coverage that is no share, and an
+            `estimator` without `predict_set`.
+        NotFittedError
+            Before `fit`.
+        """
+        return self._at_last_prefix(X, "predict_set", coverage)
+
+    def novelty(self, X: ArrayLike) -> np.ndarray:
+        """Return how unlike the training signals are, at the prefix where the label is final.
+
+        Parameters
+        ----------
+        X : array or table
+            Whole signals as for `fit`.
+
+        Returns
+        -------
+        ndarray, (n_cases,)
+            As for `ResidualKernelClassifier.novelty`: about 1 for signals like the training
+            signals.
+
+        Raises
+        ------
+        ValueError
+            For signals of another shape than in `fit`, and an `estimator` without `novelty`.
+        NotFittedError
+            Before `fit`.
+        """
+        return self._at_last_prefix(X, "novelty")
+
+    def _at_last_prefix(self, X: ArrayLike, method: str, *arguments: object) -> np.ndarray:
+        """Return what a method of the classifiers returns, of the prefix of each final label."""
+        signals = self._read(X)
+        if not hasattr(self.estimators_[-1], method):
+            raise ValueError(
+                f"estimator is {shown(self.estimators_[-1])}, which has no {method}, expected a "
+                f"classifier that has it, such as ResidualKernelClassifier"
+            )
+        last, parts = self._follow(signals).last, []
+        for k in range(len(self.prefixes_)):
+            at = np.flatnonzero(last == k)
+            if len(at):
+                beginnings = signals[at, :, : self.prefixes_[k]]
+                parts.append((at, getattr(self.estimators_[k], method)(beginnings, *arguments)))
+        cases, values = (np.concatenate(of) for of in zip(*parts, strict=True))
+        return np.asarray(values[np.argsort(cases)])
 
     def predict_times(self, X: ArrayLike) -> np.ndarray:
         """Return how many time points each label takes.
