@@ -159,7 +159,7 @@ def test_duals_of_variances_below_the_largest_stay_in_float64(name, w):
         for pair in ((q, other), (other, q)):
             with np.errstate(over="raise", invalid="raise", divide="raise"):
                 ws = np.array([w]), np.array([2.0 - w])
-                dual = SPECIAL[name].correlation_map(*ws, *pair)
+                dual = SPECIAL[name].correlation_map(np, *ws, *pair)
                 numbers = [dual.K, *dual.deficits, dual.times_slope(1.0)]
             assert np.isfinite(numbers).all()
 
