@@ -302,5 +302,5 @@ def test_weights_of_less_than_a_trillionth_count_as_zero(share, counts, kind, rn
     """Of the largest one, as documented: such a signal is no case."""
     X, y = waves(rng, 20, 2)
     weights = np.where(np.arange(20) == 3, share * 5.0, 5.0)
-    model = kind(**ONE, penalty=0.1).fit(X, y, weights)
+    model = kind(**ONE, penalty=0.1).fit(X, y, sample_weight=weights)
     assert np.isfinite(model.left_out_novelty_[3]) == counts

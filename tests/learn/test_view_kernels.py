@@ -129,7 +129,7 @@ def test_no_penalty_is_below_the_least_one(rng, fitted_views):
     X[8] = X[7] + 0.01 * rng.standard_normal((1, 50))
     heavy = np.where((np.arange(400) == 7) | (np.arange(400) == 8), 1e6, 1.0)
     view = View(standardize="channel", length=8)
-    ResidualKernelRegressor([view]).fit(X, X[:, 0, 7] - X[:, 0, 30], heavy)
+    ResidualKernelRegressor([view]).fit(X, X[:, 0, 7] - X[:, 0, 30], sample_weight=heavy)
     (fitted,) = fitted_views
     norm = np.sqrt(2) * 400 * tolerances.EPS["float32"]
     assert fitted.penalty[0] >= 1.9 * norm > 1e-4  # which a regressor tries besides
