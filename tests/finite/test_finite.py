@@ -435,13 +435,13 @@ def test_training_that_diverges_says_at_which_step():
 @pytest.mark.slow
 def test_mean_kernels_and_their_errors_are_of_the_networks_that_are_drawn():
     """Of two networks, whose kernels are the mean less and plus the standard error."""
-    kernels = []
+    kernels, width = [], len(X) + 2
     for key in jax.random.split(jax.random.key(5), 2):
-        params = finite.init(key, DEEPER, 2, 3)
-        readouts = [params._replace(readout=unit) for unit in np.eye(3)]
+        params = finite.init(key, DEEPER, 2, width)
+        readouts = [params._replace(readout=unit) for unit in np.eye(width)]
         outputs = np.array([finite.apply(DEEPER, each, X) for each in readouts])
         kernels.append(outputs.T @ outputs)  # the mean over independent weights of the readout
-    mean, error = finite.mean_gpk(5, DEEPER, X, 3, 2)
+    mean, error = finite.mean_gpk(5, DEEPER, X, width, 2)
     assert_same(mean, (kernels[0] + kernels[1]) / 2)
     assert_same(error, np.abs(kernels[0] - kernels[1]) / 2)
 
