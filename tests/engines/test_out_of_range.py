@@ -246,6 +246,7 @@ def test_an_input_filter_reaches_pixel_1_without_branches(engine, rng):
         (rk.Network(2, bias=0.1, trained="input"), 1e-170, {}, "signals have roots of variances"),
         (rk.Network(2), 1e-25, {"dtype": "float32"}, "the kernel falls below float32"),
         (rk.Network(2), 1e-170, {}, "the kernel falls below float64"),
+        (rk.Network(2, c_v=1e300), 1e50, {}, "variances of layer . (exceed|reach)"),
         (rk.Network(2, c_v=1e300), 1e150, {}, "variances of layer . (exceed|reach)|too large for"),
     ],
 )
