@@ -245,6 +245,7 @@ def test_an_input_filter_reaches_pixel_1_without_branches(engine, rng):
         (rk.Network(2, bias=0.1, trained="input"), 1e-170, {}, "signals have roots of variances"),
         (rk.Network(2), 1e-25, {"dtype": "float32"}, "the kernel falls below float32"),
         (rk.Network(2), 1e-170, {}, "the kernel falls below float64"),
+        (rk.Network(2, c_v=1e300), 1e50, {}, "variances of layer . (exceed|reach)"),
         (rk.Network(2, c_v=1e300), 1e150, {}, "variances of layer . (exceed|reach)|too large for"),
     ],
 )
@@ -323,6 +324,25 @@ def test_pixels_below_their_signal_are_right_or_refused(engine, activation):
     sizes = 10.0 ** np.arange(-170, -40, 10)
     found = taken(sizes, compute, compute(1e-40))
     assert set(sizes[sizes > 1e20 * ROOT_OF_LEAST]) <= set(found)
+
+
+@pytest.mark.parametrize("activation", NOT_HOMOGENEOUS)
+def test_a_small_pixel_alone_under_its_filters_is_right_or_refused(engine, activation):
+    """Means over taps have a ninth of its variance in a layer, and pixel 1 reads them again."""
+    network = rk.Network(2, 9, outer_filter_size=1, alpha=0.1, activation=activation)
+    skip_unless_taken(engine, network)
+    kernel = rk.Kernel(network, "ntk", "equivariant", normalized=True)
+    signals = np.zeros((2, 2, 41))
+    signals[:, :, 0] = [[1.0, 0.0], [0.6, 0.8]]
+
+    def compute(size):
+        X = size * signals
+        X[:, :, 20] = 1.0  # which pixel 1 does not see
+        return kernel(X, engine=engine)
+
+    sizes = np.geomspace(1e-140, 1e-137, 31)
+    found = taken(sizes, compute, compute(1e-60))
+    assert 0 < len(found) < len(sizes)
 
 
 def test_layers_of_any_growth_are_right_or_refused(engine):

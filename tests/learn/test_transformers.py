@@ -103,6 +103,14 @@ def test_landmarks_are_the_same_in_each_fit(rng):
     assert first == again != other
 
 
+def test_landmarks_of_a_seed_are_those_of_earlier_versions():
+    """Models that are fitted anew have the landmarks that they had."""
+    X = np.array([[np.sin((k + 1) * np.arange(12.0) / 4 + k)] for k in range(30)])
+    for seed, landmarks in ((0, [11, 22, 21, 29, 5, 24]), (1, [20, 12, 24, 25, 6, 8])):
+        features = LandmarkFeatures(KERNEL, 6, random_state=seed).fit(X)
+        assert features.landmark_indices_.tolist() == landmarks
+
+
 def test_landmarks_that_others_explain_are_not_taken(rng, recwarn):
     """Without a warning: the features are exact. Where none is left, that is said."""
     X = np.tile(rng.standard_normal((6, 1, 9)), (2, 1, 1))

@@ -157,7 +157,8 @@ def test_what_is_cited_is_this_version():
     cited = yaml.safe_load((ROOT / "CITATION.cff").read_text("utf-8"))
     assert cited["version"] == rk.__version__
     changelog = (ROOT / "docs/project/changelog.md").read_text("utf-8")
-    assert re.search(r"^## (.*)$", changelog, re.M)[1].split()[0] == rk.__version__
+    versions = re.findall(r"^## (\d\S*)", changelog, re.M)  # above them, what is unreleased
+    assert versions[0] == rk.__version__
     assert str(cited["date-released"]) in changelog
     deposited = json.loads((ROOT / ".zenodo.json").read_text("utf-8"))
     assert deposited["title"] == cited["title"]

@@ -2,6 +2,7 @@
 
 import dataclasses
 import sys
+import types
 
 import numpy as np
 import pytest
@@ -156,6 +157,31 @@ def test_launches_and_waits(device, work, head, rng):
     assert third - second == second - first and many == first
     if head == "gap":  # tables of all pixel pairs are NumPy's
         assert third == first <= 120
+
+
+@pytest.mark.parametrize("with_progress", [True, False])
+def test_progress_counts_pairs_that_are_computed(device, monkeypatch, with_progress, rng):
+    """The host waits for the device before it tells of a tile; else tiles are queued at once."""
+    X, Z = (device.asarray(rng.standard_normal((n, 1, 5))) for n in (7, 6))
+    events = []
+    wait = types.SimpleNamespace(synchronize=lambda: events.append("wait"))
+    launch = emulated.Kernel.__call__
+
+    def launched(*args, **kwargs):
+        events.append("launch")
+        launch(*args, **kwargs)
+
+    monkeypatch.setattr(device.cuda, "get_current_stream", lambda: wait)
+    monkeypatch.setattr(emulated.Kernel, "__call__", launched)
+    monkeypatch.setattr(launch_plan.LaunchPlan, "tile", lambda *_: (4, 4))
+    plan = engines.ENGINES["cuda"].plan(REQUEST, X, Z)
+    if with_progress:
+        plan.compute(events.append)
+        pairs = [16, 8, 12, 6]  # four tiles of 7 and 6 signals
+        assert events == [event for n in pairs for event in ("launch", "wait", n)]
+    else:
+        plan.compute()
+        assert events == 4 * ["launch"]
 
 
 def test_results_larger_than_the_free_memory(device, monkeypatch, free, rng):

@@ -209,6 +209,20 @@ def judged_numbers(monkeypatch, network, X, **options):
     return kept
 
 
+def test_networks_may_have_numbers_of_their_layers_at_some_depths(monkeypatch):
+    """A network of one layer has one α, and deeper ones fall from it."""
+    kept, X, depths = [], multisphere.sample(3, 2, 5, rng=0), (1, 2, 4, 8, 16, 32)
+    monkeypatch.setattr(checker, "judge", lambda _, values, *rest: kept.append(values))
+
+    def family(n):
+        return rk.Network(n, alpha=tuple(1 / np.arange(1, n + 1)))
+
+    depth.check_convergence(family, X, kind="gpk", head="trace", depths=depths)
+    pairs = np.triu_indices(len(X), 1)
+    exact = [1.0 - rk.Kernel(family(n), "gpk", "trace", normalized=True)(X) for n in depths]
+    assert np.abs(kept[0] - np.array([K[pairs] for K in exact])).max() <= tolerances.ROUTES
+
+
 def exact_complements(network, X, depths, kind, head):
     """Return 1 − (normalized kernel) of all pairs at these depths, in 40 digits."""
     kernels, found = definition.pixel_pairs(X, network.replace(depth=depths[-1])), []
