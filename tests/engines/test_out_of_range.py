@@ -327,9 +327,10 @@ def test_pixels_below_their_signal_are_right_or_refused(engine, activation):
 
 
 @pytest.mark.parametrize("activation", NOT_HOMOGENEOUS)
-def test_a_small_pixel_alone_under_its_filters_is_right_or_refused(engine, activation):
+@pytest.mark.parametrize("fields", [{"depth": 2, "alpha": 0.1}, {"depth": 3}])
+def test_a_small_pixel_alone_under_its_filters_is_right_or_refused(engine, fields, activation):
     """Means over taps have a ninth of its variance in a layer, and pixel 1 reads them again."""
-    network = rk.Network(2, 9, outer_filter_size=1, alpha=0.1, activation=activation)
+    network = rk.Network(filter_size=9, outer_filter_size=1, activation=activation, **fields)
     skip_unless_taken(engine, network)
     kernel = rk.Kernel(network, "ntk", "equivariant", normalized=True)
     signals = np.zeros((2, 2, 41))
@@ -340,7 +341,7 @@ def test_a_small_pixel_alone_under_its_filters_is_right_or_refused(engine, activ
         X[:, :, 20] = 1.0  # which pixel 1 does not see
         return kernel(X, engine=engine)
 
-    sizes = np.geomspace(1e-140, 1e-137, 31)
+    sizes = np.geomspace(1e-140, 1e-125, 61)
     found = taken(sizes, compute, compute(1e-60))
     assert 0 < len(found) < len(sizes)
 
