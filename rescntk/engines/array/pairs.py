@@ -140,8 +140,7 @@ class SignalPairs:
         state = state._replace(kernels=Kernels(zeros, zeros if self.with_ntk else None))
         for layer_number, layer_operations in enumerate(self.operations.layers, start=1):
             in_tangent = self.constants.carried_parts.initial * input_weight(layer_number - 1)
-            input_part = in_tangent * F0 if self.with_ntk else None
-            state = pairs_behind_layer(self.at, layer_operations, state, input_part)
+            state = pairs_behind_layer(self.at, layer_operations, state, in_tangent, F0)
             if layer_number in self.request.depths:
                 yield self.at_depth(state.kernels, input_weight(layer_number), F0)
 

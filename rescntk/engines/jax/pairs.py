@@ -136,9 +136,8 @@ class SignalPair:
             layer_operations: tuple[Operation, ...], features: PairState, numbers: LayerNumbers
         ) -> tuple[PairState, None]:
             in_tangent = operations.constants.carried_parts.initial * numbers.input_weight
-            input_part = None if features.kernels.A is None else in_tangent * F0
             of_step = PairLayer(self, numbers).at
-            return pairs_behind_layer(of_step, layer_operations, features, input_part), None
+            return pairs_behind_layer(of_step, layer_operations, features, in_tangent, F0), None
 
         state = state._replace(kernels=Kernels(zeros, zeros if "ntk" in kinds else None))
         state, _ = passed(operations.layers[0], state, _part(numbers, 0))

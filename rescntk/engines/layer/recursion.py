@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 
+from ...arrays import AnyArray
 from .constants import NetworkConstants
 from .operations import Operation, Operations
 from .step import (
@@ -55,17 +56,19 @@ def pairs_behind_layer(
     of_step: Callable[[Operation, PairState, PairState], BothSides],
     layer_operations: Sequence[Operation],
     features: PairState,
-    input_part: PairValues | None,
+    in_tangent: AnyArray,
+    F0: PairValues,
 ) -> PairState:
     """Return the pixel pairs behind a layer, from those before it.
 
     F and A are carried without their multiples of the input's covariance F⁰, which are added at the
-    end (`by_kind`). `input_part` is what A of the features lacks, or None without A. `of_step`
+    end (`by_kind`). `in_tangent` is the multiple of F⁰, `F0`, in A of the features. `of_step`
     returns what the step of an operation may ask, from the pixel pairs before it and those of the
     features.
     """
-    A = None if input_part is None else features.kernels.A + input_part
-    state = features._replace(kernels=Kernels(None, A))
+    state = features._replace(kernels=Kernels(None, None))
+    if features.kernels.A is not None:
+        state = state._replace(kernels=Kernels(None, features.kernels.A + in_tangent * F0))
     for operation in layer_operations:
         at = of_step(operation, state, features)
         state = operation.step.pairs(at, state, features)._replace(variances=at.variances)
