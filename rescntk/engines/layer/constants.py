@@ -20,7 +20,7 @@ both; any other factor multiplies the whole sum. A *gain* is the number by which
 variances, and a *growth* the number by which the whole layer does. The *variance* of a pixel is F
 of the signal with itself at this pixel (variances.py), and a *root* is the square root of a
 variance: a standard deviation. A *scale* is the number by which a signal was divided
-(field `scale` of signals/input.py), or a parameter of `Network` with "scale" in its name.
+(`Input` has it), or a parameter of `Network` with "scale" in its name.
 
 ======  =======================  ===================================================================
 symbol  name                     meaning
