@@ -42,7 +42,7 @@ LEVELS: dict[str, dict[str, tuple[str, ...]]] = {
 }
 """The compiler options of each level of instruction sets.
 
-rescntk_level() in loops.cpp checks that the processor has these features.
+rescntk_level() in loops.cpp says which level a processor has.
 """
 
 FUSED: dict[str, dict[str, str]] = {

@@ -112,9 +112,10 @@ class CpuPlan(Plan):
         elif not request.pool:
             count = min(count, self.shape[0])
         count = max(1, min(count, MOST_ROWS // pixels))
-        # A state has three vectors per pixel. A strip has two states, and two more are shared.
+        # For each pixel, a strip has six vectors, and all strips share six more.
         states = vector_bytes * (2 + 2 * count) * 3 * pixels
-        # Each of both kinds has sums and their rounding errors, and pooled heads have further ones.
+        # Each of both kinds has sums and their rounding errors; pooled heads have sums over offsets
+        # and over opposite offsets too.
         n_sums = 8 if request.pool else 4
         numbers = n_sums * (request.depths[-1] + 1) * (pixels if request.shares else 1) * lanes
         return states + 8.0 * count * numbers
