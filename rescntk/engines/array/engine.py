@@ -108,7 +108,7 @@ class ArrayPlan(Plan):
 
     @property
     def bytes(self) -> float:
-        if self.xp is not np:  # the memory of a GPU, whose lack CuPy reports
+        if self.xp is not np:  # CuPy reports if the memory of the GPU is full
             return 0.0
         sides = [(self.X, self.lengths[0])] + [(self.Z, self.lengths[1])] * (self.Z is not self.X)
         tables = [
