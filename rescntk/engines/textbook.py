@@ -57,8 +57,8 @@ _ARRAYS = 12
 
 LARGEST, MOST_BITS = 2.0**200, 400
 """Limits that keep all numbers in the range of float64. The first is the largest absolute value in
-a signal and the inverse of the smallest one. The second is the largest power of two by which all
-layers together may multiply or divide variances."""
+a signal and the inverse of the smallest one. The second is the largest number of bits (log2 of the
+factor) by which all layers together may multiply or divide variances."""
 
 
 class Features(NamedTuple):

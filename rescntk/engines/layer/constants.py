@@ -68,8 +68,8 @@ from ...network.parts import Layer, TrainedParts
 from .weights import Weights
 
 MOST_BITS = 500
-"""The largest power of two by which a layer may multiply or divide variances. Networks with larger
-ones are refused, because their numbers would leave the range of float64."""
+"""The largest number of bits (log2 of the factor) by which a layer may multiply or divide
+variances. Networks with more are refused, because their numbers would leave float64."""
 
 
 def check_growth(layer: Layer) -> float:
