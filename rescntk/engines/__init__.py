@@ -1,21 +1,22 @@
-"""The engines, which compute kernels row by row, and the choice between them.
+"""The engines, which compute kernels, and the choice between them.
 
-What an engine computes and refuses stands in its class (`Engine`), and all engines in one table.
-The files, from the question to the kernels:
+Each engine is a class (`Engine`) that declares what it computes and refuses. `ENGINES` lists all of
+them. These are the files, from the request to the kernels:
 
-- textbook: the definition, as the paper writes it; who wants to know what the library computes
-  reads it first.
-- request: what is asked of an engine, and its answer; engine: `Engine` and `Plan`; heads: which
-  pixel pairs a head reads; work: blocks, threads, progress.
-- layer/: a layer, step by step. step: what a step is; norm, convolution, bias, activation, skip and
-  joined: the steps, of which all but norm and activation are merges (merge). weights: of features
-  and branch; constants: divisors and biases; taps: of which filters are made; means: means, sums.
-  network_steps: the steps of a network, and how compiled engines rewrite them; operations: the same
-  with the rows of tables; recursion: one step after the other; variances: signals alone, of NumPy
-  and CuPy.
-- signals/: input: signals divided by their sizes; tables: the rows of all steps.
-- array/: pixel pairs of NumPy and CuPy, from tables. jax/: the same with derivatives. compiled/:
-  what the engines cpu and cuda share, in C++; each of these is a folder.
+- textbook.py is the definition of the kernels, as the paper writes it. Read it first to learn what
+  the library computes.
+- request.py has the request to an engine and its answer, engine.py the classes `Engine` and `Plan`.
+  heads.py says which pixel pairs a head reads; work.py has blocks of work, threads and progress.
+- layer/ has a layer, step by step. step.py says what a step is. The steps are in norm.py,
+  convolution.py, bias.py, activation.py, skip.py and joined.py; all but the normalization and the
+  activation are merges (merge.py). weights.py, constants.py and taps.py have the numbers of a
+  layer, and means.py sums and means of arrays. network_steps.py lists the steps of a network, and
+  operations.py numbers their table rows. recursion.py applies one step after the other, and
+  variances.py is the recursion of single signals for NumPy and CuPy.
+- signals/ divides signals by their sizes (input.py) and makes the tables of all steps (tables.py).
+- array/ computes pixel pairs with NumPy and CuPy, and jax/ with JAX, so that kernels can be
+  differentiated. compiled/ has what the engines "cpu" and "cuda" share, and cpu/ and cuda/ are
+  these two engines.
 """
 
 from __future__ import annotations
@@ -37,14 +38,15 @@ __all__ = ["available"]
 ENGINES: dict[str, Engine] = {
     engine.name: engine for engine in (TextbookEngine(), ArrayEngine(), CpuEngine(), CudaEngine())
 }
-"""All engines by their names. "auto" takes the last one that can serve."""
+"""All engines by their names. "auto" chooses the last one that can compute a request."""
 
 
 def available() -> dict[str, bool | str]:
-    """Return each engine's name with True, or with the reason why it cannot serve here.
+    """Return a dictionary that says which engines work on this machine.
 
-    On a CUDA device, the first call in a process compares "cuda" with the engine "array" on a few
-    small Grams.
+    The value of an engine's name is True, or the reason why the engine does not work here. If there
+    is a CUDA device, the first call in a process compares the engine "cuda" with the engine "array"
+    on a few small kernel matrices.
 
     Returns
     -------
@@ -60,13 +62,13 @@ def available() -> dict[str, bool | str]:
 
 
 def choose(name: str, request: Request, X: Batch) -> Engine:
-    """Return the engine of a name; "auto" is the last of `ENGINES` that can serve.
+    """Return the engine with a name; "auto" is the last of `ENGINES` that can compute the request.
 
-    "auto" asks the engines that have the arrays' module among their `Engine.auto_arrays`. For NumPy
-    arrays it is "cpu" where its loops were compiled and take the activation, else "array"; a
-    warning tells a process once that the loops are missing. For CuPy arrays it is "cuda" where that
-    takes the activation and signals of that length, and its check on the device passed
-    (`available`), else "array". By name, "cuda" also takes NumPy arrays.
+    "auto" considers only engines whose `Engine.auto_arrays` include the module of the arrays. For
+    NumPy arrays it is "cpu" if this engine's loops were compiled and support the request, else
+    "array". If the loops are missing, a warning says so, once in a process. For CuPy arrays "auto"
+    is "cuda" if this engine supports the request and its check on the device passed (`available`),
+    else "array". If "cuda" is given by name, it also takes NumPy arrays.
 
     Parameters
     ----------
@@ -74,7 +76,7 @@ def choose(name: str, request: Request, X: Batch) -> Engine:
         "auto" or the name of an engine.
     request : Request
     X : array or SignalList
-        The left signals; the right ones are of the same kind.
+        The left signals. The right signals must have the same type and array module.
 
     Returns
     -------
@@ -83,7 +85,8 @@ def choose(name: str, request: Request, X: Batch) -> Engine:
     Raises
     ------
     ValueError
-        If there is no engine of that name, or it cannot serve; the message names the reason.
+        If there is no engine with this name, or if it cannot compute the request; the message gives
+        the reason.
 
     Examples
     --------
@@ -108,7 +111,7 @@ def choose(name: str, request: Request, X: Batch) -> Engine:
 
 
 def _last_that_serves(request: Request, X: Batch) -> Engine:
-    """Return the last of `ENGINES` that can serve as "auto", or raise a ValueError."""
+    """Return the engine that "auto" chooses, or raise a ValueError if no engine can be chosen."""
     module, refusal = array_module(X).__name__, None
     for engine in reversed(ENGINES.values()):
         if module not in engine.auto_arrays:
@@ -123,5 +126,5 @@ def _last_that_serves(request: Request, X: Batch) -> Engine:
 
 @cache
 def tell_absence(absence: str, reason: str) -> None:
-    """Warn, once in a process, that "auto" passes an engine over, and why."""
+    """Warn, once in a process for each message, that "auto" does not use an engine, and why."""
     warn(f"{absence}: {reason}")

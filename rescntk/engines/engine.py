@@ -1,4 +1,4 @@
-"""`Engine`: what every engine declares, and `Plan`: how it computes a request."""
+"""`Engine`, the base class of all engines, and `Plan`, an engine's computation of one request."""
 
 from __future__ import annotations
 
@@ -12,49 +12,52 @@ from .request import Request, ScaledKernel
 from .work import Tick, silent
 
 _BLOCK_SHARE = 1 / 8
-"""Largest share of the free memory that the tables of one block of signals may take."""
+"""The largest fraction of the free memory that the tables of one block of signals may occupy."""
 
 
 class EngineSignals(Protocol):
-    """Checked signals as an engine takes them: a `Batch`, or what `with_tables` has returned."""
+    """Checked signals in a form that an engine accepts: a `Batch` or a result of `with_tables`."""
 
     @property
     def nbytes(self) -> int:
-        """Bytes of the signals and of all that is held with them."""
+        """Bytes of the signals and of the tables that are kept with them."""
 
     def __len__(self) -> int:
         """Return the number of signals."""
 
 
 class Engine(ABC):
-    """An engine computes kernels. It declares its networks and arrays; others are refused by name.
+    """An engine computes kernels.
 
-    Batches are arrays of one length, or both are lists, only for the head "gap".
+    Its class attributes declare which networks and arrays it supports; a request for others is
+    refused with a message that names what is not supported. The batches of left and right signals
+    are both arrays, each with signals of one length, or both `SignalList`, which only the head
+    "gap" allows.
     """
 
     name: ClassVar[str]
-    """As users give it."""
+    """The name by which users choose the engine."""
     known_fields: ClassVar[frozenset[str]]
-    """The fields of `Network` that it knows; others must have their defaults."""
+    """The fields of `Network` that the engine supports. All others must have their defaults."""
     activations: ClassVar[frozenset[str] | None]
-    """The names of the activations that it has formulas of its own for. None: it asks the
-    activation's object (`activations.Activation`)."""
+    """The names of the activations that the engine supports by its own formulas. None means that it
+    supports all activations and uses the formulas of `activations.Activation`."""
     arrays: ClassVar[frozenset[str]]
-    """The modules of the arrays that it takes by its name: "numpy", "cupy"."""
+    """The array modules that the engine accepts if it is chosen by name: "numpy", "cupy"."""
     auto_arrays: ClassVar[frozenset[str]]
-    """Those of them that the name "auto" gives it."""
+    """The array modules for which "auto" may choose the engine."""
     lists: ClassVar[bool]
-    """Whether it takes signals of different lengths."""
+    """Whether the engine accepts signals of different lengths."""
     absence: ClassVar[str | None] = None
-    """What "auto" warns of, once in a process, when it passes this engine over because it does not
-    work on the machine."""
+    """The beginning of a warning for users of "auto" if the engine does not work on their machine.
+    None means that there is no warning."""
 
     def why_not(self) -> str | None:
-        """Return the reason why it does not work on this machine, or None."""
+        """Return the reason why the engine does not work on this machine, or None if it works."""
         return None
 
     def refuses(self, request: Request, X: Batch) -> str | None:
-        """Return the reason why it cannot compute a request of signals on this machine, or None."""
+        """Return the reason why the engine cannot compute a request for `X` here, or None."""
         activation = request.network.activation
         if (module := array_module(X).__name__) not in self.arrays:
             return (
@@ -71,10 +74,10 @@ class Engine(ABC):
         return self.why_not()
 
     def with_tables(self, request: Request, X: Batch) -> EngineSignals:
-        """Return signals in the form that plans take at least cost, for many calls.
+        """Return signals in a form that makes many calls of `plan` with them cheaper.
 
-        Kernels have the same bits as with the signals themselves. This returns them unless an
-        engine has tables that are worth their memory.
+        The kernels are bitwise equal to those of the signals themselves. By default the signals are
+        returned unchanged; an engine overrides this if its tables are worth their memory.
         """
         return X
 
@@ -86,31 +89,33 @@ class Engine(ABC):
         Z: EngineSignals | None = None,
         paired: bool = False,
     ) -> Plan:
-        """Return how the engine computes the kernels of each case of `X` with each of `Z`.
+        """Return the plan that computes the kernel of each signal of `X` with each signal of `Z`.
 
-        Without Z, of `X` with itself: the kernels are symmetric. If `paired`, of each case of `X`
-        with the same case of `Z`, or without Z with itself. Both may be in the form of
-        `with_tables`.
+        If `Z` is None, `X` takes its place, and the kernel matrix is symmetric. If `paired`, the
+        plan computes only the kernel of each signal of `X` with the signal of the same index in
+        `Z`; if `Z` is None, with itself. `X` and `Z` may be results of `with_tables`.
         """
 
 
 class Plan(ABC):
-    """A request on signals as an engine will compute it, before tables of signals and kernels.
+    """The computation of a request for given signals by one engine.
+
+    A plan is made before tables of signals or kernels are computed; `compute` computes them.
 
     Parameters
     ----------
     request : Request
     X, Z, paired
-        As for `Engine.plan`.
+        The same as in `Engine.plan`.
     lengths : tuple of int
-        Pixels of the longest signals of X and of Z.
+        The numbers of pixels of the longest signals of X and of Z.
 
     Attributes
     ----------
     shape : tuple of int
-        Cases of X and of Z; cases and 1 of pairs.
+        The numbers of signals of X and of Z. The second number is 1 if `paired`.
     symmetric : bool
-        Whether kernels are computed for the cases k ≥ i alone, and mirrored.
+        Whether kernels are computed only for the cases i and k with k ≥ i, and then mirrored.
     """
 
     def __init__(
@@ -128,36 +133,43 @@ class Plan(ABC):
     @property
     @abstractmethod
     def bytes(self) -> float:
-        """Bytes that the computation holds at a time in the host's memory, without results."""
+        """The peak memory of the computation in bytes, on the host and without the results."""
 
     @property
     def extent(self) -> int:
-        """The length of results' axes of pixels. Shares have the pixels of X."""
+        """The length of the pixel axes of the results. Shares have one axis, of the pixels of X."""
         return self.lengths[0] if self.request.shares else max(self.lengths)
 
     @property
     def result_axes(self) -> tuple[int, ...]:
-        """The axes of results behind depths: (cases, cases), or (cases,) if paired, and pixels."""
+        """The shape of the results after the axis of depths.
+
+        It is (cases, cases), or (cases,) if paired, followed by the pixel axes if there are any.
+        """
         cases = self.shape[:1] if self.paired else self.shape
         return (*cases, *self.request.pixel_axes(self.extent))
 
     def room_for_results(self) -> float:
-        """Return the free bytes where results belong; infinity where the engine does not know."""
+        """Return the free bytes of the memory that the results need, or infinity if unknown."""
         return memory.free_bytes()
 
     def compute(self, tick: Tick = silent) -> ScaledKernel:
-        """Return the kernels. `tick` is called with numbers of pairs that are done."""
+        """Compute and return the kernels.
+
+        `tick` is called repeatedly with the number of signal pairs computed since its last call.
+        """
         scaled = self._compute(tick)
         return scaled.mirrored() if self.symmetric else scaled
 
     @abstractmethod
     def _compute(self, tick: Tick) -> ScaledKernel:
-        """Return what `compute` returns; of symmetric kernels only the cases k ≥ i count."""
+        """Return the kernels; if they are symmetric, only those of the cases k ≥ i need be set."""
 
 
 def room_for_tables(most: float, needed: float) -> float:
-    """Return the bytes that tables of one block may take: `most`, or less of a small free memory.
+    """Return how many bytes the tables of one block of signals may occupy.
 
-    The free memory is read only if all tables need more than a quarter of `most`.
+    This is `most`, or less if the free memory is small. `needed` are the bytes of the tables of all
+    signals. The free memory is not looked up if they are at most a quarter of `most`.
     """
     return most if needed <= most / 4 else min(most, _BLOCK_SHARE * memory.free_bytes())

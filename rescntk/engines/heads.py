@@ -1,14 +1,16 @@
-"""The heads of networks: which pixel pairs they read.
+"""The heads of networks, and which pixel pairs each of them reads.
 
-Pooled heads take means over circular pools of w pixels, which messages and the guide call windows,
-then a linear layer over these. The kernel is a sum over the offsets δ = j' − j of pixel pairs, ::
+A pooled head takes the mean over each of the d circular pools of w pixels (error messages and the
+guide call them windows), and then applies a linear layer to these means. Its kernel is a sum over
+the offsets δ = j' − j of pixel pairs, ::
 
     K = (1/d) Σ_δ c(δ) Σ_j K_{j, j+δ};    c(δ) = n(δ) / w².
 
-n(δ) of the d pools have both pixels of an offset: w − |δ|, if this is positive. On the ring the
-pixels are also d − |δ| apart: w − (d − |δ|) is added, if that is positive. A pool of images has w
-pixels along each axis, or all of a shorter one. There n is a product over axes, and c is n divided
-by the square of a pool's number of pixels.
+n(δ) is the number of pools that contain both pixels of a pair with the offset δ. It is w − |δ| if
+this is positive. Since pixels lie on a ring, they are also d − |δ| apart in the other direction, so
+that w − (d − |δ|) is added if it is positive. A pool of an image has w pixels along each axis, or
+all pixels of an axis that is shorter. Then n is a product over both axes, and c is n divided by the
+square of the number of pixels of a pool.
 """
 
 from __future__ import annotations
@@ -26,35 +28,38 @@ from ..checks.values import HEADS, check_positive_integer
 
 
 class OffsetRange(NamedTuple):
-    """Offsets that follow one another along a line."""
+    """Consecutive offsets along a line. For signals, all pixels are one line."""
 
     lines: int
-    """The lines from a left pixel to the right ones."""
+    """The number of lines from the left pixel to the right pixels, modulo the number of lines."""
     first: int
-    """The pixels along the line to the first right one, at least 0."""
+    """The first offset along the line, modulo the number of pixels of a line."""
     pool_counts: np.ndarray
     """(offsets,), n of each offset."""
 
 
 def pool_counts(w: int, d: int) -> np.ndarray:
-    """Return n, (d,), the pools of `w` pixels with both pixels of the offsets 0 … d − 1."""
+    """Return n(δ) of the offsets δ = 0 … d − 1, (d,), for pools of `w` of `d` pixels."""
     offset = np.arange(d)
     return np.maximum(w - offset, 0) + np.maximum(w - (d - offset), 0)
 
 
 def offsets(w: int, d: int) -> np.ndarray:
-    """Return the offsets of pixels that share pools, from the least on."""
+    """Return, in ascending order, the offsets of pixels that lie in a common pool."""
     number = min(2 * w - 1, d)
     return np.arange(number) - (number - 1) // 2
 
 
 def pool_pixels(head: int, axes: tuple[int, ...]) -> tuple[int, ...]:
-    """Return the pixels of a pool along each axis."""
+    """Return the number of pixels of a pool along each axis."""
     return tuple(min(head, d) for d in axes)
 
 
 def check_head(head: object, heads: tuple[str, ...] = HEADS) -> str | int:
-    """Return a head: one of `heads`, or the pixels of a window, a positive integer."""
+    """Return a valid head: one of the names `heads`, or the positive number of pixels of a pool.
+
+    Other values raise a ValueError.
+    """
     if isinstance(head, str) and head in heads:
         return head
     with suppress(ValueError):
@@ -66,26 +71,26 @@ def check_head(head: object, heads: tuple[str, ...] = HEADS) -> str | int:
 
 
 def in_words(head: str | int) -> str:
-    """Return a head as titles have it."""
+    """Return a description of a head for titles of plots and tables."""
     return f"{head} head" if isinstance(head, str) else f"windows of {head} pixels"
 
 
 def pixels_averaged(head: str | int, axes: tuple[int, ...]) -> int:
-    """Return the pixels that a head averages for each number that its linear layer reads."""
+    """Return over how many pixels a head averages for each input of its linear layer."""
     if isinstance(head, str):
         return math.prod(axes) if head == "gap" else 1
     return math.prod(pool_pixels(head, axes))
 
 
 def pooled_head(head: str | int, axes: tuple[int, ...]) -> str | int:
-    """Return a head; pools of one pixel, or of all, have the heads "trace" and "gap"."""
+    """Return the head, but "trace" for pools of one pixel and "gap" for pools of all pixels."""
     if isinstance(head, str):
         return head
     return "trace" if head == 1 else "gap" if head >= max(axes) else head
 
 
 def n_offsets(head: str | int, axes: tuple[int, ...]) -> int:
-    """Return how many right pixels each left pixel meets, at a head or "pixels"."""
+    """Return for how many right pixels a head, or "pixels", needs the pair with each left pixel."""
     if isinstance(head, str):
         return math.prod(axes) if head in ("gap", "pixels") else 1
     return math.prod(
@@ -94,7 +99,10 @@ def n_offsets(head: str | int, axes: tuple[int, ...]) -> int:
 
 
 def places_of(head: int, axes: tuple[int, ...]) -> np.ndarray:
-    """Return the right pixel's number at each offset of `offset_ranges` from each left pixel."""
+    """Return the index of the right pixel at each offset from each left pixel, (offsets, *axes).
+
+    The offsets have the order of `offset_ranges`.
+    """
     number = np.arange(math.prod(axes)).reshape(axes)
     along = map(offsets, pool_pixels(head, axes), axes)
     every = range(len(axes))
@@ -102,21 +110,22 @@ def places_of(head: int, axes: tuple[int, ...]) -> np.ndarray:
 
 
 def pool_weights(head: int, axes: tuple[int, ...]) -> np.ndarray:
-    """Return c, (offsets,), range by range of `offset_ranges`; they add up to 1."""
+    """Return c(δ) of all offsets, (offsets,), in the order of `offset_ranges`. Their sum is 1."""
     counts = np.concatenate([along.pool_counts for along in offset_ranges(head, axes)])
     return counts / pool_count_sum(head, axes)
 
 
 def pool_count_sum(head: int, axes: tuple[int, ...]) -> int:
-    """Return the sum of n over all offsets: w² of signals."""
+    """Return the sum of n(δ) over all offsets, which for signals is w²."""
     return math.prod(pool_pixels(head, axes)) ** 2
 
 
 @lru_cache(maxsize=64)
 def offset_ranges(head: int, axes: tuple[int, ...], half: bool = False) -> tuple[OffsetRange, ...]:
-    """Return the offsets of pixels that share pools, line by line.
+    """Return the offsets of pixels that lie in a common pool, line by line.
 
-    With `half`, one of the offsets δ and −δ, from 0 on; n is halved where both are one offset.
+    If `half`, only one of the offsets δ and −δ is returned; where both are the same offset, its n
+    is halved.
     """
     *across_lines, (w, d) = zip(pool_pixels(head, axes), axes, strict=True)
     height, n_lines = across_lines[0] if across_lines else (1, 1)

@@ -1,4 +1,4 @@
-"""`Request` asks an engine for kernels, and `ScaledKernel` is its answer."""
+"""`Request`, which kernels an engine is to compute, and `ScaledKernel`, the result."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ from .heads import n_offsets
 from .work import blocks
 
 _MIRRORED = 128
-"""Rows that are mirrored at a time. More rows need more memory, fewer cost a device launches."""
+"""The number of rows of the kernel matrix that are mirrored at a time. A larger number needs more
+memory, and a smaller one needs more launches on a GPU."""
 
 
 @dataclass(frozen=True)
@@ -22,27 +23,29 @@ class Request:
     Attributes
     ----------
     network : Network
-        The infinitely wide network. `depths` take the place of its depth; where layers have
-        values of their own, it has at least as many layers as the last of them.
+        The infinitely wide network. Its depth is ignored in favour of `depths`. If its layers have
+        different parameters, it must have at least as many layers as the largest of `depths`.
     head : str or int
-        One of `HEADS`; the pixels along an axis of a pool (heads.py), more than 1 and
-        fewer than a signal has, or than the longer axis of images; or "pixels": the kernel at every
-        pixel pair.
+        One of `HEADS`; or the number of pixels of a pool along an axis (heads.py), which is more
+        than 1 and less than the length of the signals, or of the longer axis of images; or
+        "pixels", which asks for the kernel at every pixel pair.
     kinds : tuple of str
-        Some of `KINDS`.
+        One or more of `KINDS`.
     depths : tuple of int
-        Strictly increasing. The recursion passes all of them on its way to the last.
+        The depths for which kernels are returned, strictly increasing. They are computed in one
+        pass through the layers.
     dtype : str
         The working precision, one of `DTYPES`.
     threads : int or None
-        Number of CPU threads; None is the engine's own choice.
+        The number of CPU threads. If None, the engine chooses it.
     shares : bool
-        Whether kernels of heads that average are split into the shares of the left signals' d
-        pixels. Results have one more axis, (d,), over which shares add up to the kernels. A plan
-        takes Z then, even where it is X.
+        Whether kernels of heads that average over pixels are split into one share for each of the d
+        pixels of the left signal. Then results have one more axis, (d,), and the sum over it is the
+        kernel. In this case plans must be given Z, even if it is X.
     line_pixels : int
-        Pixels of a line of images, whose pixels are those of the signals, line by line; 1 stands
-        for signals, which have no lines. Filters of images have as many taps across as along lines.
+        The number of pixels of a line of an image, or 1 for signals. The pixels of an image are
+        stored as those of a signal, line by line. Filters of images have as many taps across lines
+        as along lines.
     """
 
     network: Network
@@ -56,53 +59,56 @@ class Request:
 
     @property
     def all_pairs(self) -> bool:
-        """True if all pixel pairs (j, j') are needed, not the pairs (j, j) alone."""
+        """True if all pixel pairs (j, j') are needed."""
         return self.head in ("gap", "pixels")
 
     @property
     def pool(self) -> int:
-        """The pixels of a pool along an axis, or 0. Offsets of fewer pixels alone are needed."""
+        """The number of pixels of a pool along an axis, or 0 if the head has no pools."""
         return 0 if isinstance(self.head, str) else self.head
 
     @property
     def meets_others(self) -> bool:
-        """True if left pixels meet right pixels at other places too."""
+        """True if pairs (j, j') with j' ≠ j are needed."""
         return self.all_pairs or self.pool > 0
 
     @property
     def has_sums(self) -> bool:
-        """True if the head is a sum over pixels, which needs no values of each."""
+        """True if the results are sums over pixels."""
         return not self.shares and (self.head in ("gap", "trace") or self.pool > 0)
 
     @property
     def reads_pixel_1(self) -> bool:
-        """True if the head reads pixel 1 alone.
+        """True if the head reads only pixel 1.
 
-        Only the pixels that reach it count for a signal's size.
+        Then the size of a signal depends only on the pixels that influence pixel 1.
         """
         return self.head == "equivariant"
 
     def n_offsets(self, d: int) -> int:
-        """Return how many right pixels each left pixel meets, of signals of `d` pixels."""
+        """Return for how many right pixels the pair with each left pixel is needed.
+
+        Signals have `d` pixels.
+        """
         return n_offsets(self.head, self.axes(d))
 
     def axes(self, d: int) -> tuple[int, ...]:
-        """Return the axes of `d` pixels: one of signals, lines and their pixels of images."""
+        """Return the shape of `d` pixels: (d,) for signals, (lines, pixels per line) for images."""
         return (d,) if self.line_pixels == 1 else (d // self.line_pixels, self.line_pixels)
 
     def pixel_axes(self, d: int) -> tuple[int, ...]:
-        """Return the axes of results that pixels have, of signals of `d` pixels."""
+        """Return the pixel axes of the results for signals of `d` pixels; most heads have none."""
         return (d,) * (2 if self.head == "pixels" else int(self.shares))
 
 
 @dataclass(frozen=True)
 class ScaledKernel:
-    """Kernel values apart from their scale, which may exceed any floating-point number.
+    """Kernel values and, separately, their scales, which may exceed the range of float64.
 
     The kernel of cases i and k at the t-th depth is
     ``values[kind][t, i, k] * left[i] * right[k] * 2**exponents[t]``, times the readout
-    scale. Paired kernels (`Plan.paired`) have no axis k. Pixel pairs have two more axes
-    (j, j'), shares have (j,).
+    scale of the network. Paired kernels (`Plan.paired`) have no axis k. For the head "pixels" the
+    values have two more axes (j, j'), and shares have one more axis (j,).
     """
 
     values: dict[str, Array]
@@ -111,9 +117,9 @@ class ScaledKernel:
     exponents: tuple[int, ...]
 
     def mirrored(self) -> ScaledKernel:
-        """Write the kernels of the cases i < k also to (k, i), in place, and return this object.
+        """Copy the kernels of the cases i < k to (k, i), in place, and return this object.
 
-        Of pixel pairs, (j, j') becomes (j', j).
+        If the values have axes of pixel pairs, (j, j') is copied to (j', j).
         """
         for value in self.values.values():
             xp, ones = array_module(value), (1,) * (value.ndim - 3)
@@ -127,6 +133,6 @@ class ScaledKernel:
 
 
 def _turned(values: Array) -> Array:
-    """Return kernels with both cases exchanged, and both pixels of a pair."""
+    """Return kernels with the axes of both cases exchanged, and those of both pixels if any."""
     turned = values.swapaxes(1, 2)
     return turned.swapaxes(3, 4) if turned.ndim == 5 else turned

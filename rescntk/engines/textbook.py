@@ -1,8 +1,9 @@
-"""The definition, as the paper writes it: the engine "textbook", for reading and for tests.
+"""The engine "textbook": the definition of the kernels as the paper writes it.
 
-Of two signals x and z it carries, for all pixel pairs (j, j'), the covariance F of the features and
-their tangent kernel T. With the mean over the taps of a filter, box, which moves both pixels, and 1
-or 0 for a part that is trained or not, ::
+It is meant for reading and for tests. For two signals x and z it computes, at all pixel pairs
+(j, j'), the covariance F of the features and their tangent kernel T. Let box be the mean over the
+taps of a filter, which move both pixels of a pair together, and let [part] be 1 if this part of the
+network is trained and 0 if it is not. The recursion begins with ::
 
     F⁰ = box(xᵀz) / C₀,                              T⁰ = F⁰ [input].
 
@@ -14,16 +15,19 @@ A layer is ::
     B = box(K) + σ_b²,                               M = box(K̇ A) + B [outer],
     F ← F + α² B,                                    T ← T + α² M.
 
-Behind the last one Θ = T + F [readout]. κ₀ and κ₁ are the dual activations of ReLU, ::
+Behind the last layer the tangent kernel is Θ = T + F [readout]. κ₀ and κ₁ are the dual activations
+of ReLU, ::
 
     κ₀(ρ) = (π − arccos ρ) / π,  κ₁(ρ) = (√(1 − ρ²) + ρ (π − arccos ρ)) / π.
 
-Barzilai et al. 2022, theorem A.1 and appendix A; docs/theory/recursion.md. A leaky ReLU of slope s
-is s u + (1 − s) relu(u). Without a skip connection the first terms of F and T, and α, are absent.
-With normalization F and T are divided by √(F_jj(x, x) F_j'j'(z, z)) before they enter a layer.
+These formulas are in Barzilai et al. 2022, theorem A.1 and appendix A, and in
+docs/theory/recursion.md. A leaky ReLU of slope s is s u + (1 − s) relu(u). In a layer without a
+skip connection, F and T on the right of the last line and the factor α² are absent. With
+normalization, F and T are divided by √(F_jj(x, x) F_j'j'(z, z)) before they enter a branch.
 
-Other engines carry what ρ lacks to 1 (docs/theory/deficits.md). Here ρ is rounded: where pixels are
-nearly parallel, κ₀ has half of the digits, and T errs by some 1e-8 of itself.
+Other engines compute 1 − ρ without cancellation (docs/theory/deficits.md). Here ρ itself is
+rounded. Where pixels are nearly parallel, κ₀ therefore has only half of its digits, and T has a
+relative error of some 1e-8.
 """
 
 from __future__ import annotations
@@ -46,23 +50,24 @@ from .request import Request, ScaledKernel
 from .work import Tick
 
 MOST_PAIRS = 4_000_000
-"""Most pixel pairs of a call: each of a dozen arrays has a number for all of them."""
+"""The largest number of pixel pairs of a call. A dozen arrays hold one number for each of them."""
 
 _ARRAYS = 12
-"""Arrays of all pixel pairs that are held at a time."""
+"""The number of arrays of all pixel pairs that are in memory at the same time."""
 
 LARGEST, MOST_BITS = 2.0**200, 400
-"""Largest number of a signal, and the inverse of the smallest one; and the most bits by which all
-layers may multiply variances: these stay in float64."""
+"""Limits that keep all numbers in the range of float64. The first is the largest absolute value in
+a signal and the inverse of the smallest one. The second is the largest number of bits (log2 of the
+factor) by which all layers together may multiply or divide variances."""
 
 
 class Features(NamedTuple):
-    """What a layer passes on, of n signals on the left and m on the right."""
+    """The kernels of the features behind a layer, for n left and m right signals."""
 
     F: Array
-    """(n, m, d, d), the covariance of both sides' pixels."""
+    """(n, m, d, d), the covariance of the features at each pixel pair."""
     T: Array
-    """(n, m, d, d), the tangent kernel."""
+    """(n, m, d, d), the tangent kernel of the features."""
     left: Array
     """(n, d), F_jj(x, x)."""
     right: Array
@@ -70,7 +75,7 @@ class Features(NamedTuple):
 
 
 def layers(network: Network, depth: int, X: Array, Z: Array) -> Iterator[tuple[Array, Array]]:
-    """Yield F and Θ, (n, m, d, d), of signals (n, C₀, d) and (m, C₀, d), behind each layer."""
+    """Yield F and Θ, (n, m, d, d), behind each layer, for signals (n, C₀, d) and (m, C₀, d)."""
     scale, q = network.factor_of_input(X.shape[1]), network.input_filter
     F = scale * box(contract("xcj,zck->xzjk", X, Z), q, 2)
     left, right = (scale * box((signals**2).sum(axis=1), q, 1) for signals in (X, Z))
@@ -81,7 +86,7 @@ def layers(network: Network, depth: int, X: Array, Z: Array) -> Iterator[tuple[A
 
 
 def behind_layer(network: Network, number: int, features: Features) -> Features:
-    """Return the features behind a layer."""
+    """Return the features behind the layer of a number, from those before it."""
     layer, s, trained = network.layer(number), network.negative_slope, network.parts
     c_w, c_v, variance_of_bias = layer.inner_variance, layer.outer_variance, layer.bias**2
     read = normalized(features) if network.norm else features
@@ -113,7 +118,10 @@ def normalized(features: Features) -> Features:
 
 
 def box(A: Array, taps: Filter, n_sides: int) -> Array:
-    """Return the means over the taps of a filter, which moves the pixels of all sides together."""
+    """Return the means over the taps of a filter.
+
+    `A` has `n_sides` pixel axes, which are its last ones. A tap moves the pixels of all of them.
+    """
     axes = tuple(range(-n_sides, 0))
     moved = (np.roll(A, (-k,) * n_sides, axes) for k in taps.offsets)
     total: Array = reduce(operator.add, moved)
@@ -145,11 +153,11 @@ HEADS: dict[str | int, Callable[[Array], Array]] = {
     "trace": lambda P: np.trace(P, axis1=-2, axis2=-1) / P.shape[-1],
     "gap": lambda P: P.mean(axis=(-2, -1)),
 }
-"""The heads that this engine has, of kernels of pixel pairs."""
+"""The heads that this engine supports, as functions of an array of all pixel pairs."""
 
 
 class TextbookEngine(Engine):
-    """The definition in float64, of small calls; "auto" never takes it."""
+    """The definition in float64, for small calls. "auto" never chooses it."""
 
     name = "textbook"
     known_fields = FIELDS_WITH_NORM
@@ -188,7 +196,10 @@ class TextbookEngine(Engine):
 
 
 class TextbookPlan(Plan):
-    """All pixel pairs of all signals at once, or of one pair of signals after another."""
+    """The plan of the textbook engine.
+
+    It computes all signal pairs at once; if `paired`, it computes one signal pair after the other.
+    """
 
     def __init__(
         self, request: Request, X: Batch, Z: Batch | None = None, paired: bool = False

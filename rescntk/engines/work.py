@@ -1,4 +1,4 @@
-"""Blocks of work, threads that share it, and progress."""
+"""Blocks of work, pools of threads, and how a running computation is stopped."""
 
 from __future__ import annotations
 
@@ -17,27 +17,30 @@ from typing import Protocol, TypeVar
 import numpy as np
 
 Task = TypeVar("Task")
-"""A part of a computation, as a pool's function takes it."""
+"""A part of a computation, the argument of the function that a pool calls."""
 
 Result = TypeVar("Result")
-"""What a task, or a step of a long computation, returns."""
+"""The result of a task, or of a step of a long computation."""
 
 Tick = Callable[[int], None]
-"""A function that an engine calls with the number of case pairs done since the last call."""
+"""A function that an engine calls with the number of signal pairs computed since the last call."""
 
 
 def silent(done: int) -> None:
-    """Ignore the pairs done: the `Tick` of a call without a progress bar."""
+    """Do nothing: the `Tick` of a call without a progress bar."""
 
 
 def blocks(start: int, stop: int, size: int) -> Iterator[slice]:
-    """Yield slices of at most `size` that cover start … stop."""
+    """Yield consecutive slices of at most `size` indices, from `start` to `stop`."""
     for first in range(start, stop, size):
         yield slice(first, min(first + size, stop))
 
 
 def cut(sizes: np.ndarray, most: float) -> Iterator[slice]:
-    """Yield slices whose sizes add up to at most `most`, or of one number."""
+    """Yield consecutive slices of an array of sizes; the sum of a slice is at most `most`.
+
+    A size above `most` makes a slice of its own.
+    """
     total = np.concatenate([[0], np.cumsum(sizes)])
     start = 0
     while start < len(sizes):
@@ -48,7 +51,7 @@ def cut(sizes: np.ndarray, most: float) -> Iterator[slice]:
 
 
 def pieces(shape: tuple[int, ...], most: int) -> Iterator[tuple[slice, ...]]:
-    """Yield the indices of pieces of at most `most` numbers that cover an array of `shape`."""
+    """Yield indices that cut an array of `shape` into pieces of at most `most` numbers."""
     per_row = math.prod(shape[1:])
     for rows in blocks(0, shape[0], max(1, most // max(1, per_row))):
         if per_row <= most:
@@ -58,32 +61,32 @@ def pieces(shape: tuple[int, ...], most: int) -> Iterator[tuple[slice, ...]]:
 
 
 _WAKE_INTERVAL = 0.1
-"""Seconds after which a thread that waits for tasks looks whether it was interrupted.
+"""Seconds after which a thread that waits for tasks wakes up and notices an interrupt.
 
-A larger number reacts later. Some systems do not wake a waiting thread when they interrupt it. A
-look takes microseconds.
+It wakes up by itself because some systems do not wake a waiting thread when they interrupt it. This
+takes microseconds. A larger number would delay the reaction to Ctrl-C.
 """
 
-_thread = threading.local()  # `stop`: the flag of the pool that the thread belongs to
-_NEVER = np.zeros(1, np.int64)  # the flag of threads that belong to none
+_thread = threading.local()  # its attribute `stop` is the flag of the pool that owns the thread
+_NEVER = np.zeros(1, np.int64)  # the flag of threads that belong to no pool
 
 
 class Pool(Protocol):
-    """Threads, or this thread alone, which do tasks."""
+    """Threads that do tasks, or the calling thread alone."""
 
     def map(self, function: Callable[[Task], Result], tasks: Iterable[Task]) -> Iterator[Result]:
-        """Yield the results of a function of each task, in the order of the tasks."""
+        """Yield `function` of each task, in the order of the tasks."""
 
 
 class _ThisThread:
-    """The `Pool` that does a task when its result is asked for."""
+    """A `Pool` without threads. It does a task when the iterator's next result is requested."""
 
     def map(self, function: Callable[[Task], Result], tasks: Iterable[Task]) -> Iterator[Result]:
         return map(function, tasks)
 
 
 class _Threads:
-    """The `Pool` of an executor."""
+    """The `Pool` of the threads of an executor."""
 
     def __init__(self, executor: ThreadPoolExecutor) -> None:
         self._executor = executor
@@ -97,12 +100,12 @@ class _Threads:
 
 @contextmanager
 def pool_of(threads: int) -> Iterator[Pool]:
-    """Make a pool of `threads` threads with `map`, as of executors; with 0, this thread.
+    """Make a pool of `threads` threads; 0 means that the calling thread does the tasks itself.
 
-    With an exception in the block, such as `KeyboardInterrupt`, tasks that wait are dropped, and
-    those that run end where they look at `stop_flag` next. Python raises
-    KeyboardInterrupt in the main thread, between two of its steps. Compiled loops of more than a
-    moment therefore belong to a pool, even of one thread.
+    If the block raises an exception, such as `KeyboardInterrupt`, waiting tasks are dropped, and
+    running tasks end when they next look at `stop_flag`. Python can raise KeyboardInterrupt only in
+    the main thread and only between two bytecode instructions. Compiled loops that run for more
+    than a moment therefore need a pool, even if it has only one thread.
     """
     if threads == 0:
         yield _ThisThread()
@@ -112,23 +115,23 @@ def pool_of(threads: int) -> Iterator[Pool]:
     try:
         yield _Threads(executor)
     finally:
-        stop[0] = 1  # unless an exception has come, all tasks are done
+        stop[0] = 1  # without an exception all tasks are done, and no one reads the flag
         executor.shutdown(cancel_futures=True)
 
 
 def stop_flag() -> np.ndarray:
-    """Return an array of one number, which becomes 1 when the task of this thread is to end."""
+    """Return an array of one number, which becomes 1 if the task of this thread should end."""
     return getattr(_thread, "stop", _NEVER)
 
 
 def check_stop() -> None:
-    """End the task of this thread if its pool has ended."""
+    """Raise CancelledError if the task of this thread should end."""
     if stop_flag()[0]:
         raise CancelledError
 
 
 def until_stopped(steps: Iterable[Result]) -> Iterator[Result]:
-    """Yield the results of steps, with `check_stop` before each."""
+    """Yield the items of an iterable, and call `check_stop` before each of them and at the end."""
     check_stop()
     for step in steps:
         yield step
@@ -148,8 +151,11 @@ def processors() -> int:
 
 @cache
 def _quota() -> int:
-    """Return how many processors a container's limit of time is worth, or many without one."""
-    with suppress(OSError, ValueError):  # no file of cgroup 2, or the word "max"
+    """Return the number of processors that a container's limit of CPU time is equal to.
+
+    Without a limit, the number is `sys.maxsize`.
+    """
+    with suppress(OSError, ValueError):  # there is no file of cgroup 2, or it has the word "max"
         time, period = map(int, Path("/sys/fs/cgroup/cpu.max").read_text().split())
         return max(1, math.ceil(time / period))
     return sys.maxsize

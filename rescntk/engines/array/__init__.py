@@ -1,1 +1,1 @@
-"""The engine "array": the recursion as array code, for NumPy and CuPy arrays."""
+"""The engine "array", which computes the recursion with array operations of NumPy or CuPy."""

@@ -1,7 +1,6 @@
-"""The engine "array": the recursion as array code (pairs.py), for NumPy and CuPy arrays.
+"""The engine "array": signals in blocks of one length, and batches of their pairs.
 
-Signals of one length, or images, are taken together. Batches of pairs of signals go through all
-layers, one batch after the other.
+pairs.py computes the recursion of one batch of signal pairs through all layers, with NumPy or CuPy.
 """
 
 from __future__ import annotations
@@ -32,19 +31,20 @@ from ..work import Tick, blocks, pool_of
 from .pairs import SignalPairs
 
 _ENTRIES = 1 << 16
-"""Pixel pairs of a batch: a few dozen arrays of this size fit in the cache. On a device batches are
-64 times as large, so that launches cost little."""
+"""The number of pixel pairs in a batch. A few dozen arrays of this size fit in the cache. On a GPU
+batches are 64 times as large, so that launches take little of the time."""
 
 _STATE = 12
-"""Least number of arrays of all pixel pairs, of one pair of signals, that are held at a time."""
+"""A lower bound on the number of arrays of all pixel pairs of a signal pair that are in memory at
+the same time."""
 
 _TABLE_BYTES = 64 << 20
-"""Bytes of the tables of one block of signals. More take more memory; with fewer, tables of right
-signals are made more often."""
+"""The bytes that the tables of one block of signals may occupy. A larger number needs more memory;
+with a smaller one, the tables of right signals are made more often."""
 
 
 class ArrayEngine(Engine):
-    """The recursion as array code, for NumPy and CuPy arrays and all activations."""
+    """The engine for NumPy and CuPy arrays and all activations, made of array operations."""
 
     name = "array"
     known_fields = FIELDS_WITH_NORM
@@ -64,27 +64,28 @@ class ArrayEngine(Engine):
 
 
 class Block(NamedTuple):
-    """Signals of one length."""
+    """Signals of one length with their tables."""
 
     cases: np.ndarray
-    """Their places in the batch."""
+    """The indices of the signals in their batch."""
     tables: Tables
     keys: np.ndarray
-    """(n,), bytes; signals with other numbers have other keys."""
+    """(n,), a hash of each signal's numbers, as bytes."""
 
 
 class PairsOfBlocks(NamedTuple):
-    """Pairs of signals, of a block on the left and one on the right."""
+    """Some pairs of the signals of a left block and a right block."""
 
     i: np.ndarray
+    """The index of each pair's left signal in the left batch."""
     k: np.ndarray
-    """The places in both batches, pair by pair."""
+    """The index of each pair's right signal in the right batch."""
     left: Block
     right: Block
 
 
 class ArrayPlan(Plan):
-    """Signals grouped by their lengths, and batches of their pairs."""
+    """The plan of the engine "array": blocks of signals of one length, and batches of pairs."""
 
     def __init__(
         self,
@@ -102,12 +103,12 @@ class ArrayPlan(Plan):
 
     @once
     def most_bytes(self) -> float:
-        """The most bytes of the tables of one block, if it has several signals."""
+        """The bytes that the tables of a block of several signals may occupy."""
         return room_for_tables(_TABLE_BYTES, max(map(self.bytes_of, (self.X, self.Z))))
 
     @property
     def bytes(self) -> float:
-        if self.xp is not np:  # a device's memory, of which CuPy speaks
+        if self.xp is not np:  # CuPy reports if the memory of the GPU is full
             return 0.0
         sides = [(self.X, self.lengths[0])] + [(self.Z, self.lengths[1])] * (self.Z is not self.X)
         tables = [
@@ -120,7 +121,7 @@ class ArrayPlan(Plan):
 
     @property
     def bytes_of_pixel(self) -> float:
-        """Bytes of a pixel's rows; these may be too many for integers of 64 bits."""
+        """Bytes of a table per pixel, as a float because they may exceed 64-bit integers."""
         return self.itemsize * float(self.operations.n_rows)
 
     def room_for_results(self) -> float:
@@ -137,7 +138,7 @@ class ArrayPlan(Plan):
         return self.operations.scaled(self.request.depths, values, *scales)
 
     def crossed_blocks(self) -> Iterator[PairsOfBlocks]:
-        """Yield the pairs of each block of left signals with each block of right ones."""
+        """Yield the signal pairs of each left block with each right block."""
         fit = self.bytes_of(self.Z) <= self.most_bytes
         right_blocks = list(self.blocks(self.Z)) if fit else None
         left_blocks = right_blocks if right_blocks and self.symmetric else self.blocks(self.X)
@@ -150,14 +151,14 @@ class ArrayPlan(Plan):
                 yield PairsOfBlocks(i, k, left, right)
 
     def blocks(self, batch: Batch) -> Iterator[Block]:
-        """Yield blocks of signals of one length."""
+        """Yield blocks of signals of one length, whose tables fit into memory."""
         lengths = lengths_of(batch)
         for length in np.unique(lengths):
             for cases in self.cut(np.flatnonzero(lengths == length), int(length)):
                 yield self.block(batch, cases)
 
     def paired_blocks(self) -> Iterator[PairsOfBlocks]:
-        """Yield pairs of left signals of one length and right signals of one length."""
+        """Yield signals with the same index in both batches, in blocks of one length per side."""
         lengths = np.stack([lengths_of(self.X), lengths_of(self.Z)], axis=1)
         for pair in np.unique(lengths, axis=0):
             for cases in self.cut(np.flatnonzero((lengths == pair).all(axis=1)), int(pair.sum())):
@@ -166,7 +167,10 @@ class ArrayPlan(Plan):
                 yield PairsOfBlocks(cases, cases, left, right)
 
     def cut(self, places: np.ndarray, pixels: int) -> Iterator[np.ndarray]:
-        """Yield blocks of places, whose tables fit into memory; signals have `pixels` pixels."""
+        """Yield blocks of `places` so small that the tables of a block fit into memory.
+
+        The tables of one place have `pixels` pixels.
+        """
         most = max(1, int(self.most_bytes // (self.bytes_of_pixel * pixels)))
         for block in blocks(0, len(places), most):
             yield places[block]
@@ -176,7 +180,7 @@ class ArrayPlan(Plan):
         return self.bytes_of_pixel * int(lengths_of(batch).sum())
 
     def block(self, batch: Batch, cases: np.ndarray) -> Block:
-        """Return signals of one length with their tables."""
+        """Return a block of the signals of one length with the indices `cases`."""
         if isinstance(batch, SignalList):
             signals = self.xp.stack([batch[k] for k in cases])
         else:
@@ -188,10 +192,11 @@ class ArrayPlan(Plan):
         return Block(cases, tables, np.array(keys, "S16"))
 
     def fill(self, values: dict[str, Array], pairs: PairsOfBlocks, tick: Tick) -> None:
-        """Compute pairs of signals, and write their kernels to `values`.
+        """Compute the kernels of signal pairs, and write them to `values`.
 
-        Which of two signals is computed as the left one depends on their numbers alone, so that
-        K(x, z) has the bits of K(z, x). Shares, which are of the left signal's pixels, have not.
+        The two signals of a pair may be swapped in the computation. This depends only on their
+        numbers, so that K(x, z) and K(z, x) are bitwise equal. It is not done for shares, which
+        belong to the pixels of the left signal.
         """
         i, k, left, right = pairs
         a, b = np.searchsorted(left.cases, i), np.searchsorted(right.cases, k)
@@ -212,10 +217,10 @@ class ArrayPlan(Plan):
         is_swapped: bool,
         tick: Tick,
     ) -> None:
-        """Compute pairs of signals, and write their kernels.
+        """Compute the kernels of signal pairs in batches, and write them to `values`.
 
-        `sides` are each side's tables and the places of the pairs' signals in them. If
-        `is_swapped`, the right signal is computed as the left one.
+        `sides` has, for the left and for the right signals, their tables and the index in them of
+        each pair's signal. If `is_swapped`, the right signals are computed as left signals.
         """
         (first, a), (second, b) = reversed(sides) if is_swapped else sides
         lengths = [math.prod(tables.rows.shape[2:]) for tables in (first, second)]
@@ -227,7 +232,7 @@ class ArrayPlan(Plan):
             rights = second.selected(self.xp.asarray(b[batch]))
             all_pairs = self.request.all_pairs
             batch_pairs = SignalPairs(self.request, self.operations, lefts, rights, all_pairs)
-            with np.errstate(over="ignore", invalid="ignore"):  # reported with the results
+            with np.errstate(over="ignore", invalid="ignore"):  # results are checked later
                 for t, kernels in enumerate(batch_pairs.at_depths()):
                     for kind, value in kernels.items():
                         if is_swapped and self.request.head == "pixels":
@@ -241,7 +246,7 @@ class ArrayPlan(Plan):
                 tick(done)
 
     def write(self, out: Array, i: np.ndarray, k: np.ndarray, value: Array) -> None:
-        """Write kernels of pairs, (pairs, …), to their places."""
+        """Write the kernels of signal pairs, (pairs, …), to their indices in `out`."""
         rows, columns = self.xp.asarray(i), self.xp.asarray(k)
         inside = tuple(slice(n) for n in value.shape[1:])
         out[(rows, *inside) if self.paired else (rows, columns, *inside)] = value

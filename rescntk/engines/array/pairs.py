@@ -1,8 +1,9 @@
-"""The recursion on arrays of pixel pairs, of NumPy and CuPy, from tables of single signals.
+"""The recursion on arrays of pixel pairs in NumPy and CuPy, from the tables of single signals.
 
-A convolution moves both pixels of a pair together: on arrays (pairs, *pixels, *pixels) its taps
-roll both axes; on the pairs (j, j) alone, (pairs, *pixels), one. Pooled heads have the pairs
-(j, j + δ) of some offsets, (pairs, *offsets, *pixels).
+The arrays have the shape (pairs, *pixels, *pixels) if all pixel pairs are needed, (pairs, *pixels)
+if only the pairs (j, j) are, and (pairs, *offsets, *pixels) for the pairs (j, j + δ) of pooled
+heads, where δ is one of the offsets. The taps of a convolution move both pixels of a pair together:
+they roll both groups of pixel axes, or the only one.
 """
 
 from __future__ import annotations
@@ -30,16 +31,19 @@ from ..signals.tables import Tables
 from ..work import check_stop, pieces, until_stopped
 
 Piece: TypeAlias = tuple[slice, ...]
-"""Some of the pixel pairs; the empty tuple stands for all."""
+"""An index of some pixel pairs. The empty tuple means all of them."""
 
 _PIECE = 1 << 16
-"""Pixel pairs that go through an activation at a time, and on a device 64 times as many."""
+"""The number of pixel pairs for which an activation is computed at a time. On a GPU it is 64 times
+as large."""
 
 
 class SignalPairs:
-    """Pairs of signals of one network, from their tables, (pairs, rows, *pixels).
+    """Some signal pairs, whose kernels are computed from the tables of both signals of each pair.
 
-    `all_pairs` says whether all pixel pairs (j, j') are computed, or the pairs (j, j) alone.
+    The tables of the left and of the right signals have the shape (pairs, rows, *pixels).
+    `all_pairs` says whether all pixel pairs (j, j') are computed. If not, only the pairs (j, j) are
+    computed, or (j, j + δ) if the head has pools.
     """
 
     def __init__(
@@ -59,7 +63,10 @@ class SignalPairs:
         self.activation = activation_of(request.network)
 
     def row_of_both(self, row: int) -> tuple[Array, Array]:
-        """Return a row of both sides' tables; they broadcast to the pixel pairs."""
+        """Return a table row of the left and of the right signals.
+
+        Both arrays broadcast to the shape of the pixel pairs.
+        """
         left, right = self.tables[0].rows[:, row], self.right_rows[:, row]
         ones = (None,) * self.n_axes
         if self.request.pool:
@@ -69,7 +76,11 @@ class SignalPairs:
         return left[(..., *ones)], right[(slice(None), *ones)]
 
     def around(self, rows: Array) -> Array:
-        """Return rows of right signals, whose pixels go around each ring from the least offset."""
+        """Return rows of right signals, extended periodically for `at_offsets`.
+
+        Along each axis they begin at the smallest offset, and end at the last pixel plus the
+        largest offset.
+        """
         first = rows.ndim - self.n_axes
         for axis, (along, d) in enumerate(
             zip(self.offsets, rows.shape[first:], strict=True), first
@@ -79,16 +90,19 @@ class SignalPairs:
         return rows
 
     def at_offsets(self, row: Array) -> Array:
-        """Return a row at all offsets from left pixels, (pairs, *offsets, *pixels), as a view."""
+        """Return a view of an extended row, (pairs, *offsets, *pixels).
+
+        It has the number of the right pixel at each offset from each left pixel.
+        """
         shape = len(row), *map(len, self.offsets), *self.axes
         strides = *row.strides, *row.strides[1:]
         view: Array = self.xp.lib.stride_tricks.as_strided(row, shape, strides)
         return view
 
     def mean(self, taps: Taps, values: Array) -> Array:
-        """Return the means over some taps, which move both pixels."""
+        """Return the weighted means over the taps. A tap moves both pixels of a pair."""
         check_stop()
-        # Left pixels, and right ones; or offsets, and left pixels.
+        # The axes of left and of right pixels begin here; in pooled heads, offsets and left pixels.
         first, second = 1, 1 + self.n_axes
         if self.request.pool:
             return mean_over_taps(self.xp, values, taps, second)
@@ -96,16 +110,20 @@ class SignalPairs:
         return mean_over_taps(self.xp, values, taps, *sides)
 
     def at(self, operation: Operation, before: PairState, features: PairState) -> TablesOfBoth:
-        """Return what the step of an operation may ask."""
+        """Return the object that answers the questions of the operation's step."""
         return TablesOfBoth(self, operation)
 
     def at_depth(self, kernels: Kernels, input_weight: float, F0: Array) -> dict[str, Array]:
-        """Return the kernels with their head; they lack `input_weight` times F⁰, `F0`."""
+        """Return the kernels with the head applied.
+
+        `kernels` are without their multiples of F⁰, `F0`. The features have the multiple
+        `input_weight`, which is added.
+        """
         weighted = by_kind(self.operations.constants, kernels, input_weight)
         return {kind: self.head(*weighted[kind], F0) for kind in self.request.kinds}
 
     def head(self, kernel: Array, input_weight: float, F0: Array) -> Array:
-        """Return a kernel with its head, (pairs, …), to which `input_weight` times F⁰ is added."""
+        """Return `kernel` + `input_weight` · `F0` with the head applied, (pairs, …)."""
         check_stop()
         request, n, d = self.request, len(kernel), math.prod(self.axes)
         averages_pairs = request.head == "gap" or request.pool
@@ -124,7 +142,7 @@ class SignalPairs:
             raise NotImplementedError(f"engine 'array' has no head {request.head!r}")
         if not request.shares:
             at_pixels = at_pixels.mean(axis=1, keepdims=True)
-        if averages_pairs:  # F⁰ averages to products of means, which may be 0
+        if averages_pairs:  # the mean of F⁰ over pixel pairs is a product of means; it may be 0
             terms = (input_terms(self.operations, request, side.input) for side in self.tables)
             (left, _), (_, right) = terms
             product = sum_over_terms(self.xp, left * right)
@@ -134,7 +152,7 @@ class SignalPairs:
         return at_pixels / d if request.shares else at_pixels[:, 0]
 
     def at_depths(self) -> Iterator[dict[str, Array]]:
-        """Yield the kernels with their head at each depth asked for."""
+        """Yield the kernels with the head applied, for each of the request's depths."""
         state, F0 = self.enter()
         zeros, input_weight = self.xp.zeros_like(F0), self.operations.constants.input_weight
         state = state._replace(kernels=Kernels(zeros, zeros if self.with_ntk else None))
@@ -145,7 +163,7 @@ class SignalPairs:
                 yield self.at_depth(state.kernels, input_weight(layer_number), F0)
 
     def enter(self) -> tuple[PairState, Array]:
-        """Return the pixel pairs of the input, without kernels, and F⁰."""
+        """Return the state of the pixel pairs before layer 1, without kernels, and F⁰."""
         units = [self.row_of_both(row) for row in range(self.operations.n_channels)]
         a, b = self.row_of_both(self.operations.n_channels)
         U, U_plus = (
@@ -164,7 +182,7 @@ class SignalPairs:
 
 
 class TablesOfBoth:
-    """What a step asks about pixel pairs (`step.BothSides`), from tables of both sides."""
+    """The implementation of `step.BothSides` that reads rows from the tables of both signals."""
 
     variances: tuple[Variances, ...] = ()
 
@@ -187,7 +205,7 @@ class TablesOfBoth:
         return self.pairs.mean(taps, values)
 
     def bias_product(self, is_branch: bool) -> Array:
-        """Return the product of both sides' biases, (pairs, 1, …)."""
+        """Return the product of the standard deviations of both signals' biases, (pairs, 1, …)."""
         root = self.constants.bias_root(self.operation.layer_number, is_branch)
         left, right = (root * side.input.bias for side in self.pairs.tables)
         return column((left * right).astype(self.pairs.real), self.row(0)[0])
@@ -213,9 +231,10 @@ class TablesOfBoth:
     def by_pieces(
         self, function: Callable[[BothSides, PairState], PairState], state: PairState
     ) -> PairState:
-        """Return `function` of all pixel pairs, piece by piece.
+        """Return ``function(self, state)``, computed in pieces of some pixel pairs.
 
-        Dozens of arrays of a piece fit in the cache, and a task ends between pieces.
+        Dozens of arrays of one piece fit in the cache. If the computation is stopped, it ends after
+        the current piece.
         """
         shape, most = state.deficits.U.shape, _PIECE * (1 if self.pairs.xp is np else 64)
         if math.prod(shape) <= most:
@@ -234,13 +253,16 @@ class TablesOfBoth:
         return PairState(Deficits(U, U_plus), Kernels(F, A))
 
     def empty(self, shape: tuple[int, ...]) -> Array:
-        """Return an array whose numbers are not set, in the working precision."""
+        """Return an uninitialized array in the working precision."""
         array: Array = self.pairs.xp.empty(shape, self.pairs.real)
         return array
 
 
 def _part(piece: Piece, values: Array) -> Array:
-    """Return a piece of an array, whose axes of one number stay whole: they broadcast."""
+    """Return a piece of an array.
+
+    Axes of length 1 are not indexed, since the array broadcasts along them.
+    """
     if not piece:
         return values
     places = zip(piece, values.shape, strict=False)

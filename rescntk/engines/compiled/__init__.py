@@ -1,1 +1,1 @@
-"""Formulas, records and tables of the engines "cpu" and "cuda"."""
+"""What the engines "cpu" and "cuda" share: formulas in C++, records and tables of signals."""

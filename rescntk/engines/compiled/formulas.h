@@ -1,23 +1,26 @@
-// A layer for one pixel pair: one text for C++, where V is a vector of lanes (lanes.h), and for
-// CUDA, where V is a number. No standard header is included: NVRTC has none. V needs +, -, * and
-// the functions every, root, fused, smaller, pick and V's real type, RealOf<V>::type.
+// The steps of a layer for one pixel pair.
 //
-//   a, b      the roots of both pixels' variances;
+// C++ and CUDA compile the same text. In C++ the type V is a vector of lanes (lanes.h), in CUDA a
+// number. No standard header is included, because NVRTC has none. V needs +, -, *, the functions
+// every, root, fused, smaller and pick, and its real type, RealOf<V>::type. The symbols are
+//
+//   a, b      the standard deviations of both pixels;
 //   g         a b;
 //   rho       the correlation of both pixels;
-//   U, U+     g (1 - rho) and g (1 + rho), the deficits; U+ is named O, of the opposite pixel;
+//   U, U+     g (1 - rho) and g (1 + rho), the deficits; U+ is named O, for opposite, in the code;
 //   w, v      1 - rho and 1 + rho of the pre-activations;
-//   F, F0     the covariance g - U of features, and of the input;
-//   A         T + iota F: the tangent kernel, with the readout's part unless inner weights are
-//             frozen;
-//   K         the covariance behind the activation;
-//   M         kappa_0 A_g + (outer + iota) K: what the branch adds to A;
-//   N         what a merge adds to deficits: the squared distance of the parts' coordinates;
+//   F, F0     the covariance g - U of the features, and that of the input;
+//   A         T + iota F: the tangent kernel, which includes F of the trained readout (iota = 1)
+//             unless the inner weights are not trained (iota = 0);
+//   K         the covariance after the activation;
+//   M         kappa_0 A_g + (outer + iota) K, which the branch adds to A;
+//   N         what a merge adds to deficits, from the squared distance of the parts' coordinates;
 //   lambda    the share of the linear network in a leaky ReLU;
-//   inner, outer, iota   1 or 0: whether inner and outer weights are trained, and whether A has F.
+//   inner, outer, iota   1 or 0: whether inner weights are trained, whether outer weights are
+//             trained, and whether A includes F.
 //
-// docs/theory/deficits.md has the same symbols, and the derivations; docs/theory/activations.md
-// those of ReLU.
+// docs/theory/deficits.md has the same symbols and the derivations, and docs/theory/activations.md
+// the derivations for ReLU.
 #pragma once
 #include "records.h"
 #if defined(__CUDACC_RTC__)
@@ -41,8 +44,8 @@ FORMULA float fused(float a, float b, float c)
 {
     return fmaf(a, b, c);
 }
-// sqrt(a) / d by way of an approximate 1 / sqrt(x): IEEE's root takes twice the instructions. In
-// double one step of third order follows.
+// sqrt(a) / d, computed from an approximation of 1 / sqrt(x), because an exactly rounded square
+// root takes twice as many instructions. In double, one iteration of third order follows.
 #if defined(__CUDA_ARCH__)
 FORMULA double seed_of(double x)
 {
@@ -97,7 +100,8 @@ FORMULA Quotients<R> quotients(R)
     return Quotients<R>::numbers();
 }
 #if defined(__CUDACC_RTC__)
-// CUDA's instructions read constant memory at no cost. A constant of 64 bits does not fit into one.
+// Instructions of CUDA can read an operand from constant memory at no cost. A 64-bit constant would
+// not fit into the instruction itself.
 __constant__ Quotients<double> OF_DOUBLE = Quotients<double>::numbers();
 FORMULA const Quotients<double> &quotients(double)
 {
@@ -105,8 +109,8 @@ FORMULA const Quotients<double> &quotients(double)
 }
 #endif
 
-// The polynomial with an even number of coefficients c, constant first: Horner's scheme in t^2, of
-// pairs.
+// The value of a polynomial in t, by Horner's scheme in t^2 with pairs of coefficients. Their
+// number is even, and the constant is the first one.
 template <class V, class R, int n>
 FORMULA V polynomial(V t, V square, const R (&c)[n])
 {
@@ -117,11 +121,11 @@ FORMULA V polynomial(V t, V square, const R (&c)[n])
     return sum;
 }
 
-// ReLU's dual activation. With a = min(w, v), w = 1 - rho and v = 1 + rho:
+// The dual activation of ReLU. Let a = min(w, v) with w = 1 - rho and v = 1 + rho. Then
 //   k0 = arccos(1 - a) / pi = psi0 sqrt(a);    kappa_0 = 1 - k0 for w < v, else k0;
 //   k1 = kappa_1(1 - a) - (1 - a) = psi1 a sqrt(a);    less = 1 - kappa_1 = min(w, 1) - k1.
-// psi0 = P / D and psi1 = R / D (p, r and d below) are quotients of polynomials in t = 1 - a with
-// positive coefficients. No term cancels.
+// psi0 = P / D and psi1 = R / D (p, r and d in coefficients.h) are quotients of polynomials in
+// t = 1 - a with positive coefficients, so that no terms cancel.
 template <class V>
 struct Angle {
     V w, v, s;  // s = sqrt(a) / D(t)
@@ -150,7 +154,8 @@ FORMULA Dual<V> dual(const Angle<V> &at)
             fused(-polynomial(t, square, q.r), at.s * a, smaller(at.w, one))};
 }
 
-// kappa_0 A, without rounding kappa_0 itself: near 1 it would be rounded alike in all layers.
+// kappa_0 A. It is computed without rounding kappa_0 itself, which, where it is near 1, would have
+// the same rounding error in each layer.
 template <class V>
 FORMULA V times_slope(V k0, V w, V v, V A)
 {
@@ -158,28 +163,28 @@ FORMULA V times_slope(V k0, V w, V v, V A)
     return pick(w, v, A - part, part);
 }
 
-// The rows of a merge, from its first one on, which has the roots of the whole: (a + a_0) /
-// sqrt(2), or n / a of NORM, and the coordinates of all parts but part 0 (`Operation` of
-// operations.py).
+// The positions of some table rows, counted from the first row of a merge or of NORM. The first row
+// has the square roots of the variances after the operation. The next one has (a + a_0) / sqrt(2),
+// or n / a of NORM. The further rows have the coordinates of all parts but part 0 (merge.py).
 constexpr int FACTOR_ROW = 1, COORDINATE_ROWS = 2;
 
-// The numbers of a line of pixels in a table. Lines are doubled where lanes read right pixels from
-// any pixel on, and `padding` numbers, at least the lanes, stand behind each; 0: single lines
-// (`row_bytes` of signals.py).
+// How many numbers a line of pixels has in a table. If vectors of neighbouring right pixels are
+// read from any pixel on, each line is stored twice and followed by `padding` numbers, at least as
+// many as a vector has lanes. Otherwise `padding` is 0 (`row_bytes` of signals.py).
 FORMULA long long line_numbers(long long line_pixels, long long padding)
 {
     return padding ? 2 * line_pixels + padding : line_pixels;
 }
 
-// Whether a call returns kernels of single pixel pairs; else sums over pixels.
+// Whether a call returns kernels of single pixel pairs. If not, it returns sums over pixels.
 FORMULA bool is_of_pixels(long long output)
 {
     return output == PIXEL_1 || output == PIXELS;
 }
 
-// The sum of the terms t to end - 1, in parts of PART terms, and at each further level in parts of
-// PART such sums: errors grow with the number of levels, DEPTH, as no sum has many summands. add(t,
-// sum) adds term t.
+// The sum of the terms t to end - 1, where add(t, sum) adds term t. Groups of PART terms are added
+// up, then groups of PART such sums, and so on, DEPTH times. As no sum has many summands, the
+// rounding error grows only with DEPTH.
 constexpr long long PART = 32;
 
 template <int DEPTH, class V, class Add>
@@ -206,28 +211,29 @@ FORMULA V sum_of(long long count, const Add &add)
 
 // ---------------------------------------------------------------------- the steps of a layer
 
-// A number of the job, in the working precision.
+// A number of the job, rounded to the working precision, in all lanes.
 template <class V>
 FORMULA V number(double value)
 {
     return every<V>(typename RealOf<V>::type(value));
 }
 
-// What the steps carry of a pixel pair.
+// The numbers of a pixel pair that steps pass on.
 template <class V>
 struct Numbers {
     V U, O, A;
 };
 
-// F, from the smaller of both deficits.
+// The covariance, computed from the smaller one of both deficits.
 template <class V>
 FORMULA V covariance(V g, V U, V O)
 {
     return pick(U, O, g - U, O - g);
 }
 
-// A convolution of equal taps. `distance` has sums over the taps of their numbers' distances to the
-// middle tap's: means of equal numbers are exact, while sums would round alike in all layers.
+// A convolution whose taps have equal weights. `distance` has the sums, over the taps, of the
+// differences from the middle tap. So the mean of equal numbers is exact, while a plain sum would
+// make the same rounding error in each layer.
 template <bool OPPOSITE, bool NTK, class V>
 FORMULA Numbers<V> mean(const Numbers<V> &middle, const Numbers<V> &distance, V weight, V N)
 {
@@ -237,7 +243,8 @@ FORMULA Numbers<V> mean(const Numbers<V> &middle, const Numbers<V> &distance, V 
     return result;
 }
 
-// A bias, a part with the deficit 0: `twice` its product of both sides; `tangent` joins A.
+// The addition of biases, a part whose deficit is 0. `twice` is twice the product of the standard
+// deviations of both signals' biases, and `tangent` is added to A.
 template <bool OPPOSITE, bool NTK, class V>
 FORMULA Numbers<V> with_bias(Numbers<V> sum, V twice, V tangent, V N)
 {
@@ -247,7 +254,7 @@ FORMULA Numbers<V> with_bias(Numbers<V> sum, V twice, V tangent, V N)
     return sum;
 }
 
-// Of pre-activations; `inverse` is 1 / g.
+// The angle of pre-activations, from their deficits. `inverse` is 1 / g.
 template <bool OPPOSITE, class V>
 FORMULA Angle<V> angle(V U, V O, V inverse)
 {
@@ -259,7 +266,7 @@ FORMULA Angle<V> angle(V U, V O, V inverse)
 template <class V>
 struct Activation {
     V lambda, inner_minus_iota, outer_plus_iota;
-    bool leaks, adds_covariance;  // whether lambda and inner - iota are not 0
+    bool leaks, adds_covariance;  // whether lambda is not 0, and whether inner - iota is not 0
 };
 
 template <class V>
@@ -268,8 +275,8 @@ struct Activated {
     V K;
 };
 
-// From pre-activations to the branch. `A` is the tangent kernel before (inner - iota) times the
-// covariance of pre-activations joins it.
+// The activation, from pre-activations to the branch. `A` is the tangent kernel to which
+// (inner - iota) times the covariance of the pre-activations has not been added yet.
 template <bool OPPOSITE, bool NTK, class V>
 FORMULA Activated<V> activated(const Activation<V> &constants, const Angle<V> &at, V g, V A)
 {
@@ -293,8 +300,9 @@ FORMULA Activated<V> activated(const Activation<V> &constants, const Angle<V> &a
     return result;
 }
 
-// The weighted sum of the features that pass a layer and of its branch. A mean goes from the
-// heavier one on: it is exact where both are equal. N is left out for numbers that are no deficits.
+// The weighted sum of the features of a layer and its branch. A mean is the part with the larger
+// weight plus a multiple of a difference, so that it is exact if both parts are equal. N is given
+// only for deficits.
 template <class V, class... Deficit>
 FORMULA V merged(Form form, V feature_weight, V branch_weight, V features, V branch, Deficit... N)
 {
@@ -311,8 +319,8 @@ FORMULA V merged(Form form, V feature_weight, V branch_weight, V features, V bra
     return fused(feature_weight, features - branch, (branch + ... + N));
 }
 
-// From pre-activations to the next layer's: `passing` passes the layer, `sum` is the branch's over
-// both filters' taps.
+// The pre-activations of the next layer, after a joined step: `passing` are the pre-activations on
+// the identity path, and `sum` is the weighted sum of the branch over the five taps.
 template <bool NTK, class V>
 FORMULA Numbers<V> joined(V feature_weight, V branch_weight, const Numbers<V> &passing,
                           const Numbers<V> &sum, V N)
@@ -322,9 +330,9 @@ FORMULA Numbers<V> joined(V feature_weight, V branch_weight, const Numbers<V> &p
     return next;
 }
 
-// Which of two signals of one length comes first: x at -1, z at 1, and 0 if they are equal. Bits do
-// not depend on which of them is given first. Keys decide, and where they are equal the numbers of
-// the tables.
+// The order in which two signals of one length are computed: -1 if x comes first, 1 if z does, and
+// 0 if they are equal. So kernels have the same bits whichever signal is the left one. The keys
+// decide, and if they are equal, the first different numbers of the tables.
 template <class R>
 FORMULA int order_of(long long x_key, const R *x, long long z_key, const R *z, long long numbers)
 {

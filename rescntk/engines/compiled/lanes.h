@@ -1,8 +1,10 @@
-// Vectors of lanes, as wide as one register of the instruction set that this file is compiled for.
+// Vectors of floating-point numbers, called lanes, as wide as one register of the instruction set
+// that this file is compiled for.
 //
-// +, - and * are GCC's and Clang's own; all else are intrinsics, because GCC makes scalar code of
-// loops over lanes. The build forbids contraction: a*b + c is rounded once where the text says
-// `fused`, by all compilers alike. SSE has no fused product.
+// +, - and * are the operators of GCC and Clang. All other functions are intrinsics, because GCC
+// compiles loops over lanes to scalar code. The build forbids contraction: all compilers round
+// a*b + c only once where the text says `fused`, and nowhere else. SSE has no fused product, and
+// rounds twice.
 #pragma once
 #define FORMULA static inline __attribute__((always_inline))
 #define HERE  // what a member function needs: __device__ in CUDA
@@ -61,8 +63,8 @@ using S = float32x4_t;
 using F64 = double __attribute__((vector_size(BYTES)));
 using F32 = float __attribute__((vector_size(BYTES)));
 
-// The most lanes of any vector. A doubled line of a table has this many numbers behind it, and
-// tasks take right signals in multiples of it (engine.py).
+// The largest number of lanes of a vector. A line of a table that is stored twice is followed by
+// this many numbers, and the number of right signals of a task is a multiple of it (engine.py).
 constexpr int MOST_LANES = 16;
 
 template <class V>
@@ -89,7 +91,7 @@ struct Lanes<float> {
 };
 static_assert(Lanes<float>::LANES <= MOST_LANES, "vectors read beyond the ends of tables");
 
-// A vector from an array of numbers, which need not be aligned as vectors are.
+// A vector of numbers from an array that need not be aligned.
 template <class R>
 FORMULA typename Lanes<R>::V loaded(const R *from)
 {

@@ -1,6 +1,6 @@
 """The polynomials P, R and D of ReLU's dual activation, read from coefficients.h.
 
-tools/polynomials.py defines them, derives their coefficients and writes that file.
+tools/polynomials.py defines these polynomials, computes their coefficients and writes that file.
 """
 
 from __future__ import annotations
@@ -19,4 +19,4 @@ P64, R64, D64, P32, R32, D32 = (
     np.array(numbers[::-1], dtype)
     for numbers, dtype in zip(np.split(_NUMBERS, np.cumsum(_COUNTS)[:-1]), _DTYPES, strict=True)
 )
-"""Coefficients, the highest power of t = 1 − a first."""
+"""The coefficients of the polynomials in t = 1 − a, the highest power first."""

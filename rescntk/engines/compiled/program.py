@@ -1,4 +1,4 @@
-"""`Program`: the operations of a request as records, for both compiled engines."""
+"""`Program`: the operations of a request as records that the compiled loops read."""
 
 from __future__ import annotations
 
@@ -39,16 +39,20 @@ from .records import (
 )
 
 _FIVE_TAPS_DEPTH = 1000
-"""Largest depth of networks that merge five taps at a time (`network_steps.with_five_taps`).
+"""The largest depth of networks with convolutions of five taps (`network_steps.with_five_taps`).
 
-Sums of five taps of nearly equal signals round alike in all layers. Kernels of 5000 layers erred by
-2e-12; with convolutions of three taps they err by 2e-13.
+If signals are nearly equal, sums over five taps make the same rounding error in each layer. With
+5000 layers, these errors of kernels added up to 2e-12; with convolutions of three taps they are
+2e-13.
 """
 
 
 @lru_cache(maxsize=64)
 def operations_of(request: Request, channels: int, n_axes: int) -> Operations:
-    """Return the operations of a request's program, whose rows are all that tables have."""
+    """Return the operations of a request, rewritten for compiled engines where this is possible.
+
+    The tables of signals have exactly the rows of these operations.
+    """
     network, depth = request.network, request.depths[-1]
     operations = Operations(network, depth, channels, n_axes)
     if not request.has_sums:
@@ -62,9 +66,10 @@ def operations_of(request: Request, channels: int, n_axes: int) -> Operations:
 
 
 def n_terms(request: Request, operations: Operations) -> int:
-    """Return the number of terms of `input_terms`.
+    """Return the number of terms in the arrays of `input_terms`.
 
-    Shares of pooled heads have a term for each tap of the input filter.
+    It is the number of channels, or for shares of pooled heads this number times that of the taps
+    of the input filter.
     """
     filtered = request.pool > 0 and request.shares
     taps = operations.network.input_filter.size**operations.n_axes if filtered else 1
@@ -72,18 +77,21 @@ def n_terms(request: Request, operations: Operations) -> int:
 
 
 class RangeArrays(NamedTuple):
-    """The ranges of offsets of a pooled head (heads.py), where compiled loops read them."""
+    """The ranges of offsets of a pooled head (heads.py), in arrays that the compiled loops read."""
 
     n_offset_ranges: int
     records: Array
     """(n_offset_ranges, 3) integers: the records `OffsetRange` of records.h."""
     pool_counts: Array
-    """(offsets,), range by range."""
+    """(offsets,), the numbers n(δ) of all offsets, range by range."""
     pool_count_sum: float
 
 
 class Program:
-    """The operations of a request as records of records.h, in arrays of the module `xp`."""
+    """The operations of a request as records of records.h, in arrays of the module `xp`.
+
+    A compiled engine makes its jobs from a program (`job`).
+    """
 
     def __init__(self, request: Request, channels: int, n_axes: int, xp: ModuleType) -> None:
         self.request, sums = request, request.has_sums
@@ -99,8 +107,8 @@ class Program:
             "operations": xp.asarray(records.view(np.int64)),
             "layers": xp.asarray(self._layer_records().view(np.int64)),
         }
-        # The host sums an offset −δ as the offset δ of exchanged signals. So K(x, z) has the bits
-        # of K(z, x).
+        # On the host, the sum over the offset −δ is computed as that over δ of exchanged signals,
+        # so that K(x, z) and K(z, x) are bitwise equal.
         self._half, self._xp = sums and xp is np, xp
         self._ranges: dict[int, RangeArrays] = {}
         self._n_terms = n_terms(request, self.operations)
@@ -131,7 +139,7 @@ class Program:
         )
 
     def _range_arrays(self, extent: int) -> RangeArrays:
-        """Return the ranges of offsets of a pooled head, of signals of `extent` pixels."""
+        """Return the ranges of offsets of a pooled head for signals of `extent` pixels."""
         if extent not in self._ranges:
             axes, xp, head = self.request.axes(extent), self._xp, self.request.pool
             ranges = offset_ranges(head, axes, self._half)
@@ -143,7 +151,10 @@ class Program:
         return self._ranges[extent]
 
     def _operation_records(self, taps: dict[Taps, int]) -> np.ndarray:
-        """Return the records of all operations; `taps` gets the number of each convolution."""
+        """Return the records of all operations.
+
+        The taps of each convolution are added to `taps`, with a number that the records use.
+        """
         operations = self.operations
         every_operation = [*operations.input, *chain.from_iterable(operations.layers)]
         weights = rounded_weights(operations, self.request.dtype)
@@ -193,7 +204,10 @@ class Program:
         paired: bool,
         symmetric: bool,
     ) -> np.ndarray:
-        """Return a job that writes to `values`, (depths, cases, columns, …)."""
+        """Return the record of a job that writes kernels to `values`, (depths, cases, columns, …).
+
+        `extent` is the number of pixels of the results' pixel axes and of the longest signals.
+        """
         *height, line_pixels = self.request.axes(extent)  # signals have no height
         job = copied(self._job)
         fields: dict[str, object] = {"cases": cases, "columns": columns, "extent": extent}
@@ -215,7 +229,7 @@ class Program:
 
 
 def _convolution_records(taps: dict[Taps, int], n_axes: int) -> np.ndarray:
-    """Return the records of convolutions, or one of zeros where there is none."""
+    """Return the records of convolutions, or a record of zeros if there are none."""
     records = np.zeros(max(len(taps), 1), CONVOLUTION)
     for record, of_one in zip(records, taps, strict=False):
         weight = Fraction(1, of_one.total)

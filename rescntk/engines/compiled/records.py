@@ -1,6 +1,6 @@
-"""The records of records.h, which tell the compiled loops what to do, as NumPy's types.
+"""The records of records.h, which tell the compiled loops what to do, as NumPy data types.
 
-They are read from the text that the loops are compiled from, which is their one home.
+The types are parsed from records.h, which is also compiled into the loops, so that both agree.
 """
 
 from __future__ import annotations
@@ -19,10 +19,11 @@ _ENUM = re.compile(r"^enum (\w+) \{(.*?)\};", re.DOTALL | re.MULTILINE)
 
 
 def records(text: str, included: dict[str, np.dtype] | None = None) -> dict[str, np.dtype]:
-    """Return the structs of a C++ text by name; their fields are numbers, addresses and structs.
+    """Return the data types of the structs in a C++ text, by name.
 
-    A declaration is a type and the names of its fields: ``const Layer *layers;``. Templates are
-    left out. `included` are the structs of texts that this one includes.
+    Fields may be numbers, addresses and structs. Each declaration consists of a type and the names
+    of fields, such as ``const Layer *layers;``. Templates are ignored. `included` has the structs
+    of files that the text includes.
     """
     types = {**_NUMBERS, **(included or {})}
     structs = {}
@@ -38,13 +39,13 @@ def records(text: str, included: dict[str, np.dtype] | None = None) -> dict[str,
 
 
 def names_of(text: str, enum: str) -> tuple[str, ...]:
-    """Return the names of an enumeration in small letters, with blanks: PIXEL_1 is "pixel 1"."""
+    """Return the names of an enumeration in lower case, with blanks: "pixel 1" for PIXEL_1."""
     body = dict(_ENUM.findall(_without_comments(text)))[enum]
     return tuple(name.strip().lower().replace("_", " ") for name in body.split(","))
 
 
 def constant(text: str, name: str) -> int:
-    """Return a whole number of a C++ text: ``constexpr int MOST_LANES = 16;``."""
+    """Return an integer constant of a C++ text, such as ``constexpr int MOST_LANES = 16;``."""
     (value,) = re.findall(rf"^constexpr int(?:64)? {name} = (\d+);", text, re.MULTILINE)
     return int(value)
 
@@ -58,15 +59,15 @@ RECORDS = records(_TEXT)
 NAMES = "Convolution", "Operation", "Layer", "Side", "OffsetRange", "Job"
 CONVOLUTION, OPERATION, LAYER, SIDE, OFFSET_RANGE, JOB = (RECORDS[name] for name in NAMES)
 OUTPUTS = names_of(_TEXT, "Output")
-"""What loops return, in the order of `Output`."""
+"""The kinds of results that the loops can return, in the order of `Output`."""
 FORMS = names_of(_TEXT, "Form")
-"""How features and branch are added, in the order of `Form`."""
+"""The formulas that add features and branch, in the order of `Form`."""
 OPERATION_KINDS = names_of(_TEXT, "OperationKind")
 """The kinds of operations, in the order of `OperationKind`."""
 
 
 def pointer(array: Array) -> int:
-    """Return the address of the numbers of a NumPy array, or of a CuPy array on its device."""
+    """Return the memory address of a NumPy array's data, or of a CuPy array's on its device."""
     if isinstance(array, np.ndarray):
         plain = array if array.dtype.names is None else array.view(np.uint8)  # which is faster
         return int(plain.__array_interface__["data"][0])
@@ -74,7 +75,10 @@ def pointer(array: Array) -> int:
 
 
 def filled(kind: np.dtype, **fields: object) -> np.ndarray:
-    """Return one record, (1,), with fields that may be records; others are 0."""
+    """Return an array of one record, (1,), with the given fields; all others are 0.
+
+    A field may itself be a record.
+    """
     record = np.zeros(1, kind)
     for name, value in fields.items():
         record[name] = value
@@ -82,5 +86,8 @@ def filled(kind: np.dtype, **fields: object) -> np.ndarray:
 
 
 def copied(record: np.ndarray) -> np.ndarray:
-    """Return a copy of a record, (1,): NumPy's own goes field by field, in 30 times the time."""
+    """Return a copy of an array of one record, (1,).
+
+    It copies bytes. NumPy's own method copies field by field, which takes 30 times as long.
+    """
     return np.frombuffer(bytearray(record.view(np.uint8)), record.dtype)

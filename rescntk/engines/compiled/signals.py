@@ -1,6 +1,6 @@
-"""Tables of signals, as the loops of the compiled engines read them.
+"""Tables of signals in the form that the compiled loops read.
 
-Signals are taken in blocks whose tables fit into memory.
+Tables are made for one block of signals at a time, so that they fit into memory.
 """
 
 from __future__ import annotations
@@ -31,16 +31,16 @@ from .program import Program, n_terms, operations_of, program
 from .records import SIDE, filled, pointer
 
 _OF_SIGNAL = 5
-"""Numbers that `BlockTables` have of each signal, besides rows and terms."""
+"""How many numbers a `BlockTables` has per signal, besides table rows and terms."""
 
 
 Lengths = TypeVar("Lengths", int, np.ndarray)
 
 
 def row_bytes(request: Request, lengths: Lengths, padding: int) -> Lengths:
-    """Return the bytes of a row of signals of some lengths.
+    """Return the bytes of one table row, for signals of some lengths.
 
-    Where `padding` is not 0, lines are doubled, and `padding` pixels follow each.
+    If `padding` is not 0, each line of pixels is stored twice, and followed by `padding` numbers.
     """
     numbers = lengths
     if padding:
@@ -50,21 +50,26 @@ def row_bytes(request: Request, lengths: Lengths, padding: int) -> Lengths:
 
 
 def bytes_of_rows(request: Request, batch: Batch, padding: int) -> np.ndarray:
-    """Return the bytes of the rows of each signal; these may be too many for 64 bits."""
+    """Return the bytes of all table rows of each signal.
+
+    They are floats, because they may exceed 64-bit integers.
+    """
     channels, longest = channels_and_length(batch)
     n_rows = operations_of(request, channels, len(request.axes(longest))).n_rows
     return row_bytes(request, lengths_of(batch), padding) * float(n_rows)
 
 
 class Signals:
-    """The signals of one side, with the tables of some blocks.
+    """The left or the right signals of a plan, which keep the tables of some blocks in memory.
 
-    The tables of the block that was used last are held. Tables of other blocks, the first ones
-    first, are held as long as all together take at most `held_bytes`.
+    They always keep the tables of the block that was used last. Besides, they keep the tables of
+    the first blocks, as many as fit into `held_bytes` together.
 
-    The module `maker` makes tables, and they are moved to the module `xp`. `lanes` is the number
-    of right signals that lie side by side. Lines are doubled where lanes read right pixels from any
-    pixel on; `padding` numbers stand behind each, or 0.
+    Tables are computed with the array module `maker` and then moved to the module `xp`. If `lanes`
+    is above 1, the tables of so many right signals are interleaved, so that the loops can read one
+    number of each as a vector. If `padding` is not 0, each line of pixels is stored twice and
+    followed by `padding` numbers, so that a vector of neighbouring right pixels can be read from
+    any pixel on.
     """
 
     def __init__(
@@ -98,7 +103,7 @@ class Signals:
 
     @once
     def n_terms(self) -> int:
-        """The number of terms of `input_terms`."""
+        """The number of terms in the arrays of `input_terms`."""
         return n_terms(self.request, self.operations)
 
     @once
@@ -107,31 +112,31 @@ class Signals:
 
     @once
     def bytes_of_rows(self) -> np.ndarray:
-        """Bytes of the rows of each signal; these may be too many for integers of 64 bits."""
+        """Bytes of all table rows of each signal, as floats."""
         return bytes_of_rows(self.request, self.batch, self.padding)
 
     @once
     def bytes_of_tables(self) -> np.ndarray:
-        """Bytes of the table of each signal. Rows of lanes are copied once more, side by side."""
+        """Bytes of the table of each signal, including the interleaved copy of its rows."""
         pixels = self.longest * ((self.request.pool > 0) + self.request.shares)
         terms = self.n_terms * (pixels + (not self.request.pool))
         return self.bytes_of_rows * (2 if self.lanes > 1 else 1) + 8 * (terms + _OF_SIGNAL)
 
     def bytes_of(self, block: slice) -> int:
         """Return the bytes of the tables of a block."""
-        beside = -(block.stop - block.start) % self.lanes  # empty places of the last block of lanes
+        beside = -(block.stop - block.start) % self.lanes  # unused lanes of the last vectors
         return int(self.bytes_of_tables[block].sum() + beside * self.bytes_of_rows.max())
 
     @property
     def nbytes(self) -> int:
-        """Bytes of the signals, and of the tables that are held between calls."""
+        """Bytes of the signals, and of the tables that are kept between calls."""
         sizes = [self.bytes_of(block) for block in self.blocks]
         held = sum(sizes[: self._n_held]) + max(sizes[self._n_held :], default=0)
         return int(self.batch.nbytes + held)
 
     @property
     def bytes_to_hold(self) -> int:
-        """Bytes of the largest tables of a block that are not held yet, or 0."""
+        """Bytes of the largest tables of a block among those that are not in memory yet, or 0."""
         last = self._last  # threads may share the signals
         places = {*self._held, last and last[0]}
         missing = (block for block in self.blocks if (block.start, block.stop) not in places)
@@ -139,7 +144,7 @@ class Signals:
 
     @once
     def _n_held(self) -> int:
-        """The number of blocks, from the first on, whose tables are held."""
+        """The number of first blocks whose tables are kept between calls."""
         if not self.held_bytes:
             return 0
         sizes = [self.bytes_of(block) for block in self.blocks]
@@ -155,19 +160,19 @@ class Signals:
         return list(blocks(0, len(self), max(self.lanes, most)))
 
     def blocks_with(self, right: Signals) -> list[slice]:
-        """Blocks of pairs of signals, whose tables on both sides take at most `most_bytes`."""
+        """Blocks for paired signals; the tables of both sides take at most `most_bytes`."""
         if right is self or not self.request.all_pairs:
             return self.blocks
         return list(cut(self.bytes_of_tables + right.bytes_of_tables, self.most_bytes))
 
     def tables(self, block: slice) -> BlockTables:
-        """Return the tables of a block."""
+        """Return the tables of a block, from memory if they are kept there."""
         place, last = (block.start, block.stop), self._last  # threads may share the signals
         if place in self._held:
             return self._held[place]
         if last is not None and last[0] == place:
             return last[1]
-        last = self._last = None  # before the next tables take memory
+        last = self._last = None  # frees the last tables before the next ones need memory
         tables = BlockTables(self, block)
         if block in self.blocks[: self._n_held]:
             return self._held.setdefault(place, tables)
@@ -175,7 +180,7 @@ class Signals:
         return tables
 
     def by_length(self, block: slice) -> Iterator[tuple[np.ndarray, Array]]:
-        """Yield the places of the signals of one length in a block, and the signals."""
+        """Yield the indices of the signals of a block with one length, and these signals."""
         places = np.arange(block.start, block.stop)
         if not isinstance(self.batch, SignalList):
             signals = moved(self.batch[block], self.maker)
@@ -193,11 +198,11 @@ def over_blocks(
     symmetric: bool,
     compute: Callable[[BlockTables, slice, BlockTables, slice], None],
 ) -> tuple[Array, Array]:
-    """Call `compute` with each block of left signals and of right ones that it meets.
+    """Call `compute` for each left block and each right block whose pairs are needed.
 
-    If `paired`, a block meets the same cases of the other side; if `symmetric`, itself and those
-    after it. Tables are let go before the next ones take memory. Return the scales of all signals
-    of both sides, which their tables have.
+    These are all pairs of blocks. But if `paired`, a left block needs only the right signals of the
+    same indices, and if `symmetric`, only right blocks that do not end before it begins. Tables are
+    freed before the next ones need memory. The scales of all left and right signals are returned.
     """
     scales = left.maker.zeros(len(left)), right.maker.zeros(len(right))
     for rows in left.blocks_with(right) if paired else left.blocks:
@@ -215,16 +220,15 @@ def over_blocks(
 
 
 def bytes_to_hold(left: Signals, right: Signals) -> int:
-    """Return the bytes of tables that are to be made, of a block of each side at a time."""
+    """Return the bytes of the tables that a call must make, for one block per side at a time."""
     two = right is not left or len(left.blocks) > 1
     return left.bytes_to_hold + two * right.bytes_to_hold
 
 
 class BlockTables:
-    """The tables of a block of signals as the loops read them.
+    """The tables of a block of signals in the form that the compiled loops read.
 
-    Lines are doubled, and `padding` numbers longer, where lanes read them from any pixel on. Right
-    signals lie side by side, in blocks of `lanes`.
+    `Signals` explains which lines are stored twice and which signals are interleaved.
     """
 
     def __init__(self, signals: Signals, block: slice) -> None:
@@ -258,7 +262,7 @@ class BlockTables:
         self._sides: dict[tuple[bool, int], tuple[np.ndarray, list[Array]]] = {}
 
     def _padded_tables(self, signals: Signals, X: Array) -> Tables:
-        """Return the tables of signals of one length, with doubled lines where they are read so."""
+        """Return the tables of signals of one length; if padded, with each line stored twice."""
         request, line_pixels = signals.request, X.shape[-1]
         pad = line_pixels + signals.padding if signals.padding else 0
         table = signal_tables(signals.operations, request, X, pad)
@@ -268,7 +272,7 @@ class BlockTables:
         return table
 
     def _wide(self) -> tuple[Array, Array]:
-        """Return rows of right signals side by side, and where each block of them begins."""
+        """Return the interleaved rows of right signals, and where each group of signals begins."""
         xp, n, lanes = array_module(self.rows), self.shape[0], self.lanes
         rows = self.rows.reshape(*self.shape, -1)
         full, shape = n // lanes, rows.shape[1:]
@@ -279,9 +283,10 @@ class BlockTables:
         return wide, np.arange(len(wide)) * (lanes * math.prod(shape))
 
     def side(self, is_wide: bool, first: int = 0) -> np.ndarray:
-        """Return the record of the block, whose first signal has the number `first`.
+        """Return the record `Side` of the block.
 
-        With `is_wide`, signals lie side by side.
+        The first signal of the block has the index `first` among all signals. If `is_wide`, the
+        record has the interleaved rows.
         """
         if (is_wide, first) not in self._sides:
             source = self._wide() if is_wide else (self.rows, self.begin)
@@ -293,5 +298,6 @@ class BlockTables:
             names = "begin", "length", "key", "bias", "means", "pixels"
             addresses = dict(zip(names, places, strict=True))
             record = filled(SIDE, rows=pointer(rows), **addresses, share_pixels=self.share_pixels)
-            self._sides.setdefault((is_wide, first), (record, arrays))  # the first thread's
+            # If several threads made a record, the first one is kept.
+            self._sides.setdefault((is_wide, first), (record, arrays))
         return self._sides[is_wide, first][0]

@@ -1,4 +1,4 @@
-"""The engine "cpu": the recursion in C++ (loops.cpp), on threads of Python (engine.py).
+"""The engine "cpu": the recursion in C++ (loops.cpp), called by threads of Python (engine.py).
 
-build.py compiles the loops when the package is installed; library.py loads them.
+build.py compiles the loops when the package is installed, and library.py loads them.
 """

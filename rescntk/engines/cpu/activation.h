@@ -1,14 +1,14 @@
-// From pre-activations to the branch, row after row.
+// The activation of a strip, from pre-activations to the branch.
 #pragma once
 #include "strip.h"
 
 namespace
 {
-// Rows whose angles are known ahead, in memory: their roots and quotients take long, and the rest
-// of a row need not wait for them. A power of 2.
+// The number of rows by which angles are computed in advance and stored, a power of 2. Square roots
+// and quotients take long, and so the rest of a row's computation need not wait for them.
 constexpr int64 AHEAD = 8;
 
-// PLAIN: ReLU that does not leak, and whose A lacks no covariance (inner = iota).
+// PLAIN: the activation is ReLU without a leak, and no covariance is added to A (inner = iota).
 template <class R, bool OPPOSITE, bool WITH_OPPOSITE, bool NTK, bool PLAIN>
 struct ActivatedLayer {
     using V = typename Lanes<R>::V;
@@ -27,7 +27,7 @@ struct ActivatedLayer {
                job.inner_minus_readout != 0.0}
     {
     }
-    // Rows `from` to `to`; their K and M enter the sums of the layer.
+    // Compute the rows `from` ... `to` - 1, and add their K and M to the sums of the layer.
     INLINE void run(int64 from, int64 to)
     {
         const bool shares = strip.layout->job.output == SHARES;
@@ -48,11 +48,11 @@ struct ActivatedLayer {
 
 private:
     INLINE void settle() { strip.sums.settle(layer_number, strip.valid, K_sum, M_sum); }
-    // Rows whose places follow one another, and which all count or do not.
+    // Compute rows with consecutive positions, which are all part of the sums or all not.
     INLINE void pass(const Rows<R> &at, int64 j, int64 stop, bool counts)
     {
         const V two = number<V>(2.0);
-        // PLAIN is known to the compiler, the two flags of the job are not.
+        // The compiler knows PLAIN, but not the two flags of the job.
         const Activation<V> constants{relu.lambda, relu.inner_minus_iota, relu.outer_plus_iota,
                                       !PLAIN && relu.leaks, !PLAIN && relu.adds_covariance};
         V w[AHEAD], v[WITH_OPPOSITE ? AHEAD : 1], s[AHEAD];
@@ -88,7 +88,7 @@ private:
             M_sum.add(M, count);
         }
     }
-    // The sums of each row, of rows that the head shares.
+    // Add K and M of each row to the sums of its left pixel, for shares.
     INLINE void add_rows(const Rows<R> &at, int64 j, int64 stop)
     {
         for (; j < stop; j++)

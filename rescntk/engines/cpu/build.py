@@ -1,11 +1,14 @@
-"""Compile loops.cpp, one library for each instruction set: in setup.py, or by running this file.
+"""Compile loops.cpp into one library for each instruction set.
 
-    python -m rescntk.engines.cpu.build              # beside the sources
+setup.py does this, and this file can be run as a program: ::
+
+    python -m rescntk.engines.cpu.build              # writes the libraries beside the sources
     python -m rescntk.engines.cpu.build sanitized    # with address and undefined-behaviour checks
 
-Only the standard library is used: setup.py runs this file where nothing else is installed. The
-environment: CXX is the compiler, by default the first of c++, g++ and clang++; CXXFLAGS are added.
-On Windows it is MinGW's GCC or Clang; MSVC has no vectors as the text writes them.
+This file uses only the standard library, because setup.py runs it where nothing else is installed.
+The environment variable CXX names the compiler; without it, the first of c++, g++ and clang++ that
+exists is used. The options in CXXFLAGS are added. On Windows the compiler must be MinGW's GCC or
+Clang, because MSVC does not have the vector types of the sources.
 """
 
 from __future__ import annotations
@@ -37,13 +40,16 @@ LEVELS: dict[str, dict[str, tuple[str, ...]]] = {
     },
     "aarch64": {"2": ("-DLEVELS",)},
 }
-"""Options of each level. rescntk_level() asks the processor for these features and no more."""
+"""The compiler options of each level of instruction sets.
+
+rescntk_level() in loops.cpp says which level a processor has.
+"""
 
 FUSED: dict[str, dict[str, str]] = {
     "x86_64": {"3": r"\bvfmadd\w+\s.*[yz]mm", "4": r"\bvfmadd\w+\s.*zmm"},
     "aarch64": {"2": r"\bfmla\b"},
 }
-"""The fused product of each level in an assembler's words. SSE has none."""
+"""A pattern of each level's fused multiply-add instruction in assembly text. SSE has none."""
 
 OPERATIONS = """
 #include "lanes.h"
@@ -54,14 +60,14 @@ template <class V> FORMULA V all(V a, V b, V c)
 F64 doubles(F64 a, F64 b, F64 c) { return all(a, b, c); }
 F32 floats(F32 a, F32 b, F32 c) { return all(a, b, c); }
 """
-"""What `check_vectors` compiles."""
+"""The source text that `check_vectors` compiles."""
 
 OPTIONS = (
     "-std=c++17",
     "-O2",  # with -O3 GCC 12 took .95 to 1.13 of the time, Clang 22 with AVX2 1.0 to 1.36
-    "-ffp-contract=off",  # a·b + c is fused where the text says so: all compilers round alike
-    "-fno-math-errno",  # else a root is a branch and a call
-    "-fno-trapping-math",  # comparisons may become masks
+    "-ffp-contract=off",  # fuse a·b + c only where the text does: all compilers round equally
+    "-fno-math-errno",  # otherwise a square root needs a branch and a call
+    "-fno-trapping-math",  # so that comparisons may become masks
     "-fno-exceptions", "-fno-rtti", "-fvisibility=hidden", "-Wall", "-Wextra",
 )  # fmt: skip
 LINKED: dict[str, tuple[str, ...]] = {
@@ -69,7 +75,7 @@ LINKED: dict[str, tuple[str, ...]] = {
     "darwin": ("-shared", "-fPIC"),
     "win32": ("-shared", "-static-libgcc", "-static-libstdc++"),
 }
-"""Options of a library on each system. It needs no libstdc++, of which nothing is used."""
+"""The options that make a library on each system. The library does not use or need libstdc++."""
 
 MACHINES = {"linux": ("x86_64", "aarch64"), "darwin": ("x86_64", "aarch64"), "win32": ("x86_64",)}
 
@@ -78,14 +84,15 @@ SANITIZED = ("-O1", "-g", "-fno-omit-frame-pointer", "-fsanitize=address,undefin
 
 def machine() -> str:
     """Return the architecture to compile for."""
-    flags = os.environ.get("ARCHFLAGS", "").split()  # on macOS pip may name another machine's
+    # On macOS, pip may ask for another architecture than that of the machine.
+    flags = os.environ.get("ARCHFLAGS", "").split()
     name = flags[1] if flags[:1] == ["-arch"] and len(flags) == 2 else platform.machine()
     return {"arm64": "aarch64", "amd64": "x86_64"}.get(name.lower(), name.lower())
 
 
 @cache
 def digest() -> str:
-    """Return what stands for the text of all sources."""
+    """Return a hash of the text of all sources."""
     return _digest(*(path.read_bytes() for path in SOURCES))
 
 
@@ -94,7 +101,7 @@ def _digest(*texts: bytes) -> str:
 
 
 def compiler() -> list[str]:
-    """Return the compiler's command, or raise OSError."""
+    """Return the command of the compiler, or raise an OSError if there is none."""
     if command := shlex.split(os.environ.get("CXX", "")):
         if shutil.which(command[0]) is None:
             raise OSError(f"the compiler CXX={os.environ['CXX']} was not found")
@@ -110,7 +117,10 @@ _ON_WINDOWS = "on Windows it is MinGW's g++ or clang++, as MSVC has no GCC vecto
 
 
 def for_windows(target: str) -> tuple[str, ...]:
-    """Return more options for a compiler by the target that it names, or raise OSError."""
+    """Return the options that a compiler for `target` needs on Windows.
+
+    An OSError is raised if the target is not supported.
+    """
     if not target.startswith("x86_64"):
         raise OSError(f"the C++ compiler is for {target or 'an unknown target'}, expected x86_64")
     if "mingw" in target:  # GCC, which does not align the stack for vectors (its bug 54412)
@@ -121,7 +131,10 @@ def for_windows(target: str) -> tuple[str, ...]:
 
 
 def compiled(folder: Path, sanitized: bool = False) -> list[Path]:
-    """Compile what is not up to date into a folder and return the libraries, or raise OSError."""
+    """Return the libraries in a folder, after compiling those that are missing or out of date.
+
+    An OSError is raised if this fails.
+    """
     if machine() not in MACHINES.get(sys.platform, ()):
         raise OSError(f"they are not written for {sys.platform} on {machine()}")
     folder.mkdir(parents=True, exist_ok=True)
@@ -133,7 +146,10 @@ def compiled(folder: Path, sanitized: bool = False) -> list[Path]:
 
 
 def _one(folder: Path, level: str, options: tuple[str, ...]) -> Path:
-    """Compile one library. It is renamed when it is whole: a loaded one is never written to."""
+    """Compile the library of one level, unless it is up to date, and return its path.
+
+    The library gets its name only when it is complete, so that a loaded library is not overwritten.
+    """
     user_flags = shlex.split(os.environ.get("CXXFLAGS", ""))
     command = [*compiler(), *OPTIONS, *options, *user_flags]
     if sys.platform == "darwin":
@@ -142,7 +158,8 @@ def _one(folder: Path, level: str, options: tuple[str, ...]) -> Path:
         asked = [*compiler(), "-dumpmachine"]
         done = subprocess.run(asked, capture_output=True, text=True, check=False)
         command += for_windows(done.stdout.strip())
-    # The command tells what to compile anew. A library loads on machines with other compilers.
+    # A library contains this text. It is compiled again if the sources or the command differ; when
+    # it is loaded only the sources count, since the machine may have another compiler.
     text = f"{digest()}-{_digest(*map(os.fsencode, [*command, *LINKED[sys.platform]]))}"
     library = folder / f"loops-{level}.so"
     if library.exists() and text.encode() in library.read_bytes():
@@ -160,10 +177,10 @@ def _one(folder: Path, level: str, options: tuple[str, ...]) -> Path:
 
 
 def check_vectors(command: list[str], level: str) -> None:
-    """Raise OSError if a compiler makes no instructions of a level from operations on vectors.
+    """Raise an OSError if the compiler does not use the vector instructions of a level.
 
-    Clang has made calls of fused products where it was not told the processor: the loops took
-    20 times as long. Without the level's options lanes.h takes shorter vectors.
+    Without an option for the processor, Clang has compiled fused products as function calls, and
+    the loops took 20 times as long. Without the options of the level, lanes.h uses shorter vectors.
     """
     with tempfile.TemporaryDirectory() as folder:
         source, assembly = Path(folder, "operations.cpp"), Path(folder, "operations.s")
@@ -178,7 +195,7 @@ def check_vectors(command: list[str], level: str) -> None:
 
 
 def _run(command: list[str]) -> None:
-    """Run the compiler and print its warnings, or raise OSError with its first error."""
+    """Run the compiler and print its warnings, or raise an OSError with its first error."""
     done = subprocess.run(
         command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False
     )

@@ -1,7 +1,7 @@
-"""The engine "cpu": tables of signals by NumPy, and the loops of loops.cpp over pairs of signals.
+"""The engine "cpu": NumPy makes the tables of signals, and loops.cpp computes the signal pairs.
 
-Signals are taken in blocks whose tables fit into memory. The pairs of two blocks are cut into
-tasks, which threads compute side by side.
+Signals are divided into blocks whose tables fit into memory. The pairs of two blocks are divided
+into tasks, which threads compute in parallel.
 """
 
 from __future__ import annotations
@@ -26,30 +26,30 @@ from . import library
 from .library import MOST_LANES, MOST_ROWS, MOST_STRIPS
 
 _TABLE_BYTES = 96 << 20
-"""Bytes of the tables of one block of signals. More take more memory; with fewer, tables of right
-signals are made more often."""
+"""The bytes that the tables of one block of signals may occupy. A larger number needs more memory;
+with a smaller one, the tables of right signals are made more often."""
 
 _HELD_BYTES, _HELD_SHARE = 512 << 20, 1 / 8
-"""Most bytes of the tables of prepared signals that are held between calls, and their most share of
-the free memory; one block of signals is held in any case. More take more memory; with fewer, each
-call makes tables again."""
+"""Limits on the tables of prepared signals that are kept between calls: their bytes, and their
+fraction of the free memory. The tables of one block are kept in any case. Larger limits need more
+memory; with smaller ones, each call makes more tables again."""
 
 _FREE_SHARE = 1 / 16
-"""Share of the free memory that 16 right signals of the head "trace" may take, where their tables
-exceed `_TABLE_BYTES`. A table takes the time of some 14 pairs. Blocks of fewer signals would spend
-most of the time on tables."""
+"""The fraction of the free memory that the tables of the right signals of one vector may occupy
+where they exceed `_TABLE_BYTES`. Making a table takes as long as computing some 14 signal pairs, so
+that blocks of fewer signals would spend most of the time on tables."""
 
 _FEW = 4
-"""Most right signals whose large tables are read one by one. Tables side by side are a second
-copy."""
+"""The largest number of right signals whose tables, if they are large, are not interleaved. The
+interleaved tables would be a second copy."""
 
 _TASK = 3e6
-"""Pixel pairs times layers of a task: some 10 ms. Larger tasks leave threads idle at the end;
-smaller ones cost more calls."""
+"""The number of pixel pairs times layers in a task, which takes some 10 ms. Larger tasks leave
+threads idle at the end, and smaller ones need more calls."""
 
 
 class CpuEngine(Engine):
-    """The compiled loops, on threads, for NumPy arrays and ReLU networks."""
+    """The engine of compiled loops in threads, for NumPy arrays and ReLU networks."""
 
     name = "cpu"
     known_fields = FIELDS_WITH_NORM
@@ -63,7 +63,7 @@ class CpuEngine(Engine):
         return library.why_not()
 
     def with_tables(self, request: Request, X: Batch) -> Signals:
-        """Return signals that hold tables between calls, of the first blocks: `_HELD_BYTES`."""
+        """Return signals that keep the tables of their first blocks between calls."""
         return _signals(request, X, int(min(_HELD_BYTES, free_bytes() * _HELD_SHARE)))
 
     def plan(
@@ -77,7 +77,7 @@ class CpuEngine(Engine):
 
 
 class CpuPlan(Plan):
-    """Blocks of signals, and tasks of pairs for threads."""
+    """The plan of the engine "cpu": blocks of signals, and tasks of their pairs for threads."""
 
     def __init__(
         self,
@@ -99,9 +99,10 @@ class CpuPlan(Plan):
         return tables + strip_bytes + self.left.operations.object_bytes
 
     def _strip_bytes(self) -> float:
-        """Return the bytes that a thread takes for strips and their sums (`Strips` in strip.h).
+        """Return the bytes that a thread needs for strips and their sums (`Strips` in strip.h).
 
-        Pairs of different lengths have strips longer by the reach of filters, which is not counted.
+        For two signals of different lengths, a strip is longer by the reach of the filters. This is
+        not included.
         """
         request, pixels = self.request, self.lengths[0]
         count, lanes = MOST_STRIPS, library.lanes(request.dtype)
@@ -111,8 +112,11 @@ class CpuPlan(Plan):
         elif not request.pool:
             count = min(count, self.shape[0])
         count = max(1, min(count, MOST_ROWS // pixels))
-        states = vector_bytes * (2 + 2 * count) * 3 * pixels  # of three vectors; two are shared
-        n_sums = 8 if request.pool else 4  # of both kinds, with what is owed, and over offsets
+        # For each pixel, a strip has six vectors, and all strips share six more.
+        states = vector_bytes * (2 + 2 * count) * 3 * pixels
+        # Each of both kinds has sums and their rounding errors; pooled heads have sums over offsets
+        # and over opposite offsets too.
+        n_sums = 8 if request.pool else 4
         numbers = n_sums * (request.depths[-1] + 1) * (pixels if request.shares else 1) * lanes
         return states + 8.0 * count * numbers
 
@@ -136,7 +140,7 @@ class CpuPlan(Plan):
     def _compute_blocks(
         self, job_of_all: np.ndarray, rows: slice, columns: slice, tick: Tick
     ) -> None:
-        """Compute the pairs of two blocks of signals, in tasks."""
+        """Compute the pairs of a left and a right block of signals, in tasks."""
 
         def compute(task: tuple[slice, slice, int]) -> int:
             lefts, rights, pairs = task
@@ -152,7 +156,7 @@ class CpuPlan(Plan):
         tasks = list(self._tasks(rows, columns, _TASK / per_pair))
         threads = min(len(tasks), self.threads)
         entries = per_pair * sum(pairs for _, _, pairs in tasks)
-        small = threads == 1 and entries < 4 * _TASK  # it ends before Ctrl-C would be heard
+        small = threads == 1 and entries < 4 * _TASK  # ends before anyone presses Ctrl-C
         with pool_of(0 if small else threads) as pool:
             for done in pool.map(compute, tasks):
                 tick(done)
@@ -160,7 +164,7 @@ class CpuPlan(Plan):
     def _tasks(
         self, rows: slice, columns: slice, most: float
     ) -> Iterator[tuple[slice, slice, int]]:
-        """Yield left signals, right signals and their number of pairs, some `most` at a time."""
+        """Yield the tasks: left signals, right signals, and their number of pairs, about `most`."""
         n_columns = 1 if self.paired else columns.stop - columns.start
         least = 1 if self.request.all_pairs or self.paired else MOST_LANES
         for lefts in blocks(rows.start, rows.stop, max(least, int(most / n_columns))):
@@ -176,9 +180,9 @@ class CpuPlan(Plan):
 
 
 def _signals(request: Request, X: EngineSignals, held_bytes: int = 0) -> Signals:
-    """Return signals with the tables of one block at a time; prepared ones as they are.
+    """Return signals with tables for the loops. Prepared signals are returned unchanged.
 
-    Tables of `held_bytes` are held between calls.
+    Tables of at most `held_bytes` are kept between calls.
     """
     if isinstance(X, Signals):
         return X
@@ -186,14 +190,14 @@ def _signals(request: Request, X: EngineSignals, held_bytes: int = 0) -> Signals
     row_bytes, longest = bytes_of_rows(request, batch, padding), channels_and_length(batch)[1]
     lanes = 1 if request.all_pairs else library.lanes(request.dtype)
     most = room_for_tables(_TABLE_BYTES, float(row_bytes.sum()))
-    if lanes > 1:  # no more right signals side by side than there are, and than fit
+    if lanes > 1:  # interleave no more right signals than there are and than fit into memory
         signal_bytes = float(row_bytes.max())
         if lanes * signal_bytes > most:
             most = max(most, min(lanes * signal_bytes, free_bytes() * _FREE_SHARE))
         while lanes > 1 and (lanes // 2 >= len(X) or lanes * signal_bytes > most):
             lanes //= 2
         if len(X) <= _FEW and len(X) * signal_bytes > _TABLE_BYTES // 3:
-            lanes = 1  # with their own tables, which take no more memory
+            lanes = 1  # without a second, interleaved copy of the tables
     if request.pool and _meet_offsets(request, len(X), longest, lanes):
         lanes = 1
     return Signals(
@@ -207,14 +211,15 @@ def _signals(request: Request, X: EngineSignals, held_bytes: int = 0) -> Signals
 
 
 def _padding(request: Request) -> int:
-    """Return the pixels behind a line of a table, where lanes read right pixels from any on."""
+    """Return the number of entries that follow each line of a table (`Signals.padding`)."""
     return MOST_LANES if request.meets_others else 0
 
 
 def _meet_offsets(request: Request, n: int, d: int, lanes: int) -> bool:
-    """Return whether lanes of pooled heads are offsets of one right signal; else they are signals.
+    """Return whether the lanes of a vector are offsets of one right signal, for a pooled head.
 
-    Results are the same. With `n` right signals of `d` pixels, the choice with fewer strips wins.
+    If not, they are several right signals. The results are the same. For `n` right signals of `d`
+    pixels, the choice with fewer strips is faster and is taken.
     """
     axes, n_signal_strips = request.axes(d), -(-n // lanes) * request.n_offsets(d)
     half, most_lanes = not request.shares, library.lanes(request.dtype)
@@ -224,6 +229,9 @@ def _meet_offsets(request: Request, n: int, d: int, lanes: int) -> bool:
 
 
 def _threads() -> int:
-    """Return OMP_NUM_THREADS, which joblib's workers have, or the number of usable processors."""
+    """Return the default number of threads.
+
+    It is OMP_NUM_THREADS, which joblib sets in its workers, or the number of usable processors.
+    """
     number = os.environ.get("OMP_NUM_THREADS", "")
     return int(number) if number.isdecimal() and int(number) else processors()

@@ -1,12 +1,12 @@
-// Five taps of weights 1 2 3 2 1 along lines: two filters of 3, and in a layer from pre-activations
-// to pre-activations the skip connection too.
+// Merges of five taps along lines, with the weights 1 2 3 2 1. They replace two convolutions of
+// three taps, and in a joined step (layer/joined.py) the skip connection between them too.
 #pragma once
 #include "activation.h"
 
 namespace
 {
-// The weight of a tap of weight 1, and what the rounded weight lacks. Without the rest all layers
-// would err in the same direction.
+// The factor on a weighted sum over taps, and the rounding error of this factor. Without the second
+// one, all layers would have an error in the same direction.
 template <class V>
 struct Weight {
     V weight, weight_error;
@@ -19,11 +19,12 @@ struct Weight {
     INLINE V times(V sum, V N) const { return fused(weight, sum, weight_error * sum + N); }
 };
 
-// The sum of the last five terms, of weights 1 2 3 2 1: two convolutions of three.
+// The sum of the last five terms with the weights 1 2 3 2 1, as two sums of three terms, one after
+// the other.
 template <class V>
 struct FiveTaps {
-    V second{}, first{};  // the last two terms but one, and the last one
-    V sum2{}, sum1{};     // sums of three terms, likewise
+    V second{}, first{};  // the last term but one, and the last term
+    V sum2{}, sum1{};     // the last sum of three terms but one, and the last sum
     INLINE V push(V term)
     {
         const V sum = (second + term) + first, five = (sum2 + sum) + sum1;
@@ -35,7 +36,7 @@ struct FiveTaps {
     }
 };
 
-// The sum of a row and its neighbours.
+// The sum of a row and its two neighbours.
 template <class V>
 struct ThreeTaps {
     V before{}, middle{};
@@ -48,8 +49,9 @@ struct ThreeTaps {
     }
 };
 
-// A merge of five taps along a line of rows. WITH_SKIP: and of those `before`, the pre-activations
-// of its layer, which in layer 1 (FIRST) pass the filter of layer 2 too.
+// A merge of five taps along a line of rows. If WITH_SKIP, it includes the skip connection from
+// `before`, the pre-activations of the layer. In layer 1 (FIRST) these pass the inner filter of
+// layer 2 too, because they have no convolution.
 template <class R, bool NTK, bool FIRST, bool WITH_SKIP>
 struct FiveTapsMerge {
     using V = typename Lanes<R>::V;
@@ -57,8 +59,8 @@ struct FiveTapsMerge {
     const int64 row;
     const Weight<V> ninth;
     const V branch_weight, feature_weight;
-    const State<V> in, before, out;  // `out` may be `before`, but for FIRST
-    int64 begin = 0, end = 0;        // the line
+    const State<V> in, before, out;  // `out` may be `before`, except if FIRST
+    int64 begin = 0, end = 0;        // the rows of the line
     FiveTaps<V> U, M;
     ThreeTaps<V> U_around, A_around;
 
@@ -69,7 +71,8 @@ struct FiveTapsMerge {
           feature_weight(number<V>(merge.feature_weight)), in(in), before(before), out(out)
     {
     }
-    // Rows from `from` to `to`: a ring, or, of an open strip, all but the first and last two.
+    // Compute the rows of the line `from` ... `to` - 1: all of them if the line is a ring, and all
+    // but the first two and the last two if the strip is open.
     INLINE void along(int64 from, int64 to)
     {
         begin = from;
@@ -97,14 +100,15 @@ struct FiveTapsMerge {
     }
 
 private:
-    // A row of the line, from the row of an endless one.
+    // The row j of the line, where rows beyond its ends continue periodically.
     INLINE int64 near(int64 j) const
     {
         while (j < begin) j += end - begin;
         while (j >= end) j -= end - begin;
         return j;
     }
-    // Rows whose last taps and next neighbours follow one another.
+    // Compute the rows j ... `to` - 1, where the last tap is `last` rows and the next neighbour
+    // `next` rows after each row.
     INLINE void pass(const Rows<R> &at, int64 j, int64 to, int64 last, int64 next)
     {
         for (; j < to; j++) {
@@ -123,7 +127,7 @@ private:
     }
 };
 
-// Five taps along lines, without dilation.
+// A convolution of five taps along lines, without dilation.
 template <bool NTK, class R, class V>
 ALONE void five_taps(Strip<R> &strip, const Operation &merge, const State<V> in, const State<V> out)
 {
@@ -133,7 +137,8 @@ ALONE void five_taps(Strip<R> &strip, const Operation &merge, const State<V> in,
     for (int64 j = strip.begin; j < strip.end; j += line_pixels) taps.along(j, j + line_pixels);
 }
 
-// From a branch to the pre-activations of the next layer. There is no bias, leak or U+.
+// A joined step, from the branch to the pre-activations of the next layer. Networks with a joined
+// step have no biases, no leaky ReLU and no U+.
 template <bool NTK, bool FIRST, class R, class V>
 ALONE void join(Strip<R> &strip, const Operation &merge, const State<V> branch, const State<V> out)
 {

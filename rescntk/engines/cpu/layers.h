@@ -1,16 +1,24 @@
-// A strip through a layer: convolutions, biases, the activation, and the skip connection.
+// The operations of a layer on a strip: convolutions, biases, the activation and the skip
+// connection.
 //
-// Switches of templates: OPPOSITE, U+ is carried from layer to layer; WITH_OPPOSITE, an operation
-// has it, as all have before the activation of layer 1; NTK, A is carried; FIRST, layer 1; TAPS and
-// TRIANGLE, of a convolution; FORM, of the sum of features and branch.
+// The parameters of templates are
+//
+//   OPPOSITE        whether U+ is carried from layer to layer;
+//   WITH_OPPOSITE   whether an operation computes U+, as all do before the activation of layer 1;
+//   NTK             whether A is carried;
+//   FIRST           whether the layer is layer 1;
+//   TAPS, TRIANGLE  the taps of a convolution (`Taps`), and whether their weights are 1 2 3 2 1;
+//   FORM            the form of the sum of features and branch.
 #pragma once
 #include "joined.h"
 
 namespace
 {
-constexpr int64 FEW = 4;  // channels, of which both deficits of the input are sums of squares
+// Up to FEW channels, both deficits of the input are always computed as sums of squares.
+constexpr int64 FEW = 4;
 
-// The taps of a convolution, in rows that follow one another. TAPS is 0 or their number.
+// The taps of a convolution at consecutive rows. TAPS is their number, or 0 if the compiler does
+// not know it.
 template <class V, int TAPS>
 struct Taps {
     const int *near;
@@ -28,12 +36,12 @@ struct Taps {
     {
         return values[TAPS ? j + shift[t] : near[t * n + j]];
     }
-    // The sum of two taps on both sides of the middle.
+    // The sum of tap t and its mirror image on the other side of the middle tap.
     INLINE V pair(const V *values, int64 j, int64 t) const
     {
         return tap(values, j, t) + tap(values, j, n_taps - 1 - t);
     }
-    // The sum of the taps' distances to the middle one.
+    // The sum over all taps of their differences from the middle tap.
     INLINE V distance(const V *values, int64 j) const
     {
         const V middle = values[j];
@@ -47,7 +55,7 @@ struct Taps {
         for (int64 t = 0; t < TAPS / 2; t++) sum = add(t, sum);
         return sum;
     }
-    // The sum of five taps, of weights 1 2 3 2 1.
+    // The sum of five taps with the weights 1 2 3 2 1.
     INLINE V triangle(const V *values, int64 j) const
     {
         const V two = number<V>(2.0);
@@ -64,7 +72,7 @@ struct Layers {
 
     explicit Layers(const Job &job) : job(job), has_pixel_results(is_of_pixels(job.output)) {}
 
-    // U, U+ and A of the input's pixels; layer 0 of the sums.
+    // Set U, U+ and A behind the input filter, and the sums of F0, which are those of layer 0.
     void enter(Strip<R> &strip) const
     {
         strip.begin = 0;
@@ -80,7 +88,7 @@ struct Layers {
         add_F0<false>(strip);
     }
 
-    // A layer, whose number is at least 1.
+    // Take a strip through a layer, whose number is at least 1.
     void pass(Strip<R> &strip, int64 layer_number) const
     {
         if (layer_number == 1)
@@ -90,15 +98,15 @@ struct Layers {
     }
 
 private:
-    // The operations of a layer, one after the other. The last layer ends with its sums, but for
-    // heads of pixels.
+    // Do the operations of a layer, one after the other. The last layer ends with the sums of its
+    // activation, except for results of single pixels.
     template <bool FIRST>
     void layer(Strip<R> &strip, int64 layer_number) const
     {
         const Layer &l = job.layers[layer_number - 1];
         State<V> state = strip.features;
         const Operation *o = job.operations + l.first, *const end = o + l.count;
-        constexpr bool BEFORE = OPPOSITE || FIRST;  // whether pre-activations have U+
+        constexpr bool BEFORE = OPPOSITE || FIRST;  // whether there is U+ before the activation
         for (; o->kind != ACTIVATION; o++) state = behind<BEFORE>(strip, l, *o, state);
         state = activated<FIRST>(strip, layer_number, *o, state);
         if (layer_number == job.depth && !has_pixel_results) return;
@@ -107,7 +115,7 @@ private:
                                       : behind<OPPOSITE>(strip, l, *o, state);
         if (state.U != strip.features.U) strip.take(state);
     }
-    // Return the state behind an operation.
+    // Return the state after an operation.
     template <bool WITH_OPPOSITE>
     INLINE State<V> behind(Strip<R> &strip, const Layer &l, const Operation &o, State<V> in) const
     {
@@ -124,12 +132,13 @@ private:
             return in;
         case ACTIVATION:
         case JOINED:
-            break;  // `layer` takes both; the compiler warns of a kind without a case
+            break;  // `layer` does both; without the cases the compiler would warn
         }
         return in;
     }
 
-    // The squared distance of the input's unit vectors, or of a vector and the other's opposite.
+    // The squared distance between the unit vectors of both pixels of the input (SIGN -1), or
+    // between one of them and the negative of the other (SIGN 1).
     template <int DEPTH, int SIGN>
     static INLINE V squares_of(const Rows<R> &at, int64 channels, int64 j)
     {
@@ -138,7 +147,8 @@ private:
             return fused(e, e, sum);
         });
     }
-    // Of more than PART^2 channels. Within the loops over pixels it would cost all others 4 %.
+    // The same for more than PART^2 channels. Inlined into the loops over pixels it would make
+    // signals of fewer channels 4 % slower.
     template <int SIGN>
     static ALONE V squares_of_many(const Rows<R> at, int64 channels, int64 j)
     {
@@ -156,19 +166,22 @@ private:
         const V half = number<V>(0.5), most = number<V>(1.9);
         const V g = at.product(C, j), w = half * squares<-1>(at, C, j);
         V v = number<V>(2.0) - w;
-        // Near w = 2, 2 - w has lost its digits, and v is a sum of squares. Signals of few channels
-        // always take the sum: it is faster than a branch that the processor predicts wrongly.
+        // Near w = 2, v cannot be computed as 2 - w, which is inaccurate, but is a sum of squares.
+        // If there are few channels this sum is always computed, because it takes less time than a
+        // branch that the processor predicts wrongly.
         if (C <= FEW || any_less(most, w)) v = pick(most, w, half * squares<1>(at, C, j), v);
         return {g * w, g * v, V{}};
     }
-    // F0: the start of A, and a sum. FROM_INPUT: of the input's pixels, whose U and U+ are set too.
+    // Compute F0, set A to its multiple of F0, and add F0 to the sums. If FROM_INPUT, there is no
+    // input filter, and U and U+ of the input are set too.
     template <bool FROM_INPUT>
     void add_F0(Strip<R> &strip) const
     {
         const int64 root = job.n_input ? job.operations[job.n_input - 1].row : job.channels;
         const V initial = number<V>(job.initial);
         const State<V> features = strip.features;
-        const bool sums_are_products = job.all_pairs || job.n_offset_ranges;  // of means
+        // The sums of F0 are then products of means (`sum_F0` in results.h).
+        const bool sums_are_products = job.all_pairs || job.n_offset_ranges;
         Sum<R> sum;
         strip.runs([&](const Rows<R> &at, int64 j, int64 to) INLINED {
             V part{};
@@ -247,7 +260,7 @@ private:
         else
             convolution<WITH_OPPOSITE, 0>(strip, merge, in, out);
     }
-    // Return the state behind a convolution.
+    // Return the state after a convolution.
     template <bool WITH_OPPOSITE>
     State<V> convolved(Strip<R> &strip, const Operation &merge, const State<V> in) const
     {
@@ -263,7 +276,7 @@ private:
         return out;
     }
 
-    // Return features times the factors of a row.
+    // Return the normalized features: `in`, multiplied by the factors in a table row.
     template <bool WITH_OPPOSITE>
     ALONE State<V> normalized(const Strip<R> &strip, int64 row, const State<V> in) const
     {
@@ -278,7 +291,8 @@ private:
         return out;
     }
 
-    // Add a bias to a state: its product of both sides to F or K, and a multiple of that to A.
+    // Add biases to a state: F or K grow by the product of both signals' standard deviations of the
+    // biases, and A by a multiple of it.
     template <bool WITH_OPPOSITE>
     ALONE void bias(const Strip<R> &strip, const Operation &o, const State<V> in) const
     {
@@ -301,7 +315,7 @@ private:
         return out;
     }
 
-    // Return the branch of pre-activations, whose K and M enter the sums.
+    // Return the branch, computed from pre-activations, and add its K and M to the sums.
     template <bool FIRST>
     INLINE State<V> activated(Strip<R> &strip, int64 layer_number, const Operation &o,
                               const State<V> &in) const
@@ -314,7 +328,7 @@ private:
         (plain ? run_plain : run)(strip, job, layer_number, o, in, branch, strip.begin, strip.end);
         return branch;
     }
-    // Return the pre-activations of the next layer, of a branch.
+    // Return the pre-activations of the next layer, computed from the branch by a joined step.
     template <bool FIRST>
     State<V> joined(Strip<R> &strip, const Operation &merge, const State<V> &branch) const
     {
@@ -322,7 +336,7 @@ private:
         join<NTK, FIRST>(strip, merge, branch, out);
         return out;
     }
-    // Merge a branch with the features that pass the layer, and return these.
+    // Add the branch to the features, with their weights, in place, and return the features.
     State<V> merged_with_features(Strip<R> &strip, const Layer &l, const Operation &o,
                                   const State<V> &branch) const
     {

@@ -1,8 +1,8 @@
-// The rows of a strip: which pixel pairs they are, and where the taps of convolutions lie.
+// The rows of a strip: which pixel pairs they have, and at which rows the taps of convolutions are.
 //
-// Row j of a strip has one left pixel and LANES right ones, its lanes. Filters move both pixels of
-// a pair. With all pixel pairs of signals of d = e = 4 pixels, and LANES = 2 lanes from offset 1
-// on:
+// A row of a strip consists of one left pixel and LANES right pixels, which are the lanes of a
+// vector. The taps of a filter move both pixels of a pair to another row. This is a strip of two
+// signals of d = e = 4 pixels, with LANES = 2 lanes that have the offsets 1 and 2:
 //
 //              row    left  right         closed: a ring, whose last row is beside its first
 //     ┌──▶      0      0     1 2
@@ -10,7 +10,8 @@
 //     │         2      2     3 0     }  a convolution of three taps around row 2
 //     └──       3      3     0 1     }
 //
-// Of signals of d = 2 and e = 5 pixels, whose ring has 10 rows, filters that reach 2 pixels need 6:
+// If signals have d = 2 and e = 5 pixels, the ring has 10 rows, of which filters that reach 2
+// pixels need only 6:
 //
 //              row    left  right         open: a strip, which becomes shorter with each filter
 //               0      0     3 4
@@ -20,8 +21,8 @@
 //     last      4      0     2 3
 //               5      1     3 4
 //
-// Where not all pixel pairs are wanted, lanes are the pixels j' = j of LANES right signals, or at
-// some offset from j.
+// If not all pixel pairs are needed, the lanes are LANES right signals, at the pixel j' = j or at
+// some offset from j, or they are some offsets of one right signal.
 #pragma once
 #include <stdint.h>
 #include <stdlib.h>
@@ -43,12 +44,12 @@ int64 common_divisor(int64 a, int64 b)
     return a;
 }
 
-// Memory that begins with a line of the cache, on systems with and without an allocation for that.
+// Memory that begins at a cache line, for systems with and without aligned allocation.
 struct Memory {
     Memory() = default;
     Memory(const Memory &) = delete;
     ~Memory() { free(allocation); }
-    // Return some bytes in place of those there were, or null.
+    // Free the present memory and return some bytes of new memory, or null if there is not enough.
     void *take(int64 bytes)
     {
         constexpr uintptr_t line = 64;
@@ -64,22 +65,22 @@ private:
 struct Layout {
     const Job &job;
     int64 left_length = 0, right_length = 0;
-    int64 left_lines, right_lines;  // by which pixels are further on
-    int64 n;                        // rows
+    int64 left_lines, right_lines;  // by how many lines the pixels of an image are shifted
+    int64 n;                        // the number of rows
     int64 first, last;              // rows first ... last - 1 are the left signal itself
-    int64 stride;                   // numbers from a right pixel to the next
+    int64 stride;                   // how many numbers a table has from a right pixel to the next
     bool closed;
-    int *left_place, *right_place;  // (n,), the places of the rows' pixels in the tables
+    int *left_place, *right_place;  // (n,), the positions of the rows' pixels in a table row
     int **near_of;                  // for each convolution (n_taps, n), the rows at its taps
-    // For each convolution (n,): rows from j to run_of[convolution][j] have places and taps that
-    // follow one another. The last of the runs is of places alone.
+    // For each convolution (n,): in the rows from j to run_of[convolution][j] - 1, the positions of
+    // pixels and the rows at each tap are consecutive. The last array considers only the positions.
     int **run_of;
 
     explicit Layout(const Job &job) : job(job) {}
     bool is_of(int64 d, int64 e) const { return left_length == d && right_length == e; }
 
-    // Lay out the rows of a left signal of d and a right signal of e pixels; return whether there
-    // is memory.
+    // Lay out the rows of a left signal of d pixels and a right signal of e pixels. Return whether
+    // there is enough memory.
     bool lay_out(int64 d, int64 e)
     {
         left_length = d;
@@ -100,7 +101,7 @@ struct Layout {
         }
         return true;
     }
-    // The places of one side's pixels, some lines of an image further on.
+    // Set the positions of the left or the right pixels, shifted by some lines of an image.
     void place_left(int64 lines)
     {
         if (lines != left_lines)
@@ -116,18 +117,17 @@ struct Layout {
                     int(stride) * place(modulo(position(j), right_length), right_length, lines);
         right_lines = lines;
     }
-    // Rows from the middle tap of a convolution to the last, in an open strip.
+    // The number of rows from the middle tap of a convolution to the last one, in an open strip.
     int64 reach(const Convolution &w) const { return rows_in(w.dilation) * (w.n_taps / 2); }
 
 private:
-    // Steps of convolutions are multiples of `unit` pixels; unit_rows rows lie between two such
-    // taps.
+    // The dilations of all convolutions are multiples of `unit` pixels, which are `unit_rows` rows.
     int64 unit, unit_rows;
     Memory memory;
 
-    // The numbers of rows. An open strip begins and ends as far out as all convolutions reach.
-    // Where all their steps are multiples of a unit that is longer than the left signal, the pixels
-    // between the taps are never read, and have no rows.
+    // Determine the number of rows. An open strip extends on both sides by the reach of all
+    // convolutions together. If their dilations are multiples of a unit that is longer than the
+    // left signal, some pixels between the taps are never read, and have no rows.
     void measure()
     {
         const int64 d = left_length, e = right_length;
@@ -146,7 +146,7 @@ private:
         last = first + counted;
         stride = job.all_pairs ? 1 : job.lanes;
     }
-    // Take memory for places, taps and runs; return where taps and runs are, or null.
+    // Allocate memory for positions, taps and runs. Return where taps and runs begin, or null.
     int *take_memory()
     {
         int64 n_taps = 0;
@@ -190,14 +190,14 @@ private:
     {
         return unit == unit_rows ? pixels : pixels / unit * unit_rows;
     }
-    // The pixels from a strip's first own pixel to a row's.
+    // How many pixels a row is after the row `first`, in the signals.
     int64 position(int64 j) const
     {
         if (closed || unit == unit_rows) return j - first;
         const int64 units = (j - first - modulo(j - first, unit_rows)) / unit_rows;
         return j - first + units * (unit - unit_rows);
     }
-    // The place of a pixel in a row of a table, some lines of an image further on.
+    // The position of a pixel in a table row, after a shift by some lines of an image.
     int place(int64 pixel, int64 length, int64 lines) const
     {
         const int64 line_pixels = job.height ? job.line_pixels : length,
@@ -208,11 +208,11 @@ private:
     int neighbour(int64 j, int64 shift, int64 axis) const
     {
         if (closed) return int(job.height ? shifted(j, shift, axis) : modulo(j + shift, n));
-        return int(j + shift < 0 || j + shift >= n ? j : j + shift);  // beyond the ends: never used
+        return int(j + shift < 0 || j + shift >= n ? j : j + shift);  // rows beyond are not used
     }
 
 public:
-    // A pixel of an image some pixels further on, on the ring of its line or column.
+    // The pixel of an image after a shift by some pixels, on the ring of its line or column.
     int64 shifted(int64 pixel, int64 by, int64 axis) const
     {
         const int64 y = pixel / job.line_pixels, x = pixel % job.line_pixels;

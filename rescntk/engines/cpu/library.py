@@ -1,6 +1,7 @@
-"""The compiled library of this processor's best instruction set, or why there is none.
+"""Loads the compiled library for the best instruction set of this processor.
 
-RESCNTK_ISA in the environment takes another level: 2, 3 or 4 (build.py), or "asan".
+If there is none, `why_not` returns the reason. The environment variable RESCNTK_ISA chooses another
+level: 2, 3 or 4 (build.py), or "asan".
 """
 
 from __future__ import annotations
@@ -18,24 +19,24 @@ HERE = Path(__file__).parent
 COMPILE = "python -m rescntk.engines.cpu.build"
 
 MOST_LANES = constant((HERE.parent / "compiled/lanes.h").read_text("utf-8"), "MOST_LANES")
-"""The most lanes of a vector. Each doubled line of pixels is padded by as many numbers, and a task
-has a multiple of as many right signals."""
+"""The largest number of lanes of a vector. Each line of pixels that is stored twice is followed by
+this many numbers, and the number of right signals of a task is a multiple of it."""
 
 _STRIP = (HERE / "strip.h").read_text("utf-8")
 MOST_STRIPS, MOST_ROWS = (constant(_STRIP, name) for name in ("MOST_STRIPS", "MOST_ROWS"))
-"""The most strips that go through the layers together, and the most rows of them."""
+"""The largest number of strips that go through the layers together, and of all their rows."""
 
 STATUS = names_of((HERE / "loops.cpp").read_text("utf-8"), "Status")
-"""How a job may end, in the order of `Status`."""
+"""The ways in which a job may end, in the order of `Status`."""
 
 
 class Missing(ImportError):
-    """There are no compiled loops here; the text is one line that says why."""
+    """Raised if the compiled loops cannot be used. The message is one line with the reason."""
 
 
 @cache
 def library() -> ctypes.CDLL:
-    """Return the loaded library, or raise Missing."""
+    """Load and return the library, or raise Missing."""
     forced = os.environ.get("RESCNTK_ISA", "")
     if not (HERE / f"loops-{forced or 2}.so").exists():
         file = HERE / "missing.txt"
@@ -59,18 +60,18 @@ def library() -> ctypes.CDLL:
 
 
 def level() -> int:
-    """Return the best level of build.py's that this processor has."""
+    """Return the best of the levels in build.py that this processor supports."""
     return int(_opened("2", "rescntk_level").rescntk_level())
 
 
 @cache
 def lanes(dtype: str) -> int:
-    """Return the number of lanes of the loops' vectors: right signals that lie side by side."""
+    """Return the number of lanes of the loops' vectors in a precision."""
     return int(library().rescntk_bytes()) // np.dtype(dtype).itemsize
 
 
 def _opened(level: str, *functions: str) -> ctypes.CDLL:
-    """Return the library of a level with all of some functions, or raise Missing."""
+    """Return the library of a level, or raise Missing if it lacks one of `functions`."""
     file = HERE / f"loops-{level}.so"
     try:
         opened = ctypes.CDLL(str(file))
@@ -91,7 +92,7 @@ def why_not() -> str | None:
 
 
 def run(job: np.ndarray, dtype: str) -> None:
-    """Compute a job, or return early once its stop flag is set."""
+    """Compute a job, or return early if its stop flag is set."""
     result = getattr(library(), f"rescntk_run_{dtype}")(pointer(job))
     status = STATUS[result]
     if status == "no memory":

@@ -1,15 +1,16 @@
 // The recursion of ReLU networks (engines/layer/recursion.py) on strips of pixel pairs.
 //
-//   ../compiled/formulas.h  a layer for one pixel pair, or for a vector of lanes (lanes.h)
+//   ../compiled/formulas.h  the steps of a layer for one vector of pixel pairs (lanes.h)
 //   layout.h                the rows of a strip
-//   strip.h                 a strip: tables, state, sums
-//   activation.h, joined.h  a strip through an activation; through five taps
-//   layers.h                a strip through a layer
-//   results.h               from sums and states to results
-//   loops.cpp               pairs of signals, and what the library exports
+//   strip.h                 a strip, with its tables, state and sums
+//   activation.h            the activation of a strip
+//   joined.h                merges of five taps of a strip
+//   layers.h                all operations of a layer on a strip
+//   results.h               results, computed from sums and states
+//   loops.cpp               the loops over pairs of signals, and the functions of the library
 //
-// This file is compiled once for each instruction set (build.py). Nothing of C++'s run-time library
-// is used.
+// This file is compiled once for each instruction set (build.py). It does not use the run-time
+// library of C++.
 #include "layers.h"
 #include "results.h"
 
@@ -44,18 +45,19 @@ private:
         const int64 line = line_numbers(line_pixels, job.padding);
         return {rows, d / line_pixels * line * (in_blocks ? job.lanes : 1)};
     }
-    // The right signals of a left one: of a symmetric result only those from the diagonal on.
+    // The first and the end of the right signals that are needed with a left one. If the result is
+    // symmetric, the first one is on the diagonal or after it.
     int64 first_right(int64 i) const
     {
         if (job.paired) return i;
         return job.symmetric && job.first_right < i ? i : job.first_right;
     }
     int64 end_right(int64 i) const { return job.paired ? i + 1 : job.last_right; }
-    // The place of a pair among the results.
+    // The index of a pair of signals in the results.
     int64 case_at(int64 i, int64 k) const { return i * job.columns + (job.paired ? 0 : k); }
 
-    // All layers of some strips together; return false if the call is to end. place_of(strip,
-    // pixel, lane) is the place of a kernel, for the heads of pixels.
+    // Take some strips through all layers together. Return false if the call should end. For
+    // results of single pixels, place_of(strip, pixel, lane) is the index of a kernel.
     template <class Place>
     bool all_layers(int64 count, Place place_of)
     {
@@ -78,7 +80,7 @@ private:
 
     // ------------------------------------------------------------------ all pixel pairs
 
-    // Lanes are pixels of one right signal.
+    // The lanes of a vector are pixels of one right signal.
     Status run_pairs()
     {
         for (int64 i = job.first_left; i < job.last_left; i++)
@@ -91,9 +93,9 @@ private:
             }
         return DONE;
     }
-    // 1 where a right signal k comes left of i, 0 where both are equal, else -1. Of sums the
-    // shorter signal is right, and of one length the one that comes last: their order belongs to
-    // the pair.
+    // 1 if the signals i and k are to be swapped, 0 if they are equal, and else -1. For sums, the
+    // longer signal is computed as the left one, and for equal lengths the one that is first in
+    // `order_of`, so that the result does not depend on which of them is given as the left one.
     int order_of_sides(int64 i, int64 k) const
     {
         if (job.output != SUMS) return -1;
@@ -102,8 +104,9 @@ private:
         const Table<R> x = table(job.left, i, false), z = table(job.right, k, false);
         return order_of(job.left.key[i], x.rows, job.right.key[k], z.rows, job.n_rows * x.stride);
     }
-    // Signals s of a and t of b, whose results begin at a case. Of equal signals, an offset and its
-    // opposite have one sum: one of them counts `twice`.
+    // Compute the kernels of signal s of a and signal t of b, and write them to the index `at`. If
+    // the signals are equal, an offset and its opposite have the same sum, so that one of them is
+    // computed and counts `twice`.
     Status pair(const Side &a, int64 s, const Side &b, int64 t, int64 at, bool twice)
     {
         const int64 d = a.length[s], e = b.length[t],
@@ -150,11 +153,12 @@ private:
 
     // ------------------------------------------------------------------ some offsets, or none
 
-    // Lanes are right signals, or offsets of one; some left signals go through the layers together.
+    // The lanes of a vector are right signals, or offsets of one right signal. Some left signals go
+    // through the layers together.
     Status run_blocks()
     {
-        const int64 group =
-            job.lanes < LANES ? job.lanes : LANES;  // the lanes behind it are not used
+        // If the tables of fewer than LANES signals are interleaved, further lanes are not used.
+        const int64 group = job.lanes < LANES ? job.lanes : LANES;
         for (int64 i = job.first_left, count; i < job.last_left; i += count) {
             const int64 d = job.left.length[i];
             if (!lay_out(d, d)) return NO_MEMORY;
@@ -165,7 +169,8 @@ private:
         }
         return DONE;
     }
-    // Left signals from i on, and right signals from k to end; return false if the call is to end.
+    // Compute `count` left signals from i on with the right signals k ... `end` - 1. Return false
+    // if the call should end.
     bool block(int64 i, int64 count, int64 k, int64 end)
     {
         double products[MOST_STRIPS][LANES];
@@ -204,19 +209,21 @@ private:
             }
         return true;
     }
-    // Whether the sums of a strip belong to an offset o, to -o, or to both, if they are one.
+    // Whether the sums of a strip belong to an offset o, to -o, or to both, where these are equal.
     enum class Direction { FORWARD, BACKWARD, BOTH };
-    // The offsets that go through the layers together: a strip for each, and for each left signal.
+    // Offsets that go through the layers together. There is a strip for each offset (or vector of
+    // offsets) and each left signal.
     struct OffsetGroup {
-        const double *pool_counts[MOST_STRIPS];  // of the offset, or of those of the lanes
+        const double *pool_counts[MOST_STRIPS];  // those of the offset, or of the vector's offsets
         Direction direction[MOST_STRIPS];
-        int64 lane_offsets[MOST_STRIPS];  // the number of lanes that are offsets, or 0
+        int64 lane_offsets[MOST_STRIPS];  // how many lanes are offsets; 0 if lanes are signals
         int64 count = 0;
     };
-    // Take the strips of some left signals through the layers at all offsets of pooled pixels, and
-    // leave sums over offsets in their sums; return false if the call is to end. Lanes are right
-    // signals, or offsets if these lie one by one. The sums over offsets and over their opposites
-    // are added last: they belong to a pair of signals in either order.
+    // For a pooled head, take the strips of some left signals through the layers at all offsets,
+    // and set their sums to the sums over offsets. Return false if the call should end. The lanes
+    // are right signals if the tables of these are interleaved, and offsets if not. The sum over
+    // opposite offsets is added to that over offsets last, so that swapping both signals swaps only
+    // these two summands.
     bool all_offsets(int64 count)
     {
         const bool in_blocks = job.lanes > 1;
@@ -238,7 +245,7 @@ private:
                     layout.place_left(left_moves ? range.lines : 0);
                     layout.place_right(left_moves ? 0 : range.lines);
                 }
-                // The first offset is 0, its own opposite.
+                // The first offset is 0, which is its own opposite and is not computed backwards.
                 for (int64 o = backwards && r == 0, step; o < range.count; o += step) {
                     const int64 shift = (range.first + o) % line_pixels;
                     step = in_blocks ? 1 : range.count - o < LANES ? range.count - o : LANES;
@@ -269,7 +276,7 @@ private:
         for (int64 s = 0; s < count; s++) strips.strip[s].sums.gather();
         return true;
     }
-    // Take strips through the layers, and add their sums to those over offsets.
+    // Take the strips of a group through the layers, and add their sums to those over offsets.
     bool through_layers(OffsetGroup &group, int64 count)
     {
         if (group.count &&
@@ -319,18 +326,18 @@ EXPORT int rescntk_run_float32(const Job *job)
 {
     return start<float>(job);
 }
-// Bytes of a vector.
+// The number of bytes of a vector.
 EXPORT int rescntk_bytes()
 {
     return BYTES;
 }
-// A digest of the files that this was compiled from.
+// A hash of the files from which this library was compiled.
 EXPORT const char *rescntk_sources()
 {
     return SOURCES;
 }
-#if defined(LEVELS)  // in the library that works on every processor
-// The best level of build.py's that this processor and its operating system have.
+#if defined(LEVELS)  // only in the library that works on every processor
+// The best of the levels in build.py that this processor and its operating system support.
 EXPORT int rescntk_level()
 {
 #if defined(__x86_64__)

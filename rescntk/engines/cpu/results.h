@@ -1,4 +1,4 @@
-// From sums and states to results.
+// The results of a call, computed from the sums and states of strips.
 #pragma once
 #include "strip.h"
 
@@ -11,7 +11,8 @@ struct Results {
 
     explicit Results(const Job &job) : job(job) {}
 
-    // Heads of pixels: the kernels behind a layer, at place_of(pixel, lane) unless that is -1.
+    // For results of single pixels: write the kernels behind a layer. The kernel of a pixel and
+    // lane is written to the index place_of(pixel, lane), unless this is -1.
     template <class Place>
     void write_pixels(const Strip<R> &strip, const Layer &l, Place place_of) const
     {
@@ -33,8 +34,8 @@ struct Results {
         }
     }
 
-    // Set a lane's sums of F0 to `times` the means of F0, which are products of means: they may be
-    // 0 where the terms are not.
+    // Set the sums of F0 of a lane to `times` the means of F0. These are computed from products of
+    // the signals' means, because they may be 0 although the terms of the sum are not.
     void sum_F0(const Strip<R> &strip, int64 lane, const Side &a, int64 s, const Side &b, int64 t,
                 double times) const
     {
@@ -54,8 +55,9 @@ struct Results {
         }
     }
 
-    // Heads of sums: the kernels at the depths asked for, from a lane's sums, to `at`. `count` is
-    // what sums are divided by, `bias_products` the sum of the pairs' products of biases.
+    // For results that are sums: write the kernels at the requested depths, from the sums of a
+    // lane, to the index `at`. The sums are divided by `count`. `bias_products` is the sum over
+    // pixel pairs of the product of the standard deviations of both signals' biases.
     void write_sums(const Strip<R> &strip, int64 lane, double count, double bias_products,
                     int64 at) const
     {
@@ -85,7 +87,8 @@ struct Results {
     }
 
 private:
-    // The sum of products, in blocks of eight sums side by side, of which none waits for another.
+    // The sum of products. Eight partial sums do not depend on each other, so that the processor
+    // computes them at the same time.
     static double product(const double *a, const double *b, int64 n)
     {
         constexpr int64 ABREAST = 8, BLOCK = PART * ABREAST;
@@ -100,7 +103,7 @@ private:
             return total + sum;
         });
     }
-    // The means over the outer filter's convolutions of numbers at the left pixels, in place.
+    // Replace numbers at the left pixels by their means over the taps of the outer filter.
     void average(const Strip<R> &strip, double *numbers, const Layer &l) const
     {
         const int64 points = strip.sums.points, lanes = strip.sums.lanes;

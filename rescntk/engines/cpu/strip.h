@@ -1,21 +1,24 @@
-// A strip: the tables, the state and the sums of pixel pairs on their way through the layers.
+// A strip: some pixel pairs that go through the layers together, with their tables, state and sums.
 #pragma once
 #include "../compiled/formulas.h"
 #include "layout.h"
 
 #define INLINED __attribute__((always_inline))
 #define INLINE inline INLINED
-// Loops that take registers of their own: within a larger function they have been 7 % slower.
+// For loops that need all registers. Inlined into a larger function they were 7 % slower.
 #define ALONE __attribute__((noinline))
 
 namespace
 {
-constexpr int64 FLUSH = 32;   // terms of a sum in the working precision, before float64 has them
-constexpr int64 LONG = 1024;  // terms of a sum; sums of more terms carry their rounding errors
-constexpr int64 MOST_STRIPS = 8;    // left signals that go through a layer with a block of right
-                                    // ones, whose tables of the layer then stay in the cache
-constexpr int64 MOST_ROWS = 65536;  // of strips that go through the layers together: more take
-                                    // 64 MB of memory
+// After FLUSH terms in the working precision, a sum is added to one in float64.
+constexpr int64 FLUSH = 32;
+// Sums of more than LONG terms carry their rounding errors.
+constexpr int64 LONG = 1024;
+// The largest number of strips that go through a layer one after the other, so that the tables of
+// their right signals in this layer stay in the cache.
+constexpr int64 MOST_STRIPS = 8;
+// The largest number of rows of these strips together. More would need more than 64 MB of memory.
+constexpr int64 MOST_ROWS = 65536;
 
 // ---------------------------------------------------------------------- tables
 
@@ -25,7 +28,8 @@ struct Table {
     int64 stride;
 };
 
-// The tables of both sides at rows of a strip that follow one another.
+// The tables of the left and the right signal at consecutive rows of a strip. In the functions,
+// `row` is a table row and j a row of the strip.
 template <class R>
 struct Rows {
     using V = typename Lanes<R>::V;
@@ -36,8 +40,8 @@ struct Rows {
     INLINE V product(int64 row, int64 j) const { return left(row, j) * right(row, j); }
 };
 
-// N, which a merge of some parts adds to deficits: the squared distance of coordinates, times a
-// factor of both sides. PARTS is 0 or the number of parts.
+// N, which a merge adds to deficits: the squared distance of the coordinates, times the product of
+// the factors of both signals. PARTS is the number of parts, or 0 if the compiler does not know it.
 template <int PARTS, class R>
 INLINE typename Lanes<R>::V merge_term(const Rows<R> &at, int64 row, int64 parts, int64 j)
 {
@@ -56,7 +60,7 @@ INLINE typename Lanes<R>::V merge_term(const Rows<R> &at, int64 row, int64 parts
 
 // ---------------------------------------------------------------------- state
 
-// U, U+ and A at each row.
+// U, U+ and A at each row of a strip.
 template <class V>
 struct State {
     V *U, *O, *A;
@@ -70,20 +74,21 @@ INLINE void put(const State<V> &state, int64 j, const Numbers<V> &numbers)
     if (NTK) state.A[j] = numbers.A;
 }
 
-// Two states that strips have in common. One may hold what the next operation reads.
+// Two states that all strips share as working memory. `beside` returns one that is not `in`, for
+// the output of an operation that reads `in`.
 template <class V>
 struct Spare {
     State<V> one, other;
     State<V> &beside(const State<V> &in) { return in.U == one.U ? other : one; }
 };
 
-// A sum of vectors in float64, to which sums of at most FLUSH terms in the working precision are
-// added.
+// A sum of vectors in float64. Its summands are sums of at most FLUSH terms in the working
+// precision.
 template <class R>
 struct Sum {
     double total[Lanes<R>::LANES];
     int64 terms;
-    // With initializers of members GCC clears them in pieces, which the next load waits for.
+    // Initializers of members would be slower: GCC clears them in pieces, and the next load waits.
     INLINE Sum() : total(), terms(0) {}
     INLINE void add(typename Lanes<R>::V part, int64 count)
     {
@@ -92,15 +97,16 @@ struct Sum {
     }
 };
 
-// Sums over the rows of a strip, for heads that need them: of F0, then of each layer's K and M.
+// The sums over the rows of a strip, for heads that need them: of F0 (layer 0), and of K and M of
+// each layer.
 struct Sums {
     double *numbers;           // (2 kinds, depth + 1, points, lanes)
-    double *owed;              // of the same shape: rounding errors of sums of many terms
-    double *over[2];           // of pooled heads: sums over offsets, and over their opposites
-    int64 points, lanes;       // 1 lane where all lanes are one pair of signals
-    int64 size;                // numbers of a kind
-    bool has_many;             // sums have more than LONG terms
-    double times[MOST_LANES];  // how often each lane counts, where all are one pair of signals
+    double *owed;              // of the same shape: the rounding errors of sums of many terms
+    double *over[2];           // for pooled heads: sums over offsets, and over opposite offsets
+    int64 points, lanes;       // `lanes` is 1 if all lanes belong to one pair of signals
+    int64 size;                // how many numbers each kind has
+    bool has_many;             // whether sums have more than LONG terms
+    double times[MOST_LANES];  // how often each lane counts, if all belong to one pair of signals
 
     double *at(int64 kind, int64 layer, int64 point) const
     {
@@ -110,12 +116,12 @@ struct Sums {
     {
         for (int64 k = 0; k < 2 * size; k++) numbers[k] = owed[k] = 0.0;
     }
-    // Add `valid` lanes of K and M, which are vectors or arrays.
+    // Add the first `valid` lanes of K and M, which are vectors or arrays, to the sums of a layer.
     template <int LANES, class T>
     INLINE void add(int64 layer, int64 point, int64 valid, const T &K, const T &M)
     {
         constexpr int AT_ONCE =
-            LANES < 4 ? LANES : 4;  // with wider vectors sums have the same bits
+            LANES < 4 ? LANES : 4;  // so sums have the same bits for all wider vectors
         double *const k = at(0, layer, point), *const m = at(1, layer, point);
         if (lanes > 1) {
             for (int q = 0; q < LANES; q++) {
@@ -134,8 +140,8 @@ struct Sums {
             add_to(*m, M_sum);
         }
     }
-    // Add the sums of an offset, times a factor, to the sums over offsets. Where lanes are offsets,
-    // each has its own factor, and lane 0 of the sums takes all.
+    // Add the sums of an offset, times a factor, to the sums over offsets. If `lane_offsets` lanes
+    // are offsets, each of them has its own factor, and all are added to lane 0.
     void collect(const Sums &offset, int way, const double *factors, int64 lane_offsets)
     {
         double *const total = over[way];
@@ -150,12 +156,12 @@ struct Sums {
         for (double *total : over)
             for (int64 k = 0; k < 2 * size; k++) total[k] = 0.0;
     }
-    // Take the sums over offsets.
+    // Replace the sums by those over offsets and over opposite offsets together.
     void gather()
     {
         for (int64 k = 0; k < 2 * size; k++) numbers[k] = over[0][k] + over[1][k];
     }
-    // Add sums of a layer, and begin new ones.
+    // Add K and M to the sums of a layer, and set them to 0.
     template <class R>
     INLINE void settle(int64 layer, int64 valid, Sum<R> &K, Sum<R> &M)
     {
@@ -164,8 +170,8 @@ struct Sums {
     }
 
 private:
-    // Add a term to a total. Its rounding error goes into the next term (Kahan): errors of equal
-    // terms have one sign, and would add up.
+    // Add a term to a total. If there are many terms, the rounding error corrects the next term
+    // (Kahan summation), because the errors of equal terms have the same sign and would accumulate.
     INLINE void add_to(double &total, double term)
     {
         if (!has_many) {
@@ -186,14 +192,15 @@ struct Strip {
     using V = typename Lanes<R>::V;
     const Layout *layout;
     Spare<V> *spare;
-    Table<R> x, z;      // of both sides
-    V biases;           // the product of both sides' biases
-    int64 valid;        // the lanes that count
-    int64 begin, end;   // the rows that are known
-    State<V> features;  // or the pre-activations, where these are carried
+    Table<R> x, z;      // of the left and of the right signal
+    V biases;           // the product of the standard deviations of both signals' biases
+    int64 valid;        // how many lanes count
+    int64 begin, end;   // the rows begin ... end - 1 have a valid state
+    State<V> features;  // or the pre-activations, if layers lead from these to the next ones
+    // For results of single pixels and skip connections: F0, and F and A without multiples of F0.
     struct {
         V *F0, *F, *A;
-    } separate;  // F0, and both kernels without it: for the heads of pixels, with skips
+    } separate;
     Sums sums;
 
     bool is_counted(int64 j) const { return j >= layout->first && j < layout->last; }
@@ -203,8 +210,9 @@ struct Strip {
         return {x.rows + layout->left_place[j] - j, z.rows + layout->right_place[j] - j * stride,
                 x.stride, z.stride, stride};
     }
-    // Call body(rows, j, end) for each run of a convolution's rows from `from` to `to`. A run of
-    // more than LONG rows takes several calls: sums of many terms settle between them.
+    // Call body(rows, j, end) for each run of rows from `from` to `to` that a convolution can
+    // compute by consecutive positions and taps (`Layout::run_of`). A run of more than LONG rows is
+    // divided into several calls, between which long sums are settled.
     template <class Body>
     INLINE void runs(int64 convolution, int64 from, int64 to, Body body) const
     {
@@ -219,13 +227,13 @@ struct Strip {
     {
         runs(convolution, begin, end, body);
     }
-    // Call body(rows, j, end) for each run of places.
+    // Call body(rows, j, end) for each run of rows with consecutive positions.
     template <class Body>
     INLINE void runs(Body body) const
     {
         runs(layout->job.n_convolutions, body);
     }
-    // Let a state take the place of the features.
+    // Make `in` the features. Their former arrays become the spare state that `in` was.
     void take(const State<V> &in)
     {
         State<V> &free = in.U == spare->one.U ? spare->one : spare->other;
@@ -242,7 +250,7 @@ struct Strips {
     Strip<R> strip[MOST_STRIPS];
     int64 count;
 
-    // Take memory for strips of a layout; return whether there is enough.
+    // Allocate memory for the strips of a layout. Return whether there is enough.
     bool lay_out(const Job &job, const Layout &layout)
     {
         const int64 points = job.output == SHARES ? layout.left_length : 1,
@@ -253,8 +261,8 @@ struct Strips {
                                       : job.last_left - job.first_left;
         if (count > MOST_STRIPS) count = MOST_STRIPS;
         while (count > 1 && count * layout.n > MOST_ROWS) count--;
-        // At powers of 2, arrays would take each other's place in the cache. `_strip_bytes` of
-        // engine.py counts the same bytes.
+        // Without a spacing, arrays whose size is a power of 2 would evict each other from the
+        // cache. `_strip_bytes` of engine.py counts these bytes.
         const int64 spacing = layout.n + 5;
         V *at =
             (V *)memory.take(int64(sizeof(V)) * (6 + 6 * count) * spacing +

@@ -1,9 +1,13 @@
-"""The engine "cuda": rows of pixel pairs computed by a kernel on an NVIDIA GPU, through CuPy.
+"""The engine "cuda", which computes rows of pixel pairs on an NVIDIA GPU, through CuPy.
 
-engine.py: one request: tables, tiles, launches.
-launch_plan.py: the shape of a launch, from the shape of a signal and the device's limits; tiles.
-rows.cu, row.h, row_layers.h, launch.h: the kernel. formulas.h and records.h serve the engine "cpu"
-too.
-compiler.py: the kernel's text, compiled on demand, and the device.
-selfcheck.py: the comparison with the engine "array" before the first use.
+In this folder, "kernel" also means a program that runs on the GPU.
+
+- engine.py computes a request: it makes tables of signals, divides the kernel matrix into tiles,
+  and launches the GPU kernel for each tile.
+- launch_plan.py decides on the shape of a launch and of tiles, from the number of pixels of a
+  signal and the limits of the device.
+- rows.cu, row.h, row_layers.h and launch.h are the GPU kernel. It shares formulas.h and records.h
+  with the engine "cpu".
+- compiler.py compiles the GPU kernel when it is needed, and asks the device for its limits.
+- selfcheck.py compares the engine with the engine "array" before it is used for the first time.
 """

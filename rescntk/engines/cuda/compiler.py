@@ -1,7 +1,7 @@
-"""The kernels' text, its compiled instances, and the device that they run on.
+"""The source text of the GPU kernel, its compiled instances, and the limits of the device.
 
-NVRTC compiles an instance of `rows` in a second or two when it is first asked for. CuPy from 14.2
-on keeps compiled kernels on disk, older versions compile anew in every process.
+NVRTC compiles an instance of the template `rows` when it is first needed, in a second or two. CuPy
+from 14.2 on keeps compiled instances on disk; older versions compile them again in each process.
 """
 
 from __future__ import annotations
@@ -14,7 +14,8 @@ from types import ModuleType
 from typing import Any, NamedTuple
 
 OPTIONS = ("--std=c++17", "--fmad=false", "--prec-sqrt=false", "--prec-div=false")
-"""a·b + c is fused where the text says so. Approximate float32 roots err by one unit."""
+"""Compiler options: a·b + c is fused only where the text does so, and approximate float32 roots are
+allowed, whose error is one unit in the last place."""
 
 
 class DeviceLimits(NamedTuple):
@@ -24,12 +25,15 @@ class DeviceLimits(NamedTuple):
 
 
 def source() -> str:
-    """Return the text of all kernels: CuPy tells them apart by their text, without includes."""
+    """Return the source text of the GPU kernel with the text of all included files.
+
+    CuPy recognizes compiled kernels by their text, but does not look into included files.
+    """
     seen = set()
 
     def text(path: Path) -> str:
         path = path.resolve()
-        if path in seen or path.name == "lanes.h":  # vectors of processors
+        if path in seen or path.name == "lanes.h":  # lanes.h has the vectors of processors
             return ""
         seen.add(path)
         lines = path.read_text(encoding="utf-8").replace("#pragma once\n", "")
@@ -40,12 +44,12 @@ def source() -> str:
 
 @functools.cache
 def compiled(device: int, name: str) -> Any:
-    """Return a compiled kernel of the current device, whose number is `device`."""
+    """Return the compiled instance `name` for the current device, whose number is `device`."""
     cupy = import_module("cupy")
     module = cupy.RawModule(code=source(), options=OPTIONS, name_expressions=[name])
     kernel = module.get_function(name)
-    # Set once for signals of all lengths: CuPy's modules of the same text share functions, and
-    # the functions share this limit.
+    # The limit is set once, for signals of all lengths: CuPy's modules with the same text share
+    # their functions, and so this limit.
     kernel.max_dynamic_shared_size_bytes = device_limits().shared_bytes
     return kernel
 
@@ -62,7 +66,10 @@ def device_limits() -> DeviceLimits:
 
 
 def free_bytes(cupy: ModuleType) -> int:
-    """Return the free memory in bytes: on the device and in CuPy's pool, within its limit."""
+    """Return the bytes of memory that CuPy can still allocate on the device.
+
+    They include the free memory of CuPy's pool, and respect the pool's limit.
+    """
     free, _ = cupy.cuda.runtime.memGetInfo()
     pool = cupy.get_default_memory_pool()
     free, limit = int(free) + int(pool.free_bytes()), int(pool.get_limit())

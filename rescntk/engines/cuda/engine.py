@@ -1,10 +1,11 @@
-"""The engine "cuda": the recursion of ReLU networks as one kernel for the GPU, through CuPy.
+"""The engine "cuda": the recursion of ReLU networks on a GPU, through CuPy.
 
-The kernel takes rows of pixel pairs through all layers at once (rows.cu). Signals are taken in
-blocks whose tables fit into memory, as by the engine "cpu" (signals.py); a tile of the pairs of two
-blocks is one launch (launch_plan.py).
+One GPU kernel computes rows of pixel pairs through all layers (rows.cu). As in the engine "cpu",
+signals are divided into blocks whose tables fit into memory (compiled/signals.py). The pairs of two
+blocks are divided into tiles, and each tile is one launch (launch_plan.py).
 
-The current device computes. Signals of another device were copied to it when they were checked.
+The computation runs on the current device. Signals on another device are copied to the current one
+before they come here, when they are checked.
 """
 
 from __future__ import annotations
@@ -29,11 +30,12 @@ from . import compiler, selfcheck
 from .launch_plan import LAUNCH, TABLE_BYTES, TABLE_SHARE, LaunchPlan, launch_plan
 
 _RESULT_SHARE = 0.75
-"""Share of the device's free memory for CuPy's results: the rest is for tables and tiles."""
+"""The fraction of the device's free memory that CuPy arrays of results may occupy. The rest is for
+tables and tiles."""
 
 
 class CudaEngine(Engine):
-    """Rows of pixel pairs on an NVIDIA GPU, for arrays of NumPy and CuPy and ReLU networks."""
+    """The engine for NVIDIA GPUs, for NumPy and CuPy arrays and ReLU networks."""
 
     name = "cuda"
     known_fields = FIELDS_WITH_NORM
@@ -54,7 +56,7 @@ class CudaEngine(Engine):
             return f"CuPy does not work here: {' '.join(str(error).split())}"
 
     def _why_not(self, cupy: ModuleType) -> str | None:
-        """Return the reason why the engine cannot serve with this CuPy, or None."""
+        """Return the reason why the engine does not work with this CuPy, or None if it does."""
         runtime = cupy.cuda.runtime
         try:
             count = runtime.getDeviceCount()
@@ -99,7 +101,7 @@ class CudaEngine(Engine):
 
 
 class CudaPlan(Plan):
-    """Blocks of signals, and tiles of their pairs for launches."""
+    """The plan of the engine "cuda": blocks of signals, and a launch for each tile of pairs."""
 
     def __init__(
         self,
@@ -112,11 +114,12 @@ class CudaPlan(Plan):
         d = channels_and_length(X)[1]
         super().__init__(request, X, Z, paired, (d, d))
         self.xp, self.launches = import_module("cupy"), launches
-        self.home = np if array_module(X) is np else self.xp  # where results belong
+        self.home = np if array_module(X) is np else self.xp  # the array module of the results
         self.free = compiler.free_bytes(self.xp)
 
         def signals(batch: Array) -> Signals:
-            # Beside many pixel pairs tables cost little: NumPy spares hundreds of launches.
+            # Where there are many pixel pairs per signal, tables take little of the time. NumPy
+            # then makes them, which saves hundreds of launches.
             lanes_are_offsets, lanes = launches.lanes_are_offsets, launches.lanes
             return Signals(
                 request,
@@ -149,7 +152,7 @@ class CudaPlan(Plan):
             raise
 
     def _scaled(self, tick: Tick) -> ScaledKernel:
-        """Compute all tiles; of a symmetric Gram those on and above the diagonal."""
+        """Compute all tiles; if the kernel matrix is symmetric, those on and above its diagonal."""
         sizes = (len(self.request.depths), *self.result_axes)
         values = {kind: self.home.zeros(sizes) for kind in self.request.kinds}
 
@@ -167,12 +170,12 @@ class CudaPlan(Plan):
         right: tuple[BlockTables, slice],
         tick: Tick,
     ) -> None:
-        """Compute the pairs of two blocks of signals, and write their kernels to `values`."""
+        """Compute the pairs of a left and a right block, and write their kernels to `values`."""
         (tables, rows), (other_tables, columns) = left, right
         n, m = rows.stop - rows.start, columns.stop - columns.start
         most_rows, most_columns = self.launches.tile(n, 1 if self.paired else m, self.free)
         on_diagonal = self.symmetric and rows == columns
-        if on_diagonal:  # one grid of tiles for both sides
+        if on_diagonal:  # rows and columns are divided at the same indices
             most_columns = most_columns if most_rows == n else min(most_rows, most_columns)
             most_rows = most_columns
         for lefts in blocks(0, n, most_rows):
@@ -188,7 +191,7 @@ class CudaPlan(Plan):
                         values[kind][:, i] = kernels[:, :, 0]
                     else:
                         values[kind][:, i, k] = kernels
-                if tick is not silent:  # of pairs that are computed, not only queued
+                if tick is not silent:  # `tick` is to count pairs that are computed, not queued
                     self.xp.cuda.get_current_stream().synchronize()
                 wide = 1 if self.paired else rights.stop - rights.start
                 tick((lefts.stop - lefts.start) * wide)
@@ -199,9 +202,9 @@ class CudaPlan(Plan):
         right: tuple[BlockTables, slice],
         symmetric: bool,
     ) -> dict[str, Array]:
-        """Return the kernels of one tile by kind, (depths, rows, columns, …).
+        """Compute a tile in one launch, and return its kernels by kind, (depths, rows, columns, …).
 
-        Of a `symmetric` tile those on and above its diagonal count.
+        If the tile is `symmetric`, only those on and above its diagonal are valid.
         """
         (tables, rows), (other_tables, columns) = left, right
         plan, request, d = self.launches, self.request, self.left.longest
@@ -212,7 +215,7 @@ class CudaPlan(Plan):
         job["left"], job["right"] = tables.side(False), other_tables.side(other_tables.lanes > 1)
         job["first_left"], job["last_left"] = rows.start, rows.stop
         job["first_right"], job["last_right"] = columns.start, columns.stop
-        # Results are of the tile alone.
+        # The arrays of results hold this tile only, so that its first row and column are 0.
         launch = filled(
             LAUNCH,
             job=job,

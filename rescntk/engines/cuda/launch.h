@@ -1,5 +1,5 @@
-// What a launch of the kernel is told. engine.py and launch_plan.py read the record and
-// numbers from here.
+// The argument of a launch of the GPU kernel. launch_plan.py reads the record and the numbers from
+// this file.
 #pragma once
 #include "../compiled/records.h"
 

@@ -1,8 +1,8 @@
-"""The shape of a request's launches: the kernel, its threads, its units, and tiles of signals.
+"""The shape of a request's launches: the instance of the GPU kernel, its threads, and tiles.
 
-A row of pixel pairs has a team of threads (rows.cu). The request, the shape of a signal and the
-device's limits decide all but the tiles. So the order of a sum never depends on the number of
-signals.
+A row of pixel pairs is computed by a team of threads (rows.cu). Everything but the size of the
+tiles follows from the request, the number of pixels of a signal and the limits of the device. So
+the order in which numbers are summed never depends on the number of signals.
 """
 
 from __future__ import annotations
@@ -22,73 +22,82 @@ from .compiler import DeviceLimits
 
 _TEXT = Path(__file__).with_name("launch.h").read_text("utf-8")
 LAUNCH = records(_TEXT, RECORDS)["Launch"]
-"""What a launch of the kernel is told."""
+"""The data type of the argument of the GPU kernel."""
 
 HALO = constant(_TEXT, "HALO")
-"""Pixels that are copied to each end of a row in shared memory, from the other end of the ring."""
+"""The number of pixels that are copied to each end of a row in shared memory from the other end of
+the ring."""
 
 LONGEST = 8 * constant(_TEXT, "MOST_THREADS")
-"""Longest signals, in pixels. Longer ones were never tried on a device."""
+"""The largest number of pixels of a signal. Longer signals were never tried on a device."""
 
 CUTS = {
     "float32": ((512, 4, 1), (1024, 2, 2), (2048, 1, 4), (LONGEST, 1, 8)),
     "float64": ((512, 2, 1), (1024, 1, 2), (2048, 1, 4), (LONGEST, 1, 8)),
 }
-"""Most pixels of a row, its lanes, and the pixels of a thread. More lanes share what is read of the
-left signal; pixels times lanes times the numbers of a state have to fit into registers."""
+"""For rows of at most so many pixels (the first number): the number of lanes, and that of the
+pixels of a thread. With more lanes, what is read of the left signal is used more often; but pixels
+times lanes times the numbers of a state have to fit into registers."""
 
 THREADS = 256
-"""Threads of a block of short rows. More threads wait longer for each other at barriers."""
+"""The number of threads of a block if rows are short. More threads would wait longer for each other
+at barriers."""
 
 ROWS_OF_TEAM = 8
-"""Rows that a team takes one after the other; the other offsets of a pair go to other blocks. With
-fewer rows, a few signals use a whole device; but each block adds partial sums."""
+"""The number of rows that a team computes one after the other. The remaining offsets of a pair of
+signals are computed by other blocks. With fewer rows per team, a few signals occupy a whole device,
+but each block makes its own partial sums."""
 
 MOST_UNITS = 64
-"""Most blocks of a pair of signals."""
+"""The largest number of blocks for one pair of signals."""
 
 LAYER_INSTRUCTIONS, LAUNCH_INSTRUCTIONS = 100, 1.0e11
-"""Instructions of a pixel pair and layer, rounded up; and of a launch, for each multiprocessor. A
-launch takes half a second of 128 float32 units at 1.5 GHz: a device that also has a screen ends
-kernels that take about two seconds."""
+"""The instructions of a pixel pair in one layer, rounded up, and the instructions of a launch for
+each multiprocessor. A launch takes half a second on 128 float32 units at 1.5 GHz; devices that also
+drive a screen stop kernels after about two seconds."""
 
 MOST_NUMBERS = 2**31
-"""Numbers that a signal's table must stay below: the kernel counts them with 32 bits."""
+"""A signal's table must have fewer numbers than this, because the GPU kernel counts them with 32
+bits."""
 
 MOST_BLOCKS = 2**30
-"""Most blocks of a launch; CUDA's own limit is twice as high."""
+"""The largest number of blocks of a launch. CUDA's own limit is twice as high."""
 
 TABLE_SHARE, RESULT_SHARE = 0.1, 0.25
-"""Shares of the free memory for tables of a block of signals, and for a tile's results."""
+"""The fractions of the free memory that the tables of a block of signals and the results of a tile
+may occupy."""
 
 TABLE_BYTES = 2**30
-"""Most bytes of the tables of a block of signals, which are also in the host's memory."""
+"""The largest size of the tables of a block of signals. They are also in the host's memory."""
 
 
 class LaunchPlan:
-    """The shape of the launches of a request on signals of `d` pixels.
+    """The shape of the launches of a request for signals of `d` pixels.
 
-    `operations` are those of the request's program.
+    `operations` are those of the request's `Program`.
 
     Attributes
     ----------
     lanes_are_offsets : bool
-        Whether a row's lanes are offsets of one pair of signals; else they are right signals.
+        Whether the lanes of a row are offsets of one pair of signals. If not, they are right
+        signals.
     lanes, pixels, threads : int
-        Lanes of a row, pixels of a thread, threads of a team, which takes a row.
+        The number of lanes of a row, of pixels of a thread, and of threads of a team, which
+        computes one row at a time.
     teams, units : int
-        Teams of a block, and blocks of a pair of signals.
+        The number of teams of a block, and of blocks for one pair of signals.
     team_bytes : int
-        Shared memory of a team.
+        The shared memory of a team, in bytes.
     name : str
-        The kernel.
+        The name of the GPU kernel's instance.
     most_pairs, n_partial_sums, pair_bytes : int
-        Most pairs of signals of a launch; sums of a pair and depth; bytes of a pair's results.
+        The largest number of signal pairs of a launch, the number of partial sums for a pair and
+        depth, and the bytes of a pair's results.
 
     Raises
     ------
     ValueError
-        If no launch can fit.
+        If no launch fits on the device.
     """
 
     def __init__(
@@ -127,7 +136,7 @@ class LaunchPlan:
                 f"expected less than {MOST_NUMBERS:,} for engine 'cuda'; engine='array' has "
                 "no such limit"
             )
-        n_states = 2 + ntk  # U and U⁺, which the input has in any case, and A
+        n_states = 2 + ntk  # U, U⁺, which the input filter always needs, and A
         sum_bytes = 2 * 8 * self.threads * (1 if self.lanes_are_offsets else self.lanes)
         state_bytes = n_states * (d + 2 * HALO) * self.lanes * itemsize
         least_bytes = max(state_bytes, sum_bytes if request.has_sums else 0)
@@ -153,16 +162,19 @@ class LaunchPlan:
         self.pair_bytes *= math.prod(request.pixel_axes(d))
 
     def tile(self, n: int, m: int, free: int) -> tuple[int, int]:
-        """Return the rows and columns of a tile of (n, m) cases whose results fit into memory."""
+        """Return the numbers of rows and columns of a tile of a kernel matrix (n, m).
+
+        The results of the tile fit into memory, and one launch can compute it.
+        """
         most = max(1, min(int(RESULT_SHARE * free / self.pair_bytes), self.most_pairs))
         rows = min(n, max(1, math.isqrt(most)))
         columns = max(1, min(m, most // rows))
-        if not self.lanes_are_offsets and columns < m:  # blocks of right signals are taken whole
+        if not self.lanes_are_offsets and columns < m:  # no vector of right signals is divided
             columns = max(self.lanes, columns // self.lanes * self.lanes)
         return max(1, min(n, most // columns)), columns
 
     def blocks(self, rows: slice, columns: slice, paired: bool) -> int:
-        """Return the blocks of a launch of a tile."""
+        """Return the number of blocks of the launch that computes a tile."""
         height = rows.stop - rows.start
         if self.lanes_are_offsets:
             return height * (1 if paired else columns.stop - columns.start) * self.units

@@ -147,8 +147,8 @@ struct Row {
             sum[q] = fused(e, e, sum[q]);
         }
     }
-    // N, which a merge of some parts adds to deficits: the squared distance of coordinates, times
-    // a factor of both sides.
+    // N, which a merge adds to deficits: the squared distance of the coordinates, times the product
+    // of the factors of both signals.
     FORMULA void merge_term(int64 row, int parts, int p, R (&N)[LANES]) const
     {
         const R *a = left(row + FACTOR_ROW, p), *b = right(row + FACTOR_ROW, p);

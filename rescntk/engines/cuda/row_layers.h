@@ -199,7 +199,8 @@ struct Layers {
                                                    {factor * f.U, factor * f.O, factor * f.A});
             }
     }
-    // Add a bias to a state: its product of both sides to F or K, and a multiple of that to A.
+    // Add biases to a state: F or K grow by the product of both signals' standard deviations of the
+    // biases, and A by a multiple of it.
     template <bool WITH_OPPOSITE>
     FORMULA void bias(const Operation &o, State &s) const
     {
@@ -219,7 +220,7 @@ struct Layers {
 
     // ------------------------------------------------------------------ activation and merges
 
-    // From pre-activations to the branch, which takes their place; K and M enter the sums.
+    // Replace the pre-activations by the branch, and add its K and M to the sums.
     template <bool WITH_OPPOSITE>
     FORMULA void activate(const Layer &l, const Operation &o, State &s)
     {
@@ -260,7 +261,7 @@ struct Layers {
             A[m] = fma(l.branch_weight, M, l.feature_weight * A[m]);
         }
     }
-    // Merge a branch with the features that pass the layer.
+    // Add the branch to the features, with their weights.
     FORMULA void merge_features(const Layer &l, const Operation &o, const State &branch)
     {
         const Form form = Form(o.form);

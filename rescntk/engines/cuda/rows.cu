@@ -1,13 +1,14 @@
 // The recursion of ReLU networks (engines/layer/recursion.py) on rows of pixel pairs, on a GPU.
 //
-// A row is the pixel pairs (j, j') of all left pixels j and of LANES right pixels. Where all pixel
-// pairs are wanted (ALL), or those that share pools (POOLED too), lanes are neighbouring pixels
-// j' of one right signal; else they are the pixels j' = j of LANES right signals. Filters move both
-// pixels of a pair, so that they stay in a row, which is a ring (of images, a ring of rings).
+// A row consists of the pixel pairs (j, j') of all left pixels j with LANES right pixels j' each.
+// If all pixel pairs are needed (ALL), or those in a common pool (also POOLED), right pixels are
+// neighbouring pixels of one right signal. If not, they are the pixels j' = j of LANES right
+// signals. The taps of a filter move both pixels of a pair, and so stay in the row, which is a ring
+// (for images, a ring of rings).
 //
-// A team of threads takes a row through all layers. Results depend on the pair of signals alone:
-// the order of all sums is fixed. Of a symmetric result only pairs on and above the diagonal are
-// computed.
+// A team of threads takes a row through all layers. The order of all sums is fixed, so that a
+// result depends only on its pair of signals. If the result is symmetric, only pairs on and above
+// the diagonal are computed.
 //
 //   ../compiled/formulas.h  a layer for one pixel pair
 //   row.h                   a row: pixels, tables, shared memory
@@ -102,8 +103,8 @@ struct Pairs {
         const Side *left, *right;
         int64 i, k;  // the signals
     };
-    // The sides of a pair, as the row takes them: the order of sums belongs to the pair, in
-    // whatever order its signals come.
+    // The left and the right signal of a pair, in the order in which they are computed. It does
+    // not depend on which of them is given as the left one.
     FORMULA Sides sides_of(int64 i, int64 k)
     {
         auto &row = layers.row;

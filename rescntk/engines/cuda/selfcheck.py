@@ -1,12 +1,13 @@
-"""The engine's check of itself: its kernels against the engine "array", on the device.
+"""The check that the engine "cuda" computes right kernels on the current device.
 
-The first use of a device in a process computes the kernels of CASES, of a few signals. They are
-compared with the engine "array"'s, which take NumPy half a second. CuPy compiles an instance of
-the kernel for each, a second or two, and its own of array operations, and keeps all on disk. The
-check proves the device, the driver and the compiler, one case for each way through the text.
+When a process uses a device for the first time, the engine computes the kernels of CASES for a few
+signals. They are compared with those of the engine "array", which NumPy computes in half a second.
+For each case, CuPy compiles an instance of the GPU kernel, in a second or two; it also compiles its
+own kernels for array operations. From 14.2 on it keeps them on disk. The check tests the device,
+the driver and the compiler; there is a case for each way through the source text.
 
-An engine that fails is not used: `engines.available()` and the error of a call by name have the
-figures, and "auto" takes the engine "array".
+If the check fails, the engine is not used. `engines.available()`, and the error of a call that
+names the engine, contain the errors that were found; "auto" chooses the engine "array".
 """
 
 from __future__ import annotations
@@ -26,21 +27,22 @@ from ..engine import Engine
 from ..request import Request, ScaledKernel
 
 TOLERANCE = {"float64": 1e-14, "float32": 1e-6}
-"""Largest |ΔK|/√(K_ii K_jj) of a check that passes: the test suite's bars against 40-digit
-arithmetic (tests/tolerances.py, KERNEL). Rounding errors are a tenth of it; raising it hides
-faults."""
+"""The largest |ΔK|/√(K_ii K_jj) with which the check passes. It is the tolerance of the test suite
+against 40-digit arithmetic (tests/tolerances.py, KERNEL). Rounding errors are a tenth of it; a
+larger tolerance would hide faults."""
 
 OUT_OF_MEMORY, LOST = 2, frozenset((700, 702, 710, *range(714, 720)))
-"""The status of CUDA's errors for lack of memory, and of errors after which CUDA does no more work
-in a process: illegal addresses and instructions, time-outs and failures of a launch (CUDA Runtime
-and Driver API, "Error Handling")."""
+"""The status of CUDA's error for full memory, and those of errors after which CUDA does no more
+work in a process: illegal addresses and instructions, time-outs and failures of a launch (CUDA
+Runtime and Driver API, "Error Handling")."""
 
 _ANNOUNCEMENT = (
     "rescntk: compiling and checking loops on the GPU, about a minute; later processes read them "
     "from disk"
 )
 _ANNOUNCE_AFTER = 1.0
-"""Seconds after which the check is announced. Loops on disk are read in less. Chosen by taste."""
+"""Seconds after which the check is announced, chosen by taste. If the compiled kernels are on disk,
+the check takes less time."""
 
 RESTART = "the device is lost to this process: restart the process"
 
@@ -53,14 +55,17 @@ CASES: dict[str, tuple[Network, str | int, int, int]] = {
     "the first pair": (Network(2, 3), "equivariant", 26, 6),
     "every pair": (Network(2, 3), "pixels", 26, 2),
 }
-"""Name -> network, head, length and number of signals, each in both precisions. Networks, heads and
-lengths choose the kernel, its shared memory, and the pixels of a thread."""
+"""For each case, by its name: the network, the head, the length and the number of signals. Each is
+computed in both precisions. Network, head and length determine the instance of the GPU kernel, its
+shared memory, and the pixels of a thread."""
 
 
 def signals(d: int) -> np.ndarray:
-    """Return x, z, −x/2, z with pixels of zero, and two steps of one direction, (6, 2, d).
+    """Return six signals of two channels, (6, 2, d).
 
-    Convolutions of the steps are parallel and differ in amplitude: their distances are 0.
+    They are x, z, −x/2, z with some pixels set to 0, and two step functions in the same direction
+    of channel space. The features of the steps are parallel but have different sizes, so that their
+    deficits are 0.
     """
     x, z = 0.4 + 0.5 * np.sin(np.arange(4.0 * d).reshape(2, 2, d) ** 2)
     pixel = np.arange(d)
@@ -77,9 +82,10 @@ _lock = threading.Lock()
 
 
 def failure(cupy: ModuleType, engine: Engine) -> str | None:
-    """Return why the current device fails the check, or None; it runs once for each device.
+    """Return why the check fails on the current device, or None if it passes.
 
-    Threads wait for one check. After a failure that may pass, the next use checks again.
+    The check runs once for each device, also if several threads ask. After a failure that may be
+    temporary, it runs again at the next use.
     """
     device = int(cupy.cuda.runtime.getDevice())
     with _lock:
@@ -98,9 +104,9 @@ def failure(cupy: ModuleType, engine: Engine) -> str | None:
 
 
 def check(engine: Engine) -> tuple[str | None, bool]:
-    """Return why the engine cannot serve, or None; and False for a failure that may pass.
+    """Return why the check fails, or None if it passes, and whether this result is permanent.
 
-    Any exception is a failure. Full memory, a full disk and a locked file may pass.
+    Any exception is a failure. Failures by full memory, a full disk or a locked file are temporary.
     """
     try:
         compared = [
@@ -129,14 +135,15 @@ def check(engine: Engine) -> tuple[str | None, bool]:
 
 
 def loses_device(error: Exception) -> bool:
-    """Return whether CUDA does no more work in this process after an error."""
+    """Return whether, after this error, CUDA does no more work in the process."""
     return getattr(error, "status", None) in LOST
 
 
 def errors_of(name: str, dtype: str, engine: Engine) -> dict[str, float]:
-    """Return the largest |ΔK|/√(K_ii K_jj) of each kind, at depth 1 and the network's.
+    """Return the largest |ΔK|/√(K_ii K_jj) of each kind for a case.
 
-    A symmetric Gram, a Gram of two batches and pairs are compared.
+    It is the largest over a symmetric kernel matrix, a matrix of two batches and paired signals, at
+    depth 1 and at the depth of the network.
     """
     network, head, d, n = CASES[name]
     X, cases, every = signals(d)[:n], np.arange(n), slice(None)
@@ -163,7 +170,7 @@ def errors_of(name: str, dtype: str, engine: Engine) -> dict[str, float]:
 
 
 def with_scales(scaled: ScaledKernel, paired: bool = False) -> dict[str, np.ndarray]:
-    """Return kernels with their scales: engines take out sizes of their own."""
+    """Return the kernels multiplied by their scales, since engines scale signals differently."""
     sizes = scaled.left * scaled.right if paired else np.multiply.outer(scaled.left, scaled.right)
     scale = [np.ldexp(sizes, exponent) for exponent in scaled.exponents]
     axes = next(iter(scaled.values.values())).ndim - np.ndim(scale)

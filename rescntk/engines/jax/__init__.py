@@ -1,1 +1,1 @@
-"""The recursion of a pair of signals in JAX, with derivatives."""
+"""The recursion of a pair of signals in JAX, whose kernels can be differentiated."""

@@ -1,4 +1,7 @@
-"""Numbers of JAX: subnormal ones, safe roots, and ReLU's dual activation with its derivatives."""
+"""Functions of JAX arrays that are differentiable where the formulas as written are not.
+
+They handle subnormal numbers, square roots at 0, and the dual activation of ReLU.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +15,11 @@ from ..compiled.polynomials import D32, D64, R32, R64
 
 
 def scaled(values: jax.Array, exponent: jax.Array) -> jax.Array:
-    """Return values · 2^exponent, in two operations: the power alone may leave the range."""
+    """Return values · 2^exponent.
+
+    It is multiplied by two powers, one after the other, because 2^exponent may leave the range of
+    the data type.
+    """
     limits, one = jnp.finfo(values.dtype), jnp.ones((), values.dtype)
     for part in (exponent // 2, exponent - exponent // 2):
         values = values * jnp.ldexp(one, jnp.clip(part, limits.minexp, limits.maxexp - 1))
@@ -20,9 +27,10 @@ def scaled(values: jax.Array, exponent: jax.Array) -> jax.Array:
 
 
 def normal(x: jax.Array) -> tuple[jax.Array, jax.Array]:
-    """Return numbers, none of them subnormal, and exponents: x are numbers · 2^exponents.
+    """Return numbers y, none of them subnormal, and exponents e such that x = y · 2^e.
 
-    XLA takes subnormal numbers for 0. Their bits are integers, of which they are multiples.
+    XLA treats subnormal numbers as 0. Here they are read by their bits: a subnormal number is an
+    integer, which its bits represent, times the smallest subnormal number.
     """
     limits = jnp.finfo(x.dtype)
     bits = lax.bitcast_convert_type(x, jnp.dtype(f"int{limits.bits}"))
@@ -34,7 +42,7 @@ def normal(x: jax.Array) -> tuple[jax.Array, jax.Array]:
 
 @jax.custom_jvp
 def read_scaled(x: jax.Array, exponent: jax.Array) -> jax.Array:
-    """Return x · 2^exponent, of any numbers x."""
+    """Return x · 2^exponent, where x may be subnormal."""
     values, exponents = normal(x)
     return scaled(values, exponents + exponent)
 
@@ -43,7 +51,7 @@ read_scaled.defjvp(lambda at, changes: (read_scaled(*at), scaled(changes[0], at[
 
 
 def safe_root(values: jax.Array) -> jax.Array:
-    """Return √values, with the derivative 0 at 0."""
+    """Return √values. The derivative at 0 is taken to be 0."""
     return jnp.where(values > 0, jnp.sqrt(jnp.where(values > 0, values, 1.0)), 0.0)
 
 
@@ -54,20 +62,21 @@ def safe_quotient(values: jax.Array, by: jax.Array) -> jax.Array:
 
 @jax.custom_jvp
 def k0_of(a: jax.Array) -> jax.Array:
-    """Return arccos(1 − a)/π of a = 1 − ρ in [0, 1]."""
+    """Return arccos(ρ)/π for a = 1 − ρ in [0, 1]."""
     return (2.0 / pi) * jnp.arctan(safe_root(a) / jnp.sqrt(2.0 - a))
 
 
 @k0_of.defjvp
 def k0_jvp(at: jax.Array, changes: jax.Array) -> jax.Array:
-    differ = at[0] > (8.0 * jnp.finfo(at[0].dtype).eps) ** 2  # else pixels are equal to rounding
+    # Pixels with a smaller a are equal up to rounding errors.
+    differ = at[0] > (8.0 * jnp.finfo(at[0].dtype).eps) ** 2
     a = jnp.where(differ, at[0], 1.0)
     return k0_of(*at), jnp.where(differ, 1.0 / (pi * jnp.sqrt(a * (2.0 - a))), 0.0) * changes[0]
 
 
 @jax.custom_jvp
 def k1_of(a: jax.Array) -> jax.Array:
-    """Return κ1(ρ) − ρ of a = 1 − ρ in [0, 1]; its derivative is `k0_of`."""
+    """Return κ1(ρ) − ρ for a = 1 − ρ in [0, 1]. Its derivative by a is `k0_of`."""
     R, D = (R64, D64) if a.dtype == jnp.float64 else (R32, D32)
     return a * safe_root(a) * jnp.polyval(R, 1.0 - a) / jnp.polyval(D, 1.0 - a)
 

@@ -1,4 +1,7 @@
-"""The recursion of a pair of signals in JAX, from variances, which are differentiated too."""
+"""The recursion of one pair of signals in JAX.
+
+Variances and rows of both signals are computed with the pair, so that JAX differentiates them too.
+"""
 
 from __future__ import annotations
 
@@ -30,29 +33,33 @@ from .numbers import k0_of, k1_of, normal, read_scaled, safe_quotient, safe_root
 class Signal(NamedTuple):
     """A signal (channels, *pixels), divided by a power of two.
 
-    The power is near the largest of its values, its biases and its normalized features, 1. Where
-    layer 1 forgets sizes (`NetworkConstants.forgets_size`), it is near the largest value. Then
-    biases and normalized features stand undivided beside the divided signal.
+    The power is near the largest number among the absolute values of the signal, the standard
+    deviation of the biases, and 1, that of normalized features. If layer 1 forgets sizes
+    (`NetworkConstants.forgets_size`), the power is near the largest absolute value of the signal,
+    and biases and normalized features are not divided by it.
     """
 
     unit: jax.Array
     """(channels, *pixels), each pixel's vector divided by its norm."""
     pixels: jax.Array
-    """(channels, *pixels), times the root of the input's scale: products of pixels are F⁰."""
+    """(channels, *pixels), the divided signal, multiplied by the square root of the network's input
+    scale. The inner products of pixels over channels are F⁰ before the input filter."""
     means: jax.Array
-    """(channels,), the means over pixels; of pooled heads (channels, *pixels), over pools."""
+    """The means of `pixels`: (channels,), over all pixels, or for pooled heads (channels, *pixels),
+    over the pool of each pixel."""
     energy: jax.Array
-    """(*pixels), F⁰ of single pixels at x = z."""
+    """(*pixels), the variance of each pixel, F⁰ at x = z, before the input filter."""
     exponent: jax.Array
-    """(), of the power of two by which kernels are multiplied; 0 where layer 1 forgets sizes."""
+    """(), an exponent: kernels must be multiplied by this power of two of each signal. It is 0 if
+    layer 1 forgets sizes."""
     bias: jax.Array
     """(), the largest standard deviation of biases, divided by 2^exponent."""
     norm_root: jax.Array
-    """(), the root of normalized features: 1, divided by 2^exponent."""
+    """(), the standard deviation of normalized features, which is 1, divided by 2^exponent."""
 
 
 def read_signal(operations: Operations, head: str | int, x: jax.Array) -> Signal:
-    """Return a signal (channels, *pixels) as the recursion takes it."""
+    """Return the `Signal` of an array (channels, *pixels)."""
     network, forgets = operations.network, operations.constants.forgets_size
     mantissa, bias_exponent = frexp(operations.constants.largest_bias)
     values, exponents = normal(lax.stop_gradient(x))
@@ -79,14 +86,17 @@ def read_signal(operations: Operations, head: str | int, x: jax.Array) -> Signal
 
 
 class LayerNumbers(NamedTuple):
-    """Numbers of a layer that a scan over layers reads. JAX compiles without knowing them."""
+    """The numbers by which the layers of one scan differ.
+
+    They are arrays, so that JAX compiles the layers once for all values.
+    """
 
     input_weight: jax.Array
     """The weight of F⁰ in the features before the layer."""
     inner_bias: jax.Array
-    """The root of the variance of biases before the activation, at a signal of size 1."""
+    """`NetworkConstants.bias_root` of the biases before the activation."""
     outer_bias: jax.Array
-    """The same behind the activation."""
+    """`NetworkConstants.bias_root` of the biases after the activation."""
     feature_weight: jax.Array
     """f, the weight of the features in the skip connection."""
     branch_weight: jax.Array
@@ -94,7 +104,7 @@ class LayerNumbers(NamedTuple):
 
 
 def _numbers_of_layers(operations: Operations, dtype: DTypeLike) -> LayerNumbers:
-    """Return the numbers of layers 1 … depth, (depth,) each."""
+    """Return the numbers of layers 1 … depth, as arrays (depth,)."""
     rows, constants = [], operations.constants
     for layer_number in range(1, operations.depth + 1):
         layer_constants = constants.of_layer(layer_number)
@@ -110,16 +120,19 @@ def _numbers_of_layers(operations: Operations, dtype: DTypeLike) -> LayerNumbers
 def _what_is_compiled(
     operations: Operations, layer_operations: tuple[Operation, ...]
 ) -> tuple[Hashable, ...]:
-    """Return what layers of one scan have in common: all steps, and how the layer ends."""
+    """Return what is compiled into a scan, and therefore must be equal for all of its layers.
+
+    These are the steps of a layer, the form of the sum at its end, and which weights are 0.
+    """
     features, branch, form = operations.constants.of_layer(layer_operations[0].layer_number).weights
     return form, not features, not branch, *(operation.step for operation in layer_operations)
 
 
 class SignalPair:
-    """The pixel pairs of two signals of one network, with a head.
+    """Two signals whose kernels are computed, for one network and one head.
 
-    Arrays of pixel pairs have the axes (*pixels, *pixels') for the head "gap", (offsets, *pixels)
-    for pooled heads, and (*pixels) for others.
+    Arrays of pixel pairs have the shape (*pixels, *pixels') for the head "gap", (offsets, *pixels)
+    for pooled heads, and (*pixels) for other heads.
     """
 
     def __init__(self, operations: Operations, head: str | int, x: Signal, z: Signal) -> None:
@@ -127,7 +140,10 @@ class SignalPair:
         self.n_axes = operations.n_axes
 
     def kernels(self, kinds: tuple[str, ...]) -> list[jax.Array]:
-        """Return the kernels of each kind with their head, without scale and growth."""
+        """Return the kernel of each kind with the head applied.
+
+        The scales of the signals and the divisors of the layers are not included.
+        """
         operations = self.operations
         state, F0 = self.enter()
         zeros, numbers = jnp.zeros_like(F0), _numbers_of_layers(operations, F0.dtype)
@@ -151,14 +167,14 @@ class SignalPair:
         return [self.with_head(*weighted[kind], F0) for kind in kinds]
 
     def enter(self) -> tuple[PairState, jax.Array]:
-        """Return the pixel pairs of the input, without kernels, and F⁰."""
+        """Return the state of the pixel pairs before layer 1, and F⁰."""
         x, z = self.x, self.z
         F0 = self.over_channels(mul, x.pixels, z.pixels)
         sides = self.entering(x.energy), self.entering(z.energy)
         g, deficits = self.product(sides), []
         for sign in (-1.0, 1.0):
             half = self.over_channels(lambda u, v, s=sign: 0.5 * (u + s * v) ** 2, x.unit, z.unit)
-            # Where g is 0, deficits are 0, and ± F⁰ has their derivatives.
+            # Where g is 0, F⁰ is 0 too. There ± F⁰ is the deficit, 0, with the right derivatives.
             deficits.append(g * half + jnp.where(g > 0, 0.0, sign * F0))
         state = PairState(Deficits(*deficits), Kernels(F0, None), sides)
         for operation in self.operations.input:
@@ -167,38 +183,44 @@ class SignalPair:
         return state, state.kernels.F
 
     def entering(self, variance: jax.Array) -> Variances:
-        """Return variances that have no rounding errors yet."""
+        """Return `Variances` whose rounding errors are 0, or None in networks without biases."""
         rounding_error = 0.0 * variance if self.operations.constants.has_bias else None
         return Variances(variance, rounding_error, safe_root(variance))
 
     def at_taps(self, values: jax.Array, taps: Taps, n_sides: int) -> list[jax.Array]:
-        """Return the values at some taps, the middle one first; they move the last `n_sides`."""
+        """Return one array for each tap, the middle tap first: the values at this tap.
+
+        A tap moves the last `n_sides` groups of pixel axes.
+        """
         axes = [taps.axis - self.n_axes * side for side in range(1, 1 + n_sides)]
         return from_the_middle([jnp.roll(values, [-k] * len(axes), axes) for k in taps.offsets])
 
     def mean(self, taps: Taps, values: jax.Array) -> jax.Array:
-        """Return the means over some taps, which move both pixels."""
+        """Return the weighted means over the taps. A tap moves both pixels of a pair."""
         n_sides = values.ndim // self.n_axes if isinstance(self.head, str) else 1
         return weighted_mean(self.at_taps(values, taps, n_sides), taps.weights)
 
     def both(self, p: jax.Array, q: jax.Array) -> tuple[jax.Array, jax.Array]:
-        """Return arrays of both sides' pixels that broadcast to the pixel pairs."""
+        """Return arrays of the pixels of the left and the right signal in the form of pixel pairs.
+
+        Both arrays broadcast to the shape of the pixel pairs.
+        """
         if not isinstance(self.head, str):
             return p, q.ravel()[places_of(self.head, q.shape)]
         return (p[(..., *[None] * self.n_axes)] if self.head == "gap" else p), q
 
     def product(self, sides: tuple[Variances, ...]) -> jax.Array:
-        """Return g = a b of the pixel pairs, the product of the roots of variances."""
+        """Return g = a b at the pixel pairs, where a² and b² are the variances of both pixels."""
         return mul(*self.both(*(side.root for side in sides)))
 
     def over_channels(
         self, function: Callable[..., jax.Array], p: jax.Array, q: jax.Array
     ) -> jax.Array:
-        """Return the sum over channels of a function of both sides' pixels."""
+        """Return the sum over channels of `function` at the pixel pairs of `p` and `q`."""
         return jax.vmap(lambda *channels: function(*self.both(*channels)))(p, q).sum(axis=0)
 
     def with_head(self, kernel: jax.Array, input_weight: float, F0: jax.Array) -> jax.Array:
-        """Return a kernel with its head, to which `input_weight` times F⁰, `F0`, is added."""
+        """Return `kernel` + `input_weight` · `F0` with the head applied."""
         if self.head in ("trace", "equivariant"):
             kernel = kernel + input_weight * F0
             return kernel.mean() if self.head == "trace" else kernel.ravel()[0]
@@ -207,32 +229,33 @@ class SignalPair:
             kernel = jnp.tensordot(weights, kernel, 1)
         elif self.head != "gap":
             raise NotImplementedError(f"JAX has no head {self.head!r}")
-        means = self.x.means * self.z.means  # the mean of F⁰ may be 0
+        means = self.x.means * self.z.means  # their sum is the mean of F⁰, which may be 0
         return kernel.mean() + input_weight * means.sum(axis=0).mean()
 
 
 class PairLayer:
-    """A layer of a pair of signals, or with `numbers` None the input filter.
+    """A layer of a pair of signals, or the input filter if `numbers` is None.
 
-    JAX compiles it once for all layers of one scan, which differ in their `numbers`.
+    JAX compiles it once for all layers of a scan; these layers differ only in their `numbers`.
     """
 
     def __init__(self, pair: SignalPair, numbers: LayerNumbers | None = None) -> None:
         self.pair, self.constants, self.numbers = pair, pair.operations.constants, numbers
 
     def at(self, operation: Operation, before: PairState, features: PairState) -> RowsOfBoth:
-        """Return what the step of an operation may ask."""
+        """Return the object that answers the questions of the operation's step."""
         return RowsOfBoth(self, operation, before, features)
 
     def bias_root(self, is_branch: bool) -> jax.Array:
-        """Return the root of the variance of biases, at a signal of size 1."""
+        """Return `NetworkConstants.bias_root` of the layer."""
         assert self.numbers is not None
         return self.numbers.outer_bias if is_branch else self.numbers.inner_bias
 
     def weights(self, layer_number: int) -> RoundedWeights:
-        """Return the weights of features and branch: numbers if all layers have the same.
+        """Return the weights of features and branch of a layer.
 
-        A weight of 0 is a number too, and all layers of the scan have it.
+        They are numbers if all layers have the same constants, else arrays. A weight of 0 is always
+        a number, and then it is 0 in all layers of the scan.
         """
         weights = self.constants.of_layer(layer_number).weights
         if self.constants.has_like_layers:
@@ -244,10 +267,10 @@ class PairLayer:
 
 
 class OneSignal:
-    """What a step asks about a signal alone (`step.OneSide`), with derivatives at 0."""
+    """The implementation of `step.OneSide` for one signal, with derivatives also at 0."""
 
     xp = jnp
-    least_root = 0.0  # `RowsOfBoth.dual` divides by the product of both roots
+    least_root = 0.0  # no limit is needed: `RowsOfBoth.dual` does not read the row 1/a
 
     def __init__(self, of_layer: PairLayer, layer_number: int, signal: Signal) -> None:
         self.of_layer, self.layer_number, self.signal = of_layer, layer_number, signal
@@ -283,17 +306,17 @@ class OneSignal:
         return self.of_layer.pair.entering(variance)
 
     def check_features(self, features: Variances) -> None:
-        """Pass all features: JAX checks no values."""
+        """Do nothing: values are not checked in JAX."""
 
     def check_preactivations(self, variance: jax.Array) -> None:
-        """Pass all pre-activations: JAX checks no values."""
+        """Do nothing: values are not checked in JAX."""
 
     def check_activated(self, variance: jax.Array) -> None:
-        """Pass all variances: JAX checks no values."""
+        """Do nothing: values are not checked in JAX."""
 
 
 class RowsOfBoth:
-    """What a step asks about pixel pairs (`step.BothSides`): rows are computed where it asks."""
+    """The implementation of `step.BothSides` that computes rows when the step asks for them."""
 
     def __init__(
         self, of_layer: PairLayer, operation: Operation, before: PairState, features: PairState
@@ -309,7 +332,7 @@ class RowsOfBoth:
 
     @once
     def rows(self) -> list[tuple[jax.Array, jax.Array]]:
-        """The rows of both sides; they broadcast to the pixel pairs."""
+        """The step's rows of the left and the right signal, which broadcast to the pixel pairs."""
         pairs = zip(self._left_rows, self._right_rows, strict=True)
         return [self.pair.both(*row) for row in pairs]
 
@@ -342,8 +365,9 @@ class RowsOfBoth:
         k0, k1 = k0_of(a), k1_of(a)
         less, lost = jnp.where(is_positive, w, 1.0) - k1, jnp.where(is_positive, k0, 1.0 - k0)
         less, more = less + linear_share * (w - less), 2.0 - less + linear_share * (v - 2.0 + less)
-        sigma = jnp.where(g > 0, 0.0, -deficits.U)  # 0, with the derivatives of Σ
-        half = 0.5 * (1.0 + linear_share) * sigma  # the odd part of K; its even part has none
+        sigma = jnp.where(g > 0, 0.0, -deficits.U)  # this is 0, with the derivatives of Σ at g = 0
+        # The odd part of K at g = 0. The derivatives of its even part are 0 there.
+        half = 0.5 * (1.0 + linear_share) * sigma
 
         def times_slope(A: jax.Array) -> jax.Array:
             return A - (1.0 - linear_share) * lost * A
@@ -357,10 +381,10 @@ class RowsOfBoth:
     def by_pieces(
         self, function: Callable[[BothSides, PairState], PairState], state: PairState
     ) -> PairState:
-        """Return `function` of all pixel pairs at once."""
+        """Return ``function(self, state)``, computed for all pixel pairs at once."""
         return function(self, state)
 
 
 def _part(numbers: LayerNumbers, layers: int | slice) -> LayerNumbers:
-    """Return the numbers of one layer, or of several."""
+    """Return the numbers of one layer, or of several layers."""
     return LayerNumbers(*(values[layers] for values in numbers))

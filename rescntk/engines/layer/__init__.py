@@ -1,1 +1,1 @@
-"""A layer, step by step, and the constants of its steps."""
+"""The steps of a network's layers, one class each, and the constants that they use."""

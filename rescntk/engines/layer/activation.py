@@ -1,14 +1,17 @@
-"""`ActivationStep`: pre-activations become a branch.
+"""`ActivationStep`: the activation, which turns pre-activations into the branch of the layer.
 
-With w = 1 − ρ = U / g, v = 1 + ρ = U⁺ / g and the covariance Σ of pre-activations, ::
+Let Σ be the covariance of the pre-activations at a pixel pair, ρ their correlation, and
+w = 1 − ρ = U / g, v = 1 + ρ = U⁺ / g. For ReLU the step computes ::
 
     A_g = A + ([inner] − ι) Σ;
     K = g κ₁;   M = κ₀ A_g + ([outer] + ι) K;
-    U, U⁺ = g (1 − κ₁), g (1 + κ₁);
+    U, U⁺ = g (1 − κ₁), g (1 + κ₁).
 
-of ReLU. Of other activations κ₁ and κ₀ are E[σσ] and E[σ'σ'] (rescntk/network/activations.py), and
-the branch is multiplied by `LayerConstants.dual_factor`. The row is 1/a, where a is the root of the
-pre-activations; a second one has the root of the branch where this is another number.
+For other activations E[σσ] takes the place of g κ₁ and E[σ'σ'] that of κ₀
+(rescntk/network/activations.py), and the branch is multiplied by `LayerConstants.dual_factor`.
+
+The step's first row in a signal's table is 1/a, where a² is the variance of the pre-activations.
+If the activation is not homogeneous, a second row holds the square root of the branch's variance.
 """
 
 from __future__ import annotations
@@ -37,7 +40,8 @@ class ActivationStep(Step):
     """The activation of a layer."""
 
     is_homogeneous: bool
-    """Whether it is: then the branch has the roots of the pre-activations."""
+    """Whether the activation is homogeneous. If so, the branch has the same variances as the
+    pre-activations, and the step has no row for them."""
 
     kind = "activation"
     is_branch = True
@@ -74,7 +78,7 @@ class ActivationStep(Step):
         return at.by_pieces(self._activated, before)
 
     def _activated(self, at: BothSides, before: PairState) -> PairState:
-        """Return what `pairs` returns; each pixel pair is computed alone."""
+        """Return what `pairs` returns. No pixel pair depends on another."""
         parts, A = at.constants.carried_parts, before.kernels.A
         factor = at.layer_constants.dual_factor
         c_w = None if self.is_homogeneous else at.layer_constants.layer.inner_variance

@@ -1,7 +1,9 @@
-"""`BiasStep`: biases of a convolution, whose variance is the same at all pixels.
+"""`BiasStep`: the biases of a convolution, whose variance is the same at all pixels.
 
-Biases of both signals are equal: with the product c of their roots, F and Σ get c, U gets nothing
-but the merge's N, and U⁺ gets 2 c besides.
+A channel adds the same bias to both signals of a pair, so that the correlation of the biases is 1.
+Let c be the product of the standard deviations of both signals' biases (these differ because each
+signal was divided by its own size). Then c is added to F or Σ, the merge's N to U, and N + 2 c
+to U⁺.
 """
 
 from __future__ import annotations
@@ -27,7 +29,7 @@ from .step import (
 
 @dataclass(frozen=True)
 class BiasStep(Merge):
-    """The biases of a layer before its activation, or behind it."""
+    """The biases of a layer: those before its activation, or those after it (`is_branch`)."""
 
     is_branch: bool
 

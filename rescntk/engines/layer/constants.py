@@ -1,23 +1,26 @@
-"""Constants of layers, with all their digits: divisors, weights (weights.py), biases.
+"""The constants of layers, computed exactly: divisors, weights (weights.py) and biases.
 
-Kernels of homogeneous activations are divided by the sizes of both signals and by the growth G of
-each layer. With the mean over the taps of the outer filter, box, ::
+If the activation is homogeneous, engines divide kernels by the sizes of both signals and by a
+divisor G for each layer. If box is the mean over the taps of the outer filter, a layer is ::
 
     F ← f F + b (box(K) + bias);     f = [skip] / G,  b = β / G.
 
-Layer normalization divides U and A by the product a b of both roots, and multiplies them by n n'.
-n is the root of a signal's normalized features: 1, divided by the signal's size. The weights are
-then ::
+Layer normalization divides U and A by a b, where a² and b² are the variances of the features of
+both signals, and multiplies them by n n'. Normalized features have the standard deviation 1; n is
+this 1, divided by the size of the left signal, and n' the same for the right signal. The weights
+are then ::
 
-    f = [skip] S_{l−1} / S_l,  b = β / S_l;     S_0 = 1,  S_l = [skip] S_{l−1} + β:
+    f = [skip] S_{l−1} / S_l,  b = β / S_l;     S_0 = 1,  S_l = [skip] S_{l−1} + β.
 
-n is the same in all layers, and kernels are divided by S_L.
+So n is the same in all layers, and the kernels behind layer L are divided by S_L.
 
-All engines use these words. The paths of a layer, branch and identity, have *factors* in features
-and *weights* in kernels, which are sums of both; any other factor multiplies the whole. A *gain* is
-what a path multiplies variances by, a *growth* what the layer does. The *variance* of a
-signal's pixel is F at x = z (variances.py). A *scale* is what a signal was divided by (`Input` has
-it), or a parameter of `Network`.
+All engines use the following words. A layer has two paths, the branch and the identity. A *factor*
+of a path multiplies its features, and a *weight* of a path multiplies its kernel in the sum of
+both; any other factor multiplies the whole sum. A *gain* is the number by which a path multiplies
+variances, and a *growth* the number by which the whole layer does. The *variance* of a pixel is F
+of the signal with itself at this pixel (variances.py), and a *root* is the square root of a
+variance: a standard deviation. A *scale* is the number by which a signal was divided
+(`Input` has it), or a parameter of `Network` with "scale" in its name.
 
 ======  =======================  ===================================================================
 symbol  name                     meaning
@@ -25,25 +28,25 @@ symbol  name                     meaning
 l       `layer_number`           from 1 on; 0 is the input filter
 [skip]  `exact_identity_gain`    gain of the identity path: 1, or 0 without it; of `Layer`
 α²      `branch_factor_squared`  square of the factor of the branch and its bias; of `Layer`
-c_v     `Layer.outer_variance`   variance of the weights behind the activation
-c_w     `Layer.inner_variance`   variance of the weights before it
+c_v     `Layer.outer_variance`   variance of the weights after the activation
+c_w     `Layer.inner_variance`   variance of the weights before the activation
 β       `Layer.branch_gain`      α² c_v c_w E[σ(u)²]/q
 1 + β   `Layer.growth`           β without the identity path
 p       `Layer.branch_weight`    β / (1 + β); 1 without the identity path
 G       `divisor`                what engines divide the layer by: 1 + β, or 1 (`_divided`)
-∏ G     `total_divisor`          over layers 1 … l; S_l with normalization
-S       `_feature_variances`     variances of features beside normalized ones of size 1
-f       `weights.features`       weight of the features behind the layer
+∏ G     `total_divisor`          product over layers 1 … l; S_l with normalization
+S       `_feature_variances`     variances of the features, if input and normalized features have 1
+f       `weights.features`       weight of the features in the sum at the end of the layer
 b       `weights.branch`         weight of the branch: β / G, which is p where G is 1 + β
-∏ f     `input_weight`           weight of F⁰ in the features, over layers 1 … l
-α² c_v  `dual_factor`            factor on `Activation.dual`; 1 of homogeneous activations
-λ       `linear_share`           the linear part of a leaky ReLU
-σ_b     `Layer.bias`             standard deviation of biases; σ, the largest, is their unit
-–       `bias_root`              root of what they add to a variance of size 1, for σ = 1
-H       `bias_variance_ratio`    the most that they add to such a variance, over σ²
+∏ f     `input_weight`           product over layers 1 … l: the weight of F⁰ in the features
+α² c_v  `dual_factor`            factor on `Activation.dual`; 1 if the activation is homogeneous
+λ       `linear_share`           share of the linear network in the kernel of a leaky ReLU
+σ_b     `Layer.bias`             standard deviation of biases; their unit is the largest one, σ
+–       `bias_root`              standard deviation that biases add to a signal of size 1, if σ is 1
+H       `bias_variance_ratio`    the largest variance that biases add to such a signal, over σ²
 ======  =======================  ===================================================================
 
-``docs/theory/network.md`` and ``docs/theory/glossary.md`` have the symbols down to p.
+``docs/theory/network.md`` and ``docs/theory/glossary.md`` define the symbols from l down to p.
 """
 
 from __future__ import annotations
@@ -65,8 +68,8 @@ from ...network.parts import Layer, TrainedParts
 from .weights import Weights
 
 MOST_BITS = 500
-"""Most bits by which a layer may multiply or divide variances; others are refused. More bits leave
-the range of float64."""
+"""The largest number of bits (log2 of the factor) by which a layer may multiply or divide
+variances. Networks with more are refused, because their numbers would leave float64."""
 
 
 def check_growth(layer: Layer) -> float:
@@ -81,22 +84,25 @@ def check_growth(layer: Layer) -> float:
 
 
 class LayerConstants(NamedTuple):
-    """The constants by which engines pass a layer; the head of this file has their symbols."""
+    """The constants of a layer; the docstring of this module lists their symbols."""
 
     layer: Layer
-    """The numbers that the network gives the layer."""
+    """The parameters that the network sets for the layer."""
     exact_divisor: Fraction
-    """G without rounding; 1 where activations are not homogeneous, and with normalization."""
+    """G as an exact fraction. It is 1 if the activation is not homogeneous, and in networks with
+    normalization."""
     weights: Weights
-    """f and b, the weights of features and branch; b is 1 of activations not homogeneous."""
+    """f and b, the weights of features and branch. b is 1 if the activation is not homogeneous."""
     dual_factor: float
-    """The factor on `Activation.dual`: α² c_v; 1 of ReLU, whose branch has the weight b."""
+    """The factor on `Activation.dual`: α² c_v, or 1 if the activation is homogeneous, because then
+    the weight b includes it."""
     bias_ratio: float
-    """The root of the variance that biases add behind the activation, over the root before it."""
+    """The standard deviation that biases add after the activation, divided by the one that they add
+    before it."""
 
     @property
     def divisor(self) -> float:
-        """G, rounded once."""
+        """G, rounded to the nearest float64."""
         return float(self.exact_divisor)
 
 
@@ -114,7 +120,7 @@ def _smooth(layer: Layer) -> LayerConstants:
 def _homogeneous(
     layer: Layer, exact_divisor: Fraction, features: Fraction, branch: Fraction
 ) -> LayerConstants:
-    """Return the constants of a layer whose activation is homogeneous, from G and exact f and b."""
+    """Return the constants of a layer with a homogeneous activation, from exact G, f and b."""
     bias_ratio = 0.0
     if layer.bias > 0.0:
         bias_ratio = 1.0 / math.sqrt(layer.outer_variance * float(layer.activation_gain))
@@ -130,8 +136,9 @@ def _homogeneous(
 def _divided(layer: Layer, network_has_bias: bool) -> LayerConstants:
     """Return the constants of a homogeneous layer that is divided by its growth.
 
-    G is 1 + β, but 1 in two cases, which layers without a skip connection alone have: β is 0; or β
-    is below 1 and the network has biases, beside which signals keep their sizes.
+    G is 1 + β in layers with a skip connection and β in others. There are two exceptions, both for
+    layers without a skip connection, in which G is 1: if β is 0, and if β is below 1 and the
+    network has biases (dividing by β would make the biases large compared with the signals).
     """
     check_growth(layer)
     identity, gain = layer.exact_identity_gain, layer.exact_branch_gain
@@ -142,17 +149,21 @@ def _divided(layer: Layer, network_has_bias: bool) -> LayerConstants:
 
 
 def _normalized(layer: Layer, before: Fraction, after: Fraction) -> LayerConstants:
-    """Return the constants of a homogeneous layer with normalization, from S before and after."""
+    """Return the constants of a homogeneous layer with normalization.
+
+    `before` and `after` are S_{l−1} and S_l.
+    """
     features, branch = layer.exact_identity_gain * before / after, layer.exact_branch_gain / after
     return _homogeneous(layer, Fraction(1), features, branch)
 
 
 class InnerVariances(NamedTuple):
-    """Pre-activations as a tangent kernel of inner weights has them, beside a signal of size 1."""
+    """Variances of pre-activations that trained inner weights add to the tangent kernel."""
 
     of_signal: float
+    """The part of a signal of size 1."""
     of_bias: float
-    """Of the largest bias, 1."""
+    """The part of the biases, if the largest standard deviation of biases is 1."""
 
 
 @dataclass(frozen=True)
@@ -164,23 +175,23 @@ class NetworkConstants:
 
     @once
     def has_like_layers(self) -> bool:
-        """True if all layers have the same constants, whatever their filters."""
+        """True if all layers have the same constants; their filters may differ."""
         net = self.network
         alike = not any(isinstance(getattr(net, name), tuple) for name in OF_LAYERS - FILTER_FIELDS)
         return alike and not (net.norm and net.homogeneous)
 
     @property
     def different_layers(self) -> range:
-        """The numbers of layers 1 … depth, or of one if all have the same constants."""
+        """The numbers of all layers, or only of layer 1 if all layers have the same constants."""
         return range(1, 2 if self.has_like_layers else self.depth + 1)
 
     def of_layer(self, layer_number: int) -> LayerConstants:
-        """Return the constants of a layer, from 1 on."""
+        """Return the constants of a layer; the first layer has the number 1."""
         return self._constants[0 if self.has_like_layers else layer_number - 1]
 
     @once
     def _constants(self) -> tuple[LayerConstants, ...]:
-        """The constants of layers 1 … depth, or of one if all are alike."""
+        """The constants of `different_layers`."""
         net = self.network
         layers = map(net.layer, self.different_layers)
         if not net.homogeneous:
@@ -196,21 +207,25 @@ class NetworkConstants:
 
         def behind(before: Fraction, layer: Layer) -> Fraction:
             after = layer.exact_identity_gain * before + layer.exact_branch_gain
-            return after or before  # where nothing is left, nothing is divided
+            return after or before  # a layer whose output is 0 divides by nothing
 
         layers = map(self.network.layer, range(1, self.depth + 1))
         return tuple(accumulate(layers, behind, initial=Fraction(1)))
 
     def input_weight(self, layer_number: int) -> float:
-        """Return the weight of F⁰ in the features behind a layer, from 0 on: a product of f."""
+        """Return the weight of F⁰ in the features behind a layer: the product of f up to it.
+
+        Behind layer 0, the input filter, it is 1.
+        """
         if self.has_like_layers:
             return float(self.of_layer(1).weights.features) ** layer_number
         return self._input_weights[layer_number]
 
     def branch_share(self, layer_number: int) -> float:
-        """Return the weight of all branches in the features behind a layer, with normalization.
+        """Return the total weight of all branches in the features behind a layer.
 
-        It is 1 less `input_weight`, and keeps its digits where branches are weak.
+        The network has normalization. The weight is 1 − `input_weight`, but it is computed without
+        cancellation, so that it is accurate also where branches are weak.
         """
         return self._branch_shares[layer_number]
 
@@ -221,7 +236,7 @@ class NetworkConstants:
         of_input = accumulate(gains, operator.mul, initial=Fraction(1))
         pairs = zip(of_input, self._feature_variances, strict=True)
         shares = ((total - part) / total for part, total in pairs)
-        # A share that is not 0 stays so, however small.
+        # A positive share is not rounded to 0, however small it is.
         return tuple(max(float(share), 5e-324) if share else 0.0 for share in shares)
 
     @once
@@ -238,12 +253,12 @@ class NetworkConstants:
 
     @once
     def carried_parts(self) -> TrainedParts:
-        """The parts of A = T + ι F, the tangent kernel that engines carry; ι is its `readout`.
+        """The trained parts of A = T + ι F, which engines carry in place of T; `readout` is ι.
 
-        ι is 1 where the readout is trained, with two exceptions. With frozen inner weights each
-        layer would subtract Σ from A, and lose digits. Layers of activations that are not
-        homogeneous could amplify rounding errors of A − F. In both cases F is added to T once, at
-        the end.
+        ι is 1 if the readout is trained and 0 if it is not, with two exceptions, in which ι is 0
+        and F is added to T once, at the end. If inner weights are not trained, each layer would
+        subtract Σ from A and lose digits by cancellation. If the activation is not homogeneous,
+        layers could amplify rounding errors of A − F.
         """
         net = self.network
         carries = net.homogeneous and "inner" in net.trained
@@ -251,7 +266,7 @@ class NetworkConstants:
 
     @once
     def has_bias(self) -> bool:
-        """True if a layer has biases, of the first `depth` or of later ones."""
+        """True if some layer of the network has biases, also if it comes after layer `depth`."""
         return self.network.has_bias
 
     @once
@@ -261,17 +276,21 @@ class NetworkConstants:
 
     @property
     def has_weak_branches(self) -> bool:
-        """True if layers may add little to the features: what cancels in these decides kernels."""
+        """True if a layer may add little to the features.
+
+        Then parts of the features that cancel in the head leave kernels that are small beside them.
+        """
         least = min(constants.weights.branch for constants in self._constants)
         return self.network.norm or least < 2.0**-4 or not self.network.homogeneous
 
     @once
     def has_opposite(self) -> bool:
-        """True if U⁺ = a b (1 + ρ) is carried too, since 2 − w has too few digits of v = 1 + ρ.
+        """True if U⁺ = a b (1 + ρ) is carried too, because v = 1 + ρ as 2 − w may be inaccurate.
 
-        A ReLU layer leaves v ≥ (1 − λ) b / 2 at most pixel pairs. Above 2^-5 rounding errors of
-        2 − w cost κ0 less than two units. Other activations may keep pixels opposite, and so does
-        normalization beside features of any size.
+        Behind a ReLU layer, v is at least (1 − λ) b / 2 at most pixel pairs. If v is above 2^-5,
+        the rounding error of 2 − w changes κ0 by less than two units in the last place. Other
+        activations may leave v near 0, and so may normalization, whose branch is added to features
+        of any size.
         """
         least, norm = activation_of(self.network).least_opposite, self.network.norm
         weights = (constants.weights for constants in self._constants)
@@ -280,33 +299,36 @@ class NetworkConstants:
 
     @once
     def has_identity(self) -> bool:
-        """True if features pass a layer."""
+        """True if some layer has a skip connection whose features have a weight above 0."""
         return any(constants.weights.features for constants in self._constants)
 
     @once
     def has_ordinary_layers(self) -> bool:
-        """True if nothing passes some layer."""
+        """True if the features of some layer have the weight 0, as without a skip connection."""
         return not all(constants.weights.features for constants in self._constants)
 
     @once
     def largest_bias(self) -> float:
-        """The largest standard deviation of biases that a layer has, the unit of others."""
+        """The largest standard deviation of biases of all layers, which is the unit of others."""
         return max(constants.layer.bias for constants in self._constants)
 
     @once
     def least_bias(self) -> float:
-        """The smallest standard deviation of biases that a layer has."""
+        """The smallest standard deviation of biases of all layers."""
         return min(constants.layer.bias for constants in self._constants)
 
     @once
     def forgets_size(self) -> bool:
-        """True if layer 1 reads normalized features alone: signals of all sizes are alike."""
+        """True if layer 1 reads only normalized features; then kernels do not depend on sizes."""
         net = self.network
         return net.norm and net.homogeneous and not self.of_layer(1).weights.features
 
     @once
     def linear_growth_bits(self) -> float:
-        """By how many bits, at most, all layers multiply variances where σ(u) is about σ'(0) u."""
+        """An upper bound of log2 of the factor by which all layers multiply the variance.
+
+        It holds where σ(u) is about σ'(0) u.
+        """
         bits = 0.0
         for constants in self._constants:
             layer, slope = constants.layer, activation_of(self.network).largest_slope
@@ -319,7 +341,8 @@ class NetworkConstants:
     def bias_variance_ratio(self) -> float:
         """H = max over layers of (σ_l/σ)² (1 + 1/(c_v E[σ(u)²]/q)) / c_w, σ the largest bias.
 
-        H σ² is the variance that biases would add at a signal of size 1 if layer 1 had all of them.
+        H σ² is the variance that biases would add to a signal of size 1 if layer 1 had the biases
+        of the layer with the largest value.
         """
         ratios = [
             (c.layer.bias / self.largest_bias) ** 2
@@ -331,7 +354,7 @@ class NetworkConstants:
 
     @once
     def largest_inner_variances(self) -> InnerVariances:
-        """The most that a branch adds to a tangent kernel of its inner weights alone."""
+        """The largest variances, over all layers, that inner weights add to a tangent kernel."""
         numbers = self.different_layers
         branch_weights = {k: float(self.of_layer(k).weights.branch) for k in numbers}
         of_bias = max(weight * self.bias_root(k) ** 2 for k, weight in branch_weights.items())
@@ -339,13 +362,14 @@ class NetworkConstants:
 
     @once
     def common_root(self) -> float:
-        """√(1 + H σ²), the root of the variance of normalized features with biases."""
+        """√(1 + H σ²), the standard deviation of normalized features together with biases."""
         return math.hypot(1.0, math.sqrt(self.bias_variance_ratio) * self.largest_bias)
 
     def bias_root(self, layer_number: int, is_branch: bool = False) -> float:
-        """Return the root of the variance that biases add in a layer, at a signal of size 1.
+        """Return the standard deviation of a layer's biases, relative to a signal of size 1.
 
-        The network's largest bias is 1; layers without biases have 0.
+        Biases are measured in units of `largest_bias`. The result is 0 for a layer without biases.
+        If `is_branch`, the biases are those after the activation.
         """
         constants = self.of_layer(layer_number)
         if not constants.layer.bias:
@@ -363,9 +387,10 @@ class NetworkConstants:
 
     @lru_cache(maxsize=256)  # noqa: B019
     def total_divisor(self, layer_number: int) -> tuple[float, int]:
-        """Return the product of G over layers 1 … l as (m, e): m · 2^e with m between ½ and 2.
+        """Return the product of G over layers 1 … l, as (m, e) with the value m · 2^e.
 
-        It is exact but for one rounding. With normalization it is S.
+        m lies between ½ and 2 and is rounded only once. In networks with normalization the result
+        is S_l.
         """
         if self.network.norm:
             total = self._feature_variances[layer_number]
@@ -384,5 +409,5 @@ class NetworkConstants:
 
 
 def _as_decimal(number: Fraction) -> decimal.Decimal:
-    """Return a number in the digits of the decimal context."""
+    """Return a fraction as a decimal number, rounded as the decimal context says."""
     return decimal.Decimal(number.numerator) / number.denominator

@@ -1,8 +1,11 @@
-"""`ConvolutionStep`: means over some taps, which move both pixels of a pair together. ::
+"""`ConvolutionStep`: weighted means over the taps of a filter.
+
+A tap moves both pixels of a pair by the same offset. N is the term that each merge adds
+(merge.py); the parts of this merge are the pixels at the taps. ::
 
     U, U⁺ ← mean(U) + N, mean(U⁺) + N;     K, A ← mean(K), mean(A).
 
-The parts of the merge are the pixels at the taps. A filter is some such steps (taps.py).
+A long filter is a sequence of such steps (taps.py).
 """
 
 from __future__ import annotations
@@ -19,7 +22,7 @@ from .taps import Taps
 
 @dataclass(frozen=True)
 class ConvolutionStep(Merge):
-    """A convolution with independent weights at some taps."""
+    """A convolution whose weights at different taps are independent."""
 
     taps: Taps
     is_branch: bool = False

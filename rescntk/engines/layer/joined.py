@@ -1,8 +1,8 @@
-"""`JoinedStep`: one merge in the place of an outer convolution, a skip connection and the next
-layer's inner convolution.
+"""`JoinedStep`: one merge that replaces an outer convolution, a skip connection and the inner
+convolution of the next layer.
 
-It begins and ends with pre-activations of filters of three pixels (`network_steps.joined`).
-Compiled engines alone have it for pixel pairs (cpu/joined.h).
+It follows an activation and leads to the pre-activations of the next layer. All filters have three
+taps (`network_steps.joined`). For pixel pairs only the compiled engines have it (cpu/joined.h).
 """
 
 from __future__ import annotations
@@ -20,11 +20,12 @@ from .weights import RoundedWeights, Weights
 
 @dataclass(frozen=True)
 class JoinedStep(Merge):
-    """A merge of five taps, in which features and branch of one pixel are one part."""
+    """A merge over five taps. The features and the branch at one tap are one part together."""
 
     n_feature_taps: int
-    """The taps that have features: one; or three in layer 1, whose pre-activations have no
-    convolution yet."""
+    """The number of taps at which features are read: 1, or 3 in layer 1. The pre-activations of
+    layer 1 have no convolution, so that this step applies the inner convolution of layer 2 to them.
+    """
 
     kind = "joined"
     taps = Taps(5, 1, 0, is_triangle=True)
@@ -35,14 +36,15 @@ class JoinedStep(Merge):
         return self.taps.n_taps
 
     def weights(self, layer: LayerConstants) -> Weights:
-        """Return the weights of one tap: of its features, and of a ninth of the branch."""
+        """Return the weight of the features at one tap, and a ninth of the branch's weight."""
         features, branch, form = layer.weights
         return Weights(features / self.n_feature_taps, branch / 9, form)
 
     def tap_weights(self, weights: RoundedWeights) -> tuple[float, ...]:
-        """Return the weights of the taps, from the first on: b (1 2 3 2 1)/9, and f in the middle.
+        """Return the weights of the five taps, in the order of the taps.
 
-        b and f are the `weights` of branch and features behind the layer.
+        They are b/9 times (1, 2, 3, 2, 1), and the weight of the features is added at the
+        `n_feature_taps` taps in the middle. `weights` are f and b of the layer.
         """
         reach = self.n_feature_taps // 2
         features = weights.features / self.n_feature_taps

@@ -1,4 +1,7 @@
-"""Sums and means of arrays of any module, whose rounding errors do not add up over layers."""
+"""Sums and means of arrays of NumPy, CuPy and JAX.
+
+They are computed so that their rounding errors do not accumulate over layers.
+"""
 
 from __future__ import annotations
 
@@ -16,13 +19,14 @@ from ..work import until_stopped
 from .taps import Taps
 
 OfTap = TypeVar("OfTap")
-"""What belongs to one tap: its values, or their mean."""
+"""An object that belongs to one tap: the array of its values, or its weight."""
 
 
 def at_taps(xp: ModuleType, values: Array, taps: Taps, *first: int) -> list[Array]:
-    """Return the values at each tap, the middle one first, arrays of the shape of `values`.
+    """Return one array for each tap, the middle tap first: `values` shifted by the tap's offset.
 
-    Each of `first` is the first axis of the pixels of a side; taps move both sides.
+    `first` has the number of the first pixel axis of each signal whose pixels the taps move: one
+    for signals alone, two for pixel pairs, of which both pixels move.
     """
     reach, places = taps.offsets[-1], [[slice(None)] * values.ndim for _ in taps.offsets]
     for axis in (axis + taps.axis for axis in first):
@@ -37,16 +41,17 @@ def at_taps(xp: ModuleType, values: Array, taps: Taps, *first: int) -> list[Arra
 
 
 def from_the_middle(taps: Sequence[OfTap]) -> list[OfTap]:
-    """Return what belongs to some taps, the middle one first."""
+    """Return a list with one object for each tap, reordered so that the middle tap is first."""
     middle = len(taps) // 2
     return [taps[middle], *taps[:middle], *taps[middle + 1 :]]
 
 
 def weighted_mean(parts: list[Array], weights: Sequence[float]) -> Array:
-    """Return the mean of arrays of one shape; the weights add up to 1.
+    """Return the weighted mean of arrays of one shape; the weights add up to 1.
 
-    The mean of equal parts is exact. Sums of the taps of a constant signal would round alike in all
-    layers.
+    It is the first array plus weighted differences from it, so that the mean of equal arrays is
+    exact. A plain sum over the taps of a constant signal would make the same rounding error in each
+    layer, and these errors would accumulate.
     """
     first, real = parts[0], parts[0].dtype.type
     by_weight: dict[float, list[Array]] = {}
@@ -57,12 +62,15 @@ def weighted_mean(parts: list[Array], weights: Sequence[float]) -> Array:
 
 
 def mean_over_taps(xp: ModuleType, values: Array, taps: Taps, *first: int) -> Array:
-    """Return the means over some taps."""
+    """Return the weighted means over the taps; `first` is as in `at_taps`."""
     return weighted_mean(at_taps(xp, values, taps, *first), taps.weights)
 
 
 def summed(parts: list[Array]) -> Array:
-    """Return the sum of parts; of many in halves, so that errors grow with their logarithm."""
+    """Return the sum of arrays by pairwise summation.
+
+    The rounding errors of n arrays grow like log n.
+    """
     half = len(parts) // 2
     if half < 8:
         return reduce(operator.add, until_stopped(parts))
@@ -70,7 +78,7 @@ def summed(parts: list[Array]) -> Array:
 
 
 def sum_over_terms(xp: ModuleType, values: Array) -> Array:
-    """Return the sum over axis 1 of arrays (n, terms, …); of many terms in halves."""
+    """Return the sum over axis 1 of an array (n, terms, …), pairwise if there are many terms."""
     if values.shape[1] < 8:
         total: Array = values.sum(axis=1)  # one term after another, in one call
         return total
@@ -78,14 +86,15 @@ def sum_over_terms(xp: ModuleType, values: Array) -> Array:
 
 
 def column(numbers: Array, like: Array) -> Array:
-    """Return numbers of signals, (n,), that broadcast to `like`, (n, …)."""
+    """Return one number per signal, (n,), reshaped so that it broadcasts with `like`, (n, …)."""
     return numbers.reshape(-1, *[1] * (like.ndim - 1))
 
 
 def exact_means(xp: ModuleType, X: Array) -> Array:
-    """Return the mean of each channel of signals (n, channels, *pixels), rounded once.
+    """Return the mean of each channel over the pixels of signals (n, channels, *pixels).
 
-    Devices add up in twice their precision (`compensated_sum`).
+    The sum is exact before it is rounded. On a GPU it is computed in twice the working precision
+    (`compensated_sum`).
     """
     n, channels = X.shape[:2]
     flat = X.reshape(n * channels, -1)
@@ -97,9 +106,10 @@ def exact_means(xp: ModuleType, X: Array) -> Array:
 
 
 def compensated_sum(xp: ModuleType, values: AnyArray) -> AnyArray:
-    """Return the sums over the last axis of arrays of any module, in twice their precision.
+    """Return the sums over the last axis of an array, computed in twice its precision.
 
-    Halves are added; what each sum a + b loses by rounding is known (Knuth 1969), and is added up.
+    The two halves of the axis are added until one number is left. The rounding error of each sum
+    a + b is computed exactly (Knuth 1969), and the sum of these errors is added at the end.
     """
     lost = 0.0 * values[..., 0]
     while (n := values.shape[-1]) > 1:
@@ -112,10 +122,10 @@ def compensated_sum(xp: ModuleType, values: AnyArray) -> AnyArray:
 
 
 def pooled(xp: ModuleType, values: AnyArray, pool_pixels: Sequence[int], step: int = 1) -> AnyArray:
-    """Return the means over circular pools of some pixels, in twice their precision.
+    """Return the mean over a circular pool at each pixel, computed in twice the precision.
 
-    `pool_pixels` are the pixels of a pool along each of the last axes. A pool begins with its
-    own pixel, and ends with it if `step` is −1.
+    `pool_pixels` has the number of pixels of a pool along each of the last axes. The pool of a
+    pixel begins with this pixel if `step` is 1, and ends with it if `step` is −1.
     """
     total, lost = values, 0.0 * values
     for axis, n in zip(range(-len(pool_pixels), 0), pool_pixels, strict=True):
@@ -123,7 +133,8 @@ def pooled(xp: ModuleType, values: AnyArray, pool_pixels: Sequence[int], step: i
         def shifted(parts: Sequence[AnyArray], pixels: int, axis: int = axis) -> list[AnyArray]:
             return [xp.roll(part, -step * pixels, axis) for part in parts]
 
-        sums, size, n_summed = (total, lost), 1, 0  # sums of `size` neighbours; a power of two
+        # `sums` are sums of `size` neighbours, a power of two; `total` has `n_summed` neighbours.
+        sums, size, n_summed = (total, lost), 1, 0
         while True:
             if n & size:
                 total, lost = _added((total, lost), shifted(sums, n_summed)) if n_summed else sums
@@ -135,13 +146,13 @@ def pooled(xp: ModuleType, values: AnyArray, pool_pixels: Sequence[int], step: i
 
 
 def _added(one: Sequence[AnyArray], other: Sequence[AnyArray]) -> tuple[AnyArray, AnyArray]:
-    """Return a sum and its rounding error, of two summands that are given in the same form."""
+    """Return the sum of two numbers, each given as a rounded value and its rounding error."""
     total, lost = sum_and_rest(one[0], other[0])
     return total, one[1] + other[1] + lost
 
 
 def sum_and_rest(a: AnyArray, b: AnyArray) -> tuple[AnyArray, AnyArray]:
-    """Return a + b, rounded, and what rounding has lost, exactly."""
+    """Return the rounded sum of a and b, and its exact rounding error."""
     total = a + b
     rounded_b = total - a
     return total, (a - (total - rounded_b)) + (b - rounded_b)

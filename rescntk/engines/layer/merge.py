@@ -1,14 +1,15 @@
-"""`Merge`: a step that joins parts: the taps of a convolution, biases, features and branch.
+"""`Merge`: a step that adds independent parts: taps of a convolution, biases, features and branch.
 
-A merge joins parts p of two pixels, with the roots of variances a_p and b_p, into a² = Σ a_p² and
-b² = Σ b_p².
-Part 0 has the most weight. All others have *coordinates* u_p = a_p / (a + a_0) and
-v_p = b_p / (b + b_0). The whole has the deficit ::
+At a pixel pair let a_p² and b_p² be the variances of part p at the left and at the right pixel.
+The sum of the parts has the variances a² = Σ a_p² and b² = Σ b_p². Part 0 is the one with the
+largest weight. Each other part has the *coordinates* u_p = a_p / (a + a_0) and
+v_p = b_p / (b + b_0). The deficit of the sum is ::
 
     U = a b (1 − ρ) = Σ_p U_p + N,   N = ½ (a + a_0) (b + b_0) Σ_p>0 (u_p − v_p)².
 
-All terms are positive (docs/theory/deficits.md). Roots and coordinates belong to single signals:
-the rows of a merge are a, (a + a_0) / √2 and the coordinates of all parts but the first.
+No term is negative (docs/theory/deficits.md). Since a, a_0 and u_p belong to one signal, they are
+computed once per signal: the rows of a merge in a signal's table are a, (a + a_0) / √2 and the
+coordinates of all parts but part 0.
 """
 
 from __future__ import annotations
@@ -23,14 +24,14 @@ from .step import BothSides, OneSide, PairValues, PixelValues, Step, Variances
 from .weights import is_zero, root_of
 
 _FACTOR = 1
-"""The place of (a + a_0) / √2 among the rows."""
+"""The position of (a + a_0) / √2 among the rows of a merge."""
 
 _COORDINATES = 2
-"""The place of the first coordinates."""
+"""The position of the first coordinate among the rows of a merge."""
 
 
 class Merge(Step):
-    """A step that joins parts."""
+    """A step that adds independent parts."""
 
     @property
     def n_rows(self) -> int:
@@ -49,12 +50,19 @@ class Merge(Step):
         variance: PixelValues,
         rounding_error: PixelValues | None,
     ) -> tuple[Variances, Iterator[PixelValues]]:
-        """Return what `variances` returns, from the parts with their weights and the whole."""
+        """Return what `variances` returns.
+
+        `parts` and `weights` are the variances and the weights of the parts, part 0 first;
+        `variance` and `rounding_error` are those of the sum.
+        """
         whole = Variances(variance, rounding_error, at.root(variance))
         return whole, _rows(at, parts, weights, whole)
 
     def distance(self, at: BothSides) -> PairValues:
-        """Return N, which the merge adds to deficits: the squared distance of coordinates."""
+        """Return N, which the merge adds to the deficits.
+
+        It is a multiple of the squared distance between the coordinates of both pixels.
+        """
         coordinates = [at.row(place) for place in range(_COORDINATES, self.n_rows)]
         left, right = at.row(_FACTOR)
         return left * right * summed([*until_stopped((u - v) ** 2 for u, v in coordinates)])
@@ -63,8 +71,9 @@ class Merge(Step):
 def _rows(
     at: OneSide, parts: Sequence[PixelValues], weights: Sequence[AnyArray], whole: Variances
 ) -> Iterator[PixelValues]:
-    """Yield the rows of a merge."""
-    # Ratios of equal variances are 1: their coordinates are equal to the bit, at any size.
+    """Yield the rows of a merge, from the variances of its parts and of their sum."""
+    # Variances are divided before roots are taken: so proportional signals have equal coordinates
+    # to the last bit, whatever their sizes.
     positive = at.positive(whole.variance)
     first, *later = parts
     ratio = at.root(first / positive)  # a_0 / (√weight a)
@@ -73,10 +82,11 @@ def _rows(
     yield whole.root * half_sum
     divisors: dict[float | None, PixelValues] = {}
     for part, weight in zip(later, weights[1:], strict=True):
-        if is_zero(weight):  # a part without weight may be infinitely larger than the whole
+        if is_zero(weight):  # the variance of a part of weight 0 may be far above that of the sum
             yield at.xp.zeros_like(part)
             continue
-        key = weight if isinstance(weight, float) else None  # JAX's array belongs to one part
+        # A weight that is an array of JAX belongs to a merge of two parts, and so to one `part`.
+        key = weight if isinstance(weight, float) else None
         if key not in divisors:
             divisors[key] = half_sum * root_of(2.0 / weight)
         yield at.root(part / positive) / divisors[key]

@@ -1,12 +1,13 @@
-"""The steps of a network, layer by layer, and how compiled engines rewrite them.
+"""The steps of a network, layer by layer, and the rewritten steps of compiled engines.
 
-A layer is, where the network has these parts, ::
+A layer consists of the following steps, as far as the network has them, ::
 
     norm → convolution → bias → activation → convolution → bias → skip.
 
-The features of layer l − 1 enter it, and pass the skip connection. Engines do one step after the
-other. Compiled engines rely on two things besides: F and A are merged at the end of a layer, and
-sums over pixels get the branch's bias before that merge (cpu/results.h, cuda/row_layers.h).
+The features of layer l − 1 enter the first step of layer l and the skip connection. Engines take
+the steps in this order. Compiled engines rely on two more facts: F and A are merged only at the end
+of a layer, and if they compute sums over pixels alone, they add the branch's bias before this merge
+(cpu/results.h, cuda/row_layers.h).
 """
 
 from __future__ import annotations
@@ -28,18 +29,18 @@ from .taps import taps_of_filter
 
 
 class LikeLayers(NamedTuple):
-    """Layers that follow one another and have equal steps."""
+    """Consecutive layers with equal steps."""
 
     n_layers: int
     steps: tuple[Step, ...]
 
 
 NetworkSteps: TypeAlias = tuple[LikeLayers, ...]
-"""The steps of all layers. The first ones are those of the input filter."""
+"""The steps of all layers, from layer 0 on, which is the input filter."""
 
 
 def steps_of(network: Network, depth: int, n_axes: int) -> NetworkSteps:
-    """Return the steps of a network, on signals (`n_axes` 1) or images (2)."""
+    """Return the steps of a network for signals (`n_axes` 1) or images (`n_axes` 2)."""
     constants = NetworkConstants(network, depth)
     firsts: Iterable[int] = range(depth + 1)  # layers that may differ from their predecessor
     if network.is_uniform:
@@ -70,9 +71,9 @@ def _steps(
         yield ConvolutionStep(taps, is_branch=True)
     if bias:
         yield BiasStep(is_branch=True)
-    # A layer without a skip connection has this step too, with features of weight 0, if another
-    # layer has a skip connection, so that results of all layers lie in one place, or if its branch
-    # has a weight other than 1.
+    # A layer without a skip connection has this step too, with the weight 0 for the features, in
+    # two cases: if another layer has a skip connection, so that the results of all layers are at
+    # the same place, and if the weight of the layer's branch is not 1.
     if constants.has_identity or constants.of_layer(layer_number).weights.branch != 1:
         yield SkipStep()
 
@@ -81,23 +82,28 @@ def _steps(
 
 
 def _activation(steps: tuple[Step, ...]) -> int:
-    """Return the place of a layer's activation."""
+    """Return the index of the activation among the steps of a layer."""
     return [isinstance(step, ActivationStep) for step in steps].index(True)
 
 
 def ending_with_activation(network_steps: NetworkSteps) -> NetworkSteps:
-    """Return steps whose last layer ends with its activation: sums over pixels need no more."""
+    """Return the steps without those after the last activation.
+
+    Heads that sum over pixels need no more: convolutions do not change such sums, and the biases
+    and the skip connection are applied to the sums (cpu/results.h).
+    """
     *before, (n_layers, steps) = network_steps
     return (*before, LikeLayers(n_layers, steps[: _activation(steps) + 1]))
 
 
 def may_have_five_taps(network: Network, constants: NetworkConstants) -> bool:
-    """Return whether two convolutions of three taps can be one of five.
+    """Return whether two convolutions of three taps can be replaced by one of five taps.
 
-    All filters have one size, a power of 3. There are no dilation, bias or normalization. Weights
-    of features and branch add up to 1, and layers have skip connections all or none. Inner or outer
-    weights are trained, or A is 0: else layers hardly change A, and sums of five taps round alike
-    in all of them.
+    The conditions are that all filters have the same size, a power of 3; that the network has no
+    dilation, biases or normalization; that the weights of features and branch add up to 1; that
+    all layers have a skip connection or none has; and that inner or outer weights are trained, or
+    A is 0. If neither were trained, layers would hardly change A, and sums over five taps would
+    make the same rounding error in each layer.
     """
     size = network.filter_size
     if not isinstance(size, int) or isinstance(network.skip, tuple):
@@ -113,12 +119,13 @@ def may_have_five_taps(network: Network, constants: NetworkConstants) -> bool:
 
 
 def with_five_taps(network_steps: NetworkSteps) -> NetworkSteps:
-    """Return steps whose layers lead from pre-activations to pre-activations.
+    """Return steps in which each layer leads from its pre-activations to those of the next layer.
 
-    The inner convolutions of a layer pass the skip connection of the layer before:
-    W(f + g) = W f + W g. There they meet equal outer ones, and each pair of three taps becomes five
-    taps. Only the inner convolutions of layer 2 stay behind the skip connection: the
-    pre-activations of layer 1, which pass it, have none.
+    An inner convolution W can be applied to both paths of the layer before, since
+    W(f + g) = W f + W g. On the branch it follows an equal outer convolution, and both, of three
+    taps each, become one of five taps. On the identity path it turns features into pre-activations.
+    Only the inner convolutions of layer 2 stay after the skip connection of layer 1, because the
+    pre-activations of layer 1 have no convolution that its identity path could use.
     """
     input_filter, first, *later = network_steps
     if not later:
@@ -136,7 +143,7 @@ def with_five_taps(network_steps: NetworkSteps) -> NetworkSteps:
 
 
 def _triangles(steps: tuple[Step, ...]) -> Iterator[Step]:
-    """Yield steps with five taps in place of each convolution of three."""
+    """Yield steps in which each convolution of three taps is replaced by one of five taps."""
     for step in steps:
         is_convolution = isinstance(step, ConvolutionStep)
         five = step.taps._replace(n_taps=5, is_triangle=True)
@@ -144,16 +151,21 @@ def _triangles(steps: tuple[Step, ...]) -> Iterator[Step]:
 
 
 def may_join(network: Network, constants: NetworkConstants, n_axes: int) -> bool:
-    """Return whether a layer of five taps can be one merge: filters of 3, a plain network.
+    """Return whether the merges of a layer with convolutions of five taps can be one merge.
 
-    The variance of K is the variance of Σ, so that all parts of one pixel make one part.
+    The conditions are filters of three taps, the activation ReLU, signals and not images,
+    A without a multiple of Σ (`inner_minus_readout`), and no U⁺. K has the same variance as Σ, so
+    that the features and the branch at a tap can be one part.
     """
     plain = network.filter_size == 3 and network.is_relu and n_axes == 1
     return plain and not (constants.carried_parts.inner_minus_readout or constants.has_opposite)
 
 
 def joined(network_steps: NetworkSteps) -> NetworkSteps:
-    """Return steps of five taps whose layers have one merge, with the skip connection in it."""
+    """Return steps in which each layer is an activation and one merge of five taps.
+
+    The merge includes the skip connection. `network_steps` are those of `with_five_taps`.
+    """
     input_filter, *layers = network_steps
 
     def joined_steps(steps: tuple[Step, ...], n_feature_taps: int) -> tuple[Step, ...]:

@@ -1,11 +1,13 @@
-"""`NormStep`: features are divided by their root mean square over channels, of the branch alone.
+"""`NormStep`: layer normalization, the first step of a branch.
 
-At each pixel, with the roots a and b of both features and n, n' of the normalized ones, and
-g = a b, ::
+At each pixel the features that enter the branch are divided by their root mean square over
+channels; the identity path is not changed. Let a² and b² be the variances of the features at the
+left and at the right pixel, n² and n'² those of the normalized features, and g = a b. Then ::
 
-    U, U⁺, A ← (n n' / g) times them.
+    U ← (n n' / g) U,  and likewise U⁺ and A.
 
-Where features are 0, so are the normalized ones. The rows are n and n / a.
+Where the features of a pixel are 0, its normalized features are 0 too. The step's rows in a
+signal's table are n and n / a.
 """
 
 from __future__ import annotations
@@ -20,7 +22,7 @@ from .step import BothSides, OneSide, PairState, PixelValues, Step, Variances, m
 
 @dataclass(frozen=True)
 class NormStep(Step):
-    """Normalization, the first step of a branch."""
+    """Layer normalization, the first step of a branch."""
 
     kind = "norm"
     is_branch = False

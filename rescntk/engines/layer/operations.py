@@ -1,7 +1,7 @@
-"""A network as a list of operations: the steps of all layers, with the rows of tables they read.
+"""A network as a list of operations: the steps of all layers, with the table rows that they use.
 
-The rows of all steps are numbered in their order. Weights of features and branch are in
-constants.py.
+Each signal has a table with one row of numbers, one per pixel, for each quantity that the steps
+need. The table rows are numbered in the order of the steps.
 """
 
 from __future__ import annotations
@@ -25,39 +25,41 @@ from .step import Step
 from .weights import RoundedWeights
 
 _TAP_BYTES = 1500
-"""Bytes of a tap of the largest convolution, an object of Python in a list."""
+"""Bytes of the Python objects for one tap of the largest convolution."""
 
 _OPERATION_BYTES = 220
 """Bytes of an operation, with its numbers and its record."""
 
 _LAYER_BYTES, _UNLIKE_LAYER_BYTES = 270, 3500
-"""Bytes of a layer's weights and its record; and of one that has constants of its own, whose exact
-fractions with normalization take most."""
+"""Bytes of the weights and the record of a layer. The second number is for layers with constants of
+their own; the exact fractions of networks with normalization need most of it."""
 
 
 class Operation(NamedTuple):
-    """A step in its layer, with the numbers of the rows that it reads."""
+    """A step of one layer, with the numbers of the table rows that it uses."""
 
     step: Step
     layer_number: int
-    """The layer, from 1 on; 0 of the input filter."""
+    """The number of the layer, from 1 on; 0 for the input filter."""
     row: int
-    """The first of its rows."""
+    """The number of the step's first row."""
     root_row: int
-    """The row of the roots before the operation, which an earlier one has written."""
+    """The number of the row that holds the square roots of the variances before the step. It is a
+    row of an earlier step."""
 
     @property
     def root_row_behind(self) -> int:
-        """The row of the roots behind the operation."""
+        """The number of the row that holds the square roots of the variances after the step."""
         place = self.step.root_place
         return self.root_row if place is None else self.row + place
 
 
 @dataclass(frozen=True)
 class Operations:
-    """The operations of a network on signals (`n_axes` 1) or images (2), and their constants.
+    """The operations of a network for signals (`n_axes` 1) or images (`n_axes` 2).
 
-    Tables begin with `n_channels` rows of unit vectors and the root of each pixel's energy.
+    A table begins with `n_channels` rows of unit vectors and one row with the square root of each
+    pixel's energy.
     """
 
     network: Network
@@ -65,11 +67,11 @@ class Operations:
     n_channels: int
     n_axes: int = 1
     rewritten: NetworkSteps | None = None
-    """The steps, where they are not the network's own."""
+    """The rewritten steps of a compiled engine, or None for the steps of the network."""
 
     @once
     def steps(self) -> NetworkSteps:
-        """The steps of layers, from the input filter on."""
+        """The steps of all layers, from the input filter on."""
         return self.rewritten or steps_of(self.network, self.depth, self.n_axes)
 
     @once
@@ -84,7 +86,7 @@ class Operations:
 
     @once
     def n_rows(self) -> int:
-        """The number of rows of a signal's table, at any depth at no cost."""
+        """The number of rows of a signal's table, computed without a list of all operations."""
         rows = self.n_channels + 1
         for layers in self.steps:
             rows += layers.n_layers * sum(step.n_rows for step in layers.steps)
@@ -92,7 +94,7 @@ class Operations:
 
     @once
     def object_bytes(self) -> float:
-        """Bytes of the objects of Python that describe the network, beside arrays."""
+        """Bytes of the Python objects that describe the network, without arrays."""
         every_step = (step for layers in self.steps for step in layers.steps)
         most_taps = max((step.taps.n_taps for step in every_step), default=0)
         n_operations = sum(layers.n_layers * len(layers.steps) for layers in self.steps)
@@ -102,7 +104,7 @@ class Operations:
 
     @once
     def _numbered(self) -> tuple[tuple[Operation, ...], ...]:
-        """The operations of layers 0 … L, with the numbers of their rows."""
+        """The operations of layers 0 … L, with the numbers of their table rows."""
         row, root_row, numbered = self.n_channels + 1, self.n_channels, []
         repeated = (repeat(layers.steps, layers.n_layers) for layers in self.steps)
         for layer_number, steps in enumerate(chain.from_iterable(repeated)):
@@ -122,7 +124,11 @@ class Operations:
     def scaled(
         self, depths: tuple[int, ...], values: dict[str, Array], left: Array, right: Array
     ) -> ScaledKernel:
-        """Return kernels with the sizes of signals and the divisors of layers, changed in place."""
+        """Return the kernels with the scales of signals and the divisors of layers.
+
+        `values` are the kernels of signals and layers after these divisions; they are changed in
+        place. `left` and `right` are the scales of the signals.
+        """
         powers = [(1.0, 0)] * len(depths)
         if self.network.homogeneous:
             powers = [self.constants.total_divisor(depth) for depth in depths]
@@ -134,10 +140,13 @@ class Operations:
 
 @lru_cache(maxsize=64)
 def rounded_weights(operations: Operations, dtype: str) -> dict[int, RoundedWeights]:
-    """Return the weights of features and branch in a precision, by the row of their merge.
+    """Return the weights of features and branch, rounded to `dtype`.
 
-    One rounded weight for all L layers would multiply kernels by up to (1 + eps)^L. So a weight is
-    rounded up in some layers and down in others: its product over layers keeps its digits.
+    The keys are the numbers of the first table row of each merge (`Operation.row`).
+
+    If all L layers used the same rounded weight, kernels could be wrong by the factor (1 + eps)^L.
+    So a weight is rounded up in some layers and down in others, and its product over layers is
+    accurate.
     """
     roundings: dict[Fraction, Iterator[float]] = {}
 
@@ -155,7 +164,11 @@ def rounded_weights(operations: Operations, dtype: str) -> dict[int, RoundedWeig
 
 
 def _roundings(weight: Fraction, dtype: str) -> Iterator[float]:
-    """Yield a weight, rounded up or down so that the product of all that was yielded is nearest."""
+    """Yield a weight again and again, each time rounded up or down.
+
+    The direction is the one that brings the product of all yielded numbers nearest to the exact
+    power of the weight.
+    """
     nearest = np.dtype(dtype).type(float(weight))
     if nearest < np.finfo(dtype).tiny:
         yield from repeat(float(nearest))

@@ -1,13 +1,15 @@
-"""The recursion over the steps of layers: of signals alone, and of the pixel pairs of two signals.
+"""The recursion over the steps of all layers, for single signals and for pixel pairs.
 
-Each pixel pair (j, j') of two signals carries, with g = a b the product of both pixels' roots, ::
+For a single signal the recursion computes the variances of its pixels. For two signals it computes
+the following numbers at each pixel pair (j, j'), where a² and b² are the variances of the two
+pixels, ρ is their correlation and g = a b, ::
 
-    U = g (1 − ρ),  U⁺ = g (1 + ρ);     deficits, sums of positive terms (merge.py);
-    F, A = T + ι F;                     the two kernels, without the part of the input F⁰.
+    U = g (1 − ρ),  U⁺ = g (1 + ρ);     the deficits, sums of terms that are not negative (merge.py)
+    F, A = T + ι F;                     the two kernels, without their multiples of F⁰;
                                         ι is `NetworkConstants.carried_parts.readout`.
 
-network_steps.py has the order of the steps of a layer; each step has its formulas in its own file.
-docs/theory/deficits.md derives them.
+F⁰ is the covariance of the input. network_steps.py defines the order of the steps of a layer, and
+the file of each step contains its formulas. docs/theory/deficits.md derives them.
 """
 
 from __future__ import annotations
@@ -29,7 +31,7 @@ from .step import (
 
 
 def ignore_rows(operation: Operation, rows: Iterable[PixelValues]) -> None:
-    """Do nothing with the rows of an operation, which then are not computed."""
+    """Ignore the rows of an operation. Since `rows` is not iterated, they are not computed."""
 
 
 def variances_around_last_layer(
@@ -38,10 +40,10 @@ def variances_around_last_layer(
     entering: Variances,
     take: Callable[[Operation, Iterable[PixelValues]], None] = ignore_rows,
 ) -> tuple[Variances, Variances]:
-    """Return the variances before the last layer, and behind its last operation.
+    """Return the variances before the last layer, and those after its last operation.
 
-    `of_layer` returns what the steps of a layer may ask; layer 0 is the input filter. `entering`
-    are the variances of the input. `take` gets each operation with its rows.
+    `of_layer` returns the `OneSide` of a layer by its number; layer 0 is the input filter.
+    `entering` are the variances of the input. `take` is called with each operation and its rows.
     """
     features = state = entering
     for layer_number, layer_operations in enumerate((operations.input, *operations.layers)):
@@ -59,12 +61,12 @@ def pairs_behind_layer(
     in_tangent: AnyArray,
     F0: PairValues,
 ) -> PairState:
-    """Return the pixel pairs behind a layer, from those before it.
+    """Return the state of the pixel pairs behind a layer; `features` is their state before it.
 
-    F and A are carried without their multiples of the input's covariance F⁰, which are added at the
-    end (`by_kind`). `in_tangent` is the multiple of F⁰, `F0`, in A of the features. `of_step`
-    returns what the step of an operation may ask, from the pixel pairs before it and those of the
-    features.
+    F and A are carried without their multiples of F⁰, the covariance of the input. These are added
+    at the end (`by_kind`). The activation needs the whole A: `in_tangent` is the multiple of F⁰,
+    `F0`, that is missing in A of the features. `of_step` returns the `BothSides` of an operation,
+    from the state before the operation and that of the features.
     """
     state = features._replace(kernels=Kernels(None, None))
     if features.kernels.A is not None:
@@ -78,11 +80,11 @@ def pairs_behind_layer(
 def by_kind(
     constants: NetworkConstants, kernels: Kernels, input_weight: float
 ) -> dict[str, tuple[PairValues, float]]:
-    """Return the kernel of each kind without the part of F⁰, and the weight of F⁰ in it.
+    """Return, for each kind, the kernel without its multiple of F⁰, and this multiple.
 
-    The features hold `input_weight` times F⁰.
+    `input_weight` is the weight of F⁰ in the features.
     """
     (F, A), parts = kernels, constants.network.parts
-    if A is not None and parts.readout != constants.carried_parts.readout:  # ι is 0: A is T
+    if A is not None and parts.readout != constants.carried_parts.readout:  # ι is 0, so A is T
         A = A + F
     return {"gpk": (F, input_weight), "ntk": (A, input_weight * parts.initial)}

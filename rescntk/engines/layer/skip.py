@@ -1,8 +1,8 @@
-"""`SkipStep`: the features that pass a layer, and its branch, are added with their weights. ::
+"""`SkipStep`: the skip connection, the weighted sum of a layer's features and its branch. ::
 
     F, A ← f F + b K, f A + b M.
 
-weights.py has f and b, and how the sum is computed.
+weights.py defines f and b, and how the sum is computed.
 """
 
 from __future__ import annotations

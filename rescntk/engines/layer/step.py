@@ -1,16 +1,20 @@
-"""`Step`: what one step of a layer does to signals alone, and to the pixel pairs of two signals.
+"""`Step`: one step of a layer, such as a convolution, and what it does to variances and kernels.
 
-A layer is a list of steps (network_steps.py), each a class in a file of its own: norm.py,
-convolution.py, bias.py, activation.py, skip.py and joined.py. A step says
+A layer is a list of steps (network_steps.py). Each kind of step is a class in a file of its own:
+norm.py, convolution.py, bias.py, activation.py, skip.py and joined.py. A step defines
 
-- what becomes of the variances of a signal's pixels, F at x = z and j = j' (`Step.variances`);
-- which numbers of a signal its pixel pairs need: its *rows* in the signal's table;
-- what becomes of the pixel pairs of two signals, given the rows of both (`Step.pairs`).
+- how it changes the variances of a signal's pixels, which are F at x = z, j = j' (`variances`);
+- its *rows*: arrays with one number per pixel of a single signal, which it needs for pixel pairs;
+- how it changes the deficits and kernels of the pixel pairs of two signals, given the rows of both
+  signals (`pairs`).
 
-Arrays of NumPy and CuPy write the rows of each signal to a table and read them for all pairs. JAX
-computes the rows of both sides when a pair needs them, so that they are differentiated. What a step
-asks of either is in `OneSide` and `BothSides`. Compiled engines read the rows from the same tables
-and have the formulas of pixel pairs in formulas.h.
+The engine "array" computes the rows of each signal once, writes them to the signal's table, and
+reads them for all pairs of signals. JAX computes the rows of both signals for each pair, so that it
+can differentiate them. The protocols `OneSide` and `BothSides` list all that a step may ask of
+either engine. Compiled engines read their rows from tables too; their formulas for pixel pairs are
+in compiled/formulas.h.
+
+The two *sides* are the left and the right signals of pairs.
 """
 
 from __future__ import annotations
@@ -26,11 +30,12 @@ from .taps import NO_TAPS, Taps
 from .weights import RoundedWeights, Weights
 
 PixelValues: TypeAlias = AnyArray
-"""A number of each pixel of some signals, (n, *pixels); in JAX of one signal, (*pixels)."""
+"""One number per pixel: (n, *pixels) for n signals; in JAX (*pixels), for one signal."""
 
 PairValues: TypeAlias = AnyArray
-"""A number of each pixel pair: (pairs, *pixels, *pixels') of all pixel pairs, (pairs, *pixels) of
-equal pixels, (pairs, *offsets, *pixels) of pooled heads. JAX's arrays have no axis of pairs."""
+"""One number per pixel pair. The shape is (pairs, *pixels, *pixels') if all pixel pairs of each
+pair of signals are computed, (pairs, *pixels) if only pairs of equal pixels are, and
+(pairs, *offsets, *pixels) for pooled heads. The arrays of JAX have no axis of pairs."""
 
 
 class Variances(NamedTuple):
@@ -38,43 +43,45 @@ class Variances(NamedTuple):
 
     variance: PixelValues
     rounding_error: PixelValues | None
-    """What variances with biases have lost by rounding, or None in networks without biases. The
-    next bias adds it: the losses have the same sign in all layers."""
+    """The accumulated rounding error of the variance, or None in networks without biases. The next
+    bias step adds it to the variance, since these errors would have the same sign in all layers."""
     root: PixelValues
-    """The root of the variance."""
+    """The square root of the variance."""
 
 
 class Deficits(NamedTuple):
-    """The deficits of pixel pairs; U⁺ is None where 2 g − U has its digits."""
+    """The deficits of pixel pairs. U⁺ is None if 2 g − U is accurate enough in its place."""
 
     U: PairValues
     U_plus: PairValues | None
 
 
 class Kernels(NamedTuple):
-    """The kernels of pixel pairs, without the part of F⁰."""
+    """The kernels of pixel pairs, without their multiples of F⁰."""
 
     F: PairValues | None
-    """F of the features, K of a branch; None before the activation."""
+    """F of the features or K of a branch. It is None before the activation."""
     A: PairValues | None
-    """A of the features and of pre-activations, M of a branch; None if no tangent kernel is asked
-    for."""
+    """A of the features or of the pre-activations, or M of a branch. It is None if no tangent
+    kernel was requested."""
 
 
 class PairState(NamedTuple):
-    """What goes from step to step of pixel pairs."""
+    """The numbers of pixel pairs that one step passes on to the next."""
 
     deficits: Deficits
     kernels: Kernels
     variances: tuple[Variances, ...] = ()
-    """Those of both signals; empty where tables have what follows of them."""
+    """The variances of both signals. The tuple is empty if the rows are read from tables."""
 
 
 Record = TypeVar("Record", Deficits, Kernels)
 
 
 def mapped(function: Callable[..., AnyArray], *records: Record) -> Record:
-    """Return a record with `function` of the records' fields, and None where one of them is None.
+    """Return a record whose fields are `function` of the same fields of `records`.
+
+    A field is None if it is None in one of the records.
 
     Examples
     --------
@@ -90,7 +97,7 @@ def mapped(function: Callable[..., AnyArray], *records: Record) -> Record:
 
 
 class OneSide(Protocol):
-    """What a step asks about signals alone: functions of their arrays, and numbers of its layer."""
+    """What a step may ask about single signals: functions of arrays, and constants of its layer."""
 
     @property
     def xp(self) -> Any:
@@ -98,7 +105,7 @@ class OneSide(Protocol):
 
     @property
     def least_root(self) -> float:
-        """Least root of a variance that divides in the precision of tables."""
+        """The smallest standard deviation by which a step may divide, in the tables' precision."""
 
     @property
     def activation(self) -> Activation:
@@ -110,52 +117,52 @@ class OneSide(Protocol):
 
     @property
     def weights(self) -> RoundedWeights:
-        """The weights of features and branch behind the layer."""
+        """The weights of features and branch in the sum at the end of the layer."""
 
     def root(self, values: PixelValues) -> PixelValues:
-        """Return √values; its derivative at 0 is 0."""
+        """Return √values. Its derivative at 0 is taken to be 0."""
 
     def positive(self, values: PixelValues) -> PixelValues:
-        """Return values that are safe to divide by.
+        """Return `values` with the numbers that are 0 replaced by positive ones, as divisors.
 
-        Where `values` are 0 the numerators are 0 too, so that any positive number serves.
+        Steps divide only 0 by a value of 0, so that the replacement does not matter.
         """
 
     def at_taps(self, values: PixelValues, taps: Taps) -> list[PixelValues]:
-        """Return the values at some taps, the middle one first."""
+        """Return one array for each tap, the middle tap first: the values at this tap."""
 
     def bias_variance(self, is_branch: bool) -> PixelValues:
-        """Return the variance that biases add, before or behind the activation."""
+        """Return the variance of the biases before the activation, or after it if `is_branch`."""
 
     def norm_root(self) -> PixelValues:
-        """Return the root of the variance of normalized features."""
+        """Return the standard deviation of normalized features."""
 
     def state(self, variance: PixelValues) -> Variances:
-        """Return variances that have no rounding errors yet."""
+        """Return `Variances` whose rounding errors are 0, or None in networks without biases."""
 
     def check_features(self, features: Variances) -> None:
-        """Raise an OverflowError if features have no digits that could be normalized."""
+        """Raise an OverflowError if features are too small to be normalized accurately."""
 
     def check_preactivations(self, variance: PixelValues) -> None:
-        """Raise an OverflowError if the activation's formulas lose digits of pre-activations."""
+        """Raise an OverflowError if the activation's formulas are inaccurate for this variance."""
 
     def check_activated(self, variance: PixelValues) -> None:
-        """Raise an OverflowError if variances behind the activation left the range of float64."""
+        """Raise an OverflowError if a variance after the activation exceeds float64."""
 
 
 class DualPairs(NamedTuple):
-    """The dual activations of pixel pairs, before a layer's weights."""
+    """The dual activation at pixel pairs, without the constant factors of a layer."""
 
     K: PairValues
     deficits: Deficits
     times_slope: Callable[[PairValues], PairValues]
-    """Multiplies numbers by E[σ'(u)σ'(v)]."""
+    """A function that multiplies its argument by E[σ'(u)σ'(v)]."""
     covariance: Callable[[], PairValues]
-    """Returns Σ, the covariance of the pre-activations."""
+    """A function that returns Σ, the covariance of the pre-activations."""
 
 
 class BothSides(Protocol):
-    """What a step asks about the pixel pairs of two signals, from the rows of both."""
+    """What a step may ask about the pixel pairs of a left and a right signal."""
 
     @property
     def constants(self) -> NetworkConstants:
@@ -163,7 +170,7 @@ class BothSides(Protocol):
 
     @property
     def variances(self) -> tuple[Variances, ...]:
-        """The variances of both signals behind the step, as `PairState` has them."""
+        """The variances of both signals after the step, as in `PairState.variances`."""
 
     @property
     def layer_constants(self) -> LayerConstants:
@@ -171,69 +178,89 @@ class BothSides(Protocol):
 
     @property
     def weights(self) -> RoundedWeights:
-        """The weights of features and branch behind the layer, in the working precision."""
+        """The weights of features and branch at the end of the layer, in the working precision."""
 
     def row(self, place: int) -> tuple[PairValues, PairValues]:
-        """Return one of the step's rows, of both sides; they broadcast to the pixel pairs."""
+        """Return the row at an index among the step's rows, of the left and of the right signal.
+
+        Both arrays broadcast to the shape of the pixel pairs.
+        """
 
     def mean(self, taps: Taps, values: PairValues) -> PairValues:
-        """Return the means over some taps, which move both pixels."""
+        """Return the weighted means over the taps. A tap moves both pixels of a pair."""
 
     def bias_product(self, is_branch: bool) -> PairValues:
-        """Return the product of both sides' biases, before or behind the activation."""
+        """Return the product of the standard deviations of both signals' biases.
+
+        If `is_branch`, the biases are those after the activation, else those before it.
+        """
 
     def dual(self, deficits: Deficits, inner_variance: float | None) -> DualPairs:
-        """Return the dual activations of pixel pairs, of `inner_variance` times their variances.
+        """Return the dual activation at pixel pairs.
 
-        None stands for 1.
+        The variances and covariances of the pixels are multiplied by `inner_variance` first; None
+        means 1.
         """
 
     def by_pieces(
         self, function: Callable[[BothSides, PairState], PairState], state: PairState
     ) -> PairState:
-        """Return `function` of the sides and the state, which takes each pixel pair alone."""
+        """Return ``function(self, state)``, which may be computed piece by piece.
+
+        `function` must compute each pixel pair independently of the others.
+        """
 
 
 class Step(ABC):
-    """A step of a layer. Like layers share their steps, so that steps know no layer's numbers."""
+    """A step of a layer.
+
+    Layers with equal steps share the step objects. A step therefore holds no constants of a layer,
+    and asks `OneSide` or `BothSides` for them.
+    """
 
     kind: ClassVar[str]
-    """Its name in `OperationKind` of compiled/records.h."""
+    """The step's name in `OperationKind` of compiled/records.h."""
     taps: Taps = NO_TAPS
-    """The taps whose pixels it reads."""
+    """The taps at which the step reads pixels."""
     is_branch: bool
-    """Whether it is the activation of its layer, or comes after it."""
+    """Whether the step is the activation of its layer, or comes after it."""
 
     @property
     def root_place(self) -> int | None:
-        """The place, among its rows, of the roots behind it. None if roots do not change."""
+        """The index, among the step's rows, of the square roots of the variances after the step.
+
+        It is None if the step does not change variances.
+        """
         return 0
 
     @property
     @abstractmethod
     def n_rows(self) -> int:
-        """The number of its rows."""
+        """The number of the step's rows."""
 
     @abstractmethod
     def variances(
         self, at: OneSide, before: Variances, features: Variances
     ) -> tuple[Variances, Iterator[PixelValues]]:
-        """Return the variances behind the step, and its rows, which are computed when asked for.
+        """Return the variances after the step, and an iterator that computes the step's rows.
 
-        `features` are the variances with which the layer begins.
+        `before` are the variances before the step, and `features` those at the start of the layer.
         """
 
     @abstractmethod
     def pairs(self, at: BothSides, before: PairState, features: PairState) -> PairState:
-        """Return the pixel pairs behind the step.
+        """Return the state of the pixel pairs after the step.
 
-        `features` are those with which the layer begins.
+        `before` is the state before the step, and `features` that at the start of the layer.
         """
 
     def weights(self, layer: LayerConstants) -> Weights | None:
-        """Return the weights by which it merges a part of features and of the branch, or None."""
+        """Return the weights with which the step adds features and branch.
+
+        None means that it does not add them.
+        """
         return None
 
     def bias_root(self, constants: NetworkConstants, layer_number: int) -> float:
-        """Return the root of the variance of biases that it adds, as `NetworkConstants` has it."""
+        """Return `NetworkConstants.bias_root` of the biases that the step adds, or 0."""
         return 0.0

@@ -1,4 +1,7 @@
-"""`Taps`: some taps along an axis. A filter is a sequence of them (`taps_of_filter`)."""
+"""`Taps`: the taps of a convolution along one axis.
+
+A long filter is applied as a sequence of such convolutions (`taps_of_filter`).
+"""
 
 from __future__ import annotations
 
@@ -9,18 +12,20 @@ from typing import NamedTuple
 from ...network.parts import Filter
 
 _MOST_TAPS = 1 << 16
-"""Most taps of a convolution: each is a row of tables, and such a filter takes seconds."""
+"""The largest number of taps of one convolution. Each tap is a table row, and a filter of this size
+takes seconds to compute."""
 
 
 class Taps(NamedTuple):
-    """Taps `dilation` pixels apart along an axis, around their own pixel."""
+    """An odd number of taps along one axis, `dilation` pixels apart, around a pixel."""
 
     n_taps: int
     dilation: int
     axis: int
-    """0 of signals; of images 0 across lines, 1 along them."""
+    """The axis of the taps: 0 for signals; for images 0 across lines and 1 along lines."""
     is_triangle: bool = False
-    """Whether five taps have weights 1 2 3 2 1, as three taps twice; else they are equal."""
+    """Whether the taps are five with the weights 1, 2, 3, 2, 1, which are those of two convolutions
+    of three taps, one after the other. Otherwise all weights are equal."""
 
     @property
     def weights(self) -> tuple[float, ...]:
@@ -30,25 +35,25 @@ class Taps(NamedTuple):
 
     @property
     def total(self) -> int:
-        """The sum of the weights in units of the smallest."""
+        """The sum of the weights, divided by the smallest weight."""
         return 9 if self.is_triangle else self.n_taps
 
     @property
     def offsets(self) -> range:
-        """The pixels of the taps, counted from the merge's own pixel."""
+        """The positions of the taps relative to the pixel for which the mean is computed."""
         reach = self.dilation * (self.n_taps // 2)
         return range(-reach, reach + 1, self.dilation)
 
 
 NO_TAPS = Taps(0, 1, 0)
-"""The taps of steps that read a pixel pair alone."""
+"""The taps of a step that reads only the pixel pair for which it computes a result."""
 
 
 def taps_of_filter(convolution_filter: Filter) -> Iterator[Taps]:
-    """Yield the taps of convolutions that make a filter, one after the other.
+    """Yield the taps of convolutions that, one after the other, are equal to a filter.
 
     Each has a prime number of equal taps, so that few numbers are added. A filter whose size has a
-    prime factor above `_MOST_TAPS` is refused.
+    prime factor above `_MOST_TAPS` raises a ValueError.
     """
     for axis in reversed(range(convolution_filter.n_axes)):
         dilation, size = convolution_filter.dilation, convolution_filter.size

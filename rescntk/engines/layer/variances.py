@@ -1,4 +1,8 @@
-"""Signals alone, in arrays of NumPy and CuPy, and which of their pixels reach pixel 1."""
+"""`ArraysOfSide`: variances of single signals, for the engines that have tables of signals.
+
+Two functions say which pixels of a signal reach pixel 1 through all filters, and with which
+weights.
+"""
 
 from __future__ import annotations
 
@@ -23,30 +27,32 @@ from .taps import Taps
 from .weights import RoundedWeights
 
 _LEAST_VARIANCE = 1e-153
-"""Least variance of a last layer without skip connections, whose kernels are to keep digits."""
+"""The smallest variance that the last layer may have, if it has no skip connection and its kernels
+are to be accurate."""
 
 _LEAST_DIVISOR = 1e-300
-"""Least variance that divides. A merge without variance has parts and coordinates of 0."""
+"""The number that replaces smaller variances as divisors. Where the variance of a merge is 0, its
+parts and coordinates are 0 too."""
 
 
 @dataclass(eq=False)
 class ArraysOfSide:
-    """Signals alone and what their steps ask (`step.OneSide`)."""
+    """Arrays of n signals of one length, and the answers to their steps (`step.OneSide`)."""
 
     operations: Operations
     xp: ModuleType
     energy: PixelNumbers
     """(n, *pixels), the variances of the input."""
     bias: SignalNumbers
-    """(n,), the largest standard deviation of biases."""
+    """(n,), the largest standard deviation of biases, divided by the scale of each signal."""
     normalized_root: SignalNumbers
-    """(n,), the root of the variance of normalized features."""
+    """(n,), the standard deviation of normalized features, divided by the scale of each signal."""
     least_root: float = 0.0
     layer_number: int = 0
-    """The layer of the step that asks."""
+    """The number of the layer whose constants are returned."""
 
     def of_layer(self, layer_number: int) -> ArraysOfSide:
-        """Return what the steps of a layer may ask."""
+        """Return a copy that answers the steps of another layer."""
         of_layer = copy(self)
         of_layer.layer_number = layer_number
         return of_layer
@@ -86,7 +92,7 @@ class ArraysOfSide:
         return Variances(variance, rounding_error, self.root(variance))
 
     def check_features(self, features: Variances) -> None:
-        """Pass all features: calls that normalize them check them (signals/tables.py)."""
+        """Accept all features; the subclass in signals/tables.py checks them."""
 
     def check_preactivations(self, variance: PixelNumbers) -> None:
         check_variances(self.operations, self.layer_number, variance, self.energy)
@@ -104,7 +110,8 @@ def check_variances(
 ) -> None:
     """Raise an OverflowError if pre-activations leave the range in which `Activation.dual` works.
 
-    `variance` is of the pre-activations of a layer, and `energy` of the input, (n, *pixels).
+    `variance`, (n, *pixels), times c_w is the variance of the pre-activations of a layer, and
+    `energy`, (n, *pixels), is the variance of the input.
     """
     net, constants = operations.network, operations.constants.of_layer(layer_number)
     layer = constants.layer
@@ -128,12 +135,15 @@ def check_variances(
 
 @lru_cache(maxsize=64)
 def seen_by_pixel_1(operations: Operations, pixels: tuple[int, ...]) -> np.ndarray:
-    """Return which pixels reach pixel 1, also where their weights leave the range of float64."""
+    """Return a mask of the pixels whose values influence pixel 1 behind the last layer.
+
+    It is also right for pixels whose weights are outside the range of float64.
+    """
     seen = np.zeros((1, *pixels), bool)
     seen[(0, *[0] * len(pixels))] = True
     layers = [operations.constants.of_layer(k) for k in range(1, operations.depth + 1)]
     has_branch = [constants.layer.has_branch for constants in layers]
-    passes = [True, *has_branch]  # of the input filter, and of layers
+    passes = [True, *has_branch]  # whether pixels spread in the input filter, and in each layer
     for operation in chain(operations.input, *operations.layers):
         taps = operation.step.taps
         if taps.n_taps and passes[operation.layer_number]:
@@ -144,10 +154,11 @@ def seen_by_pixel_1(operations: Operations, pixels: tuple[int, ...]) -> np.ndarr
 
 @lru_cache(maxsize=64)
 def weights_at_pixel_1(operations: Operations, pixels: tuple[int, ...]) -> tuple[np.ndarray, float]:
-    """Return the weight of each pixel's energy, and of a bias σ_b = 1, in F at pixel 1.
+    """Return the weight of each pixel's energy in F at pixel 1, and that of biases with σ_b = 1.
 
-    The activation is homogeneous. Filters are symmetric: pixel j reaches pixel 1 with the weight of
-    pixel 1 in pixel j.
+    The activation must be homogeneous. The weights are computed as the variances behind the last
+    layer of a signal whose only energy is at pixel 1: filters are symmetric, so that the weight of
+    pixel j in pixel 1 is the weight of pixel 1 in pixel j.
     """
     energy = np.zeros((2, *pixels))
     energy[(0, *[0] * len(pixels))] = 1.0

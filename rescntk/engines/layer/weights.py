@@ -1,12 +1,13 @@
-"""`Weights`: the weights of features and branch behind a layer, and how they are applied.
+"""`Weights`: the weights of features and branch in the sum at the end of a layer.
 
-A layer ends with the weighted sum of the features that pass it and of its branch. ::
+A layer ends with the weighted sum of the features of its identity path and of its branch, ::
 
     F ← f F + b K.
 
-Most layers are divided by their growth, so that f + b = 1: the sum is a mean. It is computed from
-its heavier part on, a + w (c − a) with the smaller weight w. So the mean of equal parts is exact,
-and f + b = 1 to the last bit. Elsewhere it is computed as it is written.
+Most layers are divided by their growth, so that f + b = 1 and the sum is a mean. A mean of a and c
+is computed as a + w (c − a), where a is the part with the larger weight and w is the smaller
+weight. So the mean of equal parts is exact, and f + b = 1 holds to the last bit. If f + b is not 1,
+the sum is computed as it is written above.
 """
 
 from __future__ import annotations
@@ -20,10 +21,10 @@ from ...arrays import AnyArray
 
 
 class Form(Enum):
-    """How features a and branch c are added. compiled/records.h has the same names."""
+    """The formula that adds features a and branch c. compiled/records.h has the same names."""
 
     BRANCH_ALONE = "branch alone"
-    """b c: nothing passes the layer."""
+    """b c: the weight f is 0."""
     SUM = "sum"
     """f a + b c."""
     MEAN_FROM_FEATURES = "mean from features"
@@ -33,7 +34,7 @@ class Form(Enum):
 
 
 class RoundedWeights(NamedTuple):
-    """The weights of features and branch in a precision, and the form of their sum.
+    """The weights of features and branch in the working precision, and the form of their sum.
 
     Examples
     --------
@@ -45,13 +46,13 @@ class RoundedWeights(NamedTuple):
     """
 
     features: AnyArray
-    """f, a number, or an array () of JAX."""
+    """f, a number or an array of JAX with the shape ()."""
     branch: AnyArray
-    """b, likewise."""
+    """b, of the same type."""
     form: Form
 
     def merged(self, features: AnyArray, branch: AnyArray) -> AnyArray:
-        """Return the weighted sum of arrays."""
+        """Return the weighted sum of two arrays."""
         f, b, form = self
         if form is Form.BRANCH_ALONE:
             return _times(b, branch)
@@ -63,22 +64,25 @@ class RoundedWeights(NamedTuple):
 
     @property
     def begins_with_features(self) -> bool:
-        """Whether the features are the first part of the merge, the heavier one of a mean."""
+        """Whether the features are part 0 of the merge: in sums, and in means if f is larger."""
         return self.form in (Form.MEAN_FROM_FEATURES, Form.SUM)
 
 
 def _times(weight: AnyArray, values: AnyArray) -> AnyArray:
-    """Return a product; the number 1 costs nothing."""
+    """Return the product of a weight and an array, without a multiplication if the weight is 1."""
     return values if isinstance(weight, float) and weight == 1.0 else weight * values
 
 
 def is_zero(weight: AnyArray) -> bool:
-    """Return whether a weight is the number 0. Arrays of JAX are of layers whose weight is not."""
+    """Return whether a weight is the number 0.
+
+    A weight that is an array of JAX is never 0: weights of 0 are numbers (jax/pairs.py).
+    """
     return isinstance(weight, float) and weight == 0.0
 
 
 def root_of(weight: AnyArray) -> AnyArray:
-    """Return √weight, of a number or an array of JAX."""
+    """Return √weight. The weight is a number or an array of JAX."""
     return math.sqrt(weight) if isinstance(weight, float) else weight**0.5
 
 
@@ -86,16 +90,17 @@ class Weights(NamedTuple):
     """The weights of features and branch, as exact fractions, and the form of their sum."""
 
     features: Fraction
-    """f. In a mean the larger of f and b is 1 minus the other."""
+    """f. In a mean, the larger one of f and b is 1 minus the smaller one."""
     branch: Fraction
-    """b, likewise."""
+    """b."""
     form: Form
 
     @classmethod
     def of(cls, features: Fraction, branch: Fraction) -> Weights:
-        """Return the weights nearest to exact ones that float64 can apply.
+        """Return the weights, rounded as float64 needs it, with the form that belongs to them.
 
-        In a mean the smaller weight is rounded, and the larger one is the rest.
+        In a mean the smaller weight is rounded to float64, and the larger one is 1 minus it. In
+        other sums each weight is rounded to float64.
 
         Examples
         --------
@@ -115,10 +120,10 @@ class Weights(NamedTuple):
 
     @property
     def keeps_means(self) -> bool:
-        """True if f + b = 1: what features and branch have in common passes unchanged."""
+        """True if f + b = 1, so that the sum of equal features and branch is equal to both."""
         return self.features + self.branch == 1
 
     @property
     def rounded(self) -> RoundedWeights:
-        """Both weights in float64."""
+        """The weights as float64 numbers."""
         return RoundedWeights(float(self.features), float(self.branch), self.form)

@@ -1,1 +1,1 @@
-"""Signals as engines take them: divided by their sizes, and tables of their pixels."""
+"""The input of the recursion: signals divided by their sizes (input.py) and tables (tables.py)."""

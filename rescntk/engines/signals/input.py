@@ -1,4 +1,7 @@
-"""`Input`: signals as the recursion takes them, divided by their sizes, and what is refused."""
+"""`Input`: signals, divided by their sizes, as the recursion needs them.
+
+Signals whose kernels would be inaccurate in the working precision raise an OverflowError.
+"""
 
 from __future__ import annotations
 
@@ -23,26 +26,26 @@ from ..layer.variances import seen_by_pixel_1, weights_at_pixel_1
 from ..request import Request
 
 _LEAST_PIXEL = {"float32": 1e-33, "float64": 1e-280}
-"""Least part of a signal's variance that a pixel may have for layer normalization: products of two
-such pixels' features keep their digits."""
+"""The smallest fraction of a signal's variance that a pixel may have if its features are
+normalized. With smaller ones, the products of the features of two pixels would be inaccurate."""
 
 LEAST_FRACTION = {"float32": 1e-28, "float64": 1e-280}
-"""Least fraction of a signal's variance that a kernel may consist of, in each precision.
+"""For each precision, the smallest fraction of a signal's variance that may determine a kernel.
 
-Smaller parts would fall below the least normal number, or raise the rest of the signal above the
-largest one: such calls are refused. Between 1e-28 and the least normal number of
-float32 lie ten decades.
+Smaller fractions would be subnormal numbers, or the rest of the signal would overflow. Such calls
+are refused. 1e-28 is ten decades above the smallest normal number of float32.
 """
 
 _NONE = -(10**4)
-"""Exponent that stands for 0, below the exponents of all numbers."""
+"""An exponent that represents the number 0. It is below the exponents of all other numbers."""
 
 _LEAST_BITS = -450
-"""Power of two of the least pre-activations of layer 1, whose squares keep their digits."""
+"""The smallest binary exponent that the standard deviation of pre-activations of layer 1 may have.
+With smaller ones, their squares would be inaccurate."""
 
 _LEAST_FRACTION_LEFT = 1e-300
-"""What stands for the fraction of a pixel that is not 0 but fell below float64: it is then refused
-as too small, and not taken for 0."""
+"""A number that is used for the fraction of a pixel that is not 0, but whose fraction underflowed
+to 0. So the pixel is refused as too small instead of being treated as 0."""
 
 
 @dataclass(frozen=True)
@@ -52,22 +55,27 @@ class Input:
     unit: SignalArray
     """(n, channels, *pixels), each pixel's vector divided by its norm; 0 where the norm is 0."""
     energy: PixelNumbers
-    """(n, *pixels), F⁰ of single pixels at x = z, before the input filter."""
+    """(n, *pixels), the variance of each pixel, F⁰ at x = z, before the input filter."""
     pixels: SignalArray
-    """(n, channels, *pixels), times the root of the input's scale: products of pixels are F⁰."""
+    """(n, channels, *pixels), the divided signals, multiplied by the square root of the network's
+    input scale. The inner products of pixels over channels are F⁰ before the input filter."""
     means: Array
-    """Means of the same pixels, whose products are means of F⁰; rounded once if branches are weak.
+    """The means of `pixels`. Their inner products over channels are means of F⁰.
 
-    (n, channels), the means over all pixels. Pooled heads have (n, channels, *pixels): the means
-    over the pool that begins at each pixel; with shares, means of these over all pools that
-    have the pixel.
+    The shape is (n, channels), for the means over all pixels. For pooled heads it is
+    (n, channels, *pixels), for the mean over the pool that begins at each pixel; with shares, these
+    means are averaged again over all pools that contain the pixel. The means are computed with more
+    digits than float64 and then rounded, except if the activation is homogeneous, branches are not
+    weak and the head has no pools.
     """
     scale: SignalNumbers
-    """(n,), the number by which each signal was divided; infinite or NaN beyond float64's range."""
+    """(n,), the number by which each signal was divided. It is infinite or NaN if it is outside the
+    range of float64."""
     bias: SignalNumbers
     """(n,), the largest standard deviation of biases, divided by the scale; 0 without biases."""
     norm_root: SignalNumbers
-    """(n,), 1 divided by the scale, for normalized features; 0 without normalization."""
+    """(n,), the standard deviation of normalized features, which is 1, divided by the scale; 0
+    without normalization."""
 
 
 def check_fraction(
@@ -75,7 +83,7 @@ def check_fraction(
 ) -> None:
     """Raise an OverflowError if a fraction of a signal's variance is too small for the precision.
 
-    Of `fraction`, an array of any shape, 0 passes. `what` begins the message.
+    `fraction` is an array of any shape; a fraction of 0 is allowed. The message begins with `what`.
     """
     least = least_fractions[request.dtype]
     small = (fraction > 0) & (fraction < least)
@@ -90,10 +98,10 @@ def check_fraction(
 def check_normalized(
     variances: PixelNumbers, request: Request, has_values: PixelNumbers | bool = False
 ) -> None:
-    """Raise an OverflowError if features of pixels have no digits that could be normalized.
+    """Raise an OverflowError if the features of a pixel are too small to be normalized accurately.
 
-    `variances` are those of the features, beside a signal of size 1. `has_values` says which of
-    them are not 0, even where they fell to 0.
+    `variances` are the variances of the features of a signal of size 1. `has_values` says which
+    of them are positive, including those that underflowed to 0.
     """
     xp = array_module(variances)
     fraction = xp.where(has_values, variances + _LEAST_FRACTION_LEFT, variances)
@@ -107,12 +115,12 @@ def check_branch(
     energy: PixelNumbers,
     means: Array,
 ) -> None:
-    """Raise an OverflowError if a kernel consists of branches of normalized features, too small.
+    """Raise an OverflowError if a kernel may be determined by branches that are too small.
 
-    Large signals make branches of normalized features small beside the input, and so do small α.
-    Beside F⁰ they are negligible then. But F⁰ has no part in a tangent kernel of inner or outer
-    weights alone, none at pixels that are 0, and its mean over pixel pairs may be 0. The arguments
-    are fields of `Input`.
+    In networks with normalization, branches are small compared with the input if the signal is
+    large or α is small. If F⁰ is part of the kernel, such branches are negligible. But F⁰ is not
+    part of a tangent kernel of inner or outer weights alone, it is 0 at pixels that are 0, and its
+    mean over pixel pairs may be 0. `norm_root`, `energy` and `means` are fields of `Input`.
     """
     xp, constants = array_module(energy), operations.constants
     averages = means if request.meets_others else xp.sqrt(energy)[:, None]
@@ -128,8 +136,8 @@ def check_branch(
     is_beside = input_weight * input_part * float(limits.eps) ** 2 > variance
     share = min(map(constants.branch_share, request.depths))
     has_branch = (energy.reshape(len(energy), -1) > 0).any(axis=1) & (share > 0)
-    # Pre-activations have roots that divide, also where one tap of a filter alone has values.
-    # Numbers a hundred times the least normal one keep their digits in sums.
+    # The standard deviations of pre-activations must be divisors, even if only one tap of a filter
+    # has values. Numbers above a hundred times the smallest normal one are accurate in sums.
     taps = max(operations.network.values_of("filter_size"))
     least_variance = (4.0 * least_root(request.dtype)) ** 2 * taps**operations.n_axes
     least = {request.dtype: max(share * least_variance, 100.0 * float(limits.tiny))}
@@ -141,10 +149,10 @@ def check_branch(
 def _least_variance(
     operations: Operations, request: Request, norm_root: SignalNumbers
 ) -> SignalNumbers:
-    """Return the least part of a kernel that branches of normalized features have.
+    """Return a lower bound of the variance that branches of normalized features add to a kernel.
 
-    Biases add to pre-activations. But if the input alone is trained, tangent kernels have no part
-    of them, and each layer without skip connection divides by the variance with biases.
+    Biases increase it. But if only the input is trained, biases are no part of tangent kernels, and
+    each layer without a skip connection divides by the variance of features and biases together.
     """
     constants, net = operations.constants, operations.network
     if "ntk" not in request.kinds or net.trained != ("input",):
@@ -156,15 +164,18 @@ def _least_variance(
 
 
 def least_root(dtype: str) -> float:
-    """Return the least root of a variance that divides in a precision.
+    """Return the smallest standard deviation by which engines divide in a precision.
 
-    The product 1/a · 1/b of both sides stays finite.
+    For two such numbers a and b, the product 1/a · 1/b is finite.
     """
     return float(np.finfo(dtype).tiny) ** 0.45
 
 
 def read_input(operations: Operations, request: Request, X: SignalArray) -> Input:
-    """Return the input of signals, of size 1 in the mean over pixels, or at pixel 1."""
+    """Return the input of signals, divided by their sizes, for a homogeneous activation.
+
+    For the head "equivariant", pixels that do not influence pixel 1 are set to 0.
+    """
     xp, net, constants = array_module(X), operations.network, operations.constants
     unscaled = xp.ascontiguousarray(X, np.float64)
     if request.reads_pixel_1:
@@ -179,7 +190,8 @@ def read_input(operations: Operations, request: Request, X: SignalArray) -> Inpu
     size = xp.sqrt(mean_variances(operations, request, unscaled, energy, scale))
     inverse = 1.0 / xp.where(size > 0, size, math.inf)
     energy = energy * column(inverse**2, energy)
-    # GAP adds products of means to α² times the branch: means of size α need all their digits.
+    # The head "gap" adds products of means to α² times the branch, so that the means need all their
+    # digits even if they are as small as α.
     exact = constants.has_weak_branches or request.pool
     means = means_of(request, X) if exact else X.reshape(*X.shape[:2], -1).mean(axis=2)
     root = inverse * math.sqrt(input_scale)
@@ -193,17 +205,17 @@ def read_input(operations: Operations, request: Request, X: SignalArray) -> Inpu
     )
     if net.norm:
         check_branch(operations, request, norm, energy, means)
-    with np.errstate(over="ignore"):  # infinity and NaN are reported with the results
+    with np.errstate(over="ignore"):  # infinity and NaN are found when the results are checked
         scale = scale * size
     scale = xp.where((scale < np.finfo(np.float64).tiny) & (size > 0), math.nan, scale)
     return Input(unit, energy, pixels, means, scale, bias, norm)
 
 
 def _powers_that_keep_squares(operations: Operations, X: SignalArray) -> SignalNumbers:
-    """Return powers of two, (n,), at most 2^1023: divided by them, squares stay within float64.
+    """Return powers of two, (n,), such that squares of the divided signals do not leave float64.
 
-    They are near the largest number of a signal. Where layer 1 sees the signal's size beside biases
-    or normalized features, these count too.
+    A power, at most 2^1023, is near the largest absolute value of the signal. If layer 1 combines
+    the signal with biases or normalized features, the largest of these numbers is included too.
     """
     xp, constants = array_module(X), operations.constants
     exponents = powers_of_two(X)
@@ -223,10 +235,13 @@ def mean_variances(
     energy: PixelNumbers,
     scale: SignalNumbers,
 ) -> SignalNumbers:
-    """Return the variances by which signals are divided, (n,): of the mean pixel, or of pixel 1.
+    """Return the squared sizes by which the squares of signals are divided, (n,).
 
-    Biases and normalized features are part of them. `energy` is of pixels, divided by `scale`; the
-    signals X are as given. Signals whose parts are too small for the precision are refused.
+    A squared size is the mean over pixels of the variances of the signal, its biases and its
+    normalized features. For the head "equivariant" of a network without normalization it is F at
+    pixel 1 behind the last layer. `energy` is that of the signals divided by `scale`; `X` are the
+    signals before this division. An OverflowError is raised if a part of a signal that determines
+    kernels is too small for the precision.
     """
     xp, net, constants = array_module(X), operations.network, operations.constants
     has_values = X.reshape(len(X), -1).any(axis=1)
@@ -243,7 +258,7 @@ def mean_variances(
         weights, bias_weight = weights_at_pixel_1(operations, X.shape[2:])
         signal_part = (energy * xp.asarray(weights)).reshape(len(X), -1).sum(axis=1)
         at_pixel_1 = signal_part + bias_weight * (constants.largest_bias / scale) ** 2
-        reaches = has_values | (bias_weight > 0)  # else the kernel is 0
+        reaches = has_values | (bias_weight > 0)  # for other signals the kernel is 0
         fraction = xp.where(reaches, xp.maximum(at_pixel_1, _LEAST_FRACTION_LEFT), 0.0)
         fraction = fraction / xp.where(mean > 0, mean, math.inf)
         check_fraction(fraction, request, "pixel 1 gets")
@@ -263,7 +278,10 @@ def mean_variances(
 
 
 def read_input_as_given(operations: Operations, request: Request, X: SignalArray) -> Input:
-    """Return the input of signals that keep their sizes, but for powers of two of tiny signals."""
+    """Return the input of signals for an activation that is not homogeneous.
+
+    Signals are not divided by their sizes. Only tiny signals are divided by a power of two.
+    """
     xp, net, constants = array_module(X), operations.network, operations.constants
     X, root = xp.ascontiguousarray(X, np.float64), math.sqrt(net.factor_of_input(X.shape[1]))
     scale = xp.ones(len(X))
@@ -295,7 +313,7 @@ def read_input_as_given(operations: Operations, request: Request, X: SignalArray
 
 
 def means_of(request: Request, X: SignalArray) -> Array:
-    """Return the means of each channel over pixels, or over pools (`Input.means`)."""
+    """Return the means of each channel over all pixels, or over pools, as in `Input.means`."""
     xp = array_module(X)
     if not request.pool:
         return exact_means(xp, X)
@@ -305,12 +323,14 @@ def means_of(request: Request, X: SignalArray) -> Array:
 
 
 def powers_of_tiny(operations: Operations, request: Request, X: SignalArray) -> SignalNumbers:
-    """Return the powers of two, at most 0, by which signals and biases are divided, (n,).
+    """Return the exponents, at most 0, of the powers of two that divide signals and biases, (n,).
 
-    Tiny pre-activations, in all layers, see a linear network (`Activation.linear_below`).
+    They are below 0 only for signals so tiny that the activation is linear for the pre-activations
+    of all layers (`Activation.linear_below`).
     """
     xp, net = array_module(X), operations.network
-    # Powers of two above the roots of variances in layer 1, of the input and of it with biases.
+    # `inputs` and `both` are exponents of powers of two above the standard deviations of layer 1:
+    # those of the input alone, and those of the input and the biases.
     variances = net.layer(1).inner_variance, net.factor_of_input(X.shape[1]), X.shape[1]
     bits = math.ceil(sum(map(math.log2, filter(None, variances))) / 2)
     has_values = X.reshape(len(X), -1).any(axis=1)
@@ -333,17 +353,18 @@ def powers_of_tiny(operations: Operations, request: Request, X: SignalArray) -> 
 
 
 def powers_of_two(X: SignalArray) -> SignalNumbers:
-    """Return the exponents of the powers of two above the largest values of signals, (n,)."""
+    """Return the exponents, (n,), of powers of two above the largest absolute value of a signal."""
     xp = array_module(X)
     exponents: SignalNumbers = xp.frexp(xp.abs(X).reshape(len(X), -1).max(axis=1))[1]
     return exponents
 
 
 def input_terms(operations: Operations, request: Request, inputs: Input) -> tuple[Array, Array]:
-    """Return numbers of signals on the left and on the right, (n, terms, pixels or 1).
+    """Return factors of left signals and of right signals, (n, terms, pixels or 1).
 
-    Added up over terms, their products are the head's means of F⁰, which may be 0. They are means
-    at each pixel of shares, else for each pool, or as a whole.
+    The sum over terms of the product of a left and a right factor is a mean of F⁰, which may be 0:
+    the mean over all pixel pairs of the head, or over those of one pool, or with shares over those
+    of one left pixel.
     """
     pixels, means = inputs.pixels, inputs.means
     xp = array_module(pixels)
@@ -352,7 +373,7 @@ def input_terms(operations: Operations, request: Request, inputs: Input) -> tupl
     elif not request.pool:
         for operation in operations.input:
             pixels = mean_over_taps(xp, pixels, operation.step.taps, 2)
-    else:  # the input filter moves both pixels of a pair
+    else:  # the taps of the input filter move both pixels of a pair
         for operation in operations.input:
             taps = operation.step.taps
             weighted = [

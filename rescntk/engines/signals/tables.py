@@ -1,7 +1,8 @@
 """Tables of single signals: unit vectors, and the rows of each step (layer/step.py).
 
-Rows are computed in float64 and rounded once to the working precision. Proportional signals have
-equal coordinates but for rare last bits, and so differences are exact where they matter.
+The rows of a table are computed in float64, and then rounded to the working precision. Proportional
+signals have equal coordinates, except for rare differences in the last bit. So the differences of
+coordinates are exact where small errors would matter most.
 """
 
 from __future__ import annotations
@@ -29,7 +30,8 @@ from .input import (
 )
 
 _TAIL = 16
-"""Numbers behind tables: vectors of this many lanes may begin at the last number."""
+"""The number of unused entries after a table. A vector of this many lanes may be read from the last
+number of the table on."""
 
 
 @dataclass(frozen=True)
@@ -37,7 +39,7 @@ class Tables:
     """Tables of some signals of one length."""
 
     rows: Array
-    """(n, rows, *pixels), in the working precision; `Operations` numbers the rows."""
+    """(n, rows, *pixels), in the working precision. `Operation` has the numbers of the rows."""
     input: Input
 
     def selected(self, cases: np.ndarray | slice) -> Tables:
@@ -50,12 +52,13 @@ class Tables:
 def signal_tables(operations: Operations, request: Request, X: SignalArray, pad: int = 0) -> Tables:
     """Return the tables of signals X, (n, channels, *pixels).
 
-    Signals are divided by their sizes if the activation is homogeneous; for the head "equivariant"
-    by the size of the energy that reaches pixel 1. Rows have `pad` pixels more, which are 0.
+    If the activation is homogeneous, signals are divided by their sizes. For the head "equivariant"
+    only pixels that influence pixel 1 count. Each table row ends with `pad` more pixels, which are
+    0.
     """
     xp, pixels = array_module(X), X.shape[2:]
     read = read_input if operations.network.homogeneous else read_input_as_given
-    with np.errstate(over="ignore", invalid="ignore"):  # they are reported with the results
+    with np.errstate(over="ignore", invalid="ignore"):  # found when the results are checked
         inputs = read(operations, request, X)
         shape = len(X), operations.n_rows, *pixels[:-1], pixels[-1] + pad
         rows = zeros(shape, request.dtype, xp)
@@ -70,7 +73,7 @@ def signal_tables(operations: Operations, request: Request, X: SignalArray, pad:
 
 
 def zeros(shape: tuple[int, ...], dtype: str, xp: ModuleType) -> Array:
-    """Return zeros, behind which a vector of lanes may be read."""
+    """Return an array of zeros, after whose end a vector of lanes may be read."""
     size = math.prod(shape)
     table: Array = xp.zeros(size + _TAIL, dtype)[:size].reshape(shape)
     return table
@@ -78,7 +81,7 @@ def zeros(shape: tuple[int, ...], dtype: str, xp: ModuleType) -> Array:
 
 @dataclass(eq=False)
 class CheckedSide(ArraysOfSide):
-    """Signals alone, whose tables are written in the precision of a request."""
+    """Arrays of signals whose features are checked against the precision of a request."""
 
     request: Request = field(kw_only=True)
 
@@ -93,9 +96,9 @@ def write_rows(
     inputs: Input,
     write: Callable[[int, PixelNumbers], None],
 ) -> None:
-    """Write the rows of a table behind the unit vectors, or raise an OverflowError.
+    """Write all rows of a table but the unit vectors, or raise an OverflowError.
 
-    `write` takes a row's number and its values, (n, *pixels) in float64.
+    `write` is called with the number of a table row and its values, (n, *pixels) in float64.
     """
     signals = CheckedSide(
         operations,
@@ -121,10 +124,10 @@ def write_rows(
         check_pixel_1(operations, last.root, inputs, 4.0 * least_root(request.dtype) / share)
     constants = operations.constants
     may_fall = constants.has_ordinary_layers if net.norm else constants.has_bias
-    if may_fall and net.homogeneous:  # else signals keep their size
+    if may_fall and net.homogeneous:  # in other networks signals keep their size
         flat = (of.variance.reshape(len(of.variance), -1) for of in (features, last))
         passing, mean = (variances.mean(axis=1) for variances in flat)
-        if operations.rewritten is not None:  # operations end with the activation
+        if operations.rewritten is not None:  # these operations end with the last activation
             layer = constants.of_layer(operations.depth)
             of_bias = (constants.bias_root(operations.depth, is_branch=True) * inputs.bias) ** 2
             mean = layer.weights.rounded.merged(passing, mean + of_bias)
@@ -132,9 +135,10 @@ def write_rows(
 
 
 def check_pixel_1(operations: Operations, roots: PixelNumbers, inputs: Input, least: float) -> None:
-    """Raise an OverflowError if pixel 1 sees signals whose variances have too few digits there.
+    """Raise an OverflowError if the variance at pixel 1 is too small to be accurate.
 
-    `roots` are of the last layer's variances, (n, *pixels).
+    `roots` are the square roots of the variances behind the last layer, (n, *pixels), and `least`
+    is the smallest one that is allowed. Signals that do not influence pixel 1 are not checked.
     """
     seen = array_module(roots).asarray(seen_by_pixel_1(operations, roots.shape[1:]))
     sees_values = ((inputs.pixels != 0).any(axis=1) & seen).reshape(len(roots), -1).any(axis=1)
