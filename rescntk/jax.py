@@ -31,7 +31,7 @@ from .engines.layer.operations import Operations
 from .kernels import Kernel
 from .kernels.gram import GRAMS
 from .network import OF_LAYERS, Network, check_network
-from .network.parameters import FIELDS_WITH_NORM
+from .network.parameters import KERNEL_FIELDS
 
 if find_spec("jax") is None:
     raise ImportError("rescntk.jax needs jax: pip install 'rescntk[jax]'")
@@ -45,7 +45,7 @@ from .engines.jax.pairs import Signal, SignalPair, read_signal
 
 __all__ = ["gram", "kernel"]
 
-KNOWN_FIELDS = FIELDS_WITH_NORM - {"activation"}
+KNOWN_FIELDS = KERNEL_FIELDS - {"activation"}
 """The fields of a network that these functions know; the activation is ReLU."""
 
 

@@ -43,7 +43,7 @@ from opt_einsum import contract
 
 from ..arrays import Array, Batch, channels_and_length
 from ..network import Network
-from ..network.parameters import FIELDS_WITH_NORM
+from ..network.parameters import KERNEL_FIELDS
 from ..network.parts import Filter
 from .engine import Engine, EngineSignals, Plan
 from .request import Request, ScaledKernel
@@ -160,7 +160,7 @@ class TextbookEngine(Engine):
     """The definition in float64, for small calls. "auto" never chooses it."""
 
     name = "textbook"
-    known_fields = FIELDS_WITH_NORM
+    known_fields = KERNEL_FIELDS
     activations = frozenset(("relu",))
     arrays = frozenset(("numpy",))
     auto_arrays = frozenset()
@@ -170,13 +170,12 @@ class TextbookEngine(Engine):
         if refusal := super().refuses(request, X):
             return refusal
         if request.head not in HEADS or request.shares or request.line_pixels > 1:
-            return f"it has signals alone, and the heads {', '.join(map(repr, HEADS))}"
+            heads = ", ".join(map(repr, HEADS))
+            return f"it computes signals, not images, without shares, and only the heads {heads}"
         biases = map(float, request.network.values_of("bias"))
         numbers = np.array([*np.abs(np.asarray(X)).flat, *biases])
-        growths = (layer.growth for layer in request.network.different_layers())
-        in_all = sum(abs(math.log2(growth)) for growth in growths if growth)
-        if request.network.is_uniform:
-            in_all *= request.depths[-1]
+        layers = map(request.network.layer, range(1, request.depths[-1] + 1))
+        in_all = sum(abs(math.log2(layer.growth)) for layer in layers if layer.growth)
         in_range = (numbers == 0) | (numbers <= LARGEST) & (numbers >= 1.0 / LARGEST)
         if not in_range.all() or in_all > MOST_BITS:
             return (

@@ -18,12 +18,12 @@ from ..checks.values import (
 )
 from ..memory import check_free_memory
 from ..network import OF_LAYERS, Network, check_network
-from ..network.parameters import FIELDS_WITH_NORM
+from ..network.parameters import KERNEL_FIELDS
 
 Tensor: TypeAlias = jax.Array | jax.ShapeDtypeStruct
 """An array, or what JAX has in its place where only its shape counts."""
 
-KNOWN_FIELDS = FIELDS_WITH_NORM
+KNOWN_FIELDS = KERNEL_FIELDS
 """The fields of a network that have a meaning at a finite width; activations are of any name."""
 
 Key: TypeAlias = jax.Array | int

@@ -118,10 +118,9 @@ BASIC_FIELDS = frozenset[str]().union(
 )
 """The fields that every function knows, by itself or through another, unless it says otherwise.
 
-A new field stays out of this set and of those below. Each implementation that learns it declares
-it among its known fields: an engine, JAX and networks of finite width by
-``FIELDS_WITH_NORM | {"new"}``, a function of theory by
-``check_network(network, BASIC_FIELDS | {"new"})``. All others refuse it by name.
+A new field stays out of this set. It joins `KERNEL_FIELDS` when kernels have it; a function of
+theory that learns it declares it by ``check_network(network, BASIC_FIELDS | {"new"})``. All others
+refuse it by name.
 """
 
 FIELDS_WITHOUT_NORM = BASIC_FIELDS | {"bias"}
@@ -129,7 +128,14 @@ FIELDS_WITHOUT_NORM = BASIC_FIELDS | {"bias"}
 normalization."""
 
 FIELDS_WITH_NORM = FIELDS_WITHOUT_NORM | {"norm"}
-"""The fields that engines know, and functions that take normalization as well."""
+"""The fields that functions of theory know that take biases and normalization."""
+
+KERNEL_FIELDS = FIELDS_WITH_NORM
+"""The fields that all engines, JAX and networks of finite width know.
+
+They read `Layer`, so that a new number of a layer may act in all of them at once. An implementation
+that lacks a field takes it out, ``KERNEL_FIELDS - {"new"}``, and refuses it by name.
+"""
 
 RELU_FIELDS = BASIC_FIELDS - {"activation", "negative_slope"}
 """`BASIC_FIELDS` of functions about ReLU."""

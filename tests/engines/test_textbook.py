@@ -65,7 +65,8 @@ REFUSED = {
     "erf": (rk.Network(2, activation="erf"), X, {}),
     "large signals": (rk.Network(2), 1e100 * X, {}),
     "tiny biases": (rk.Network(2, bias=1e-100), X, {}),
-    "many bits": (rk.Network(500, alpha=3.0), X, {}),
+    "many bits": (rk.Network(401), X, {}),
+    "many bits of some layers": (rk.Network(2, alpha=(1.0, 2.0**200)), X, {}),
     "many pixel pairs": (rk.Network(1), np.ones((50, 1, 50)), {}),
 }
 
@@ -75,6 +76,15 @@ def test_other_requests_are_refused_by_a_sentence(name):
     network, signals, options = REFUSED[name]
     with pytest.raises(ValueError, match="^engine='textbook' (cannot|would) compute"):
         rk.gram(network, signals, engine="textbook", **options)
+
+
+def test_growth_up_to_the_limit_is_taken():
+    """Layers of growth 2 multiply variances by 2^400; layers above the depth asked for by none."""
+    options = {"engine": "textbook", "head": "trace", "normalized": True}
+    deep = rk.gram(rk.Network(400, 1), X[:2], **options).gpk
+    assert np.isfinite(deep).all()
+    first = rk.gram(rk.Network(2, alpha=(1.0, 2.0**220)), X[:2], depths=(1,), **options).gpk
+    assert np.isfinite(first).all()
 
 
 def test_auto_never_takes_it(monkeypatch):

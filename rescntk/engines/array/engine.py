@@ -22,7 +22,7 @@ from ...arrays import (
     moved,
 )
 from ...lazy import once
-from ...network.parameters import FIELDS_WITH_NORM
+from ...network.parameters import KERNEL_FIELDS
 from ..engine import Engine, EngineSignals, Plan, room_for_tables
 from ..layer.operations import Operations
 from ..request import Request, ScaledKernel
@@ -47,7 +47,7 @@ class ArrayEngine(Engine):
     """The engine for NumPy and CuPy arrays and all activations, made of array operations."""
 
     name = "array"
-    known_fields = FIELDS_WITH_NORM
+    known_fields = KERNEL_FIELDS
     activations = None
     arrays = frozenset(("numpy", "cupy"))
     auto_arrays = arrays

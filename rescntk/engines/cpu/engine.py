@@ -15,7 +15,7 @@ import numpy as np
 
 from ...arrays import Batch, channels_and_length
 from ...memory import free_bytes
-from ...network.parameters import FIELDS_WITH_NORM
+from ...network.parameters import KERNEL_FIELDS
 from ..compiled.records import copied, pointer
 from ..compiled.signals import BlockTables, Signals, bytes_of_rows, bytes_to_hold, over_blocks
 from ..engine import Engine, EngineSignals, Plan, room_for_tables
@@ -52,7 +52,7 @@ class CpuEngine(Engine):
     """The engine of compiled loops in threads, for NumPy arrays and ReLU networks."""
 
     name = "cpu"
-    known_fields = FIELDS_WITH_NORM
+    known_fields = KERNEL_FIELDS
     activations = frozenset(("relu",))
     arrays = frozenset(("numpy",))
     auto_arrays = arrays

@@ -19,7 +19,7 @@ from typing import cast
 import numpy as np
 
 from ...arrays import Array, Batch, array_module, channels_and_length, moved
-from ...network.parameters import FIELDS_WITH_NORM
+from ...network.parameters import KERNEL_FIELDS
 from ..compiled.program import operations_of
 from ..compiled.records import filled
 from ..compiled.signals import BlockTables, Signals, bytes_to_hold, over_blocks
@@ -38,7 +38,7 @@ class CudaEngine(Engine):
     """The engine for NVIDIA GPUs, for NumPy and CuPy arrays and ReLU networks."""
 
     name = "cuda"
-    known_fields = FIELDS_WITH_NORM
+    known_fields = KERNEL_FIELDS
     activations = frozenset(("relu",))
     arrays = frozenset(("numpy", "cupy"))
     auto_arrays = frozenset(("cupy",))

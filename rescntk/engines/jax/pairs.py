@@ -251,6 +251,15 @@ class PairLayer:
         assert self.numbers is not None
         return self.numbers.outer_bias if is_branch else self.numbers.inner_bias
 
+    def layer_constants(self, layer_number: int) -> LayerConstants:
+        """Return the constants of a layer, if all layers of the network have the same.
+
+        A scan is compiled for its first layer alone; what differs in others is in `numbers`.
+        """
+        if not self.constants.has_like_layers:
+            raise NotImplementedError("layers of one scan may have other constants")
+        return self.constants.of_layer(layer_number)
+
     def weights(self, layer_number: int) -> RoundedWeights:
         """Return the weights of features and branch of a layer.
 
@@ -281,7 +290,7 @@ class OneSignal:
 
     @property
     def layer_constants(self) -> LayerConstants:
-        return self.of_layer.constants.of_layer(self.layer_number)
+        return self.of_layer.layer_constants(self.layer_number)
 
     @property
     def weights(self) -> RoundedWeights:
@@ -341,7 +350,7 @@ class RowsOfBoth:
 
     @property
     def layer_constants(self) -> LayerConstants:
-        return self.constants.of_layer(self.layer_number)
+        return self.of_layer.layer_constants(self.layer_number)
 
     @property
     def weights(self) -> RoundedWeights:

@@ -10,8 +10,10 @@ w = 1 − ρ = U / g, v = 1 + ρ = U⁺ / g. For ReLU the step computes ::
 For other activations E[σσ] takes the place of g κ₁ and E[σ'σ'] that of κ₀
 (rescntk/network/activations.py), and the branch is multiplied by `LayerConstants.dual_factor`.
 
-The step's first row in a signal's table is 1/a, where a² is the variance of the pre-activations.
-If the activation is not homogeneous, a second row holds the square root of the branch's variance.
+The step's first row in a signal's table is 1/a. Here a² and Σ are the variance and the covariance
+of the pre-activations without the factor c_w: the weight of the branch has it for homogeneous
+activations, and `dual` multiplies by it for others. These have a second row, the square root of the
+branch's variance.
 """
 
 from __future__ import annotations
@@ -80,8 +82,10 @@ class ActivationStep(Step):
     def _activated(self, at: BothSides, before: PairState) -> PairState:
         """Return what `pairs` returns. No pixel pair depends on another."""
         parts, A = at.constants.carried_parts, before.kernels.A
-        factor = at.layer_constants.dual_factor
-        c_w = None if self.is_homogeneous else at.layer_constants.layer.inner_variance
+        c_w, factor = None, 1.0
+        if not self.is_homogeneous:
+            constants = at.layer_constants
+            c_w, factor = constants.layer.inner_variance, constants.dual_factor
         K, deficits, times_slope, covariance = at.dual(before.deficits, c_w)
         if c_w is not None:
             K, deficits = factor * K, mapped(partial(mul, factor), deficits)
