@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable
 from dataclasses import KW_ONLY, dataclass
-from typing import ClassVar, Self
+from typing import Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -121,9 +121,6 @@ class ResidualKernelClassifier(ClassifierMixin, ResidualKernelEstimator):
     True
     """
 
-    # With metadata routing, searches of scikit-learn pass groups on to `fit`.
-    __metadata_request__fit: ClassVar[dict[str, bool]] = {"groups": True}
-
     _: KW_ONLY
     class_weight: dict[Hashable, float] | str | None = None
 
@@ -189,13 +186,15 @@ class ResidualKernelClassifier(ClassifierMixin, ResidualKernelEstimator):
         counted = np.where(parts[labels] > 1, cases.weights, 0.0)
         if self.class_weight == "balanced":
             by_class = 1.0 / np.bincount(labels, cases.weights)
-        shift = bool(np.ptp(by_class) > 0)
-        if not shift:
+        has_class_weights = bool(np.ptp(by_class) > 0)
+        if not has_class_weights:
             by_class = np.ones(len(present))
         error_weights = by_class[labels] * counted
         left_out = self._fit_views(cases, targets, error_weights)
-        proba = self._calibrate(left_out, cases, targets, labels, error_weights, by_class, shift)
-        self._score(proba.argmax(axis=1) == labels, counted, cases, labels, shift)
+        proba = self._calibrate(
+            left_out, cases, targets, labels, error_weights, by_class, has_class_weights
+        )
+        self._score(proba.argmax(axis=1) == labels, counted, cases, labels, has_class_weights)
 
     def _calibrate(
         self,
@@ -205,7 +204,7 @@ class ResidualKernelClassifier(ClassifierMixin, ResidualKernelEstimator):
         labels: np.ndarray,
         error_weights: np.ndarray,
         by_class: np.ndarray,
-        shift: bool,
+        has_class_weights: bool,
     ) -> np.ndarray:
         """Set what makes probabilities and sets of decisions, and left-out probabilities.
 
@@ -215,13 +214,19 @@ class ResidualKernelClassifier(ClassifierMixin, ResidualKernelEstimator):
             Probabilities of cases left out, which the other folds calibrate.
         """
         decisions = targets - average(left_out.view_weights, left_out.view_residuals)
-        calibrated = calibrate(decisions, labels, error_weights, shift)
+        calibrated = calibrate(decisions, labels, error_weights, has_class_weights)
         self.inverse_temperature_, self.offsets_ = calibrated
         self.intercept_ = self._centre + self.offsets_
         certainty = _certainty(left_out.novelty)
         fold_decisions = targets - left_out.residuals
         proba = probabilities_of_folds(
-            fold_decisions, certainty, left_out.folds, decisions, labels, error_weights, shift
+            fold_decisions,
+            certainty,
+            left_out.folds,
+            decisions,
+            labels,
+            error_weights,
+            has_class_weights,
         )
         self.left_out_proba_ = cases.at_signals(proba)
         fold_probabilities = probabilities(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import ClassVar, Self
+from typing import Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -100,9 +100,6 @@ class ResidualKernelRegressor(MultiOutputMixin, RegressorMixin, ResidualKernelEs
     >>> bool(np.abs(mean - frequency[40:]).max() < 0.2)
     True
     """
-
-    # With metadata routing, searches of scikit-learn pass groups on to `fit`.
-    __metadata_request__fit: ClassVar[dict[str, bool]] = {"groups": True}
 
     _default_views = REGRESSOR_VIEWS
     _is_per_output = True

@@ -128,8 +128,15 @@ def test_windows_that_overlap_warn_without_groups(recording):
         ResidualKernelClassifier(**ONE).fit(windows_of(walk, 10), y)
 
 
+def test_labels_of_one_boolean_beside_a_column_of_ones_are_one_class(rng):
+    X = rng.standard_normal((12, 24))
+    X[:, 3] = 1.0
+    with pytest.raises(ValueError, match="y has one class"):
+        ResidualKernelClassifier(**ONE).fit(X, np.ones(12, bool))
+
+
 @pytest.mark.filterwarnings("ignore:left_out_score_", "ignore:only class")
-@pytest.mark.parametrize("what", ["groups", "no overlap", "padded"])
+@pytest.mark.parametrize("what", ["groups", "no overlap", "padded", "padded by levels"])
 def test_other_windows_do_not_warn(what, recording):
     walk, y = recording
     X, options = windows_of(walk, 10), {}
@@ -139,6 +146,8 @@ def test_other_windows_do_not_warn(what, recording):
         X, y = X[::3].copy(), y[::3]
     if what == "padded":  # zeros at the end of one signal and the beginning of the next one
         X[:, :, :5], X[:, :, -5:] = 0.0, 0.0
+    if what == "padded by levels":  # of each channel
+        X[:, :, :5] = X[:, :, -5:] = [[1.0], [2.0]]
     with warnings.catch_warnings():
         warnings.filterwarnings("error", "signals .* overlap")
         ResidualKernelClassifier(**ONE).fit(X, y, **options)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import KW_ONLY, dataclass
 from itertools import islice
+from typing import ClassVar
 
 import numpy as np
 from joblib import effective_n_jobs
@@ -81,6 +82,9 @@ class Settings:
 
 class ResidualKernelEstimator(Settings, SignalEstimator):
     """Average the decisions of several views of the signals."""
+
+    # With metadata routing, searches of scikit-learn pass groups on to `fit`.
+    __metadata_request__fit: ClassVar[dict[str, bool]] = {"groups": True}
 
     intercept_: np.ndarray
     _default_views: Sequence[View] = CLASSIFIER_VIEWS

@@ -219,18 +219,26 @@ def read_labels(y: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
     return distinct(labels, "y")
 
 
+def _warn_of_overlap(signals: np.ndarray) -> None:
+    """Warn of signals that share time points with their neighbours."""
+    row = overlapping_row(signals)
+    if row is not None:
+        warn(
+            f"signals {row} and {row + 1} of X overlap, as windows of one recording do: scores "
+            f"are too good, unless groups has the recording, or the part of it, of each signal"
+        )
+
+
 def _warn_of_target(
-    signals: Signals, y_numbers: np.ndarray, y: object, columns: list[Hashable] | None
+    signals: np.ndarray, y_numbers: np.ndarray, y: object, columns: list[Hashable] | None
 ) -> None:
     """Warn of time points that are equal to a target in all signals, or to the codes of classes."""
-    if not isinstance(signals, np.ndarray):
-        return
     labels, targets = np.asarray(y).reshape(len(y_numbers), -1), [*y_numbers.T]
     if labels.dtype.kind in "biuf":
         targets += [*labels.T]
     for target in targets:
         equal = (signals == target.reshape(-1, *[1] * (signals.ndim - 1))).all(axis=0)
-        if equal.any() and np.ptp(target) > 0:
+        if equal.any() and (target != target[0]).any():
             place = np.argwhere(equal)[0].tolist()
             what = f"time point {place[-1]} of channel {place[0]}"
             if columns:
@@ -261,14 +269,10 @@ def read_cases(
     check_rows(X, len(y_numbers))
     signals, n = read_signals(estimator, X, reset=True), len(y_numbers)
     check_consistent_length(signals, y_numbers)
-    _warn_of_target(signals, y_numbers, y, estimator._columns)
-    if groups is None and isinstance(signals, np.ndarray):
-        row = overlapping_row(signals)
-        if row is not None:
-            warn(
-                f"signals {row} and {row + 1} of X overlap, as windows of one recording do: scores "
-                f"are too good, unless groups has the recording, or the part of it, of each signal"
-            )
+    if isinstance(signals, np.ndarray):
+        _warn_of_target(signals, y_numbers, y, estimator._columns)
+        if groups is None:
+            _warn_of_overlap(signals)
     weights = np.ones(n) if sample_weight is None else sample_weight
     weights = np.where(used, check_shape(weights, "sample_weight", (n,)), 0.0)
     if weights.min() < 0:

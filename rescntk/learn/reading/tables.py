@@ -225,22 +225,33 @@ def numbering_column(flat: np.ndarray) -> int | None:
 
 
 def overlapping_row(X: np.ndarray) -> int | None:
-    """Return a row of signals, (n_cases, …, d), whose end is the beginning of the next one.
+    """Return an index of signals, (n_cases, n_channels, d), whose end begins the next signal.
 
     At least half of some rows have such ends, of four time points or more that are not all equal:
     they are windows of one recording that overlap. Otherwise this returns None.
     """
-    d, rows = X.shape[-1], range(min(len(X) - 1, _COMPARED_ROWS))
-    found = []
-    for row in rows:
-        one, following = X[row], X[row + 1]
-        begins = (one == following[..., :1]).all(axis=tuple(range(one.ndim - 1)))
-        for begin in np.flatnonzero(begins[1 : d - 3]) + 1:
-            end = one[..., begin:]
-            if np.array_equal(end, following[..., : d - begin]) and np.ptp(end) > 0:
-                found.append(row)
-                break
+    rows = range(min(len(X) - 1, _COMPARED_ROWS))
+    found = [row for row in rows if _overlap(X[row], X[row + 1])]
     return found[0] if len(found) >= 2 and 2 * len(found) >= len(rows) else None
+
+
+def _overlap(one: np.ndarray, following: np.ndarray) -> bool:
+    """Return whether the end of a signal, (n_channels, d), is the beginning of the following one.
+
+    Ends of less than four time points do not count, nor those whose time points are all equal.
+    """
+    d = one.shape[1]
+    changes = (following != following[:, :1]).any(axis=0)
+    if not changes.any():
+        return False
+    change = int(changes.argmax())
+    begins = np.arange(1, d - max(3, change))
+    # Few candidates are left for the comparison of all points, also in signals that repeat.
+    for point in (0, change, *(1 << k for k in range(d.bit_length() - 1))):
+        inside = np.minimum(begins + point, d - 1)
+        same = (one[:, inside] == following[:, [point]]).all(axis=0)
+        begins = begins[same | (begins + point >= d)]
+    return any(np.array_equal(one[:, begin:], following[:, : d - begin]) for begin in begins)
 
 
 def check_rows(X: Any, n: int) -> None:
