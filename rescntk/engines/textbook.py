@@ -156,6 +156,18 @@ HEADS: dict[str | int, Callable[[Array], Array]] = {
 """The heads that this engine supports, as functions of an array of all pixel pairs."""
 
 
+def _growth_bits(network: Network, depth: int) -> float:
+    """Return by how many bits the layers up to `depth` multiply or divide variances in all."""
+
+    def bits(layer_number: int) -> float:
+        growth = network.layer(layer_number).growth
+        return abs(math.log2(growth)) if growth else 0.0
+
+    if network.is_uniform:
+        return depth * bits(1)
+    return sum(map(bits, range(1, depth + 1)))
+
+
 class TextbookEngine(Engine):
     """The definition in float64, for small calls. "auto" never chooses it."""
 
@@ -174,8 +186,7 @@ class TextbookEngine(Engine):
             return f"it computes signals, not images, without shares, and only the heads {heads}"
         biases = map(float, request.network.values_of("bias"))
         numbers = np.array([*np.abs(np.asarray(X)).flat, *biases])
-        layers = map(request.network.layer, range(1, request.depths[-1] + 1))
-        in_all = sum(abs(math.log2(layer.growth)) for layer in layers if layer.growth)
+        in_all = _growth_bits(request.network, request.depths[-1])
         in_range = (numbers == 0) | (numbers <= LARGEST) & (numbers >= 1.0 / LARGEST)
         if not in_range.all() or in_all > MOST_BITS:
             return (

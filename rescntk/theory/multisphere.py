@@ -30,7 +30,7 @@ from ..checks.values import (
     is_sequence,
 )
 from ..engines.heads import n_offsets, offsets, pixels_averaged, pool_weights, pooled_head
-from ..engines.layer.means import exact_means, pooled
+from ..engines.layer.means import pooled
 from ..kernels.progress import progress_bar
 from ..memory import check_free_memory
 from ..network import Network, check_network
@@ -360,13 +360,10 @@ def gram_complements(
 
 def _check_means(X: np.ndarray, head: str | int) -> None:
     """Raise a ValueError if the means that a head sees are 0: kernels without branches are then."""
-    axes = X.shape[2:]
-    if pixels_averaged(head, axes) == 1:
+    if (width := pixels_averaged(head, X.shape[2:])) == 1:
         return
     X = np.asarray(X, np.float64)
-    pool = pooled_head(head, axes)
-    means = exact_means(np, X)[..., None] if isinstance(pool, str) else pooled(np, X, (pool,))
-    sizes = np.sqrt((means**2).sum(axis=1).mean(axis=1))
+    sizes = np.sqrt((pooled(np, X, (width,)) ** 2).sum(axis=1).mean(axis=1))
     largest = np.sqrt((X**2).sum(axis=1).max(axis=1))
     zero = np.flatnonzero(sizes <= 4.0 * _EPS * largest)
     if len(zero):

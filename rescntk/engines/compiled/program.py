@@ -134,7 +134,7 @@ class Program:
             inner_minus_readout=parts.inner_minus_readout,
             outer_plus_readout=parts.outer_plus_readout,
             readout=parts.readout,
-            later_readout=request.network.parts.readout - parts.readout,
+            later_readout=operations.constants.later_readout,
             **{name: pointer(array) for name, array in self.arrays.items()},
         )
 

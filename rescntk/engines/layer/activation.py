@@ -23,8 +23,6 @@ from dataclasses import dataclass
 from functools import partial
 from operator import mul
 
-import numpy as np
-
 from .step import (
     BothSides,
     Kernels,
@@ -65,8 +63,7 @@ class ActivationStep(Step):
             constants = at.layer_constants
             pre_activations = constants.layer.inner_variance * before.variance
             activated = at.activation.variance(at.xp, pre_activations)
-            with np.errstate(over="ignore"):
-                variance = constants.dual_factor * activated
+            variance = constants.dual_factor * activated
             at.check_activated(variance)
             after = at.state(variance)
         return after, self._rows(at, before, after)

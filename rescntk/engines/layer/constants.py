@@ -264,6 +264,11 @@ class NetworkConstants:
         carries = net.homogeneous and "inner" in net.trained
         return net.parts if carries else net.parts._replace(readout=0.0)
 
+    @property
+    def later_readout(self) -> float:
+        """[readout] − ι: the multiple of F that is added to A after the last layer, 1 or 0."""
+        return self.network.parts.readout - self.carried_parts.readout
+
     @once
     def has_bias(self) -> bool:
         """True if some layer of the network has biases, also if it comes after layer `depth`."""

@@ -6,7 +6,7 @@ pixels, ρ is their correlation and g = a b, ::
 
     U = g (1 − ρ),  U⁺ = g (1 + ρ);     the deficits, sums of terms that are not negative (merge.py)
     F, A = T + ι F;                     the two kernels, without their multiples of F⁰;
-                                        ι is `NetworkConstants.carried_parts.readout`.
+                                        ι is 1 or 0 (constants.py).
 
 F⁰ is the covariance of the input. network_steps.py defines the order of the steps of a layer, and
 the file of each step contains its formulas. docs/theory/deficits.md derives them.
@@ -85,6 +85,6 @@ def by_kind(
     `input_weight` is the weight of F⁰ in the features.
     """
     (F, A), parts = kernels, constants.network.parts
-    if A is not None and parts.readout != constants.carried_parts.readout:  # ι is 0, so A is T
+    if A is not None and constants.later_readout:  # ι is 0, so A is T
         A = A + F
     return {"gpk": (F, input_weight), "ntk": (A, input_weight * parts.initial)}

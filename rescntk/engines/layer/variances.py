@@ -116,8 +116,7 @@ def check_variances(
     net, constants = operations.network, operations.constants.of_layer(layer_number)
     layer = constants.layer
     most = activation_of(net).largest_variance
-    with np.errstate(over="ignore"):
-        largest = float(layer.inner_variance * variance.max())
+    largest = float(layer.inner_variance * variance.max())
     if not largest < most:
         raise OverflowError(
             f"the signals are too large for float64 and activation {net.activation!r}: variances "

@@ -205,8 +205,7 @@ def read_input(operations: Operations, request: Request, X: SignalArray) -> Inpu
     )
     if net.norm:
         check_branch(operations, request, norm, energy, means)
-    with np.errstate(over="ignore"):  # infinity and NaN are found when the results are checked
-        scale = scale * size
+    scale = scale * size
     scale = xp.where((scale < np.finfo(np.float64).tiny) & (size > 0), math.nan, scale)
     return Input(unit, energy, pixels, means, scale, bias, norm)
 
@@ -288,9 +287,8 @@ def read_input_as_given(operations: Operations, request: Request, X: SignalArray
     if not net.norm:
         scale = xp.ldexp(scale, powers_of_tiny(operations, request, X))
     divided = X / column(scale, X)
-    with np.errstate(over="ignore"):
-        pixels = divided * root
-        energy = sum_over_terms(xp, pixels * pixels)
+    pixels = divided * root
+    energy = sum_over_terms(xp, pixels * pixels)
     if not bool(xp.isfinite(energy).all()):
         raise OverflowError(
             f"the signals are too large for float64 and activation {net.activation!r}, which "
