@@ -18,30 +18,17 @@ class TrainedParts(NamedTuple):
     outer: float
     """The outer weights."""
     readout: float
-    """The readout; ι in the parts that engines carry (rescntk/engines/layer/constants.py)."""
+    """The readout."""
 
     @property
     def initial(self) -> float:
-        """[input] + ι: the tangent kernel starts as this multiple of the input's covariance F⁰."""
+        """[input] + [readout]: the multiple of the input's covariance F⁰ in the tangent kernel."""
         return self.input + self.readout
 
     @property
-    def inner_minus_readout(self) -> float:
-        """[inner] − ι: the multiple of Σ that joins the tangent kernel before the activation."""
-        return self.inner - self.readout
-
-    @property
     def outer_plus_readout(self) -> float:
-        """[outer] + ι: the multiple of K that joins the tangent kernel after the activation."""
+        """[outer] + [readout]: the multiple of K of the last layer in the tangent kernel."""
         return self.outer + self.readout
-
-    def bias_multiple(self, is_branch: bool) -> float:
-        """The multiple of the product of both biases that joins the tangent kernel.
-
-        A layer has biases at two places. Before the activation their product joins F too, and
-        behind it, where `is_branch` is true, it joins K.
-        """
-        return self.outer_plus_readout if is_branch else self.readout
 
 
 class Filter(NamedTuple):

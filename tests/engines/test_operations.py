@@ -57,7 +57,7 @@ def test_operations_and_their_rows():
     """Two channels and the root are rows 0 to 2. Three taps have four rows, a skip has three."""
     operations = Operations(Network(2, 3), depth=2, n_channels=2)
     assert operations.input == ()
-    found = [[(o.step.kind, o.row, o.root_row) for o in layer] for layer in operations.layers]
+    found = [[(o.step.kind, o.row, o.std_row) for o in layer] for layer in operations.layers]
     assert found == [
         [("activation", 3, 2), ("convolution", 4, 2), ("skip", 8, 4)],
         [
@@ -73,8 +73,8 @@ def test_operations_and_their_rows():
 def test_branches_have_roots_where_activations_are_not_homogeneous():
     operations = Operations(Network(1, 1, activation="erf"), depth=1, n_channels=1)
     activation, skip = operations.layers[0]
-    assert (activation.row, activation.root_row, activation.step.n_rows) == (2, 1, 2)
-    assert (skip.row, skip.root_row) == (4, 3)
+    assert (activation.row, activation.std_row, activation.step.n_rows) == (2, 1, 2)
+    assert (skip.row, skip.std_row) == (4, 3)
 
 
 def test_sums_over_pixels_end_with_the_last_activation():
@@ -89,9 +89,9 @@ def test_five_taps_join_convolutions_of_two_layers():
     activation, skip = ActivationStep(is_homogeneous=True), SkipStep()
     three, five = Taps(3, 1, 0), Taps(5, 1, 0, is_triangle=True)
     assert of_input.steps == () and last.steps == (activation,)
-    convolution = ConvolutionStep(three, is_branch=True)
+    convolution = ConvolutionStep(three, after_activation=True)
     assert first.steps == (activation, convolution, skip, convolution)
-    assert second == third == (1, (activation, ConvolutionStep(five, is_branch=True), skip))
+    assert second == third == (1, (activation, ConvolutionStep(five, after_activation=True), skip))
 
 
 @pytest.fixture
@@ -201,7 +201,7 @@ def test_the_largest_bias_is_the_unit_of_biases():
     operations = Operations(network, 3, 1)
     assert operations.constants.largest_bias == 0.5
     # Layers of c_v 2 and c_w 4 multiply variances by 4.
-    assert [operations.constants.bias_root(k) for k in (1, 2, 3)] == [0.0, 0.5 / 2.0, 1.0 / 2.0]
+    assert [operations.constants.bias_std(k) for k in (1, 2, 3)] == [0.0, 0.5 / 2.0, 1.0 / 2.0]
 
 
 def test_powers_of_the_growth():

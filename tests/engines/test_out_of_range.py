@@ -118,7 +118,7 @@ def test_no_kernel_is_zero_in_silence(engine, name, activation):
         kernel = rk.Kernel(network, kind, head)
         calls += [kernel, kernel.diag, lambda S, k=kernel, **more: k(S, S[:2], **more)]
     for call in calls:
-        with pytest.raises(OverflowError, match="falls? below|have roots of variances below"):
+        with pytest.raises(OverflowError, match="falls? below|have standard deviations below"):
             call(signals, **options)
 
 
@@ -241,8 +241,8 @@ def test_an_input_filter_reaches_pixel_1_without_branches(engine, rng):
 @pytest.mark.parametrize(
     ("network", "factor", "options", "says"),
     [
-        (rk.Network(1000, 1), 1e-160, {}, "signals have roots of variances below"),
-        (rk.Network(2, bias=0.1, trained="input"), 1e-170, {}, "signals have roots of variances"),
+        (rk.Network(1000, 1), 1e-160, {}, "signals have standard deviations below"),
+        (rk.Network(2, bias=0.1, trained="input"), 1e-170, {}, "signals have standard deviations"),
         (rk.Network(2), 1e-25, {"dtype": "float32"}, "the kernel falls below float32"),
         (rk.Network(2), 1e-170, {}, "the kernel falls below float64"),
         (rk.Network(2, c_v=1e300), 1e50, {}, "variances of layer . (exceed|reach)"),
@@ -270,7 +270,7 @@ def test_pixels_far_below_their_signal_are_refused(engine, activation, rng):
     skip_unless_taken(engine, network)
     X = rng.standard_normal((2, 2, 4))
     X[:, :, 0] *= 1e-150
-    with pytest.raises(OverflowError, match="pixel 1 has roots of variances below"):
+    with pytest.raises(OverflowError, match="pixel 1 has standard deviations below"):
         rk.gram(network, X, head="equivariant", engine=engine)
 
 

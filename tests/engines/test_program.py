@@ -25,7 +25,9 @@ def operations(found, number=1):
     """Return the operations of a layer by their kind and side: ("bias", True) is of the branch."""
     layer, records = layers(found)[number - 1], found.arrays["operations"].view(OPERATION)
     of_layer = records[layer["first"] : layer["first"] + layer["count"]]
-    return {(OPERATION_KINDS[each["kind"]], bool(each["is_branch"])): each for each in of_layer}
+    return {
+        (OPERATION_KINDS[each["kind"]], bool(each["after_activation"])): each for each in of_layer
+    }
 
 
 def test_convolutions_are_kept_once():
@@ -55,11 +57,11 @@ def test_layers_name_their_operations():
     ]
     assert (first["first"], first["count"], second["first"], second["count"]) == (0, 3, 3, 4)
     assert records["row"].tolist() == [3, 4, 8, 11, 15, 16, 20]
-    assert records["root_row"].tolist() == [2, 2, 4, 8, 11, 11, 16]
+    assert records["std_row"].tolist() == [2, 2, 4, 8, 11, 11, 16]
     assert records["convolution"].tolist() == [-1, 0, -1, 0, -1, 0, -1]
-    assert records["is_branch"].tolist() == [1, 1, 1, 0, 1, 1, 1]
-    assert first["root_row"] == second["root_row"] == -1  # behind skip connections
-    assert layers(program(Network(1, 3, skip=False)))[0]["root_row"] == 4
+    assert records["after_activation"].tolist() == [1, 1, 1, 0, 1, 1, 1]
+    assert first["std_row"] == second["std_row"] == -1  # behind skip connections
+    assert layers(program(Network(1, 3, skip=False)))[0]["std_row"] == 4
     assert (first["report"], second["report"]) == (-1, 0)
 
 
@@ -78,7 +80,9 @@ def test_weights_of_features_and_branch():
 def test_products_of_biases():
     """σ_b²/c_w before the activation, 2/c_v times as much behind it; σ_b, the largest, is 1."""
     found = program(Network(1, 1, c_v=4.0, c_w=2.0, bias=0.3))
-    inner, outer = (operations(found)["bias", is_branch] for is_branch in (False, True))
+    inner, outer = (
+        operations(found)["bias", after_activation] for after_activation in (False, True)
+    )
     assert inner["bias_product"] == pytest.approx(1 / 2, rel=CONSTANT)
     assert (
         outer["bias_product"]

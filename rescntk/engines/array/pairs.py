@@ -22,7 +22,7 @@ from ..layer.constants import LayerConstants
 from ..layer.means import column, mean_over_taps, sum_over_terms, summed
 from ..layer.operations import Operation, Operations, rounded_weights
 from ..layer.recursion import by_kind, pairs_behind_layer
-from ..layer.step import BothSides, Deficits, DualPairs, Kernels, PairState, Variances, mapped
+from ..layer.step import Deficits, DualPairs, Kernels, PairContext, PairState, Variances, mapped
 from ..layer.taps import Taps
 from ..layer.weights import RoundedWeights
 from ..request import Request
@@ -52,10 +52,10 @@ class SignalPairs:
         self.request, self.operations, self.tables = request, operations, (left, right)
         self.constants = operations.constants
         self.xp, self.all_pairs = array_module(left.rows), all_pairs
-        self.axes, self.real = left.rows.shape[2:], left.rows.dtype.type
-        self.n_axes, self.right_rows = len(self.axes), right.rows
+        self.pixel_shape, self.real = left.rows.shape[2:], left.rows.dtype.type
+        self.n_axes, self.right_rows = len(self.pixel_shape), right.rows
         if request.pool:
-            pooled = zip(pool_pixels(request.pool, self.axes), self.axes, strict=True)
+            pooled = zip(pool_pixels(request.pool, self.pixel_shape), self.pixel_shape, strict=True)
             self.offsets = [offsets(*axis) for axis in pooled]
             self.right_rows = self.around(right.rows)
         self.with_ntk = "ntk" in request.kinds
@@ -94,7 +94,7 @@ class SignalPairs:
 
         It has the number of the right pixel at each offset from each left pixel.
         """
-        shape = len(row), *map(len, self.offsets), *self.axes
+        shape = len(row), *map(len, self.offsets), *self.pixel_shape
         strides = *row.strides, *row.strides[1:]
         view: Array = self.xp.lib.stride_tricks.as_strided(row, shape, strides)
         return view
@@ -109,9 +109,9 @@ class SignalPairs:
         sides = (first, second) if self.all_pairs else (first,)
         return mean_over_taps(self.xp, values, taps, *sides)
 
-    def at(self, operation: Operation, before: PairState, features: PairState) -> TablesOfBoth:
+    def at(self, operation: Operation, before: PairState, features: PairState) -> ArrayPairContext:
         """Return the object that answers the questions of the operation's step."""
-        return TablesOfBoth(self, operation)
+        return ArrayPairContext(self, operation)
 
     def at_depth(self, kernels: Kernels, input_weight: float, F0: Array) -> dict[str, Array]:
         """Return the kernels with the head applied.
@@ -125,7 +125,7 @@ class SignalPairs:
     def head(self, kernel: Array, input_weight: float, F0: Array) -> Array:
         """Return `kernel` + `input_weight` · `F0` with the head applied, (pairs, …)."""
         check_stop()
-        request, n, d = self.request, len(kernel), math.prod(self.axes)
+        request, n, d = self.request, len(kernel), math.prod(self.pixel_shape)
         averages_pairs = request.head == "gap" or request.pool
         if not averages_pairs:
             kernel = kernel + input_weight * F0
@@ -134,7 +134,7 @@ class SignalPairs:
         if request.reads_pixel_1:
             return kernel.reshape(n, -1)[:, 0]
         if request.pool:
-            weights = self.xp.asarray(pool_weights(request.pool, self.axes))[:, None]
+            weights = self.xp.asarray(pool_weights(request.pool, self.pixel_shape))[:, None]
             at_pixels = sum_over_terms(self.xp, weights * kernel.reshape(n, -1, d))
         elif request.head in ("trace", "gap"):
             at_pixels = kernel.reshape(n, d, -1).mean(axis=2, dtype=np.float64)
@@ -181,8 +181,8 @@ class SignalPairs:
         return state, self.xp.where(U < U_plus, a * b - U, U_plus - a * b)
 
 
-class TablesOfBoth:
-    """The implementation of `step.BothSides` that reads rows from the tables of both signals."""
+class ArrayPairContext:
+    """The implementation of `step.PairContext` that reads rows from the tables of both signals."""
 
     variances: tuple[Variances, ...] = ()
 
@@ -204,15 +204,15 @@ class TablesOfBoth:
     def mean(self, taps: Taps, values: Array) -> Array:
         return self.pairs.mean(taps, values)
 
-    def bias_product(self, is_branch: bool) -> Array:
+    def bias_product(self, after_activation: bool) -> Array:
         """Return the product of the standard deviations of both signals' biases, (pairs, 1, …)."""
-        root = self.constants.bias_root(self.operation.layer_number, is_branch)
-        left, right = (root * side.input.bias for side in self.pairs.tables)
+        std = self.constants.bias_std(self.operation.layer_number, after_activation)
+        left, right = (std * side.input.bias for side in self.pairs.tables)
         return column((left * right).astype(self.pairs.real), self.row(0)[0])
 
     def dual(self, deficits: Deficits, inner_variance: float | None) -> DualPairs:
         xp, real, c_w = self.pairs.xp, self.pairs.real, inner_variance
-        rows = *self.pairs.row_of_both(self.operation.root_row), *self.row(0)
+        rows = *self.pairs.row_of_both(self.operation.std_row), *self.row(0)
         a, b, inverse_a, inverse_b = (_part(self.piece, row) for row in rows)
         g = a * b
         w, v = mapped(lambda u: xp.minimum(u * (inverse_a * inverse_b), real(2.0)), deficits)
@@ -229,7 +229,7 @@ class TablesOfBoth:
         return DualPairs(K, Deficits(*of_branch), times_slope, covariance)
 
     def by_pieces(
-        self, function: Callable[[BothSides, PairState], PairState], state: PairState
+        self, function: Callable[[PairContext, PairState], PairState], state: PairState
     ) -> PairState:
         """Return ``function(self, state)``, computed in pieces of some pixel pairs.
 
@@ -243,7 +243,7 @@ class TablesOfBoth:
         for piece in until_stopped(pieces(shape, most)):
             part = partial(_part, piece)
             of_piece = PairState(mapped(part, state.deficits), mapped(part, state.kernels))
-            found = function(TablesOfBoth(self.pairs, self.operation, piece), of_piece)
+            found = function(ArrayPairContext(self.pairs, self.operation, piece), of_piece)
             values = *found.deficits, *found.kernels
             results = results or [one if one is None else self.empty(shape) for one in values]
             for array, one in zip(results, values, strict=True):

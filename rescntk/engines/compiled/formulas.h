@@ -127,12 +127,13 @@ FORMULA V polynomial(V t, V square, const R (&c)[n])
 // psi0 = P / D and psi1 = R / D (p, r and d in coefficients.h) are quotients of polynomials in
 // t = 1 - a with positive coefficients, so that no terms cancel.
 template <class V>
-struct Angle {
-    V w, v, s;  // s = sqrt(a) / D(t)
+struct Correlation {
+    V w, v;
+    V s;  // sqrt(a) / D(t), which psi0 and psi1 share
 };
 
 template <class V>
-FORMULA Angle<V> angle_of(V w, V v)
+FORMULA Correlation<V> correlation_of(V w, V v)
 {
     using R = typename RealOf<V>::type;
     const V a = smaller(w, v), t = every<V>(R(1)) - a;
@@ -145,7 +146,7 @@ struct Dual {
 };
 
 template <class V>
-FORMULA Dual<V> dual(const Angle<V> &at)
+FORMULA Dual<V> dual(const Correlation<V> &at)
 {
     using R = typename RealOf<V>::type;
     const V one = every<V>(R(1)), a = smaller(at.w, at.v), t = one - a, square = t * t;
@@ -220,7 +221,7 @@ FORMULA V number(double value)
 
 // The numbers of a pixel pair that steps pass on.
 template <class V>
-struct Numbers {
+struct PairNumbers {
     V U, O, A;
 };
 
@@ -231,22 +232,23 @@ FORMULA V covariance(V g, V U, V O)
     return pick(U, O, g - U, O - g);
 }
 
-// A convolution whose taps have equal weights. `distance` has the sums, over the taps, of the
+// A convolution whose taps have equal weights. `differences` are the sums, over the taps, of the
 // differences from the middle tap. So the mean of equal numbers is exact, while a plain sum would
 // make the same rounding error in each layer.
 template <bool OPPOSITE, bool NTK, class V>
-FORMULA Numbers<V> mean(const Numbers<V> &middle, const Numbers<V> &distance, V weight, V N)
+FORMULA PairNumbers<V> mean(const PairNumbers<V> &middle, const PairNumbers<V> &differences,
+                            V weight, V N)
 {
-    Numbers<V> result{fused(weight, distance.U, middle.U + N), V{}, V{}};
-    if (OPPOSITE) result.O = fused(weight, distance.O, middle.O + N);
-    if (NTK) result.A = fused(weight, distance.A, middle.A);
+    PairNumbers<V> result{fused(weight, differences.U, middle.U + N), V{}, V{}};
+    if (OPPOSITE) result.O = fused(weight, differences.O, middle.O + N);
+    if (NTK) result.A = fused(weight, differences.A, middle.A);
     return result;
 }
 
 // The addition of biases, a part whose deficit is 0. `twice` is twice the product of the standard
 // deviations of both signals' biases, and `tangent` is added to A.
 template <bool OPPOSITE, bool NTK, class V>
-FORMULA Numbers<V> with_bias(Numbers<V> sum, V twice, V tangent, V N)
+FORMULA PairNumbers<V> with_bias(PairNumbers<V> sum, V twice, V tangent, V N)
 {
     sum.U = sum.U + N;
     if (OPPOSITE) sum.O = sum.O + (twice + N);
@@ -254,12 +256,12 @@ FORMULA Numbers<V> with_bias(Numbers<V> sum, V twice, V tangent, V N)
     return sum;
 }
 
-// The angle of pre-activations, from their deficits. `inverse` is 1 / g.
+// The correlation of pre-activations, from their deficits. `inverse` is 1 / g.
 template <bool OPPOSITE, class V>
-FORMULA Angle<V> angle(V U, V O, V inverse)
+FORMULA Correlation<V> correlation(V U, V O, V inverse)
 {
     const V two = number<V>(2.0), w = smaller(U * inverse, two);
-    return angle_of(w, OPPOSITE ? smaller(O * inverse, two) : two - w);
+    return correlation_of(w, OPPOSITE ? smaller(O * inverse, two) : two - w);
 }
 
 // The constants of a network's activation.
@@ -271,14 +273,14 @@ struct Activation {
 
 template <class V>
 struct Activated {
-    Numbers<V> branch;  // its A is M
+    PairNumbers<V> branch;  // its A is M
     V K;
 };
 
 // The activation, from pre-activations to the branch. `A` is the tangent kernel to which
 // (inner - iota) times the covariance of the pre-activations has not been added yet.
 template <bool OPPOSITE, bool NTK, class V>
-FORMULA Activated<V> activated(const Activation<V> &constants, const Angle<V> &at, V g, V A)
+FORMULA Activated<V> activated(const Activation<V> &constants, const Correlation<V> &at, V g, V A)
 {
     const V w = at.w, v = at.v;
     const Dual<V> relu = dual(at);
@@ -322,10 +324,10 @@ FORMULA V merged(Form form, V feature_weight, V branch_weight, V features, V bra
 // The pre-activations of the next layer, after a joined step: `passing` are the pre-activations on
 // the identity path, and `sum` is the weighted sum of the branch over the five taps.
 template <bool NTK, class V>
-FORMULA Numbers<V> joined(V feature_weight, V branch_weight, const Numbers<V> &passing,
-                          const Numbers<V> &sum, V N)
+FORMULA PairNumbers<V> joined(V feature_weight, V branch_weight, const PairNumbers<V> &passing,
+                              const PairNumbers<V> &sum, V N)
 {
-    Numbers<V> next{fused(branch_weight, sum.U, fused(feature_weight, passing.U, N)), V{}, V{}};
+    PairNumbers<V> next{fused(branch_weight, sum.U, fused(feature_weight, passing.U, N)), V{}, V{}};
     if (NTK) next.A = fused(branch_weight, sum.A, feature_weight * passing.A);
     return next;
 }

@@ -131,9 +131,9 @@ class Program:
             with_ntk="ntk" in request.kinds,
             linear_share=operations.constants.linear_share,
             initial=parts.initial,
-            inner_minus_readout=parts.inner_minus_readout,
-            outer_plus_readout=parts.outer_plus_readout,
-            readout=parts.readout,
+            inner_minus_iota=parts.inner_minus_iota,
+            outer_plus_iota=parts.outer_plus_iota,
+            iota=parts.iota,
             later_readout=operations.constants.later_readout,
             **{name: pointer(array) for name, array in self.arrays.items()},
         )
@@ -159,17 +159,17 @@ class Program:
         every_operation = [*operations.input, *chain.from_iterable(operations.layers)]
         weights = rounded_weights(operations, self.request.dtype)
         records = np.zeros(len(every_operation), OPERATION)
-        for name in ("row", "root_row"):
+        for name in ("row", "std_row"):
             records[name] = [getattr(operation, name) for operation in every_operation]
         steps = [operation.step for operation in every_operation]
         records["kind"] = [OPERATION_KINDS.index(step.kind) for step in steps]
-        records["is_branch"] = [step.is_branch for step in steps]
+        records["after_activation"] = [step.after_activation for step in steps]
         records["convolution"] = [
             taps.setdefault(step.taps, len(taps)) if step.taps.n_taps else -1 for step in steps
         ]
         for record, (step, layer_number, row, _) in zip(records, every_operation, strict=True):
-            if bias_root := step.bias_root(operations.constants, layer_number):
-                record["bias_product"] = bias_root**2
+            if bias_std := step.bias_std(operations.constants, layer_number):
+                record["bias_product"] = bias_std**2
             if row in weights:
                 features, branch, form = weights[row]
                 record["feature_weight"], record["branch_weight"] = features, branch
@@ -185,11 +185,11 @@ class Program:
             constants = operations.constants.of_layer(layer_number)
             last, count = layer_operations[-1], len(layer_operations)
             record["first"], record["count"] = first, count
-            record["root_row"] = -1 if isinstance(last.step, SkipStep) else last.root_row_behind
+            record["std_row"] = -1 if isinstance(last.step, SkipStep) else last.std_row_after
             record["feature_weight"], record["branch_weight"], _ = constants.weights.rounded
             record["input_weight"] = operations.constants.input_weight(layer_number)
             record["bias_product"] = (
-                operations.constants.bias_root(layer_number, is_branch=True) ** 2
+                operations.constants.bias_std(layer_number, after_activation=True) ** 2
             )
             record["report"] = depths.index(layer_number) if layer_number in depths else -1
             first += count

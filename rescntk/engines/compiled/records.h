@@ -17,18 +17,18 @@ enum OperationKind { NORM, CONVOLUTION, BIAS, ACTIVATION, SKIP, JOINED };
 
 struct Operation {
     int64 kind;
-    int64 row;            // the number of the first of its table rows
-    int64 root_row;       // the table row of the square roots of the variances before it
-    int64 convolution;    // of CONVOLUTION and JOINED: the index of the convolution; else -1
-    int64 is_branch;      // whether it is the activation of its layer, or comes after it
-    double bias_product;  // of BIAS: the variance of the biases, for two signals of size 1
+    int64 row;               // the number of the first of its table rows
+    int64 std_row;           // the table row of the square roots of the variances before it
+    int64 convolution;       // of CONVOLUTION and JOINED: the index of the convolution; else -1
+    int64 after_activation;  // whether it is the activation of its layer, or comes after it
+    double bias_product;     // of BIAS: the variance of the biases, for two signals of size 1
     double feature_weight, branch_weight;  // of SKIP, rounded; of JOINED: the weights of a tap
     int64 form;                            // of SKIP
 };
 
 struct Layer {
     int64 first, count;  // the index of its first operation, and the number of its operations
-    int64 root_row;      // the table row of the features' square roots; -1 if it ends with SKIP
+    int64 std_row;       // the table row of the features' square roots; -1 if it ends with SKIP
     int64 report;        // the index of this depth among the requested ones, or -1
     double feature_weight, branch_weight;  // for sums of F and A; they are not rounded
     double bias_product;  // the variance of the biases after the activation, like the one above
@@ -76,7 +76,7 @@ struct Job {
     const Convolution *convolutions;
     const Operation *operations;  // the first n_input ones are those of the input filter
     const Layer *layers;          // layers 1 ... depth
-    double linear_share, initial, inner_minus_readout, outer_plus_readout, readout;
+    double linear_share, initial, inner_minus_iota, outer_plus_iota, iota;
     double later_readout;  // the multiple of F that is added to A behind the last layer
     double *gpk, *ntk;     // the results, or null
     const int64 *stop;     // becomes 1 if the call should end

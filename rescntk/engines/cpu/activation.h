@@ -4,8 +4,8 @@
 
 namespace
 {
-// The number of rows by which angles are computed in advance and stored, a power of 2. Square roots
-// and quotients take long, and so the rest of a row's computation need not wait for them.
+// The number of rows by which correlations are computed in advance and stored, a power of 2. Square
+// roots and quotients take long, and so the rest of a row's computation need not wait for them.
 constexpr int64 AHEAD = 8;
 
 // PLAIN: the activation is ReLU without a leak, and no covariance is added to A (inner = iota).
@@ -22,9 +22,8 @@ struct ActivatedLayer {
     INLINE ActivatedLayer(Strip<R> &strip, const Job &job, int64 layer_number, const Operation &o,
                           const State<V> &in, const State<V> &branch)
         : strip(strip), layer_number(layer_number), o(o), in(in), branch(branch),
-          relu{number<V>(job.linear_share), number<V>(job.inner_minus_readout),
-               number<V>(job.outer_plus_readout), job.linear_share != 0.0,
-               job.inner_minus_readout != 0.0}
+          relu{number<V>(job.linear_share), number<V>(job.inner_minus_iota),
+               number<V>(job.outer_plus_iota), job.linear_share != 0.0, job.inner_minus_iota != 0.0}
     {
     }
     // Compute the rows `from` ... `to` - 1, and add their K and M to the sums of the layer.
@@ -41,13 +40,16 @@ struct ActivatedLayer {
                            pass(at, j, stop, strip.is_counted(j) && !shares);
                            if (shares && strip.is_counted(j)) add_rows(at, j, stop);
                        }
-                       if (K_sum.terms >= LONG) settle();
+                       if (K_sum.terms >= LONG) add_and_clear();
                    });
-        if (!shares) settle();
+        if (!shares) add_and_clear();
     }
 
 private:
-    INLINE void settle() { strip.sums.settle(layer_number, strip.valid, K_sum, M_sum); }
+    INLINE void add_and_clear()
+    {
+        strip.sums.add_and_clear(layer_number, strip.valid, K_sum, M_sum);
+    }
     // Compute rows with consecutive positions, which are all part of the sums or all not.
     INLINE void pass(const Rows<R> &at, int64 j, int64 stop, bool counts)
     {
@@ -57,18 +59,18 @@ private:
                                       !PLAIN && relu.leaks, !PLAIN && relu.adds_covariance};
         V w[AHEAD], v[WITH_OPPOSITE ? AHEAD : 1], s[AHEAD];
         auto look = [&](int64 k) INLINED {
-            const Angle<V> angle = ::angle<WITH_OPPOSITE>(in.U[k], WITH_OPPOSITE ? in.O[k] : V{},
-                                                          at.product(o.row, k));
-            w[k & (AHEAD - 1)] = angle.w;
-            if (WITH_OPPOSITE) v[k & (AHEAD - 1)] = angle.v;
-            s[k & (AHEAD - 1)] = angle.s;
+            const Correlation<V> correlation = ::correlation<WITH_OPPOSITE>(
+                in.U[k], WITH_OPPOSITE ? in.O[k] : V{}, at.product(o.row, k));
+            w[k & (AHEAD - 1)] = correlation.w;
+            if (WITH_OPPOSITE) v[k & (AHEAD - 1)] = correlation.v;
+            s[k & (AHEAD - 1)] = correlation.s;
         };
         V K, M;
         auto finish = [&](int64 k) INLINED {
             const int64 q = k & (AHEAD - 1);
-            const Angle<V> angle{w[q], WITH_OPPOSITE ? v[q] : two - w[q], s[q]};
+            const Correlation<V> correlation{w[q], WITH_OPPOSITE ? v[q] : two - w[q], s[q]};
             const Activated<V> result = activated<OPPOSITE, NTK>(
-                constants, angle, at.product(o.root_row, k), NTK ? in.A[k] : V{});
+                constants, correlation, at.product(o.std_row, k), NTK ? in.A[k] : V{});
             put<OPPOSITE, NTK>(branch, k, result.branch);
             K = K + result.K;
             M = M + result.branch.A;
@@ -94,7 +96,7 @@ private:
         for (; j < stop; j++)
             strip.sums.template add<Lanes<R>::LANES>(
                 layer_number, j - strip.layout->first, strip.valid,
-                at.product(o.root_row, j) - branch.U[j], NTK ? branch.A[j] : V{});
+                at.product(o.std_row, j) - branch.U[j], NTK ? branch.A[j] : V{});
     }
 };
 

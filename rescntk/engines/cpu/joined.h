@@ -112,7 +112,7 @@ private:
     INLINE void pass(const Rows<R> &at, int64 j, int64 to, int64 last, int64 next)
     {
         for (; j < to; j++) {
-            Numbers<V> sum{U.push(in.U[j + last]), V{}, V{}};
+            PairNumbers<V> sum{U.push(in.U[j + last]), V{}, V{}};
             if (NTK) sum.A = M.push(in.A[j + last]);
             const V N = merge_term<5>(at, row, 5, j);
             if (!WITH_SKIP) {
@@ -120,7 +120,8 @@ private:
                 if (NTK) out.A[j] = ninth.times(sum.A);
                 continue;
             }
-            Numbers<V> passing{FIRST ? U_around.push(before.U[j + next]) : before.U[j], V{}, V{}};
+            PairNumbers<V> passing{FIRST ? U_around.push(before.U[j + next]) : before.U[j], V{},
+                                   V{}};
             if (NTK) passing.A = FIRST ? A_around.push(before.A[j + next]) : before.A[j];
             put<false, NTK>(out, j, joined<NTK>(feature_weight, branch_weight, passing, sum, N));
         }

@@ -42,7 +42,7 @@ struct Taps {
         return tap(values, j, t) + tap(values, j, n_taps - 1 - t);
     }
     // The sum over all taps of their differences from the middle tap.
-    INLINE V distance(const V *values, int64 j) const
+    INLINE V differences(const V *values, int64 j) const
     {
         const V middle = values[j];
         auto add = [&](int64 t, V sum) INLINED {
@@ -160,7 +160,7 @@ private:
         return channels <= PART * PART ? squares_of<1, SIGN>(at, channels, j)
                                        : squares_of_many<SIGN>(at, channels, j);
     }
-    INLINE Numbers<V> input_numbers(const Rows<R> &at, int64 j) const
+    INLINE PairNumbers<V> input_numbers(const Rows<R> &at, int64 j) const
     {
         const int64 C = job.channels;
         const V half = number<V>(0.5), most = number<V>(1.9);
@@ -187,7 +187,7 @@ private:
             V part{};
             int64 count = 0;
             for (; j < to; j++) {
-                const Numbers<V> input = FROM_INPUT ? input_numbers(at, j) : features.at(j);
+                const PairNumbers<V> input = FROM_INPUT ? input_numbers(at, j) : features.at(j);
                 if (FROM_INPUT) put<true, false>(features, j, input);
                 const V F = covariance(at.product(root, j), input.U, input.O);
                 if (NTK) features.A[j] = initial * F;
@@ -207,25 +207,26 @@ private:
                 count = 0;
             }
             sum.add(part, count);
-            if (sum.terms >= LONG) strip.sums.settle(0, strip.valid, sum, sum);
+            if (sum.terms >= LONG) strip.sums.add_and_clear(0, strip.valid, sum, sum);
         });
-        if (!sums_are_products && job.output == SUMS) strip.sums.settle(0, strip.valid, sum, sum);
+        if (!sums_are_products && job.output == SUMS)
+            strip.sums.add_and_clear(0, strip.valid, sum, sum);
     }
 
     template <bool WITH_OPPOSITE, class T>
-    static INLINE Numbers<V> equal(const T &taps, const State<V> &in, int64 j, const Weight<V> &w,
-                                   V N)
+    static INLINE PairNumbers<V> equal(const T &taps, const State<V> &in, int64 j,
+                                       const Weight<V> &w, V N)
     {
-        Numbers<V> distance{taps.distance(in.U, j), V{}, V{}};
-        if (WITH_OPPOSITE) distance.O = taps.distance(in.O, j);
-        if (NTK) distance.A = taps.distance(in.A, j);
-        return mean<WITH_OPPOSITE, NTK>(in.at(j), distance, w.weight, N);
+        PairNumbers<V> differences{taps.differences(in.U, j), V{}, V{}};
+        if (WITH_OPPOSITE) differences.O = taps.differences(in.O, j);
+        if (NTK) differences.A = taps.differences(in.A, j);
+        return mean<WITH_OPPOSITE, NTK>(in.at(j), differences, w.weight, N);
     }
     template <bool WITH_OPPOSITE, class T>
-    static INLINE Numbers<V> triangle(const T &taps, const State<V> &in, int64 j,
-                                      const Weight<V> &w, V N)
+    static INLINE PairNumbers<V> triangle(const T &taps, const State<V> &in, int64 j,
+                                          const Weight<V> &w, V N)
     {
-        Numbers<V> result{w.times(taps.triangle(in.U, j), N), V{}, V{}};
+        PairNumbers<V> result{w.times(taps.triangle(in.U, j), N), V{}, V{}};
         if (WITH_OPPOSITE) result.O = w.times(taps.triangle(in.O, j), N);
         if (NTK) result.A = w.times(taps.triangle(in.A, j));
         return result;
@@ -284,7 +285,7 @@ private:
         strip.runs([&](const Rows<R> &at, int64 j, int64 to) INLINED {
             for (; j < to; j++) {
                 const V factor = at.product(row, j);
-                const Numbers<V> f = in.at(j);
+                const PairNumbers<V> f = in.at(j);
                 put<WITH_OPPOSITE, NTK>(out, j, {factor * f.U, factor * f.O, factor * f.A});
             }
         });
@@ -297,7 +298,7 @@ private:
     ALONE void bias(const Strip<R> &strip, const Operation &o, const State<V> in) const
     {
         const int64 row = o.row;
-        const double multiple = o.is_branch ? job.outer_plus_readout : job.readout;
+        const double multiple = o.after_activation ? job.outer_plus_iota : job.iota;
         const V twice = number<V>(2.0 * o.bias_product) * strip.biases,
                 more = number<V>(multiple * o.bias_product) * strip.biases;
         strip.runs([&](const Rows<R> &at, int64 j, int64 to) INLINED {
@@ -321,7 +322,7 @@ private:
                               const State<V> &in) const
     {
         const State<V> branch = strip.spare->beside(in);
-        const bool plain = job.linear_share == 0.0 && job.inner_minus_readout == 0.0;
+        const bool plain = job.linear_share == 0.0 && job.inner_minus_iota == 0.0;
         constexpr bool BEFORE = OPPOSITE || FIRST;
         constexpr auto run = ::activate<OPPOSITE, BEFORE, NTK, false, R, V>,
                        run_plain = ::activate<OPPOSITE, BEFORE, NTK, true, R, V>;
@@ -363,7 +364,7 @@ private:
                 input_weight = number<V>(l.input_weight * job.initial);
         const State<V> features = strip.features;
         const auto separate = strip.separate;
-        const int64 row = o.row, root_row = o.root_row;
+        const int64 row = o.row, std_row = o.std_row;
         strip.runs([&](const Rows<R> &at, int64 j, int64 to) INLINED {
             auto pass = [&](V &passing, V branch_number, auto... N) INLINED {
                 passing = merged(FORM, feature_weight, branch_weight, passing, branch_number, N...);
@@ -372,7 +373,7 @@ private:
                 const V N = merge_term<2>(at, row, 2, j);
                 pass(features.U[j], branch.U[j], N);
                 if (OPPOSITE) pass(features.O[j], branch.O[j], N);
-                if (has_pixel_results) pass(separate.F[j], at.product(root_row, j) - branch.U[j]);
+                if (has_pixel_results) pass(separate.F[j], at.product(std_row, j) - branch.U[j]);
                 if (!NTK) continue;
                 V &A = has_pixel_results ? separate.A[j] : features.A[j];
                 pass(A, branch.A[j]);

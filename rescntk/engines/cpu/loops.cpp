@@ -273,7 +273,7 @@ private:
             }
         }
         if (!through_layers(group, count)) return false;
-        for (int64 s = 0; s < count; s++) strips.strip[s].sums.gather();
+        for (int64 s = 0; s < count; s++) strips.strip[s].sums.replace_by_sum_over_offsets();
         return true;
     }
     // Take the strips of a group through the layers, and add their sums to those over offsets.
@@ -286,11 +286,11 @@ private:
             for (int64 s = 0; s < count; s++) {
                 const Sums &offset = strips.strip[k * count + s].sums;
                 Sums &total = strips.strip[s].sums;
-                total.collect(offset, group.direction[k] == Direction::BACKWARD,
-                              group.pool_counts[k], group.lane_offsets[k]);
+                total.add_offset(offset, group.direction[k] == Direction::BACKWARD,
+                                 group.pool_counts[k], group.lane_offsets[k]);
                 // Offset 0 is the first lane.
                 if (group.direction[k] == Direction::BOTH)
-                    total.collect(offset, 1, group.pool_counts[k], group.lane_offsets[k] > 0);
+                    total.add_offset(offset, 1, group.pool_counts[k], group.lane_offsets[k] > 0);
             }
         group.count = 0;
         return true;

@@ -20,9 +20,9 @@ struct Results {
             job.cases * job.columns * (job.output == PIXELS ? job.extent * job.extent : 1);
         for (int64 j = strip.layout->first; j < strip.layout->last; j++) {
             const V F =
-                l.root_row < 0
+                l.std_row < 0
                     ? fused(number<V>(l.input_weight), strip.separate.F0[j], strip.separate.F[j])
-                    : strip.rows_from(j).product(l.root_row, j) - strip.features.U[j];
+                    : strip.rows_from(j).product(l.std_row, j) - strip.features.U[j];
             for (int64 q = 0; q < strip.valid; q++) {
                 const int64 at = place_of(j - strip.layout->first, q);
                 if (at < 0) continue;
@@ -75,7 +75,7 @@ struct Results {
                 const double product = bias_products * l.bias_product,
                              K = sums.at(0, layer, p)[lane], M = sums.at(1, layer, p)[lane];
                 F = l.feature_weight * F + l.branch_weight * (K + product);
-                A = l.feature_weight * A + l.branch_weight * (M + job.outer_plus_readout * product);
+                A = l.feature_weight * A + l.branch_weight * (M + job.outer_plus_iota * product);
                 if (l.report < 0) continue;
                 const int64 place = l.report * numbers + at + p;
                 const double gpk = F + l.input_weight * F0,
@@ -110,7 +110,7 @@ private:
         double *const room = (double *)strip.spare->one.U;
         for (int64 m = l.first; m < l.first + l.count; m++) {
             const Operation &o = job.operations[m];
-            if (o.kind != CONVOLUTION || !o.is_branch) continue;
+            if (o.kind != CONVOLUTION || !o.after_activation) continue;
             const Convolution &w = job.convolutions[o.convolution];
             for (int64 p = 0; p < points; p++) {
                 double sum = 0;

@@ -64,10 +64,10 @@ INLINE typename Lanes<R>::V merge_term(const Rows<R> &at, int64 row, int64 parts
 template <class V>
 struct State {
     V *U, *O, *A;
-    INLINE Numbers<V> at(int64 j) const { return {U[j], O[j], A[j]}; }
+    INLINE PairNumbers<V> at(int64 j) const { return {U[j], O[j], A[j]}; }
 };
 template <bool OPPOSITE, bool NTK, class V>
-INLINE void put(const State<V> &state, int64 j, const Numbers<V> &numbers)
+INLINE void put(const State<V> &state, int64 j, const PairNumbers<V> &numbers)
 {
     state.U[j] = numbers.U;
     if (OPPOSITE) state.O[j] = numbers.O;
@@ -101,8 +101,8 @@ struct Sum {
 // each layer.
 struct Sums {
     double *numbers;           // (2 kinds, depth + 1, points, lanes)
-    double *owed;              // of the same shape: the rounding errors of sums of many terms
-    double *over[2];           // for pooled heads: sums over offsets, and over opposite offsets
+    double *rounding_errors;   // of the same shape: the rounding errors of sums of many terms
+    double *over_offsets[2];   // for pooled heads: sums over offsets, and over opposite offsets
     int64 points, lanes;       // `lanes` is 1 if all lanes belong to one pair of signals
     int64 size;                // how many numbers each kind has
     bool has_many;             // whether sums have more than LONG terms
@@ -114,7 +114,7 @@ struct Sums {
     }
     void clear()
     {
-        for (int64 k = 0; k < 2 * size; k++) numbers[k] = owed[k] = 0.0;
+        for (int64 k = 0; k < 2 * size; k++) numbers[k] = rounding_errors[k] = 0.0;
     }
     // Add the first `valid` lanes of K and M, which are vectors or arrays, to the sums of a layer.
     template <int LANES, class T>
@@ -142,9 +142,9 @@ struct Sums {
     }
     // Add the sums of an offset, times a factor, to the sums over offsets. If `lane_offsets` lanes
     // are offsets, each of them has its own factor, and all are added to lane 0.
-    void collect(const Sums &offset, int way, const double *factors, int64 lane_offsets)
+    void add_offset(const Sums &offset, int way, const double *factors, int64 lane_offsets)
     {
-        double *const total = over[way];
+        double *const total = over_offsets[way];
         const double *const numbers = offset.numbers;
         if (!lane_offsets)
             for (int64 k = 0; k < 2 * size; k++) total[k] += factors[0] * numbers[k];
@@ -153,17 +153,17 @@ struct Sums {
     }
     void clear_offsets()
     {
-        for (double *total : over)
+        for (double *total : over_offsets)
             for (int64 k = 0; k < 2 * size; k++) total[k] = 0.0;
     }
     // Replace the sums by those over offsets and over opposite offsets together.
-    void gather()
+    void replace_by_sum_over_offsets()
     {
-        for (int64 k = 0; k < 2 * size; k++) numbers[k] = over[0][k] + over[1][k];
+        for (int64 k = 0; k < 2 * size; k++) numbers[k] = over_offsets[0][k] + over_offsets[1][k];
     }
     // Add K and M to the sums of a layer, and set them to 0.
     template <class R>
-    INLINE void settle(int64 layer, int64 valid, Sum<R> &K, Sum<R> &M)
+    INLINE void add_and_clear(int64 layer, int64 valid, Sum<R> &K, Sum<R> &M)
     {
         add<Lanes<R>::LANES>(layer, 0, valid, K.total, M.total);
         K = M = Sum<R>();
@@ -178,7 +178,7 @@ private:
             total += term;
             return;
         }
-        double &error = owed[&total - numbers];
+        double &error = rounding_errors[&total - numbers];
         const double corrected = term - error, rounded = total + corrected;
         error = (rounded - total) - corrected;
         total = rounded;
@@ -212,7 +212,7 @@ struct Strip {
     }
     // Call body(rows, j, end) for each run of rows from `from` to `to` that a convolution can
     // compute by consecutive positions and taps (`Layout::run_of`). A run of more than LONG rows is
-    // divided into several calls, between which long sums are settled.
+    // divided into several calls, between which long sums are added to `Sums` (`add_and_clear`).
     template <class Body>
     INLINE void runs(int64 convolution, int64 from, int64 to, Body body) const
     {
@@ -288,7 +288,7 @@ struct Strips {
             strip[s].sums = {kinds(), kinds(), {}, points, lanes, size, layout.right_length > LONG,
                              {}};
             if (!job.n_offset_ranges) continue;
-            for (double *&over : strip[s].sums.over) over = kinds();
+            for (double *&over : strip[s].sums.over_offsets) over = kinds();
         }
         return true;
     }

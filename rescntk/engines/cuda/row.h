@@ -53,9 +53,9 @@ struct Row {
     };
     struct State {
         PairNumbers U, O, A;  // O is U+
-        FORMULA Numbers<R> at(int p, int q) const { return {U[p][q], O[p][q], A[p][q]}; }
+        FORMULA PairNumbers<R> at(int p, int q) const { return {U[p][q], O[p][q], A[p][q]}; }
         template <bool OPPOSITE, bool NTK>
-        FORMULA void put(int p, int q, const Numbers<R> &numbers)
+        FORMULA void put(int p, int q, const PairNumbers<R> &numbers)
         {
             U[p][q] = numbers.U;
             if (OPPOSITE) O[p][q] = numbers.O;
@@ -202,9 +202,9 @@ struct Row {
         const Pack pack = load_lanes(ring(number) + pixel * LANES);
         OVER_LANES (q) sum[q] = fused(weight, pack[q], sum[q]);
     }
-    // Add the distance to the number in the middle of a convolution.
-    FORMULA void add_distance(int number, int pixel, R weight, const R (&middle)[LANES],
-                              R (&sum)[LANES]) const
+    // Add the difference from the number in the middle of a convolution.
+    FORMULA void add_difference(int number, int pixel, R weight, const R (&middle)[LANES],
+                                R (&sum)[LANES]) const
     {
         const Pack pack = load_lanes(ring(number) + pixel * LANES);
         OVER_LANES (q) sum[q] = fused(weight, pack[q] - middle[q], sum[q]);

@@ -25,8 +25,8 @@ struct Layers {
 
     __device__ Layers(const Launch &launch, char *block_memory)
         : row(launch, block_memory), job(launch.job),
-          relu{R(job.linear_share), R(job.inner_minus_readout), R(job.outer_plus_readout),
-               job.linear_share != 0, job.inner_minus_readout != 0}
+          relu{R(job.linear_share), R(job.inner_minus_iota), R(job.outer_plus_iota),
+               job.linear_share != 0, job.inner_minus_iota != 0}
     {
     }
     FORMULA static int pair_of(int lane) { return ALL ? 0 : lane; }
@@ -108,7 +108,7 @@ struct Layers {
             } else if (o.kind == JOINED) {
                 join(o, now, first);
                 now = state;
-            } else if (first && !o.is_branch)
+            } else if (first && !o.after_activation)
                 change<true>(o, now);
             else
                 change<OPPOSITE>(o, now);
@@ -129,11 +129,11 @@ struct Layers {
 
     // ------------------------------------------------------------------ convolutions and biases
 
-    // Some taps of a convolution, from tap `begin` on: sums of the state's distances to the middle,
-    // and of squared differences of coordinates.
+    // Some taps of a convolution, from tap `begin` on: sums of the state's differences from the
+    // middle, and of squared differences of coordinates.
     struct Taps {
         R U[LANES], O[LANES], A[LANES], N[LANES];
-        FORMULA Numbers<R> at(int q) const { return {U[q], O[q], A[q]}; }
+        FORMULA PairNumbers<R> at(int q) const { return {U[q], O[q], A[q]}; }
     };
     template <bool WITH_OPPOSITE>
     FORMULA void taps(const Convolution &w, int64 first, const State &s, int p, int begin, int end,
@@ -153,9 +153,9 @@ struct Layers {
             shift = shift + step < size ? shift + step : shift + step - size;
             if (tap > 0) row.differ(*a, b, sum.N);
             const R weight = R(w.is_triangle ? tap < 3 ? tap + 1 : 5 - tap : 1);
-            row.add_distance(0, at, weight, s.U[p], sum.U);
-            if (NTK) row.add_distance(1, at, weight, s.A[p], sum.A);
-            if (WITH_OPPOSITE) row.add_distance(1 + NTK, at, weight, s.O[p], sum.O);
+            row.add_difference(0, at, weight, s.U[p], sum.U);
+            if (NTK) row.add_difference(1, at, weight, s.A[p], sum.A);
+            if (WITH_OPPOSITE) row.add_difference(1 + NTK, at, weight, s.O[p], sum.O);
         }
     }
     template <bool WITH_OPPOSITE>
@@ -194,7 +194,7 @@ struct Layers {
         OVER_PIXELS (p)
             OVER_LANES (q) {
                 const R factor = row.product(factor_row, p, q);
-                const Numbers<R> f = s.at(p, q);
+                const PairNumbers<R> f = s.at(p, q);
                 s.template put<WITH_OPPOSITE, NTK>(p, q,
                                                    {factor * f.U, factor * f.O, factor * f.A});
             }
@@ -204,7 +204,7 @@ struct Layers {
     template <bool WITH_OPPOSITE>
     FORMULA void bias(const Operation &o, State &s) const
     {
-        const double multiple = o.is_branch ? job.outer_plus_readout : job.readout;
+        const double multiple = o.after_activation ? job.outer_plus_iota : job.iota;
         OVER_PIXELS (p) {
             R N[LANES];
             row.merge_term(o.row, 2, p, N);
@@ -231,11 +231,12 @@ struct Layers {
         OVER_PIXELS (p) {
             if (!row.has_pixel(p)) continue;
             count++;
-            const R a = *row.left(o.root_row, p), over_a = *row.left(o.row, p);
-            const auto b = row.lanes_of(row.right(o.root_row, p)),
+            const R a = *row.left(o.std_row, p), over_a = *row.left(o.row, p);
+            const auto b = row.lanes_of(row.right(o.std_row, p)),
                        over_b = row.lanes_of(row.right(o.row, p));
             OVER_LANES (q) {
-                const Angle<R> at = angle<WITH_OPPOSITE>(s.U[p][q], s.O[p][q], over_a * over_b[q]);
+                const Correlation<R> at =
+                    correlation<WITH_OPPOSITE>(s.U[p][q], s.O[p][q], over_a * over_b[q]);
                 const Activated<R> result = activated<OPPOSITE, NTK>(relu, at, a * b[q], s.A[p][q]);
                 s.template put<OPPOSITE, NTK>(p, q, result.branch);
                 if (POINTS || q >= row.valid) continue;
@@ -256,7 +257,7 @@ struct Layers {
         for (int m = 0; m < PAIRS; m++) {
             const double product = times * l.bias_product * double(biases[m]);
             const double K = double(K_sum[m]) + product,
-                         M = double(M_sum[m]) + job.outer_plus_readout * product;
+                         M = double(M_sum[m]) + job.outer_plus_iota * product;
             F[m] = fma(l.branch_weight, K, l.feature_weight * F[m]);
             A[m] = fma(l.branch_weight, M, l.feature_weight * A[m]);
         }
@@ -277,7 +278,7 @@ struct Layers {
                 R &U = state.U[p][q], &O = state.O[p][q];
                 add(U, branch.U[p][q], N[q]);
                 if (OPPOSITE) add(O, branch.O[p][q], N[q]);
-                if (POINTS) add(separate.F[p][q], row.product(o.root_row, p, q) - branch.U[p][q]);
+                if (POINTS) add(separate.F[p][q], row.product(o.std_row, p, q) - branch.U[p][q]);
                 if (!NTK) continue;
                 R &passing = POINTS ? separate.A[p][q] : state.A[p][q];
                 add(passing, branch.A[p][q]);

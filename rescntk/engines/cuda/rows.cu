@@ -90,10 +90,10 @@ struct Pairs {
     {
         auto &row = layers.row;
         const auto &separate = layers.separate;
-        gpk = l.root_row >= 0 ? row.product(l.root_row, p, q) - layers.state.U[p][q]
-              : with_F0       ? fused(R(l.input_weight), separate.F0[p][q], separate.F[p][q])
-                              : separate.F[p][q];
-        ntk = !NTK ? 0.0 : l.root_row >= 0 || with_F0 ? layers.state.A[p][q] : separate.A[p][q];
+        gpk = l.std_row >= 0 ? row.product(l.std_row, p, q) - layers.state.U[p][q]
+              : with_F0      ? fused(R(l.input_weight), separate.F0[p][q], separate.F[p][q])
+                             : separate.F[p][q];
+        ntk = !NTK ? 0.0 : l.std_row >= 0 || with_F0 ? layers.state.A[p][q] : separate.A[p][q];
         if (NTK) ntk += job.later_readout * gpk;
     }
 

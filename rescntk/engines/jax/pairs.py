@@ -24,7 +24,15 @@ from ..layer.constants import LayerConstants
 from ..layer.means import compensated_sum, from_the_middle, pooled, weighted_mean
 from ..layer.operations import Operation, Operations
 from ..layer.recursion import by_kind, pairs_behind_layer
-from ..layer.step import BothSides, Deficits, DualPairs, Kernels, PairState, Variances, mapped
+from ..layer.step import (
+    Deficits,
+    DualPairs,
+    Kernels,
+    PairContext,
+    PairState,
+    Variances,
+    mapped,
+)
 from ..layer.taps import Taps
 from ..layer.weights import RoundedWeights
 from .numbers import k0_of, k1_of, normal, read_scaled, safe_quotient, safe_root, scaled
@@ -47,14 +55,14 @@ class Signal(NamedTuple):
     means: jax.Array
     """The means of `pixels`: (channels,), over all pixels, or for pooled heads (channels, *pixels),
     over the pool of each pixel."""
-    energy: jax.Array
+    input_variance: jax.Array
     """(*pixels), the variance of each pixel, F⁰ at x = z, before the input filter."""
     exponent: jax.Array
     """(), an exponent: kernels must be multiplied by this power of two of each signal. It is 0 if
     layer 1 forgets sizes."""
     bias: jax.Array
     """(), the largest standard deviation of biases, divided by 2^exponent."""
-    norm_root: jax.Array
+    norm_std: jax.Array
     """(), the standard deviation of normalized features, which is 1, divided by 2^exponent."""
 
 
@@ -94,9 +102,9 @@ class LayerNumbers(NamedTuple):
     input_weight: jax.Array
     """The weight of F⁰ in the features before the layer."""
     inner_bias: jax.Array
-    """`NetworkConstants.bias_root` of the biases before the activation."""
+    """`NetworkConstants.bias_std` of the biases before the activation."""
     outer_bias: jax.Array
-    """`NetworkConstants.bias_root` of the biases after the activation."""
+    """`NetworkConstants.bias_std` of the biases after the activation."""
     feature_weight: jax.Array
     """f, the weight of the features in the skip connection."""
     branch_weight: jax.Array
@@ -109,8 +117,8 @@ def _numbers_of_layers(operations: Operations, dtype: DTypeLike) -> LayerNumbers
     for layer_number in range(1, operations.depth + 1):
         layer_constants = constants.of_layer(layer_number)
         biases = (
-            constants.bias_root(layer_number),
-            constants.bias_root(layer_number, is_branch=True),
+            constants.bias_std(layer_number),
+            constants.bias_std(layer_number, after_activation=True),
         )
         f, b, _ = layer_constants.weights.rounded
         rows.append((constants.input_weight(layer_number - 1), *biases, f, b))
@@ -126,6 +134,29 @@ def _what_is_compiled(
     """
     features, branch, form = operations.constants.of_layer(layer_operations[0].layer_number).weights
     return form, not features, not branch, *(operation.step for operation in layer_operations)
+
+
+class _Carried(NamedTuple):
+    """A `PairState` without standard deviations, which a scan carries from layer to layer.
+
+    Standard deviations are computed anew in each layer, which is faster than to carry them.
+    """
+
+    deficits: Deficits
+    kernels: Kernels
+    variances: tuple[tuple[jax.Array, jax.Array | None], ...]
+    """The variances of both signals, and their rounding errors."""
+
+    @classmethod
+    def of(cls, state: PairState) -> _Carried:
+        """Return the carried arrays of a state."""
+        variances = tuple((side.variance, side.rounding_error) for side in state.variances)
+        return cls(state.deficits, state.kernels, variances)
+
+    def state(self) -> PairState:
+        """Return the state with standard deviations."""
+        sides = (Variances(*side, std=safe_root(side[0])) for side in self.variances)
+        return PairState(self.deficits, self.kernels, tuple(sides))
 
 
 class SignalPair:
@@ -149,28 +180,30 @@ class SignalPair:
         zeros, numbers = jnp.zeros_like(F0), _numbers_of_layers(operations, F0.dtype)
 
         def passed(
-            layer_operations: tuple[Operation, ...], features: PairState, numbers: LayerNumbers
-        ) -> tuple[PairState, None]:
+            layer_operations: tuple[Operation, ...], before: _Carried, numbers: LayerNumbers
+        ) -> tuple[_Carried, None]:
             in_tangent = operations.constants.carried_parts.initial * numbers.input_weight
             of_step = PairLayer(self, numbers).at
-            return pairs_behind_layer(of_step, layer_operations, features, in_tangent, F0), None
+            features = before.state()
+            after = pairs_behind_layer(of_step, layer_operations, features, in_tangent, F0)
+            return _Carried.of(after), None
 
         state = state._replace(kernels=Kernels(zeros, zeros if "ntk" in kinds else None))
-        state, _ = passed(operations.layers[0], state, _part(numbers, 0))
+        carried, _ = passed(operations.layers[0], _Carried.of(state), _part(numbers, 0))
         for _, group in groupby(operations.layers[1:], partial(_what_is_compiled, operations)):
             alike = list(group)
             first = alike[0][0].layer_number - 1
             layer = jax.checkpoint(partial(passed, alike[0]), prevent_cse=False)
-            state, _ = lax.scan(layer, state, _part(numbers, slice(first, first + len(alike))))
+            carried, _ = lax.scan(layer, carried, _part(numbers, slice(first, first + len(alike))))
         input_weight = operations.constants.input_weight(operations.depth)
-        weighted = by_kind(operations.constants, state.kernels, input_weight)
+        weighted = by_kind(operations.constants, carried.kernels, input_weight)
         return [self.with_head(*weighted[kind], F0) for kind in kinds]
 
     def enter(self) -> tuple[PairState, jax.Array]:
         """Return the state of the pixel pairs before layer 1, and F⁰."""
         x, z = self.x, self.z
         F0 = self.over_channels(mul, x.pixels, z.pixels)
-        sides = self.entering(x.energy), self.entering(z.energy)
+        sides = self.entering(x.input_variance), self.entering(z.input_variance)
         g, deficits = self.product(sides), []
         for sign in (-1.0, 1.0):
             half = self.over_channels(lambda u, v, s=sign: 0.5 * (u + s * v) ** 2, x.unit, z.unit)
@@ -178,8 +211,10 @@ class SignalPair:
             deficits.append(g * half + jnp.where(g > 0, 0.0, sign * F0))
         state = PairState(Deficits(*deficits), Kernels(F0, None), sides)
         for operation in self.operations.input:
-            at = PairLayer(self).at(operation, state, state)
-            state = operation.step.pairs(at, state, state)._replace(variances=at.variances)
+            context = PairLayer(self).at(operation, state, state)
+            state = operation.step.pairs(context, state, state)._replace(
+                variances=context.variances
+            )
         return state, state.kernels.F
 
     def entering(self, variance: jax.Array) -> Variances:
@@ -211,7 +246,7 @@ class SignalPair:
 
     def product(self, sides: tuple[Variances, ...]) -> jax.Array:
         """Return g = a b at the pixel pairs, where a² and b² are the variances of both pixels."""
-        return mul(*self.both(*(side.root for side in sides)))
+        return mul(*self.both(*(side.std for side in sides)))
 
     def over_channels(
         self, function: Callable[..., jax.Array], p: jax.Array, q: jax.Array
@@ -242,14 +277,14 @@ class PairLayer:
     def __init__(self, pair: SignalPair, numbers: LayerNumbers | None = None) -> None:
         self.pair, self.constants, self.numbers = pair, pair.operations.constants, numbers
 
-    def at(self, operation: Operation, before: PairState, features: PairState) -> RowsOfBoth:
+    def at(self, operation: Operation, before: PairState, features: PairState) -> JaxPairContext:
         """Return the object that answers the questions of the operation's step."""
-        return RowsOfBoth(self, operation, before, features)
+        return JaxPairContext(self, operation, before, features)
 
-    def bias_root(self, is_branch: bool) -> jax.Array:
-        """Return `NetworkConstants.bias_root` of the layer."""
+    def bias_std(self, after_activation: bool) -> jax.Array:
+        """Return `NetworkConstants.bias_std` of the layer."""
         assert self.numbers is not None
-        return self.numbers.outer_bias if is_branch else self.numbers.inner_bias
+        return self.numbers.outer_bias if after_activation else self.numbers.inner_bias
 
     def layer_constants(self, layer_number: int) -> LayerConstants:
         """Return the constants of a layer, if all layers of the network have the same.
@@ -275,11 +310,11 @@ class PairLayer:
         return RoundedWeights(features, branch, weights.form)
 
 
-class OneSignal:
-    """The implementation of `step.OneSide` for one signal, with derivatives also at 0."""
+class JaxSignalContext:
+    """The `SignalContext` of one signal, with derivatives also at 0."""
 
     xp = jnp
-    least_root = 0.0  # no limit is needed: `RowsOfBoth.dual` does not read the row 1/a
+    least_std = 0.0  # no limit is needed: `JaxPairContext.dual` does not read the row 1/a
 
     def __init__(self, of_layer: PairLayer, layer_number: int, signal: Signal) -> None:
         self.of_layer, self.layer_number, self.signal = of_layer, layer_number, signal
@@ -296,7 +331,7 @@ class OneSignal:
     def weights(self) -> RoundedWeights:
         return self.of_layer.weights(self.layer_number)
 
-    def root(self, values: jax.Array) -> jax.Array:
+    def sqrt(self, values: jax.Array) -> jax.Array:
         return safe_root(values)
 
     def positive(self, values: jax.Array) -> jax.Array:
@@ -305,27 +340,23 @@ class OneSignal:
     def at_taps(self, values: jax.Array, taps: Taps) -> list[jax.Array]:
         return self.of_layer.pair.at_taps(values, taps, n_sides=1)
 
-    def bias_variance(self, is_branch: bool) -> jax.Array:
-        return (self.of_layer.bias_root(is_branch) * self.signal.bias) ** 2
+    def bias_variance(self, after_activation: bool) -> jax.Array:
+        return (self.of_layer.bias_std(after_activation) * self.signal.bias) ** 2
 
-    def norm_root(self) -> jax.Array:
-        return self.signal.norm_root
+    def norm_std(self) -> jax.Array:
+        return self.signal.norm_std
 
     def state(self, variance: jax.Array) -> Variances:
         return self.of_layer.pair.entering(variance)
 
-    def check_features(self, features: Variances) -> None:
+    def check_features(self, values: object) -> None:
         """Do nothing: values are not checked in JAX."""
 
-    def check_preactivations(self, variance: jax.Array) -> None:
-        """Do nothing: values are not checked in JAX."""
-
-    def check_activated(self, variance: jax.Array) -> None:
-        """Do nothing: values are not checked in JAX."""
+    check_preactivations = check_activated = check_features
 
 
-class RowsOfBoth:
-    """The implementation of `step.BothSides` that computes rows when the step asks for them."""
+class JaxPairContext:
+    """The implementation of `step.PairContext` that computes rows when the step asks for them."""
 
     def __init__(
         self, of_layer: PairLayer, operation: Operation, before: PairState, features: PairState
@@ -334,7 +365,7 @@ class RowsOfBoth:
         self.constants, self.layer_number = of_layer.constants, operation.layer_number
         signals = zip((self.pair.x, self.pair.z), before.variances, features.variances, strict=True)
         (left, self._left_rows), (right, self._right_rows) = (
-            operation.step.variances(OneSignal(of_layer, self.layer_number, signal), *sides)
+            operation.step.variances(JaxSignalContext(of_layer, self.layer_number, signal), *sides)
             for signal, *sides in signals
         )
         self.variances = left, right
@@ -359,9 +390,9 @@ class RowsOfBoth:
     def mean(self, taps: Taps, values: jax.Array) -> jax.Array:
         return self.pair.mean(taps, values)
 
-    def bias_product(self, is_branch: bool) -> jax.Array:
-        root = self.of_layer.bias_root(is_branch)
-        return (root * self.pair.x.bias) * (root * self.pair.z.bias)
+    def bias_product(self, after_activation: bool) -> jax.Array:
+        std = self.of_layer.bias_std(after_activation)
+        return (std * self.pair.x.bias) * (std * self.pair.z.bias)
 
     def dual(self, deficits: Deficits, inner_variance: float | None) -> DualPairs:
         if inner_variance is not None:
@@ -388,7 +419,7 @@ class RowsOfBoth:
         return DualPairs(g - g * less + half, of_branch, times_slope, covariance)
 
     def by_pieces(
-        self, function: Callable[[BothSides, PairState], PairState], state: PairState
+        self, function: Callable[[PairContext, PairState], PairState], state: PairState
     ) -> PairState:
         """Return ``function(self, state)``, computed for all pixel pairs at once."""
         return function(self, state)

@@ -24,11 +24,11 @@ from functools import partial
 from operator import mul
 
 from .step import (
-    BothSides,
     Kernels,
-    OneSide,
+    PairContext,
     PairState,
     PixelValues,
+    SignalContext,
     Step,
     Variances,
     mapped,
@@ -44,10 +44,10 @@ class ActivationStep(Step):
     pre-activations, and the step has no row for them."""
 
     kind = "activation"
-    is_branch = True
+    after_activation = True
 
     @property
-    def root_place(self) -> int | None:
+    def std_place(self) -> int | None:
         return None if self.is_homogeneous else 1
 
     @property
@@ -55,44 +55,46 @@ class ActivationStep(Step):
         return 1 if self.is_homogeneous else 2
 
     def variances(
-        self, at: OneSide, before: Variances, features: Variances
+        self, context: SignalContext, before: Variances, features: Variances
     ) -> tuple[Variances, Iterator[PixelValues]]:
         after = before
         if not self.is_homogeneous:
-            at.check_preactivations(before.variance)
-            constants = at.layer_constants
+            context.check_preactivations(before.variance)
+            constants = context.layer_constants
             pre_activations = constants.layer.inner_variance * before.variance
-            activated = at.activation.variance(at.xp, pre_activations)
+            activated = context.activation.variance(context.xp, pre_activations)
             variance = constants.dual_factor * activated
-            at.check_activated(variance)
-            after = at.state(variance)
-        return after, self._rows(at, before, after)
+            context.check_activated(variance)
+            after = context.state(variance)
+        return after, self._rows(context, before, after)
 
-    def _rows(self, at: OneSide, before: Variances, after: Variances) -> Iterator[PixelValues]:
-        yield 1.0 / at.xp.maximum(before.root, at.least_root)
+    def _rows(
+        self, context: SignalContext, before: Variances, after: Variances
+    ) -> Iterator[PixelValues]:
+        yield 1.0 / context.xp.maximum(before.std, context.least_std)
         if not self.is_homogeneous:
-            yield after.root
+            yield after.std
 
-    def pairs(self, at: BothSides, before: PairState, features: PairState) -> PairState:
-        return at.by_pieces(self._activated, before)
+    def pairs(self, context: PairContext, before: PairState, features: PairState) -> PairState:
+        return context.by_pieces(self._activated, before)
 
-    def _activated(self, at: BothSides, before: PairState) -> PairState:
+    def _activated(self, context: PairContext, before: PairState) -> PairState:
         """Return what `pairs` returns. No pixel pair depends on another."""
-        parts, A = at.constants.carried_parts, before.kernels.A
+        parts, A = context.constants.carried_parts, before.kernels.A
         c_w, factor = None, 1.0
         if not self.is_homogeneous:
-            constants = at.layer_constants
+            constants = context.layer_constants
             c_w, factor = constants.layer.inner_variance, constants.dual_factor
-        K, deficits, times_slope, covariance = at.dual(before.deficits, c_w)
+        K, deficits, times_slope, covariance = context.dual(before.deficits, c_w)
         if c_w is not None:
             K, deficits = factor * K, mapped(partial(mul, factor), deficits)
-        if not at.constants.has_opposite:
+        if not context.constants.has_opposite:
             deficits = deficits._replace(U_plus=None)
         if A is None:
             return PairState(deficits, Kernels(K, None))
-        if parts.inner_minus_readout:
-            A = A + parts.inner_minus_readout * covariance()
+        if parts.inner_minus_iota:
+            A = A + parts.inner_minus_iota * covariance()
         M = times_slope(A)
         if c_w is not None:
             M = (c_w * factor) * M
-        return PairState(deficits, Kernels(K, M + parts.outer_plus_readout * K))
+        return PairState(deficits, Kernels(K, M + parts.outer_plus_iota * K))

@@ -17,12 +17,12 @@ from .constants import NetworkConstants
 from .means import sum_and_rest
 from .merge import Merge
 from .step import (
-    BothSides,
     Deficits,
     Kernels,
-    OneSide,
+    PairContext,
     PairState,
     PixelValues,
+    SignalContext,
     Variances,
     mapped,
 )
@@ -30,26 +30,28 @@ from .step import (
 
 @dataclass(frozen=True)
 class BiasStep(Merge):
-    """The biases of a layer: those before its activation, or those after it (`is_branch`)."""
+    """The biases of a layer: those before or after its activation."""
 
-    is_branch: bool
+    after_activation: bool
 
     kind = "bias"
 
-    def bias_root(self, constants: NetworkConstants, layer_number: int) -> float:
-        return constants.bias_root(layer_number, self.is_branch)
+    def bias_std(self, constants: NetworkConstants, layer_number: int) -> float:
+        return constants.bias_std(layer_number, self.after_activation)
 
     def variances(
-        self, at: OneSide, before: Variances, features: Variances
+        self, context: SignalContext, before: Variances, features: Variances
     ) -> tuple[Variances, Iterator[PixelValues]]:
-        of_bias = at.bias_variance(self.is_branch) + at.xp.zeros_like(before.variance)
+        of_bias = context.bias_variance(self.after_activation) + context.xp.zeros_like(
+            before.variance
+        )
         variance, rounding_error = sum_and_rest(before.variance, of_bias + before.rounding_error)
         parts = [before.variance, of_bias]
-        return self.merged(at, parts, [1.0, 1.0], variance, rounding_error)
+        return self.merged(context, parts, [1.0, 1.0], variance, rounding_error)
 
-    def pairs(self, at: BothSides, before: PairState, features: PairState) -> PairState:
-        product, N = at.bias_product(self.is_branch), self.distance(at)
+    def pairs(self, context: PairContext, before: PairState, features: PairState) -> PairState:
+        product, N = context.bias_product(self.after_activation), self.merge_term(context)
         of_biases = Deficits(0.0, 2.0 * product)
         deficits = mapped(lambda u, of_bias: u + of_bias + N, before.deficits, of_biases)
-        tangent = at.constants.carried_parts.bias_multiple(self.is_branch) * product
+        tangent = context.constants.carried_parts.bias_multiple(self.after_activation) * product
         return PairState(deficits, mapped(add, before.kernels, Kernels(product, tangent)))

@@ -18,9 +18,9 @@ All engines use the following words. A layer has two paths, the branch and the i
 of a path multiplies its features, and a *weight* of a path multiplies its kernel in the sum of
 both; any other factor multiplies the whole sum. A *gain* is the number by which a path multiplies
 variances, and a *growth* the number by which the whole layer does. The *variance* of a pixel is F
-of the signal with itself at this pixel (variances.py), and a *root* is the square root of a
-variance: a standard deviation. A *scale* is the number by which a signal was divided
-(`Input` has it), or a parameter of `Network` with "scale" in its name.
+of the signal with itself at this pixel (variances.py), and its square root is a standard deviation
+("std" in names). A *scale* is the number by which a signal was divided (`Input` has it), or a parameter of
+`Network` with "scale" in its name.
 
 ======  =======================  ===================================================================
 symbol  name                     meaning
@@ -42,7 +42,7 @@ b       `weights.branch`         weight of the branch: β / G, which is p where 
 α² c_v  `dual_factor`            factor on `Activation.dual`; 1 if the activation is homogeneous
 λ       `linear_share`           share of the linear network in the kernel of a leaky ReLU
 σ_b     `Layer.bias`             standard deviation of biases; their unit is the largest one, σ
-–       `bias_root`              standard deviation that biases add to a signal of size 1, if σ is 1
+–       `bias_std`              standard deviation that biases add to a signal of size 1, if σ is 1
 H       `bias_variance_ratio`    the largest variance that biases add to such a signal, over σ²
 ======  =======================  ===================================================================
 
@@ -64,7 +64,7 @@ from ...lazy import once
 from ...network import OF_LAYERS, Network
 from ...network.activations import activation_of
 from ...network.parameters import FILTER_FIELDS
-from ...network.parts import Layer, TrainedParts
+from ...network.parts import Layer
 from .weights import Weights
 
 MOST_BITS = 500
@@ -155,6 +155,38 @@ def _normalized(layer: Layer, before: Fraction, after: Fraction) -> LayerConstan
     """
     features, branch = layer.exact_identity_gain * before / after, layer.exact_branch_gain / after
     return _homogeneous(layer, Fraction(1), features, branch)
+
+
+class CarriedParts(NamedTuple):
+    """The trained parts of A = T + ι F: 1 where trained, 0 where frozen."""
+
+    input: float
+    inner: float
+    outer: float
+    iota: float
+    """ι, the multiple of F in A, 1 or 0."""
+
+    @property
+    def initial(self) -> float:
+        """[input] + ι: A of the input is this multiple of the input's covariance F⁰."""
+        return self.input + self.iota
+
+    @property
+    def inner_minus_iota(self) -> float:
+        """[inner] − ι: the multiple of Σ that is added to A before the activation."""
+        return self.inner - self.iota
+
+    @property
+    def outer_plus_iota(self) -> float:
+        """[outer] + ι: the multiple of K that is added to M after the activation."""
+        return self.outer + self.iota
+
+    def bias_multiple(self, after_activation: bool) -> float:
+        """Return the multiple of the product of both signals' biases that is added to A or M.
+
+        The biases before the activation are added to F too, and those after it to K.
+        """
+        return self.outer_plus_iota if after_activation else self.iota
 
 
 class InnerVariances(NamedTuple):
@@ -252,22 +284,22 @@ class NetworkConstants:
         return tuple(accumulate(roots, operator.mul, initial=1.0))
 
     @once
-    def carried_parts(self) -> TrainedParts:
-        """The trained parts of A = T + ι F, which engines carry in place of T; `readout` is ι.
+    def carried_parts(self) -> CarriedParts:
+        """The trained parts of A = T + ι F, which engines carry in place of T.
 
         ι is 1 if the readout is trained and 0 if it is not, with two exceptions, in which ι is 0
         and F is added to T once, at the end. If inner weights are not trained, each layer would
         subtract Σ from A and lose digits by cancellation. If the activation is not homogeneous,
         layers could amplify rounding errors of A − F.
         """
-        net = self.network
-        carries = net.homogeneous and "inner" in net.trained
-        return net.parts if carries else net.parts._replace(readout=0.0)
+        parts = self.network.parts
+        iota = parts.readout if self.network.homogeneous and parts.inner else 0.0
+        return CarriedParts(parts.input, parts.inner, parts.outer, iota)
 
     @property
     def later_readout(self) -> float:
         """[readout] − ι: the multiple of F that is added to A after the last layer, 1 or 0."""
-        return self.network.parts.readout - self.carried_parts.readout
+        return self.network.parts.readout - self.carried_parts.iota
 
     @once
     def has_bias(self) -> bool:
@@ -362,33 +394,33 @@ class NetworkConstants:
         """The largest variances, over all layers, that inner weights add to a tangent kernel."""
         numbers = self.different_layers
         branch_weights = {k: float(self.of_layer(k).weights.branch) for k in numbers}
-        of_bias = max(weight * self.bias_root(k) ** 2 for k, weight in branch_weights.items())
+        of_bias = max(weight * self.bias_std(k) ** 2 for k, weight in branch_weights.items())
         return InnerVariances(max(branch_weights.values()), of_bias)
 
     @once
-    def common_root(self) -> float:
+    def common_std(self) -> float:
         """√(1 + H σ²), the standard deviation of normalized features together with biases."""
         return math.hypot(1.0, math.sqrt(self.bias_variance_ratio) * self.largest_bias)
 
-    def bias_root(self, layer_number: int, is_branch: bool = False) -> float:
+    def bias_std(self, layer_number: int, after_activation: bool = False) -> float:
         """Return the standard deviation of a layer's biases, relative to a signal of size 1.
 
         Biases are measured in units of `largest_bias`. The result is 0 for a layer without biases.
-        If `is_branch`, the biases are those after the activation.
+        If `after_activation`, the biases are those after the activation.
         """
         constants = self.of_layer(layer_number)
         if not constants.layer.bias:
             return 0.0
         if self.network.norm and self.network.homogeneous:
-            root = 1.0  # normalized features have one size in all layers
+            std = 1.0  # normalized features have one size in all layers
         elif self.has_like_layers:
-            root = constants.divisor ** (-0.5 * (layer_number - 1))
+            std = constants.divisor ** (-0.5 * (layer_number - 1))
         else:
-            root = self._inverse_roots[layer_number - 1]
-        root = root / math.sqrt(constants.layer.inner_variance)
+            std = self._inverse_roots[layer_number - 1]
+        std = std / math.sqrt(constants.layer.inner_variance)
         if constants.layer.bias != self.largest_bias:
-            root *= constants.layer.bias / self.largest_bias
-        return root * (constants.bias_ratio if is_branch else 1.0)
+            std *= constants.layer.bias / self.largest_bias
+        return std * (constants.bias_ratio if after_activation else 1.0)
 
     @lru_cache(maxsize=256)  # noqa: B019
     def total_divisor(self, layer_number: int) -> tuple[float, int]:

@@ -16,7 +16,7 @@ from functools import partial
 
 from .means import weighted_mean
 from .merge import Merge
-from .step import BothSides, OneSide, PairState, PixelValues, Variances, mapped
+from .step import PairContext, PairState, PixelValues, SignalContext, Variances, mapped
 from .taps import Taps
 
 
@@ -25,7 +25,7 @@ class ConvolutionStep(Merge):
     """A convolution whose weights at different taps are independent."""
 
     taps: Taps
-    is_branch: bool = False
+    after_activation: bool = False
 
     kind = "convolution"
 
@@ -34,15 +34,15 @@ class ConvolutionStep(Merge):
         return self.taps.n_taps
 
     def variances(
-        self, at: OneSide, before: Variances, features: Variances
+        self, context: SignalContext, before: Variances, features: Variances
     ) -> tuple[Variances, Iterator[PixelValues]]:
-        parts, weights = at.at_taps(before.variance, self.taps), self.taps.weights
+        parts, weights = context.at_taps(before.variance, self.taps), self.taps.weights
         rounding_error = before.rounding_error
         if rounding_error is not None:
-            rounding_error = weighted_mean(at.at_taps(rounding_error, self.taps), weights)
-        return self.merged(at, parts, weights, weighted_mean(parts, weights), rounding_error)
+            rounding_error = weighted_mean(context.at_taps(rounding_error, self.taps), weights)
+        return self.merged(context, parts, weights, weighted_mean(parts, weights), rounding_error)
 
-    def pairs(self, at: BothSides, before: PairState, features: PairState) -> PairState:
-        mean, N = partial(at.mean, self.taps), self.distance(at)
+    def pairs(self, context: PairContext, before: PairState, features: PairState) -> PairState:
+        mean, N = partial(context.mean, self.taps), self.merge_term(context)
         deficits = mapped(lambda u: mean(u) + N, before.deficits)
         return PairState(deficits, mapped(mean, before.kernels))

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from .constants import LayerConstants
 from .means import from_the_middle, weighted_mean
 from .merge import Merge
-from .step import BothSides, OneSide, PairState, PixelValues, Variances
+from .step import PairContext, PairState, PixelValues, SignalContext, Variances
 from .taps import Taps
 from .weights import RoundedWeights, Weights
 
@@ -29,7 +29,7 @@ class JoinedStep(Merge):
 
     kind = "joined"
     taps = Taps(5, 1, 0, is_triangle=True)
-    is_branch = True
+    after_activation = True
 
     @property
     def n_parts(self) -> int:
@@ -54,12 +54,12 @@ class JoinedStep(Merge):
         )
 
     def variances(
-        self, at: OneSide, before: Variances, features: Variances
+        self, context: SignalContext, before: Variances, features: Variances
     ) -> tuple[Variances, Iterator[PixelValues]]:
-        weights = from_the_middle(self.tap_weights(at.weights))
-        parts = at.at_taps(before.variance, self.taps)
+        weights = from_the_middle(self.tap_weights(context.weights))
+        parts = context.at_taps(before.variance, self.taps)
         variance = weighted_mean(parts, weights)
-        return self.merged(at, parts, weights, variance, before.rounding_error)
+        return self.merged(context, parts, weights, variance, before.rounding_error)
 
-    def pairs(self, at: BothSides, before: PairState, features: PairState) -> PairState:
+    def pairs(self, context: PairContext, before: PairState, features: PairState) -> PairState:
         raise NotImplementedError("compiled engines alone have joined steps for pixel pairs")

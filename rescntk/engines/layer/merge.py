@@ -20,8 +20,8 @@ from collections.abc import Iterator, Sequence
 from ...arrays import AnyArray
 from ..work import until_stopped
 from .means import summed
-from .step import BothSides, OneSide, PairValues, PixelValues, Step, Variances
-from .weights import is_zero, root_of
+from .step import PairContext, PairValues, PixelValues, SignalContext, Step, Variances
+from .weights import is_zero, sqrt_of
 
 _FACTOR = 1
 """The position of (a + a_0) / √2 among the rows of a merge."""
@@ -44,7 +44,7 @@ class Merge(Step):
 
     def merged(
         self,
-        at: OneSide,
+        context: SignalContext,
         parts: Sequence[PixelValues],
         weights: Sequence[AnyArray],
         variance: PixelValues,
@@ -55,38 +55,41 @@ class Merge(Step):
         `parts` and `weights` are the variances and the weights of the parts, part 0 first;
         `variance` and `rounding_error` are those of the sum.
         """
-        whole = Variances(variance, rounding_error, at.root(variance))
-        return whole, _rows(at, parts, weights, whole)
+        whole = Variances(variance, rounding_error, context.sqrt(variance))
+        return whole, _rows(context, parts, weights, whole)
 
-    def distance(self, at: BothSides) -> PairValues:
+    def merge_term(self, context: PairContext) -> PairValues:
         """Return N, which the merge adds to the deficits.
 
         It is a multiple of the squared distance between the coordinates of both pixels.
         """
-        coordinates = [at.row(place) for place in range(_COORDINATES, self.n_rows)]
-        left, right = at.row(_FACTOR)
+        coordinates = [context.row(place) for place in range(_COORDINATES, self.n_rows)]
+        left, right = context.row(_FACTOR)
         return left * right * summed([*until_stopped((u - v) ** 2 for u, v in coordinates)])
 
 
 def _rows(
-    at: OneSide, parts: Sequence[PixelValues], weights: Sequence[AnyArray], whole: Variances
+    context: SignalContext,
+    parts: Sequence[PixelValues],
+    weights: Sequence[AnyArray],
+    whole: Variances,
 ) -> Iterator[PixelValues]:
     """Yield the rows of a merge, from the variances of its parts and of their sum."""
     # Variances are divided before roots are taken: so proportional signals have equal coordinates
     # to the last bit, whatever their sizes.
-    positive = at.positive(whole.variance)
+    positive = context.positive(whole.variance)
     first, *later = parts
-    ratio = at.root(first / positive)  # a_0 / (√weight a)
-    half_sum = math.sqrt(0.5) + root_of(0.5 * weights[0]) * ratio  # (a + a_0) / (√2 a)
-    yield whole.root
-    yield whole.root * half_sum
+    ratio = context.sqrt(first / positive)  # a_0 / (√weight a)
+    half_sum = math.sqrt(0.5) + sqrt_of(0.5 * weights[0]) * ratio  # (a + a_0) / (√2 a)
+    yield whole.std
+    yield whole.std * half_sum
     divisors: dict[float | None, PixelValues] = {}
     for part, weight in zip(later, weights[1:], strict=True):
         if is_zero(weight):  # the variance of a part of weight 0 may be far above that of the sum
-            yield at.xp.zeros_like(part)
+            yield context.xp.zeros_like(part)
             continue
         # A weight that is an array of JAX belongs to a merge of two parts, and so to one `part`.
         key = weight if isinstance(weight, float) else None
         if key not in divisors:
-            divisors[key] = half_sum * root_of(2.0 / weight)
-        yield at.root(part / positive) / divisors[key]
+            divisors[key] = half_sum * sqrt_of(2.0 / weight)
+        yield context.sqrt(part / positive) / divisors[key]

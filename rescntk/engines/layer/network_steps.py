@@ -65,12 +65,12 @@ def _steps(
     for taps in taps_of_filter(network.inner_filter(layer_number)._replace(n_axes=n_axes)):
         yield ConvolutionStep(taps)
     if bias:
-        yield BiasStep(is_branch=False)
+        yield BiasStep(after_activation=False)
     yield ActivationStep(network.homogeneous)
     for taps in taps_of_filter(network.outer_filter(layer_number)._replace(n_axes=n_axes)):
-        yield ConvolutionStep(taps, is_branch=True)
+        yield ConvolutionStep(taps, after_activation=True)
     if bias:
-        yield BiasStep(is_branch=True)
+        yield BiasStep(after_activation=True)
     # A layer without a skip connection has this step too, with the weight 0 for the features, in
     # two cases: if another layer has a skip connection, so that the results of all layers are at
     # the same place, and if the weight of the layer's branch is not 1.
@@ -131,7 +131,7 @@ def with_five_taps(network_steps: NetworkSteps) -> NetworkSteps:
     if not later:
         return network_steps
     inner = later[0].steps[: _activation(later[0].steps)]
-    behind = tuple(ConvolutionStep(step.taps, is_branch=True) for step in inner)
+    behind = tuple(ConvolutionStep(step.taps, after_activation=True) for step in inner)
     return (
         input_filter,
         LikeLayers(1, first.steps + behind),
@@ -147,18 +147,18 @@ def _triangles(steps: tuple[Step, ...]) -> Iterator[Step]:
     for step in steps:
         is_convolution = isinstance(step, ConvolutionStep)
         five = step.taps._replace(n_taps=5, is_triangle=True)
-        yield ConvolutionStep(five, step.is_branch) if is_convolution else step
+        yield ConvolutionStep(five, step.after_activation) if is_convolution else step
 
 
 def may_join(network: Network, constants: NetworkConstants, n_axes: int) -> bool:
     """Return whether the merges of a layer with convolutions of five taps can be one merge.
 
     The conditions are filters of three taps, the activation ReLU, signals and not images,
-    A without a multiple of Σ (`inner_minus_readout`), and no U⁺. K has the same variance as Σ, so
+    A without a multiple of Σ (`inner_minus_iota`), and no U⁺. K has the same variance as Σ, so
     that the features and the branch at a tap can be one part.
     """
     plain = network.filter_size == 3 and network.is_relu and n_axes == 1
-    return plain and not (constants.carried_parts.inner_minus_readout or constants.has_opposite)
+    return plain and not (constants.carried_parts.inner_minus_iota or constants.has_opposite)
 
 
 def joined(network_steps: NetworkSteps) -> NetworkSteps:

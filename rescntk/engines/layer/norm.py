@@ -17,7 +17,10 @@ from dataclasses import dataclass
 from functools import partial
 from operator import mul
 
-from .step import BothSides, OneSide, PairState, PixelValues, Step, Variances, mapped
+from .step import PairContext, PairState, PixelValues, SignalContext, Step, Variances, mapped
+
+_FACTOR = 1
+"""The position of n / a among the rows of the step."""
 
 
 @dataclass(frozen=True)
@@ -25,21 +28,23 @@ class NormStep(Step):
     """Layer normalization, the first step of a branch."""
 
     kind = "norm"
-    is_branch = False
+    after_activation = False
     n_rows = 2
 
     def variances(
-        self, at: OneSide, before: Variances, features: Variances
+        self, context: SignalContext, before: Variances, features: Variances
     ) -> tuple[Variances, Iterator[PixelValues]]:
-        at.check_features(before)
-        after = at.state(at.xp.where(before.variance > 0, at.norm_root() ** 2, 0.0))
-        return after, self._rows(at, before, after)
+        context.check_features(before)
+        after = context.state(context.xp.where(before.variance > 0, context.norm_std() ** 2, 0.0))
+        return after, self._rows(context, before, after)
 
-    def _rows(self, at: OneSide, before: Variances, after: Variances) -> Iterator[PixelValues]:
-        yield after.root
-        yield after.root / at.positive(before.root)
+    def _rows(
+        self, context: SignalContext, before: Variances, after: Variances
+    ) -> Iterator[PixelValues]:
+        yield after.std
+        yield after.std / context.positive(before.std)
 
-    def pairs(self, at: BothSides, before: PairState, features: PairState) -> PairState:
-        left, right = at.row(1)
+    def pairs(self, context: PairContext, before: PairState, features: PairState) -> PairState:
+        left, right = context.row(_FACTOR)
         normalized = partial(mul, left * right)
         return PairState(mapped(normalized, before.deficits), mapped(normalized, before.kernels))

@@ -43,23 +43,23 @@ class Operation(NamedTuple):
     """The number of the layer, from 1 on; 0 for the input filter."""
     row: int
     """The number of the step's first row."""
-    root_row: int
+    std_row: int
     """The number of the row that holds the square roots of the variances before the step. It is a
     row of an earlier step."""
 
     @property
-    def root_row_behind(self) -> int:
+    def std_row_after(self) -> int:
         """The number of the row that holds the square roots of the variances after the step."""
-        place = self.step.root_place
-        return self.root_row if place is None else self.row + place
+        place = self.step.std_place
+        return self.std_row if place is None else self.row + place
 
 
 @dataclass(frozen=True)
 class Operations:
     """The operations of a network for signals (`n_axes` 1) or images (`n_axes` 2).
 
-    A table begins with `n_channels` rows of unit vectors and one row with the square root of each
-    pixel's energy.
+    A table begins with `n_channels` rows of unit vectors and one row with the standard
+    deviation of each pixel.
     """
 
     network: Network
@@ -105,14 +105,14 @@ class Operations:
     @once
     def _numbered(self) -> tuple[tuple[Operation, ...], ...]:
         """The operations of layers 0 … L, with the numbers of their table rows."""
-        row, root_row, numbered = self.n_channels + 1, self.n_channels, []
+        row, std_row, numbered = self.n_channels + 1, self.n_channels, []
         repeated = (repeat(layers.steps, layers.n_layers) for layers in self.steps)
         for layer_number, steps in enumerate(chain.from_iterable(repeated)):
             operations = []
             for step in steps:
-                operation = Operation(step, layer_number, row, root_row)
+                operation = Operation(step, layer_number, row, std_row)
                 operations.append(operation)
-                row, root_row = row + step.n_rows, operation.root_row_behind
+                row, std_row = row + step.n_rows, operation.std_row_after
             numbered.append(tuple(operations))
         return tuple(numbered)
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from .constants import LayerConstants
 from .merge import Merge
-from .step import BothSides, OneSide, PairState, PixelValues, Variances, mapped
+from .step import PairContext, PairState, PixelValues, SignalContext, Variances, mapped
 from .weights import Weights
 
 
@@ -21,15 +21,15 @@ class SkipStep(Merge):
     """The end of a layer: the weighted sum of features and branch."""
 
     kind = "skip"
-    is_branch = True
+    after_activation = True
 
     def weights(self, layer: LayerConstants) -> Weights:
         return layer.weights
 
     def variances(
-        self, at: OneSide, before: Variances, features: Variances
+        self, context: SignalContext, before: Variances, features: Variances
     ) -> tuple[Variances, Iterator[PixelValues]]:
-        weights = at.weights
+        weights = context.weights
         variance = weights.merged(features.variance, before.variance)
         rounding_error = before.rounding_error
         if rounding_error is not None:
@@ -37,10 +37,10 @@ class SkipStep(Merge):
         forward = 1 if weights.begins_with_features else -1
         parts = [features.variance, before.variance][::forward]
         of_parts = [weights.features, weights.branch][::forward]
-        return self.merged(at, parts, of_parts, variance, rounding_error)
+        return self.merged(context, parts, of_parts, variance, rounding_error)
 
-    def pairs(self, at: BothSides, before: PairState, features: PairState) -> PairState:
-        weights, N = at.weights, self.distance(at)
+    def pairs(self, context: PairContext, before: PairState, features: PairState) -> PairState:
+        weights, N = context.weights, self.merge_term(context)
         return PairState(
             mapped(lambda u, v: weights.merged(u, v) + N, features.deficits, before.deficits),
             mapped(weights.merged, features.kernels, before.kernels),

@@ -10,9 +10,10 @@ norm.py, convolution.py, bias.py, activation.py, skip.py and joined.py. A step d
 
 The engine "array" computes the rows of each signal once, writes them to the signal's table, and
 reads them for all pairs of signals. JAX computes the rows of both signals for each pair, so that it
-can differentiate them. The protocols `OneSide` and `BothSides` list all that a step may ask of
-either engine. Compiled engines read their rows from tables too; their formulas for pixel pairs are
-in compiled/formulas.h.
+can differentiate them. A step gets the constants of its layer and the functions of the engine from
+a *context*: a `SignalContext` for single signals, and a `PairContext` for pairs. Each engine has a
+class for each of both protocols. Compiled engines read their rows from tables too; their formulas
+for pixel pairs are in compiled/formulas.h.
 
 The two *sides* are the left and the right signals of pairs.
 """
@@ -45,8 +46,8 @@ class Variances(NamedTuple):
     rounding_error: PixelValues | None
     """The accumulated rounding error of the variance, or None in networks without biases. The next
     bias step adds it to the variance, since these errors would have the same sign in all layers."""
-    root: PixelValues
-    """The square root of the variance."""
+    std: PixelValues
+    """The standard deviation, the square root of the variance."""
 
 
 class Deficits(NamedTuple):
@@ -96,7 +97,7 @@ def mapped(function: Callable[..., AnyArray], *records: Record) -> Record:
     return type(records[0])(*results)
 
 
-class OneSide(Protocol):
+class SignalContext(Protocol):
     """What a step may ask about single signals: functions of arrays, and constants of its layer."""
 
     @property
@@ -104,7 +105,7 @@ class OneSide(Protocol):
         """The module of the arrays: numpy, cupy or jax.numpy."""
 
     @property
-    def least_root(self) -> float:
+    def least_std(self) -> float:
         """The smallest standard deviation by which a step may divide, in the tables' precision."""
 
     @property
@@ -119,7 +120,7 @@ class OneSide(Protocol):
     def weights(self) -> RoundedWeights:
         """The weights of features and branch in the sum at the end of the layer."""
 
-    def root(self, values: PixelValues) -> PixelValues:
+    def sqrt(self, values: PixelValues) -> PixelValues:
         """Return √values. Its derivative at 0 is taken to be 0."""
 
     def positive(self, values: PixelValues) -> PixelValues:
@@ -131,10 +132,10 @@ class OneSide(Protocol):
     def at_taps(self, values: PixelValues, taps: Taps) -> list[PixelValues]:
         """Return one array for each tap, the middle tap first: the values at this tap."""
 
-    def bias_variance(self, is_branch: bool) -> PixelValues:
-        """Return the variance of the biases before the activation, or after it if `is_branch`."""
+    def bias_variance(self, after_activation: bool) -> PixelValues:
+        """Return the variance of the biases before the activation, or of those after it."""
 
-    def norm_root(self) -> PixelValues:
+    def norm_std(self) -> PixelValues:
         """Return the standard deviation of normalized features."""
 
     def state(self, variance: PixelValues) -> Variances:
@@ -161,7 +162,7 @@ class DualPairs(NamedTuple):
     """A function that returns Σ, the covariance of the pre-activations."""
 
 
-class BothSides(Protocol):
+class PairContext(Protocol):
     """What a step may ask about the pixel pairs of a left and a right signal."""
 
     @property
@@ -189,10 +190,10 @@ class BothSides(Protocol):
     def mean(self, taps: Taps, values: PairValues) -> PairValues:
         """Return the weighted means over the taps. A tap moves both pixels of a pair."""
 
-    def bias_product(self, is_branch: bool) -> PairValues:
+    def bias_product(self, after_activation: bool) -> PairValues:
         """Return the product of the standard deviations of both signals' biases.
 
-        If `is_branch`, the biases are those after the activation, else those before it.
+        If `after_activation`, the biases are those after the activation, else those before it.
         """
 
     def dual(self, deficits: Deficits, inner_variance: float | None) -> DualPairs:
@@ -203,7 +204,7 @@ class BothSides(Protocol):
         """
 
     def by_pieces(
-        self, function: Callable[[BothSides, PairState], PairState], state: PairState
+        self, function: Callable[[PairContext, PairState], PairState], state: PairState
     ) -> PairState:
         """Return ``function(self, state)``, which may be computed piece by piece.
 
@@ -215,18 +216,18 @@ class Step(ABC):
     """A step of a layer.
 
     Layers with equal steps share the step objects. A step therefore holds no constants of a layer,
-    and asks `OneSide` or `BothSides` for them.
+    and asks its context for them.
     """
 
     kind: ClassVar[str]
     """The step's name in `OperationKind` of compiled/records.h."""
     taps: Taps = NO_TAPS
     """The taps at which the step reads pixels."""
-    is_branch: bool
+    after_activation: bool
     """Whether the step is the activation of its layer, or comes after it."""
 
     @property
-    def root_place(self) -> int | None:
+    def std_place(self) -> int | None:
         """The index, among the step's rows, of the square roots of the variances after the step.
 
         It is None if the step does not change variances.
@@ -240,7 +241,7 @@ class Step(ABC):
 
     @abstractmethod
     def variances(
-        self, at: OneSide, before: Variances, features: Variances
+        self, context: SignalContext, before: Variances, features: Variances
     ) -> tuple[Variances, Iterator[PixelValues]]:
         """Return the variances after the step, and an iterator that computes the step's rows.
 
@@ -248,7 +249,7 @@ class Step(ABC):
         """
 
     @abstractmethod
-    def pairs(self, at: BothSides, before: PairState, features: PairState) -> PairState:
+    def pairs(self, context: PairContext, before: PairState, features: PairState) -> PairState:
         """Return the state of the pixel pairs after the step.
 
         `before` is the state before the step, and `features` that at the start of the layer.
@@ -261,6 +262,6 @@ class Step(ABC):
         """
         return None
 
-    def bias_root(self, constants: NetworkConstants, layer_number: int) -> float:
-        """Return `NetworkConstants.bias_root` of the biases that the step adds, or 0."""
+    def bias_std(self, constants: NetworkConstants, layer_number: int) -> float:
+        """Return `NetworkConstants.bias_std` of the biases that the step adds, or 0."""
         return 0.0

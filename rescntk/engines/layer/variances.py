@@ -1,4 +1,4 @@
-"""`ArraysOfSide`: variances of single signals, for the engines that have tables of signals.
+"""`ArraySignalContext`: variances of single signals, for the engines that have tables of signals.
 
 Two functions say which pixels of a signal reach pixel 1 through all filters, and with which
 weights.
@@ -36,22 +36,22 @@ parts and coordinates are 0 too."""
 
 
 @dataclass(eq=False)
-class ArraysOfSide:
-    """Arrays of n signals of one length, and the answers to their steps (`step.OneSide`)."""
+class ArraySignalContext:
+    """Arrays of n signals of one length, and the answers to their steps (`step.SignalContext`)."""
 
     operations: Operations
     xp: ModuleType
-    energy: PixelNumbers
+    input_variance: PixelNumbers
     """(n, *pixels), the variances of the input."""
     bias: SignalNumbers
     """(n,), the largest standard deviation of biases, divided by the scale of each signal."""
-    normalized_root: SignalNumbers
+    normalized_std: SignalNumbers
     """(n,), the standard deviation of normalized features, divided by the scale of each signal."""
-    least_root: float = 0.0
+    least_std: float = 0.0
     layer_number: int = 0
     """The number of the layer whose constants are returned."""
 
-    def of_layer(self, layer_number: int) -> ArraysOfSide:
+    def of_layer(self, layer_number: int) -> ArraySignalContext:
         """Return a copy that answers the steps of another layer."""
         of_layer = copy(self)
         of_layer.layer_number = layer_number
@@ -69,7 +69,7 @@ class ArraysOfSide:
     def weights(self) -> RoundedWeights:
         return self.layer_constants.weights.rounded
 
-    def root(self, values: Array) -> Array:
+    def sqrt(self, values: Array) -> Array:
         roots: Array = self.xp.sqrt(values)
         return roots
 
@@ -80,22 +80,22 @@ class ArraysOfSide:
     def at_taps(self, values: Array, taps: Taps) -> list[Array]:
         return at_taps(self.xp, values, taps, 1)
 
-    def bias_variance(self, is_branch: bool) -> Array:
-        root = self.operations.constants.bias_root(self.layer_number, is_branch)
-        return column(root**2 * self.bias**2, self.energy)
+    def bias_variance(self, after_activation: bool) -> Array:
+        std = self.operations.constants.bias_std(self.layer_number, after_activation)
+        return column(std**2 * self.bias**2, self.input_variance)
 
-    def norm_root(self) -> Array:
-        return column(self.normalized_root, self.energy)
+    def norm_std(self) -> Array:
+        return column(self.normalized_std, self.input_variance)
 
     def state(self, variance: PixelNumbers) -> Variances:
         rounding_error = 0.0 * variance if self.operations.constants.has_bias else None
-        return Variances(variance, rounding_error, self.root(variance))
+        return Variances(variance, rounding_error, self.sqrt(variance))
 
     def check_features(self, features: Variances) -> None:
         """Accept all features; the subclass in signals/tables.py checks them."""
 
     def check_preactivations(self, variance: PixelNumbers) -> None:
-        check_variances(self.operations, self.layer_number, variance, self.energy)
+        check_variances(self.operations, self.layer_number, variance, self.input_variance)
 
     def check_activated(self, variance: PixelNumbers) -> None:
         if not bool(self.xp.isfinite(variance).all()):
@@ -106,12 +106,12 @@ class ArraysOfSide:
 
 
 def check_variances(
-    operations: Operations, layer_number: int, variance: PixelNumbers, energy: PixelNumbers
+    operations: Operations, layer_number: int, variance: PixelNumbers, input_variance: PixelNumbers
 ) -> None:
     """Raise an OverflowError if pre-activations leave the range in which `Activation.dual` works.
 
     `variance`, (n, *pixels), times c_w is the variance of the pre-activations of a layer, and
-    `energy`, (n, *pixels), is the variance of the input.
+    `input_variance`, (n, *pixels), is the variance of the input.
     """
     net, constants = operations.network, operations.constants.of_layer(layer_number)
     layer = constants.layer
@@ -124,7 +124,9 @@ def check_variances(
         )
     if layer_number < operations.depth or constants.weights.features or not layer.has_branch:
         return
-    last, enters = (values.reshape(len(variance), -1).max(axis=1) for values in (variance, energy))
+    last, enters = (
+        values.reshape(len(variance), -1).max(axis=1) for values in (variance, input_variance)
+    )
     if bool(((enters > 0) & (layer.inner_variance * last < _LEAST_VARIANCE)).any()):
         raise OverflowError(
             f"variances of layer {layer_number} fall below {_LEAST_VARIANCE:g}, expected a "
@@ -153,15 +155,17 @@ def seen_by_pixel_1(operations: Operations, pixels: tuple[int, ...]) -> np.ndarr
 
 @lru_cache(maxsize=64)
 def weights_at_pixel_1(operations: Operations, pixels: tuple[int, ...]) -> tuple[np.ndarray, float]:
-    """Return the weight of each pixel's energy in F at pixel 1, and that of biases with σ_b = 1.
+    """Return the weight of each pixel's variance in F at pixel 1, and that of biases with σ_b = 1.
 
     The activation must be homogeneous. The weights are computed as the variances behind the last
-    layer of a signal whose only energy is at pixel 1: filters are symmetric, so that the weight of
+    layer of a signal that is 0 except at pixel 1: filters are symmetric, so that the weight of
     pixel j in pixel 1 is the weight of pixel 1 in pixel j.
     """
-    energy = np.zeros((2, *pixels))
-    energy[(0, *[0] * len(pixels))] = 1.0
-    signals = ArraysOfSide(operations, np, energy, np.array([0.0, 1.0]), np.zeros(2))
-    _, last = variances_around_last_layer(signals.of_layer, operations, signals.state(energy))
+    input_variance = np.zeros((2, *pixels))
+    input_variance[(0, *[0] * len(pixels))] = 1.0
+    signals = ArraySignalContext(operations, np, input_variance, np.array([0.0, 1.0]), np.zeros(2))
+    _, last = variances_around_last_layer(
+        signals.of_layer, operations, signals.state(input_variance)
+    )
     pixel_weights, bias_weights = last.variance
     return pixel_weights, float(bias_weights.flat[0])

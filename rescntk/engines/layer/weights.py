@@ -81,7 +81,7 @@ def is_zero(weight: AnyArray) -> bool:
     return isinstance(weight, float) and weight == 0.0
 
 
-def root_of(weight: AnyArray) -> AnyArray:
+def sqrt_of(weight: AnyArray) -> AnyArray:
     """Return √weight. The weight is a number or an array of JAX."""
     return math.sqrt(weight) if isinstance(weight, float) else weight**0.5
 

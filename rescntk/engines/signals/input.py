@@ -54,7 +54,7 @@ class Input:
 
     unit: SignalArray
     """(n, channels, *pixels), each pixel's vector divided by its norm; 0 where the norm is 0."""
-    energy: PixelNumbers
+    input_variance: PixelNumbers
     """(n, *pixels), the variance of each pixel, F⁰ at x = z, before the input filter."""
     pixels: SignalArray
     """(n, channels, *pixels), the divided signals, multiplied by the square root of the network's
@@ -73,7 +73,7 @@ class Input:
     range of float64."""
     bias: SignalNumbers
     """(n,), the largest standard deviation of biases, divided by the scale; 0 without biases."""
-    norm_root: SignalNumbers
+    norm_std: SignalNumbers
     """(n,), the standard deviation of normalized features, which is 1, divided by the scale; 0
     without normalization."""
 
@@ -111,8 +111,8 @@ def check_normalized(
 def check_branch(
     operations: Operations,
     request: Request,
-    norm_root: SignalNumbers,
-    energy: PixelNumbers,
+    norm_std: SignalNumbers,
+    input_variance: PixelNumbers,
     means: Array,
 ) -> None:
     """Raise an OverflowError if a kernel may be determined by branches that are too small.
@@ -120,26 +120,26 @@ def check_branch(
     In networks with normalization, branches are small compared with the input if the signal is
     large or α is small. If F⁰ is part of the kernel, such branches are negligible. But F⁰ is not
     part of a tangent kernel of inner or outer weights alone, it is 0 at pixels that are 0, and its
-    mean over pixel pairs may be 0. `norm_root`, `energy` and `means` are fields of `Input`.
+    mean over pixel pairs may be 0. `norm_std`, `input_variance` and `means` are fields of `Input`.
     """
-    xp, constants = array_module(energy), operations.constants
-    averages = means if request.meets_others else xp.sqrt(energy)[:, None]
+    xp, constants = array_module(input_variance), operations.constants
+    averages = means if request.meets_others else xp.sqrt(input_variance)[:, None]
     at_pixels = sum_over_terms(xp, averages * averages)
-    input_part = at_pixels.reshape(len(energy), -1).mean(axis=1)
+    input_part = at_pixels.reshape(len(input_variance), -1).mean(axis=1)
     input_weight = min(map(constants.input_weight, request.depths))
     if "ntk" in request.kinds:
         input_weight *= min(1.0, operations.network.parts.initial)
     if request.shares or request.head in ("equivariant", "pixels"):  # a pixel of 0 may be read
         input_weight = 0.0
     limits = np.finfo(request.dtype)
-    variance = _least_variance(operations, request, norm_root)
+    variance = _least_variance(operations, request, norm_std)
     is_beside = input_weight * input_part * float(limits.eps) ** 2 > variance
     share = min(map(constants.branch_share, request.depths))
-    has_branch = (energy.reshape(len(energy), -1) > 0).any(axis=1) & (share > 0)
+    has_branch = (input_variance.reshape(len(input_variance), -1) > 0).any(axis=1) & (share > 0)
     # The standard deviations of pre-activations must be divisors, even if only one tap of a filter
     # has values. Numbers above a hundred times the smallest normal one are accurate in sums.
     taps = max(operations.network.values_of("filter_size"))
-    least_variance = (4.0 * least_root(request.dtype)) ** 2 * taps**operations.n_axes
+    least_variance = (4.0 * least_std(request.dtype)) ** 2 * taps**operations.n_axes
     least = {request.dtype: max(share * least_variance, 100.0 * float(limits.tiny))}
     branch = xp.maximum(share * variance, np.finfo(np.float64).smallest_subnormal)
     branch = xp.where(has_branch & ~is_beside, branch, 1.0)
@@ -147,7 +147,7 @@ def check_branch(
 
 
 def _least_variance(
-    operations: Operations, request: Request, norm_root: SignalNumbers
+    operations: Operations, request: Request, norm_std: SignalNumbers
 ) -> SignalNumbers:
     """Return a lower bound of the variance that branches of normalized features add to a kernel.
 
@@ -156,14 +156,14 @@ def _least_variance(
     """
     constants, net = operations.constants, operations.network
     if "ntk" not in request.kinds or net.trained != ("input",):
-        return norm_root**2 + (norm_root * constants.least_bias) ** 2
+        return norm_std**2 + (norm_std * constants.least_bias) ** 2
     layers = map(constants.of_layer, range(1, operations.depth + 1))
     n_ordinary = sum(not of_layer.weights.features for of_layer in layers)
-    bits = min(2.0 * n_ordinary * math.log2(constants.common_root), 1000.0)
-    return norm_root**2 * 2.0**-bits
+    bits = min(2.0 * n_ordinary * math.log2(constants.common_std), 1000.0)
+    return norm_std**2 * 2.0**-bits
 
 
-def least_root(dtype: str) -> float:
+def least_std(dtype: str) -> float:
     """Return the smallest standard deviation by which engines divide in a precision.
 
     For two such numbers a and b, the product 1/a · 1/b is finite.
@@ -180,34 +180,39 @@ def read_input(operations: Operations, request: Request, X: SignalArray) -> Inpu
     unscaled = xp.ascontiguousarray(X, np.float64)
     if request.reads_pixel_1:
         unscaled = xp.where(xp.asarray(seen_by_pixel_1(operations, X.shape[2:])), unscaled, 0.0)
-    scale = _powers_that_keep_squares(operations, unscaled)
-    X = unscaled / column(scale, unscaled)
-    squares = sum_over_terms(xp, X * X)
+    powers = _powers_that_keep_squares(operations, unscaled)
+    divided = unscaled / column(powers, unscaled)
+    squares = sum_over_terms(xp, divided * divided)
     length = xp.sqrt(squares)[:, None]
-    unit = X / xp.where(length > 0, length, math.inf)
+    unit = divided / xp.where(length > 0, length, math.inf)
     input_scale = net.factor_of_input(X.shape[1])
-    energy = input_scale * squares
-    size = xp.sqrt(mean_variances(operations, request, unscaled, energy, scale))
-    inverse = 1.0 / xp.where(size > 0, size, math.inf)
-    energy = energy * column(inverse**2, energy)
+    # The size of a divided signal is the square root of its mean variance. Dividing by the size of
+    # a signal of 0 gives 0.
+    variances = input_scale * squares
+    size = xp.sqrt(mean_variances(operations, request, unscaled, variances, powers))
+    inverse_size = 1.0 / xp.where(size > 0, size, math.inf)
+    input_variance = variances * column(inverse_size**2, variances)
     # The head "gap" adds products of means to α² times the branch, so that the means need all their
     # digits even if they are as small as α.
     exact = constants.has_weak_branches or request.pool
-    means = means_of(request, X) if exact else X.reshape(*X.shape[:2], -1).mean(axis=2)
-    root = inverse * math.sqrt(input_scale)
-    pixels, means = X * column(root, X), means * column(root, means)
+    divided_means = (
+        means_of(request, divided) if exact else divided.reshape(*X.shape[:2], -1).mean(axis=2)
+    )
+    factor = inverse_size * math.sqrt(input_scale)
+    pixels = divided * column(factor, divided)
+    means = divided_means * column(factor, divided_means)
     if constants.forgets_size:
-        common = constants.common_root
-        scale, inverse, size = (xp.full(len(X), value) for value in (1.0, 1.0 / common, common))
-    bias, norm = (
-        root / scale * inverse if root else xp.zeros(len(X))
-        for root in (constants.largest_bias, float(net.norm))
+        powers, size = xp.ones(len(X)), xp.full(len(X), constants.common_std)
+        inverse_size = 1.0 / size
+    bias, norm_std = (
+        std / powers * inverse_size if std else xp.zeros(len(X))
+        for std in (constants.largest_bias, float(net.norm))
     )
     if net.norm:
-        check_branch(operations, request, norm, energy, means)
-    scale = scale * size
+        check_branch(operations, request, norm_std, input_variance, means)
+    scale = powers * size
     scale = xp.where((scale < np.finfo(np.float64).tiny) & (size > 0), math.nan, scale)
-    return Input(unit, energy, pixels, means, scale, bias, norm)
+    return Input(unit, input_variance, pixels, means, scale, bias, norm_std)
 
 
 def _powers_that_keep_squares(operations: Operations, X: SignalArray) -> SignalNumbers:
@@ -231,32 +236,32 @@ def mean_variances(
     operations: Operations,
     request: Request,
     X: SignalArray,
-    energy: PixelNumbers,
-    scale: SignalNumbers,
+    variances: PixelNumbers,
+    powers: SignalNumbers,
 ) -> SignalNumbers:
     """Return the squared sizes by which the squares of signals are divided, (n,).
 
     A squared size is the mean over pixels of the variances of the signal, its biases and its
     normalized features. For the head "equivariant" of a network without normalization it is F at
-    pixel 1 behind the last layer. `energy` is that of the signals divided by `scale`; `X` are the
-    signals before this division. An OverflowError is raised if a part of a signal that determines
+    pixel 1 behind the last layer. `X` are the signals, and `variances` those of their pixels after
+    a division by `powers`. An OverflowError is raised if a part of a signal that determines
     kernels is too small for the precision.
     """
     xp, net, constants = array_module(X), operations.network, operations.constants
     has_values = X.reshape(len(X), -1).any(axis=1)
-    mean = signal_part = energy.reshape(len(X), -1).mean(axis=1)
+    mean = signal_part = variances.reshape(len(X), -1).mean(axis=1)
     if (constants.has_bias or net.norm) and not constants.forgets_size:
-        added = constants.bias_variance_ratio * (constants.largest_bias / scale) ** 2
+        added = constants.bias_variance_ratio * (constants.largest_bias / powers) ** 2
         if net.norm:
-            added = added + (1.0 / scale) ** 2
+            added = added + (1.0 / powers) ** 2
         mean = mean + added
     if net.norm:
-        fraction = energy / column(xp.where(mean > 0, mean, math.inf), energy)
+        fraction = variances / column(xp.where(mean > 0, mean, math.inf), variances)
         check_normalized(fraction, request, (X != 0).any(axis=1))
     elif request.reads_pixel_1:
         weights, bias_weight = weights_at_pixel_1(operations, X.shape[2:])
-        signal_part = (energy * xp.asarray(weights)).reshape(len(X), -1).sum(axis=1)
-        at_pixel_1 = signal_part + bias_weight * (constants.largest_bias / scale) ** 2
+        signal_part = (variances * xp.asarray(weights)).reshape(len(X), -1).sum(axis=1)
+        at_pixel_1 = signal_part + bias_weight * (constants.largest_bias / powers) ** 2
         reaches = has_values | (bias_weight > 0)  # for other signals the kernel is 0
         fraction = xp.where(reaches, xp.maximum(at_pixel_1, _LEAST_FRACTION_LEFT), 0.0)
         fraction = fraction / xp.where(mean > 0, mean, math.inf)
@@ -268,7 +273,7 @@ def mean_variances(
         if net.parts.inner:
             largest = constants.largest_inner_variances
             of_signal, of_bias = of_signal + largest.of_signal, largest.of_bias
-        fraction = of_signal * signal_part + of_bias * (constants.largest_bias / scale) ** 2
+        fraction = of_signal * signal_part + of_bias * (constants.largest_bias / powers) ** 2
         fraction = fraction / xp.where(mean > 0, mean, math.inf)
         reaches = has_values & (of_signal + of_bias > 0)
         fraction = xp.where(reaches, xp.maximum(fraction, _LEAST_FRACTION_LEFT), 0.0)
@@ -282,26 +287,27 @@ def read_input_as_given(operations: Operations, request: Request, X: SignalArray
     Signals are not divided by their sizes. Only tiny signals are divided by a power of two.
     """
     xp, net, constants = array_module(X), operations.network, operations.constants
-    X, root = xp.ascontiguousarray(X, np.float64), math.sqrt(net.factor_of_input(X.shape[1]))
+    unscaled = xp.ascontiguousarray(X, np.float64)
     scale = xp.ones(len(X))
     if not net.norm:
-        scale = xp.ldexp(scale, powers_of_tiny(operations, request, X))
-    divided = X / column(scale, X)
-    pixels = divided * root
-    energy = sum_over_terms(xp, pixels * pixels)
-    if not bool(xp.isfinite(energy).all()):
+        scale = xp.ldexp(scale, powers_of_tiny(operations, request, unscaled))
+    divided = unscaled / column(scale, unscaled)
+    factor = math.sqrt(net.factor_of_input(X.shape[1]))
+    pixels = divided * factor
+    input_variance = sum_over_terms(xp, pixels * pixels)
+    if not bool(xp.isfinite(input_variance).all()):
         raise OverflowError(
             f"the signals are too large for float64 and activation {net.activation!r}, which "
             f"depends on their squares"
         )
     if net.norm:
-        check_normalized(energy, request, (X != 0).any(axis=1))
-    length = xp.sqrt(energy)[:, None]
+        check_normalized(input_variance, request, (unscaled != 0).any(axis=1))
+    length = xp.sqrt(input_variance)[:, None]
     unit = pixels / xp.where(length > 0, length, math.inf)
-    means = means_of(request, divided) * root
+    means = means_of(request, divided) * factor
     return Input(
         unit,
-        energy,
+        input_variance,
         pixels,
         means,
         scale,
@@ -344,7 +350,7 @@ def powers_of_tiny(operations: Operations, request: Request, X: SignalArray) -> 
     decisive = inputs if alone else both
     if bool(((decisive > _NONE) & (decisive - powers < _LEAST_BITS)).any()):
         raise OverflowError(
-            f"signals{' and biases' * bool(bias and not alone)} have roots of variances below "
+            f"signals{' and biases' * bool(bias and not alone)} have standard deviations below "
             f"2^{_LEAST_BITS} in layer 1, expected larger ones: float64 does not have their squares"
         )
     return powers

@@ -18,13 +18,13 @@ from ...arrays import Array, PixelNumbers, SignalArray, array_module
 from ..layer.operations import Operation, Operations
 from ..layer.recursion import variances_around_last_layer
 from ..layer.step import Variances
-from ..layer.variances import ArraysOfSide, seen_by_pixel_1
+from ..layer.variances import ArraySignalContext, seen_by_pixel_1
 from ..request import Request
 from .input import (
     Input,
     check_fraction,
     check_normalized,
-    least_root,
+    least_std,
     read_input,
     read_input_as_given,
 )
@@ -80,13 +80,13 @@ def zeros(shape: tuple[int, ...], dtype: str, xp: ModuleType) -> Array:
 
 
 @dataclass(eq=False)
-class CheckedSide(ArraysOfSide):
+class CheckedSignalContext(ArraySignalContext):
     """Arrays of signals whose features are checked against the precision of a request."""
 
     request: Request = field(kw_only=True)
 
     def check_features(self, features: Variances) -> None:
-        check_normalized(features.root**2, self.request)
+        check_normalized(features.std**2, self.request)
 
 
 def write_rows(
@@ -100,17 +100,17 @@ def write_rows(
 
     `write` is called with the number of a table row and its values, (n, *pixels) in float64.
     """
-    signals = CheckedSide(
+    signals = CheckedSignalContext(
         operations,
         xp,
-        inputs.energy,
+        inputs.input_variance,
         inputs.bias,
-        inputs.norm_root,
-        least_root(request.dtype),
+        inputs.norm_std,
+        least_std(request.dtype),
         request=request,
     )
-    entering = signals.state(inputs.energy)
-    write(operations.n_channels, entering.root)
+    entering = signals.state(inputs.input_variance)
+    write(operations.n_channels, entering.std)
 
     def write_step(operation: Operation, rows: Iterable[PixelNumbers]) -> None:
         for row, values in enumerate(rows, start=operation.row):
@@ -119,9 +119,9 @@ def write_rows(
     features, last = variances_around_last_layer(signals.of_layer, operations, entering, write_step)
     net = operations.network
     if request.reads_pixel_1 and (net.norm or not net.homogeneous):
-        # Pixels whose roots do not divide have a share below eps of what pixel 1 sees.
+        # Pixels with smaller standard deviations than `least_std` contribute a share below eps.
         share = math.sqrt(float(np.finfo(request.dtype).eps))
-        check_pixel_1(operations, last.root, inputs, 4.0 * least_root(request.dtype) / share)
+        check_pixel_1(operations, last.std, inputs, 4.0 * least_std(request.dtype) / share)
     constants = operations.constants
     may_fall = constants.has_ordinary_layers if net.norm else constants.has_bias
     if may_fall and net.homogeneous:  # in other networks signals keep their size
@@ -129,21 +129,23 @@ def write_rows(
         passing, mean = (variances.mean(axis=1) for variances in flat)
         if operations.rewritten is not None:  # these operations end with the last activation
             layer = constants.of_layer(operations.depth)
-            of_bias = (constants.bias_root(operations.depth, is_branch=True) * inputs.bias) ** 2
+            of_bias = (
+                constants.bias_std(operations.depth, after_activation=True) * inputs.bias
+            ) ** 2
             mean = layer.weights.rounded.merged(passing, mean + of_bias)
         check_fraction(mean, request, "the last layer has")
 
 
-def check_pixel_1(operations: Operations, roots: PixelNumbers, inputs: Input, least: float) -> None:
+def check_pixel_1(operations: Operations, stds: PixelNumbers, inputs: Input, least: float) -> None:
     """Raise an OverflowError if the variance at pixel 1 is too small to be accurate.
 
-    `roots` are the square roots of the variances behind the last layer, (n, *pixels), and `least`
-    is the smallest one that is allowed. Signals that do not influence pixel 1 are not checked.
+    `stds` are the standard deviations behind the last layer, (n, *pixels), and `least` is the
+    smallest one that is allowed. Signals that do not influence pixel 1 are not checked.
     """
-    seen = array_module(roots).asarray(seen_by_pixel_1(operations, roots.shape[1:]))
-    sees_values = ((inputs.pixels != 0).any(axis=1) & seen).reshape(len(roots), -1).any(axis=1)
-    if bool((sees_values & (roots.reshape(len(roots), -1)[:, 0] < least)).any()):
+    seen = array_module(stds).asarray(seen_by_pixel_1(operations, stds.shape[1:]))
+    sees_values = ((inputs.pixels != 0).any(axis=1) & seen).reshape(len(stds), -1).any(axis=1)
+    if bool((sees_values & (stds.reshape(len(stds), -1)[:, 0] < least)).any()):
         raise OverflowError(
-            f"pixel 1 has roots of variances below {least:.1e}, expected larger signals at the "
+            f"pixel 1 has standard deviations below {least:.1e}, expected larger signals at the "
             f"pixels that it sees"
         )
