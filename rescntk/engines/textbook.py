@@ -55,7 +55,7 @@ MOST_PAIRS = 4_000_000
 _ARRAYS = 12
 """The number of arrays of all pixel pairs that are in memory at the same time."""
 
-LARGEST, MOST_BITS = 2.0**200, 400
+LARGEST, MOST_BITS_IN_ALL = 2.0**200, 400
 """Limits that keep all numbers in the range of float64. The first is the largest absolute value in
 a signal and the inverse of the smallest one. The second is the largest number of bits (log2 of the
 factor) by which all layers together may multiply or divide variances."""
@@ -188,10 +188,10 @@ class TextbookEngine(Engine):
         numbers = np.array([*np.abs(np.asarray(X)).flat, *biases])
         in_all = _growth_bits(request.network, request.depths[-1])
         in_range = (numbers == 0) | (numbers <= LARGEST) & (numbers >= 1.0 / LARGEST)
-        if not in_range.all() or in_all > MOST_BITS:
+        if not in_range.all() or in_all > MOST_BITS_IN_ALL:
             return (
                 f"its numbers may leave float64: it takes signals and biases between 2^-200 and "
-                f"2^200, and layers that multiply variances by at most 2^{MOST_BITS} in all"
+                f"2^200, and layers that multiply variances by at most 2^{MOST_BITS_IN_ALL} in all"
             )
         return None
 

@@ -85,13 +85,13 @@ def test_sums_over_pixels_end_with_the_last_activation():
 def test_five_taps_join_convolutions_of_two_layers():
     """Layers 2 and 3 end with the convolutions of the next one's pre-activations, as five taps."""
     plain = Operations(Network(4, 3), depth=4, n_channels=1)
-    of_input, first, second, third, last = with_five_taps(ending_with_activation(plain.steps))
+    of_input, first, middle, last = with_five_taps(ending_with_activation(plain.steps))
     activation, skip = ActivationStep(is_homogeneous=True), SkipStep()
     three, five = Taps(3, 1, 0), Taps(5, 1, 0, is_triangle=True)
     assert of_input.steps == () and last.steps == (activation,)
     convolution = ConvolutionStep(three, after_activation=True)
     assert first.steps == (activation, convolution, skip, convolution)
-    assert second == third == (1, (activation, ConvolutionStep(five, after_activation=True), skip))
+    assert middle == (2, (activation, ConvolutionStep(five, after_activation=True), skip))
 
 
 @pytest.fixture

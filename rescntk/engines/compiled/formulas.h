@@ -19,8 +19,8 @@
 //   inner, outer, iota   1 or 0: whether inner weights are trained, whether outer weights are
 //             trained, and whether A includes F.
 //
-// docs/theory/deficits.md has the same symbols and the derivations, and docs/theory/activations.md
-// the derivations for ReLU.
+// docs/theory/deficits.md derives the formulas of the deficits and of N, docs/theory/recursion.md
+// those of A and M, and docs/theory/activations.md the dual activation of ReLU.
 #pragma once
 #include "records.h"
 #if defined(__CUDACC_RTC__)

@@ -65,7 +65,7 @@ def operations_of(request: Request, channels: int, n_axes: int) -> Operations:
     return replace(operations, rewritten=steps)
 
 
-def n_terms(request: Request, operations: Operations) -> int:
+def count_terms(request: Request, operations: Operations) -> int:
     """Return the number of terms in the arrays of `input_terms`.
 
     It is the number of channels, or for shares of pooled heads this number times that of the taps
@@ -111,7 +111,7 @@ class Program:
         # so that K(x, z) and K(z, x) are bitwise equal.
         self._half, self._xp = sums and xp is np, xp
         self._ranges: dict[int, RangeArrays] = {}
-        self._n_terms = n_terms(request, self.operations)
+        self._n_terms = count_terms(request, self.operations)
         operations, parts = self.operations, self.operations.constants.carried_parts
         self._job = filled(
             JOB,

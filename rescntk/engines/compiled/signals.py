@@ -27,7 +27,7 @@ from ..request import Request
 from ..signals.input import input_terms
 from ..signals.tables import Tables, signal_tables, zeros
 from ..work import blocks, cut
-from .program import Program, n_terms, operations_of, program
+from .program import Program, count_terms, operations_of, program
 from .records import SIDE, filled, pointer
 
 _OF_SIGNAL = 5
@@ -104,7 +104,7 @@ class Signals:
     @once
     def n_terms(self) -> int:
         """The number of terms in the arrays of `input_terms`."""
-        return n_terms(self.request, self.operations)
+        return count_terms(self.request, self.operations)
 
     @once
     def lengths(self) -> np.ndarray:

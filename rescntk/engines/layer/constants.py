@@ -19,8 +19,8 @@ of a path multiplies its features, and a *weight* of a path multiplies its kerne
 both; any other factor multiplies the whole sum. A *gain* is the number by which a path multiplies
 variances, and a *growth* the number by which the whole layer does. The *variance* of a pixel is F
 of the signal with itself at this pixel (variances.py), and its square root is a standard deviation
-("std" in names). A *scale* is the number by which a signal was divided (`Input` has it), or a parameter of
-`Network` with "scale" in its name.
+("std" in names). A *scale* is the number by which a signal was divided (`Input` has it), or a
+parameter of `Network` with "scale" in its name.
 
 ======  =======================  ===================================================================
 symbol  name                     meaning

@@ -28,25 +28,27 @@ from .step import Step
 from .taps import taps_of_filter
 
 
-class LikeLayers(NamedTuple):
-    """Consecutive layers with equal steps."""
+class RepeatedLayer(NamedTuple):
+    """Consecutive layers with equal steps, which are listed once."""
 
     n_layers: int
     steps: tuple[Step, ...]
 
 
-NetworkSteps: TypeAlias = tuple[LikeLayers, ...]
+NetworkSteps: TypeAlias = tuple[RepeatedLayer, ...]
 """The steps of all layers, from layer 0 on, which is the input filter."""
 
 
 def steps_of(network: Network, depth: int, n_axes: int) -> NetworkSteps:
     """Return the steps of a network for signals (`n_axes` 1) or images (`n_axes` 2)."""
     constants = NetworkConstants(network, depth)
-    firsts: Iterable[int] = range(depth + 1)  # layers that may differ from their predecessor
+    # The layers that may differ from the one before. In uniform networks these are layer 1, whose
+    # inner filter is that of the input, layer 2, and the last layer, which a compiled engine cuts.
+    firsts: Iterable[int] = range(depth + 1)
     if network.is_uniform:
-        firsts = sorted({min(number, depth) for number in (0, 1, 2, 3, depth)})
+        firsts = sorted({0, 1, min(2, depth), depth})
     return tuple(
-        LikeLayers(end - first, tuple(_steps(network, constants, first, n_axes)))
+        RepeatedLayer(end - first, tuple(_steps(network, constants, first, n_axes)))
         for first, end in pairwise([*firsts, depth + 1])
     )
 
@@ -93,7 +95,7 @@ def ending_with_activation(network_steps: NetworkSteps) -> NetworkSteps:
     and the skip connection are applied to the sums (cpu/results.h).
     """
     *before, (n_layers, steps) = network_steps
-    return (*before, LikeLayers(n_layers, steps[: _activation(steps) + 1]))
+    return (*before, RepeatedLayer(n_layers, steps[: _activation(steps) + 1]))
 
 
 def may_have_five_taps(network: Network, constants: NetworkConstants) -> bool:
@@ -134,9 +136,9 @@ def with_five_taps(network_steps: NetworkSteps) -> NetworkSteps:
     behind = tuple(ConvolutionStep(step.taps, after_activation=True) for step in inner)
     return (
         input_filter,
-        LikeLayers(1, first.steps + behind),
+        RepeatedLayer(1, first.steps + behind),
         *(
-            LikeLayers(n_layers, tuple(_triangles(steps[len(inner) :])))
+            RepeatedLayer(n_layers, tuple(_triangles(steps[len(inner) :])))
             for n_layers, steps in later
         ),
     )
@@ -174,5 +176,8 @@ def joined(network_steps: NetworkSteps) -> NetworkSteps:
 
     return (
         input_filter,
-        *(LikeLayers(n, joined_steps(steps, 1 if k else 3)) for k, (n, steps) in enumerate(layers)),
+        *(
+            RepeatedLayer(n, joined_steps(steps, 1 if k else 3))
+            for k, (n, steps) in enumerate(layers)
+        ),
     )
