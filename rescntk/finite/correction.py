@@ -54,8 +54,8 @@ def correction(network: Network, X: ArrayLike, width: int) -> Correction:
     Parameters
     ----------
     network : Network
-        Of ReLU, not leaky, without skip connections; any depth, constants, biases and trained
-        parts.
+        Of ReLU, not leaky, without skip connections; any depth, biases and trained parts, positive
+        constants.
     X : array, (n_cases, n_channels, 1)
         Signals of one time point, none 0, no two in one direction or in opposite ones (up to
         angles of 1e-3).

@@ -65,8 +65,9 @@ def sample_complexity(
 ) -> SampleComplexity:
     r"""Return at how many signals, drawn from the multi-sphere, each frequency is half learned.
 
-    Frequencies above `max_frequency` act like a penalty. The largest eigenvalue of the last two
-    frequencies is taken to bound theirs: this bounds n (``docs/theory/sample_complexity.md``).
+    Frequencies above `max_frequency` act like a penalty. It is assumed, not proven, that their
+    eigenvalues are at most the largest of the last two frequencies: this bounds n
+    (``docs/theory/sample_complexity.md``).
 
     Parameters
     ----------
