@@ -18,49 +18,35 @@ import numpy as np
 import pandas as pd
 import ucr
 from harness import Row
-from sklearn.base import clone
 
+from rescntk import Network
 from rescntk.learn import View
-from rescntk.learn.reading.signals import Signals
 from rescntk.learn.views.defaults import CLASSIFIER_VIEWS
-from rescntk.learn.views.kernels import NetworkKernel
-from rescntk.learn.views.pipeline import ViewPipeline
 
 MOST = 300
 """Maximum number of test signals."""
 
 
-class NormalizedView(View):
-    """A view whose network divides each pixel's features by their root mean square."""
-
-    def _resolve(self, X: Signals) -> ViewPipeline:
-        """Return the steps of the view, and the kernel of the normalized network."""
-        view = super()._resolve(X)
-        assert isinstance(view.kernel, NetworkKernel)  # linear views are not normalized
-        network = replace(view.kernel.network, norm=True)
-        return replace(view, kernel=replace(view.kernel, network=network))
-
-
 def with_windows(width: int) -> list[View]:
     """Return the default views; those with time channels average windows instead, without them."""
-    return [
-        clone(view).set_params(head=width, time=0.0) if view.time else view
-        for view in CLASSIFIER_VIEWS
-    ]
+    return [replace(view, head=width, time=0.0) if view.time else view for view in CLASSIFIER_VIEWS]
 
 
-def deeper(depth: int, kind: type[View]) -> list[View]:
+def deeper(depth: int, norm: bool = False) -> list[View]:
     """Return the default views with networks of a depth, normalized or not."""
-    return [
-        view if view.linear else kind(**view.get_params() | {"depth": depth})
-        for view in CLASSIFIER_VIEWS
-    ]
+    return [view if view.linear else with_network(view, depth, norm) for view in CLASSIFIER_VIEWS]
+
+
+def with_network(view: View, depth: int, norm: bool) -> View:
+    """Return a view with a network of the same filters."""
+    network = Network(depth, view.filter_size, input_filter_size=view.input_filter_size, norm=norm)
+    return replace(view, network=network, filter_size=9, input_filter_size=1)
 
 
 PLAIN = "default views"
 WINDOWS = {f"windows of {width}": with_windows(width) for width in (4, 8, 16)}
-NORMALIZED = {f"normalized, depth {depth}": deeper(depth, NormalizedView) for depth in (2, 4, 8)}
-NORMALIZED |= {f"depth {depth}": deeper(depth, View) for depth in (4, 8)}
+NORMALIZED = {f"normalized, depth {depth}": deeper(depth, norm=True) for depth in (2, 4, 8)}
+NORMALIZED |= {f"depth {depth}": deeper(depth) for depth in (4, 8)}
 VIEWS = {PLAIN: list(CLASSIFIER_VIEWS)} | WINDOWS | NORMALIZED
 
 

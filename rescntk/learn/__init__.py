@@ -17,7 +17,7 @@ from .classifier import ResidualKernelClassifier
 from .early.early import EarlyClassifier
 from .regressor import ResidualKernelRegressor
 from .signal_kernel import SignalKernel
-from .transformers import KernelMatrix, LandmarkFeatures
+from .transformers import KernelMatrix, LandmarkFeatures, ViewTransformer
 from .views.view import View
 
 __all__ = [
@@ -28,4 +28,5 @@ __all__ = [
     "ResidualKernelRegressor",
     "SignalKernel",
     "View",
+    "ViewTransformer",
 ]

@@ -22,7 +22,7 @@ import numpy as np
 from . import classifier, regressor
 from .early import early
 from .early.stopping import Progress, harmonic_mean
-from .ensemble.ensemble import Settings
+from .ensemble.settings import Settings
 from .reading.signals import Signals
 
 __all__ = ["EarlyClassifier", "ResidualKernelClassifier", "ResidualKernelRegressor"]

@@ -1,11 +1,11 @@
-"""The base of estimators of signals: tags, pickles, a fit in one step, options of kernels."""
+"""The base of estimators of signals: tags, pickles, a fit in one step."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
 from copy import copy
-from typing import TYPE_CHECKING, Any, TypedDict, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from sklearn.base import BaseEstimator
 
@@ -14,14 +14,6 @@ from ..checks.messages import warn
 
 if TYPE_CHECKING:
     from sklearn.utils import Tags
-
-
-class Options(TypedDict):
-    """How kernels are computed, as for calling a `rescntk.Kernel`."""
-
-    engine: str
-    dtype: str
-    threads: int | None
 
 
 EstimatorT = TypeVar("EstimatorT", bound=BaseEstimator)

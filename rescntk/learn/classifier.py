@@ -21,12 +21,13 @@ from .ensemble.calibration import (
     probabilities,
     probabilities_of_folds,
 )
-from .ensemble.ensemble import REMEDY, ResidualKernelEstimator
+from .ensemble.ensemble import fit_ensemble
+from .ensemble.estimator import REMEDY, ResidualKernelEstimator
 from .ensemble.left_out import COVERAGE, LeftOut, Nonconformity
-from .ensemble.weights import average
 from .reading.cases import Cases, squared_sum
-from .reading.inputs import read_cases, read_labels
-from .reading.signals import exponents_of
+from .reading.inputs import read_cases, read_labels, read_signals
+from .reading.signals import Signals, exponents_of
+from .views.defaults import CLASSIFIER_VIEWS
 
 _NOVELTY_OF_DOUBT = 4.0
 """Novelty above which probabilities are less certain. Measured on six sets, with and without it
@@ -190,7 +191,16 @@ class ResidualKernelClassifier(ClassifierMixin, ResidualKernelEstimator):
         if not has_class_weights:
             by_class = np.ones(len(present))
         error_weights = by_class[labels] * counted
-        left_out = self._fit_views(cases, targets, error_weights)
+        self._units = np.ones(1)
+        self._ensemble, left_out = fit_ensemble(
+            cases,
+            targets,
+            self,
+            default_views=CLASSIFIER_VIEWS,
+            error_weights=error_weights,
+        )
+        self.views_ = left_out.table
+        self.left_out_novelty_ = cases.at_signals(left_out.novelty)
         proba = self._calibrate(
             left_out, cases, targets, labels, error_weights, by_class, has_class_weights
         )
@@ -213,10 +223,10 @@ class ResidualKernelClassifier(ClassifierMixin, ResidualKernelEstimator):
         ndarray, (n_cases, n_classes)
             Probabilities of cases left out, which the other folds calibrate.
         """
-        decisions = targets - average(left_out.view_weights, left_out.view_residuals)
+        decisions = targets - left_out.of_views.average
         calibrated = calibrate(decisions, labels, error_weights, has_class_weights)
         self.inverse_temperature_, self.offsets_ = calibrated
-        self.intercept_ = self._centre + self.offsets_
+        self.intercept_ = self._ensemble.mean_target + self.offsets_
         certainty = _certainty(left_out.novelty)
         fold_decisions = targets - left_out.residuals
         proba = probabilities_of_folds(
@@ -323,7 +333,7 @@ class ResidualKernelClassifier(ClassifierMixin, ResidualKernelEstimator):
         NotFittedError
             Before `fit`.
         """
-        decisions = self._decisions(X)
+        decisions = self._decisions(read_signals(self, X))
         return decisions[:, 0] if decisions.shape[1] == 1 else decisions
 
     def predict_proba(self, X: ArrayLike) -> np.ndarray:
@@ -373,10 +383,10 @@ class ResidualKernelClassifier(ClassifierMixin, ResidualKernelEstimator):
         NotFittedError
             Before `fit`.
         """
-        signals = self._read(X)
-        decisions, novelties, weights = self._decide(signals)
-        decisions = average(weights, decisions) + self.offsets_
-        certainty = _certainty(self._novelty(novelties, signals))
+        signals = read_signals(self, X)
+        of_views = self._decide(signals)
+        decisions = of_views.average + self.offsets_
+        certainty = _certainty(self._ensemble.novelty(of_views.novelties, signals))
         return log_probabilities(decisions, self.inverse_temperature_ * certainty)
 
     def predict_set(self, X: ArrayLike, coverage: float = COVERAGE) -> np.ndarray:
@@ -442,16 +452,29 @@ class ResidualKernelClassifier(ClassifierMixin, ResidualKernelEstimator):
         NotFittedError
             Before `fit`.
         """
-        class_indices = self._labels(self._decisions(X))
+        class_indices = margins(self._decisions(read_signals(self, X))).argmax(axis=1)
         return self.classes_[class_indices]
 
-    def _decisions(self, X: ArrayLike) -> np.ndarray:
-        decisions, _, weights = self._decide(self._read(X))
-        return average(weights, decisions) + self.offsets_
+    def median_contributions(self) -> np.ndarray | None:
+        """Return the mean over predicted classes of median contributions of training signals.
 
-    @staticmethod
-    def _labels(decisions: np.ndarray) -> np.ndarray:
-        return margins(decisions).argmax(axis=1)
+        Up to 40 signals are drawn. Pictures subtract them from the contributions of a signal.
+
+        Returns
+        -------
+        ndarray, (n_outputs, n_timepoints), or None
+            None of models for lists.
+
+        Raises
+        ------
+        NotFittedError
+            Before `fit`.
+        """
+        return self._median_contributions(lambda decisions: margins(decisions).argmax(axis=1))
+
+    def _decisions(self, X: Signals) -> np.ndarray:
+        """Return the shifted decisions about signals, (n_cases, n_outputs)."""
+        return self._decide(X).average + self.offsets_
 
 
 def _certainty(novelty: np.ndarray) -> np.ndarray:

@@ -12,11 +12,12 @@ from sklearn.utils.validation import check_array, check_is_fitted
 from ..checks.labels import check_known
 from ..checks.messages import shown, warn
 from .base import fitting
-from .ensemble.ensemble import REMEDY, ResidualKernelEstimator
+from .ensemble.ensemble import fit_ensemble
+from .ensemble.estimator import REMEDY, ResidualKernelEstimator
 from .ensemble.left_out import COVERAGE, Nonconformity
-from .ensemble.weights import average
+from .ensemble.weights import ViewResults
 from .reading.cases import squared_sum
-from .reading.inputs import check_target_container, read_cases
+from .reading.inputs import check_target_container, read_cases, read_signals
 from .reading.signals import exponents_of
 from .reading.tables import check_numbers
 from .views.defaults import REGRESSOR_VIEWS
@@ -101,9 +102,6 @@ class ResidualKernelRegressor(MultiOutputMixin, RegressorMixin, ResidualKernelEs
     True
     """
 
-    _default_views = REGRESSOR_VIEWS
-    _is_per_output = True
-
     def fit(
         self,
         X: ArrayLike,
@@ -160,14 +158,23 @@ class ResidualKernelRegressor(MultiOutputMixin, RegressorMixin, ResidualKernelEs
         mean = np.average(values, axis=0, weights=weights)
         spread = np.sqrt(np.average((values - mean) ** 2, axis=0, weights=weights))
         unit = np.where(spread > 0, spread, 1.0)
-        self.intercept_, self._unit = np.ldexp(mean, exponents), np.ldexp(unit, exponents)
+        self.intercept_, self._units = np.ldexp(mean, exponents), np.ldexp(unit, exponents)
         targets = (values - mean) / unit
-        left_out = self._fit_views(cases, targets, weights, _PENALTIES)
+        self._ensemble, left_out = fit_ensemble(
+            cases,
+            targets,
+            self,
+            default_views=REGRESSOR_VIEWS,
+            error_weights=weights,
+            more_penalties=_PENALTIES,
+            is_per_output=True,
+        )
+        self.views_ = left_out.table
+        self.left_out_novelty_ = cases.at_signals(left_out.novelty)
         residuals = left_out.residuals
         predicted = self._in_units(targets - residuals)
         self.left_out_prediction_ = cases.at_signals(predicted)
-        of_views = left_out.view_residuals, left_out.view_novelties, left_out.view_weights
-        deviations = self._mixture(*of_views)[1]
+        deviations = self._deviations(left_out.of_views)
         ratios = np.abs(residuals) / np.where(deviations > 0, deviations, 1.0)
         self._nonconformity = Nonconformity(ratios, weights, cases.n_groups)
         squares = (residuals**2).mean(axis=1)
@@ -223,9 +230,11 @@ class ResidualKernelRegressor(MultiOutputMixin, RegressorMixin, ResidualKernelEs
         NotFittedError
             Before `fit`.
         """
-        mean, deviation = self._mixture(*self._decide(self._read(X)))
-        mean = self._in_units(mean)
-        return (mean, (deviation * self._unit).reshape(mean.shape)) if return_std else mean
+        of_views = self._decide(read_signals(self, X))
+        mean = self._in_units(of_views.average)
+        if not return_std:
+            return mean
+        return mean, (self._deviations(of_views) * self._units).reshape(mean.shape)
 
     def predict_interval(
         self, X: ArrayLike, coverage: float = COVERAGE
@@ -271,17 +280,30 @@ class ResidualKernelRegressor(MultiOutputMixin, RegressorMixin, ResidualKernelEs
         half_width = deviation * factors.reshape(self._shape)
         return mean - half_width, mean + half_width
 
+    def median_contributions(self) -> np.ndarray | None:
+        """Return the median contributions of time points, over up to 40 training signals.
+
+        Pictures subtract them from the contributions of a signal.
+
+        Returns
+        -------
+        ndarray, (n_outputs, n_timepoints), or None
+            None of models for lists.
+
+        Raises
+        ------
+        NotFittedError
+            Before `fit`.
+        """
+        return self._median_contributions(lambda decisions: np.zeros(len(decisions)))
+
     def _in_units(self, mean: np.ndarray) -> np.ndarray:
         """Return means (n_cases, n_outputs) in the units and the shape of the targets."""
-        return (mean * self._unit + self.intercept_).reshape(-1, *self._shape)
+        return (mean * self._units + self.intercept_).reshape(-1, *self._shape)
 
-    def _mixture(
-        self, decisions: np.ndarray, novelties: np.ndarray, weights: np.ndarray
-    ) -> tuple[np.ndarray, np.ndarray]:
-        """Return means and standard deviations of new observations, (n_cases, n_outputs) each."""
-        mean = average(weights, decisions)
-        units = np.array(
-            [fitted.left_out_variance * fitted.prior_variance for fitted in self._fitted_views]
-        )
-        variances = novelties * units[:, None] + (decisions - mean) ** 2
-        return mean, np.sqrt(average(weights, variances))
+    def _deviations(self, of_views: ViewResults) -> np.ndarray:
+        """Return standard deviations of new observations in units of fit, (n_cases, n_outputs)."""
+        views = self._ensemble.views
+        variances = np.array([view.left_out_variance * view.prior_variance for view in views])
+        spread = (of_views.values - of_views.average) ** 2
+        return np.sqrt(of_views.averaged(of_views.novelties * variances[:, None] + spread))

@@ -16,9 +16,9 @@ from ..derivative import alpha_derivative, has_alpha_derivative
 from ..kernels import Kernel
 from ..kernels.arguments import check_kernel_network
 from ..network import Network
-from .base import Options
 from .reading.inputs import split_channels
 from .reading.tables import check_columns, is_table
+from .views.kernels import KernelOptions
 
 
 class SignalKernel(SklearnKernel):
@@ -137,7 +137,7 @@ class SignalKernel(SklearnKernel):
         """The `rescntk.Kernel` whose matrices are computed."""
         return Kernel(self.network, self.kind, self.head, self.normalized)
 
-    def options(self) -> Options:
+    def options(self) -> KernelOptions:
         """Return ``engine``, ``dtype`` and ``threads``, with which the kernel is called.
 
         Returns

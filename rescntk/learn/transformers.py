@@ -1,4 +1,4 @@
-"""Transformers of scikit-learn: rows of a kernel matrix, and features of landmarks."""
+"""Transformers of scikit-learn: rows of a kernel matrix, features of landmarks, and views."""
 
 from __future__ import annotations
 
@@ -14,13 +14,14 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from ..checks.messages import shown
-from ..checks.values import check_positive_integer
+from ..checks.values import check_choice, check_positive_integer
 from ..kernels import Kernel
 from ..regression import pivoted_cholesky
 from .base import SignalEstimator, fitting
 from .reading.inputs import read_signals
 from .reading.signals import Signals, take
 from .signal_kernel import SignalKernel
+from .views.view import View
 
 
 @dataclass(eq=False, repr=False)
@@ -207,3 +208,110 @@ class LandmarkFeatures(KernelMatrix):
     def _features(self, signals: Signals) -> np.ndarray:
         K = super()._features(signals)
         return np.asarray(K @ self._half, K.dtype)
+
+
+@dataclass(eq=False, repr=False)
+class ViewTransformer(TransformerMixin, SignalEstimator, auto_wrap_output_keys=None):  # type: ignore[call-arg]
+    """Turn signals into what the network of a view sees.
+
+    `fit` measures the scales of the view.
+
+    Parameters
+    ----------
+    view : View, optional
+        The default is ``View()``.
+
+    Attributes
+    ----------
+    view_ : View
+    n_channels_, n_timepoints_ : int
+        Of the signals; None for time points of lists.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from rescntk.learn import View, ViewTransformer
+    >>> X = np.random.default_rng(0).standard_normal((20, 2, 200))
+    >>> ViewTransformer(View(standardize="channel", length=50)).fit_transform(X).shape
+    (20, 3, 50)
+    """
+
+    view: View | None = None
+
+    def fit(self, X: ArrayLike, y: object = None) -> Self:
+        """Measure the scales of signals.
+
+        Parameters
+        ----------
+        X : array, (n_cases, n_channels, n_timepoints) or (n_cases, n_timepoints)
+            Or a table of numbers, or a list of signals (n_channels, n_timepoints_i).
+        y : object, optional
+            Ignored.
+
+        Returns
+        -------
+        ViewTransformer
+            The transformer itself.
+
+        Raises
+        ------
+        ValueError
+            For missing values, signals that the view cannot take, and a view that is none.
+        """
+        view = View() if self.view is None else self.view
+        if not isinstance(view, View):
+            raise ValueError(f"view is {shown(view)}, expected a View or None")
+        with fitting(self) as fresh:
+            signals = read_signals(fresh, X, reset=True)
+            weights = np.ones(len(signals))
+            fresh.view_ = view
+            fresh._pipeline, _ = view.pipeline(signals).fit_and_transform(signals, weights)
+        return self
+
+    def transform(self, X: ArrayLike) -> Signals:
+        """Return signals as the network sees them: more channels, fewer points.
+
+        Parameters
+        ----------
+        X : array, table or list
+            Signals as for `fit`, of as many channels and, but for lists, time points.
+
+        Returns
+        -------
+        ndarray, (n_cases, n_seen_channels, n_points), or a list of (n_seen_channels, n_points_i)
+            Numbers without unit.
+
+        Raises
+        ------
+        ValueError
+            For signals of another shape, and for values beyond float64 in units of `fit`.
+        NotFittedError
+            Before `fit`.
+        """
+        signals = read_signals(self, X)
+        return self._pipeline.transform(signals)
+
+    def set_output(self, *, transform: str | None = None) -> Self:
+        """Take the output of a pipeline, which signals of three axes do not have.
+
+        A pipeline sets the output of all its steps. This one returns arrays or lists whatever is
+        set, since tables have two axes.
+
+        Parameters
+        ----------
+        transform : {"default", "pandas", "polars"} or None, default None
+            Kind of tables that other steps return.
+
+        Returns
+        -------
+        ViewTransformer
+            The transformer itself.
+
+        Raises
+        ------
+        ValueError
+            For other kinds.
+        """
+        if transform is not None:
+            check_choice(transform, "transform", ("default", "pandas", "polars"))
+        return self

@@ -168,7 +168,7 @@ def test_normalized_views_have_kernels_of_normalized_networks(rng):
         views = other_views.VIEWS[name]
         assert [view.linear for view in views] == [view.linear for view in plain]
         of_networks = [view for view in views if not view.linear and view.head == "gap"]
-        view, seen = of_networks[-1]._resolve(X).fit_and_transform(X, np.ones(len(X)))
+        view, seen = of_networks[-1].pipeline(X).fit_and_transform(X, np.ones(len(X)))
         network = view.kernel.network
         assert network.norm and network.depth == depth
         kernels = [rk.Kernel(network, kind, normalized=True)(seen) for kind in ("gpk", "ntk")]

@@ -8,48 +8,6 @@ from tests.learn.cases import waves
 
 
 @pytest.fixture
-def fitted_views(monkeypatch):
-    """A list that gets each `ViewRegression` that estimators fit."""
-    views, fit_view = [], ensemble.fit_view
-
-    def fit(*args):
-        fitted, *results = fit_view(*args)
-        views.append(fitted)
-        return fitted, *results
-
-    monkeypatch.setattr(ensemble, "fit_view", fit)
-    return views
-
-
-@pytest.fixture
-def before_views(monkeypatch):
-    """A function that has another one called before each view that estimators fit."""
-    fit_view = ensemble.fit_view
-
-    def set_call(call):
-        def fit(*args):
-            call()
-            return fit_view(*args)
-
-        monkeypatch.setattr(ensemble, "fit_view", fit)
-
-    return set_call
-
-
-@pytest.fixture
-def folds(monkeypatch):
-    """A list that gets the folds, (n_cases,), of each fit."""
-    of_fits, folds_of = [], ensemble.folds_of
-
-    def draw(*args):
-        of_fits.append(folds_of(*args))
-        return of_fits[-1]
-
-    monkeypatch.setattr(ensemble, "folds_of", draw)
-    return of_fits
-
-
-@pytest.fixture
 def little_memory(monkeypatch):
     """A function that has as few signals as possible computed at once."""
 

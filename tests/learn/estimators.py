@@ -1,4 +1,4 @@
-"""Estimators that scikit-learn's checks are run on."""
+"""Estimators that scikit-learn's checks are run on, and the fitted views of a model."""
 
 from rescntk import learn
 
@@ -9,5 +9,11 @@ ESTIMATORS = [
     learn.LandmarkFeatures(),
     learn.ResidualKernelClassifier(VIEWS, class_weight="balanced"),
     learn.ResidualKernelRegressor(VIEWS),
+    learn.ViewTransformer(VIEWS[0]),
     learn.EarlyClassifier(learn.ResidualKernelClassifier(VIEWS), n_prefixes=2),
 ]
+
+
+def fitted_views(model):
+    """Return the views of a fitted model that have weight, as `ViewRegression`."""
+    return model._ensemble.views

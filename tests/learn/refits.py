@@ -3,7 +3,7 @@
 import numpy as np
 
 import rescntk as rk
-from rescntk.learn import View
+from rescntk.learn import View, ViewTransformer
 
 CHANNEL = View(standardize="channel", filter_size=3)
 NET = rk.Network(2, 3)
@@ -12,7 +12,7 @@ NET = rk.Network(2, 3)
 def mean_kernel(X, Z, view=CHANNEL):
     """Return the mean of both normalized kernels of seen signals."""
     kernels = (rk.Kernel(NET, kind, "gap", normalized=True) for kind in ("gpk", "ntk"))
-    fitted = View(**view.get_params()).fit(X)
+    fitted = ViewTransformer(view).fit(X)
     return np.mean([kernel(fitted.transform(Z), fitted.transform(X)) for kernel in kernels], axis=0)
 
 

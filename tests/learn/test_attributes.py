@@ -12,8 +12,6 @@ from tests.learn.estimators import ESTIMATORS
 
 docscrape = pytest.importorskip("numpydoc.docscrape")
 
-FITTED = [*ESTIMATORS, learn.View()]
-
 OF_TABLES = {"n_features_in_", "feature_names_in_"}
 """What scikit-learn sets for tables, and documents itself."""
 
@@ -32,18 +30,18 @@ def set_by_fit(estimator, X):
 def test_the_estimators_of_tests_are_all_that_fit_signals():
     """A kernel is not fitted."""
     kinds = [value for value in map(vars(learn).get, learn.__all__) if hasattr(value, "fit")]
-    assert {type(estimator) for estimator in FITTED} == set(kinds)
+    assert {type(estimator) for estimator in ESTIMATORS} == set(kinds)
 
 
 @pytest.mark.filterwarnings("ignore:left_out_score_")  # of labels that the signals do not tell
-@pytest.mark.parametrize("estimator", FITTED, ids=repr)
+@pytest.mark.parametrize("estimator", ESTIMATORS, ids=repr)
 def test_fit_sets_the_attributes_of_the_docstring(estimator, rng):
     X, _ = beginnings(rng, 20)
     assert set_by_fit(estimator, X) == documented(type(estimator))
 
 
 @pytest.mark.filterwarnings("ignore:left_out_score_")
-@pytest.mark.parametrize("estimator", FITTED, ids=repr)
+@pytest.mark.parametrize("estimator", ESTIMATORS, ids=repr)
 def test_fit_to_tables_sets_what_scikit_learn_documents_too(estimator, rng, pd):
     X = beginnings(rng, 20)[0][:, 0]
     table = pd.DataFrame(X, columns=[f"t{k}" for k in range(X.shape[1])])

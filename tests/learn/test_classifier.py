@@ -25,6 +25,7 @@ from rescntk.learn.ensemble.calibration import calibrate, margins
 from tests import tolerances
 from tests.helpers import assert_within
 from tests.learn.cases import FOUR, ONE, waves
+from tests.learn.estimators import fitted_views
 
 VIEW = View(standardize="channel", filter_size=3)
 
@@ -499,14 +500,14 @@ def test_calls_before_fit_are_refused(call, rng):
 
 
 @pytest.mark.filterwarnings("ignore:left_out_score_ is")  # of the penalty 1e3
-def test_searches(rng, fitted_views):
+def test_searches(rng):
     X, y = waves(rng, 36, 2)
     model = ResidualKernelClassifier([VIEW], penalty=0.5, n_jobs=1)
     grid = {"views": [[VIEW], [View(depth=3)]], "penalty": [1e-3, 1e3], "dtype": ["float64"]}
     search = GridSearchCV(model, grid, cv=3).fit(X, y)
     assert search.best_params_["penalty"] == 1e-3 and search.best_score_ > 0.9
-    ResidualKernelClassifier([VIEW], penalty=(1e-3, 1e3)).fit(X, y)
-    assert fitted_views[-1].penalty == 1e-3
+    (fitted,) = fitted_views(ResidualKernelClassifier([VIEW], penalty=(1e-3, 1e3)).fit(X, y))
+    assert fitted.penalty == 1e-3
 
 
 def predicted(model, X):

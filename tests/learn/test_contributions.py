@@ -11,6 +11,7 @@ from rescntk.learn import ResidualKernelClassifier, ResidualKernelRegressor, Vie
 from tests import tolerances
 from tests.helpers import assert_within, nightly
 from tests.learn.cases import FOUR, ONE, waves
+from tests.learn.estimators import fitted_views
 
 
 @pytest.fixture(params=["float64", "float32"])
@@ -82,18 +83,18 @@ def with_contributions(kind, n, rng):
 
 
 @pytest.mark.parametrize("kind", [ResidualKernelClassifier, ResidualKernelRegressor])
-def test_median_contributions_are_those_of_training_signals(kind, rng, fitted_views):
+def test_median_contributions_are_those_of_training_signals(kind, rng):
     model, parts, classes = with_contributions(kind, 40, rng)
-    size = np.abs(fitted_views[-1].coefficients).sum() * model._unit.max()
+    size = np.abs(fitted_views(model)[-1].coefficients).sum() * model._units.max()
     expected = mean_of_medians(parts, classes)
     assert_within(model.median_contributions(), expected, tolerances.KERNEL["float64"], size)
 
 
 @pytest.mark.parametrize("kind", [ResidualKernelClassifier, ResidualKernelRegressor])
-def test_median_contributions_are_of_40_signals_at_most(kind, rng, fitted_views):
+def test_median_contributions_are_of_40_signals_at_most(kind, rng):
     """Of 41 training signals one is left out, and it is not known which."""
     model, parts, classes = with_contributions(kind, 41, rng)
-    size = np.abs(fitted_views[-1].coefficients).sum() * model._unit.max()
+    size = np.abs(fitted_views(model)[-1].coefficients).sum() * model._units.max()
     found = model.median_contributions()
     errors = [
         np.abs(found - mean_of_medians(np.delete(parts, k, axis=0), np.delete(classes, k))).max()
@@ -128,10 +129,10 @@ def test_median_contributions_are_of_the_classes_that_weights_predict(rng):
     assert_within(model.median_contributions(), expected, tolerances.ROUTES)
 
 
-def test_one_view_contributes_the_shares_of_its_kernel(rng, fitted_views):
+def test_one_view_contributes_the_shares_of_its_kernel(rng):
     X, y = waves(rng, 20, 2)
     model = ResidualKernelClassifier(**ONE).fit(X, y)
-    (fitted,) = fitted_views
+    (fitted,) = fitted_views(model)
     shares = [
         rk.pixel_shares(
             rk.Network(2),
@@ -201,7 +202,7 @@ def test_energy_of_bands_is_where_the_band_is(unit, rng):
         bell = np.exp(-(((time - place) / 6) ** 2))
         X[0, channel] += bell * np.sin(2 * np.pi * frequency * time / 128)
     X[:, 1] *= unit
-    view, seen = View(spectra="whole", filter_size=3)._resolve(X).fit_and_transform(X, np.ones(1))
+    view, seen = View(spectra="whole", filter_size=3).pipeline(X).fit_and_transform(X, np.ones(1))
     parts = view.to_time(np.eye(seen.shape[2]), X[0])
     assert (parts >= 0).all()
     deviation = 3  # of energy over time, exp(−2 ((t − place)/6)²)

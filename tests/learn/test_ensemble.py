@@ -13,6 +13,7 @@ from rescntk.learn.views.defaults import VIEWS_OF_MANY_SIGNALS
 from tests import tolerances
 from tests.helpers import assert_within
 from tests.learn.cases import FOUR, ONE, OPTIONS, waves
+from tests.learn.estimators import fitted_views
 
 
 def test_weights_of_views_minimize_the_error_of_the_average(rng):
@@ -107,23 +108,23 @@ def test_weights_at_a_fold_come_from_the_other_folds(rng):
         assert_within(found[at], expected, tolerances.MINIMUM)
 
 
-def test_levels_that_drift(rng, fitted_views):
+def test_levels_that_drift(rng):
     """Views that see levels step back where levels are farther than the training signals'."""
     X, y = waves(rng, 40, 2, channels=3)
     views = [View(standardize="channel"), View()]
     model = ResidualKernelClassifier(views, random_state=0).fit(X, y)
     Z = X + np.array([3.0, -3.0, 3.0])[:, None]
-    assert [fitted.view.depends_on_levels for fitted in fitted_views] == [True, False]
+    assert [fitted.view.depends_on_levels for fitted in fitted_views(model)] == [True, False]
     assert np.mean(TrainingLevels(X, np.ones(40)).distances(X)[0] > 1) <= 0.1
     options, weights = OPTIONS | {"dtype": "float32"}, []
     for S in (waves(rng, 40, 2, channels=3)[0], Z):
-        seeing, blind = (fitted.decide(S, options)[0][:, 0] for fitted in fitted_views)
+        seeing, blind = (fitted.decide(S, options)[0][:, 0] for fitted in fitted_views(model))
         weights.append((model.decision_function(S) - blind) / (seeing - blind))
     assert np.median(weights[0]) > 0.1 and weights[1].max() < 1e-3
     assert model.score(Z, y) > 0.9
 
 
-def test_weights_at_new_signals_come_from_their_levels(rng, fitted_views):
+def test_weights_at_new_signals_come_from_their_levels(rng):
     """Not from their sizes."""
     X, y = waves(rng, 40, 2, channels=3)
     model = ResidualKernelClassifier(
@@ -131,7 +132,7 @@ def test_weights_at_new_signals_come_from_their_levels(rng, fitted_views):
     ).fit(X, y)
     Z = X[:5] + np.linspace(0.0, 3.0, 5)[:, None, None]
     decisions, novelties = map(
-        np.array, zip(*(v.decide(Z, OPTIONS) for v in fitted_views), strict=True)
+        np.array, zip(*(v.decide(Z, OPTIONS) for v in fitted_views(model)), strict=True)
     )
     distances = TrainingLevels(X, np.ones(40)).distances(Z)[0]
     assert distances.min() < 1 < distances.max()
@@ -141,7 +142,7 @@ def test_weights_at_new_signals_come_from_their_levels(rng, fitted_views):
 
 
 @pytest.mark.filterwarnings("ignore:left_out_score_ is")  # of one of the views alone
-def test_the_average_and_its_table(rng, fitted_views):
+def test_the_average_and_its_table(rng):
     X, y = waves(rng, 24, 2)
     model = ResidualKernelClassifier(**FOUR).fit(X, y)
     table = model.views_
@@ -154,7 +155,7 @@ def test_the_average_and_its_table(rng, fitted_views):
     Z = X[:5] + np.linspace(0.0, 3.0, 5)[:, None, None]  # levels of training signals, and far ones
     kept = np.flatnonzero(table["weight"])
     decisions = np.array([singles[k].decision_function(Z) for k in kept])
-    views = [fitted_views[len(FOUR["views"]) :][k] for k in kept]  # of the models of one view
+    views = [fitted_views(singles[k])[0] for k in kept]
     novelties = np.array([v.decide(Z, OPTIONS)[1] for v in views])
     distances = TrainingLevels(X, np.ones(24)).distances(Z)[0]
     assert distances.min() < 1 < distances.max()
@@ -243,12 +244,12 @@ def test_landmarks_are_all_of_a_thousand_signals_and_four_hundred_of_more(n, lan
 
 @pytest.mark.slow
 @pytest.mark.parametrize("views", ["default", "fast"])
-def test_many_signals_have_fewer_views_and_landmarks(views, rng, fitted_views):
+def test_many_signals_have_fewer_views_and_landmarks(views, rng):
     """Of more than 1,000 signals 400 are landmarks."""
     X, y = waves(rng, 1010, 2, length=4)
     model = ResidualKernelClassifier(views, random_state=0, n_jobs=1).fit(X, y)
     assert tuple(model.views_["view"]) == VIEWS_OF_MANY_SIGNALS
-    assert all(len(fitted.landmarks) == 400 for fitted in fitted_views)
+    assert all(len(fitted.landmarks) == 400 for fitted in fitted_views(model))
 
 
 def test_a_fit_that_takes_long_warns(rng, monkeypatch):

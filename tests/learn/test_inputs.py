@@ -20,6 +20,7 @@ from rescntk.learn import (
     ResidualKernelRegressor,
     SignalKernel,
     View,
+    ViewTransformer,
 )
 from tests.learn.cases import FLAT, ONE, waves
 
@@ -83,7 +84,7 @@ def test_other_signals_do_not_warn(shape, rng):
 
 @pytest.mark.filterwarnings("error")
 def test_signals_of_zeros_do_not_look_transposed():
-    View(standardize="channel").fit(np.zeros((12, 60, 9)))
+    ViewTransformer(View(standardize="channel")).fit(np.zeros((12, 60, 9)))
 
 
 LABELS = {
@@ -264,8 +265,8 @@ def test_masks_are_never_lost(axes, flat):
             lambda bad=bad: CLASSIFIER.fit(bad, y),
             lambda bad=bad: REGRESSOR.fit(bad, y),
             lambda bad=bad: CLASSIFIER.fit(X, y).predict(bad),
-            lambda bad=bad: View().fit(bad),
-            lambda bad=bad: View().fit(X).transform(bad),
+            lambda bad=bad: ViewTransformer(View()).fit(bad),
+            lambda bad=bad: ViewTransformer(View()).fit(X).transform(bad),
             lambda bad=bad: KernelMatrix().fit(bad),
             lambda bad=bad: SignalKernel(depth=1, n_channels=1)(bad),
         ):
@@ -297,8 +298,8 @@ def test_warnings_name_the_line_of_the_caller(rng):
         lambda: classifier.predict_set(X, 0.99),
         lambda: regressor.fit(X, y),
         lambda: regressor.predict_interval(X, 0.99),
-        lambda: View(standardize="channel").fit(X),
-        lambda: View(standardize="channel").fit_transform(X),
+        lambda: ViewTransformer(View(standardize="channel")).fit(X),
+        lambda: ViewTransformer(View(standardize="channel")).fit_transform(X),
         lambda: KernelMatrix(kernel).fit(X),
         lambda: KernelMatrix(kernel).fit_transform(X),
         lambda: make_pipeline(KernelMatrix(kernel), SVC(kernel="precomputed")).fit(X, y),

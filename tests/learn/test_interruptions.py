@@ -10,6 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import scipy.linalg
 from sklearn.base import clone
 from threadpoolctl import threadpool_info, threadpool_limits
 
@@ -19,6 +20,7 @@ from rescntk.learn import (
     ResidualKernelClassifier,
     ResidualKernelRegressor,
     View,
+    ViewTransformer,
 )
 from tests.helpers import rarely
 from tests.learn.cases import FOUR, ONE, waves
@@ -28,7 +30,7 @@ def blas_threads():
     return [each["num_threads"] for each in threadpool_info() if each["user_api"] == "blas"]
 
 
-def test_blas_has_one_thread_in_fits_and_its_own_number_after_them(rng, before_views):
+def test_blas_has_one_thread_in_fits_and_its_own_number_after_them(rng, monkeypatch):
     """Also where fits of several Python threads overlap, and where one of them fails."""
     X, y = waves(rng, 24, 2)
     inside, barrier = [], threading.Barrier(3)
@@ -41,12 +43,18 @@ def test_blas_has_one_thread_in_fits_and_its_own_number_after_them(rng, before_v
     with threadpool_limits(2, "blas"):
         before = blas_threads()
         assert before and set(before) <= {1, 2}
-        before_views(lambda: inside.append(blas_threads()))
+        eigh = scipy.linalg.eigh
+
+        def watched(*arguments, **options):
+            inside.append(blas_threads())
+            return eigh(*arguments, **options)
+
+        monkeypatch.setattr(scipy.linalg, "eigh", watched)
         with ThreadPoolExecutor(3) as pool:
             list(pool.map(work, [0, 1, 2] * 3))
         assert inside and all(set(found) == {1} for found in inside)
         assert blas_threads() == before
-        before_views(lambda: [][0])
+        monkeypatch.setattr(scipy.linalg, "eigh", lambda *_, **__: [][0])
         with pytest.raises(IndexError):
             ResidualKernelClassifier(**ONE).fit(X, y)
         assert blas_threads() == before
@@ -56,7 +64,7 @@ TINY = [View(standardize="point", filter_size=3, depth=1, length=6)]
 INTERRUPTED = {
     "classifier": (ResidualKernelClassifier(TINY), lambda model, X: model.predict_proba(X)),
     "regressor": (ResidualKernelRegressor(TINY), lambda model, X: model.predict(X)),
-    "view": (TINY[0], lambda model, X: model.transform(X)),
+    "view": (ViewTransformer(TINY[0]), lambda model, X: model.transform(X)),
     "matrix": (KernelMatrix(), lambda model, X: model.transform(X)),
     "landmarks": (LandmarkFeatures(n_landmarks=4), lambda model, X: model.transform(X)),
 }

@@ -8,7 +8,10 @@ from scipy.special import softmax
 
 from rescntk.learn import ResidualKernelClassifier, ResidualKernelRegressor, View
 from rescntk.learn.ensemble.calibration import calibrate
-from rescntk.learn.ensemble.left_out import Nonconformity
+from rescntk.learn.ensemble.ensemble import fit_ensemble
+from rescntk.learn.ensemble.left_out import Nonconformity, folds_of
+from rescntk.learn.ensemble.settings import Settings
+from rescntk.learn.reading.inputs import read_cases
 from tests import tolerances
 from tests.helpers import assert_within
 from tests.learn.cases import FOUR, ONE, waves
@@ -152,8 +155,7 @@ def repeated(request, rng):
         members = FIRST // 4
     weights[[2, 20]] = 0.0
     counted = np.flatnonzero(weights)
-    view = ONE["views"][0].fit(X[counted])
-    K = mean_kernel(X[counted], X, view)[counted]
+    K = mean_kernel(X[counted], X, ONE["views"][0])[counted]
 
     def errors_of(Y, told):
         n_cases = len(np.unique(np.column_stack([FIRST, told])[counted], axis=0))
@@ -206,16 +208,18 @@ def test_left_out_probabilities_are_those_of_refits(repeated):
 
 
 @pytest.mark.parametrize("class_weight", [None, {0: 1.0, 1: 2.0, 2: 1.5}])
-def test_other_folds_calibrate_left_out_probabilities(class_weight, rng, folds):
+def test_other_folds_calibrate_left_out_probabilities(class_weight, rng):
     X, y = waves(rng, 40, 3)
     X = X + 0.5 * rng.standard_normal(X.shape)
     order = sorted(range(40), key=lambda k: X[k].tobytes())  # that of cases
     X, y = X[order], y[order]
-    model = ResidualKernelClassifier(penalty=0.1, class_weight=class_weight, **ONE).fit(X, y)
+    options = {"penalty": 0.1, "class_weight": class_weight, "random_state": 0} | ONE
+    model = ResidualKernelClassifier(**options).fit(X, y)
+    folds = folds_of(np.arange(40), np.random.RandomState(0))
     Y, weights = 2.0 * np.eye(3)[y] - 1.0, np.array([1.0, 2.0, 1.5] if class_weight else [1] * 3)[y]
     decisions = Y - refits(mean_kernel(X, X), Y, np.full(40, 0.1), np.arange(40))
     for fold in range(10):
-        at = folds[0] == fold
+        at = folds == fold
         rest = decisions[~at], y[~at], weights[~at]
         scale, offsets = calibrate(*rest, shift=class_weight is not None)
         expected = softmax(scale * (decisions[at] + offsets), axis=1)
@@ -251,18 +255,27 @@ def test_permuted_signals_have_permuted_left_out_results(lists, grouped, rng):
         assert np.flatnonzero(np.isnan(expected.reshape(27, -1)[:, 0])).tolist() == missing
 
 
-def test_folds_are_the_same_for_all_fits_of_a_seed(rng, folds):
+def folds_of_fit(X, y, is_per_output=False, **parameters):
+    cases = read_cases(ResidualKernelRegressor(), X, y, y[:, None], None, None)
+    _, left_out = fit_ensemble(
+        cases,
+        1.0 * cases.y,
+        Settings(**parameters),
+        default_views=(),
+        error_weights=cases.weights,
+        is_per_output=is_per_output,
+    )
+    return left_out.folds
+
+
+def test_folds_are_the_same_for_all_fits_of_a_seed(rng):
     """Also of other views and landmarks, and of the other estimator."""
     X, y = waves(rng, 24, 2)
-    for kind, options in (
-        (ResidualKernelClassifier, FOUR),
-        (ResidualKernelClassifier, ONE | {"n_landmarks": 9}),
-        (ResidualKernelRegressor, ONE),
-    ):
-        kind(**options, random_state=3).fit(X, y)
-    ResidualKernelClassifier(**ONE, random_state=4).fit(X, y)
-    assert (np.bincount(folds[0], minlength=10) >= 2).all()
-    assert [(each == folds[0]).all() for each in folds] == [True] * 3 + [False]
+    folds = folds_of_fit(X, y, **FOUR, random_state=3)
+    assert (np.bincount(folds, minlength=10) >= 2).all()
+    assert (folds_of_fit(X, y, **ONE, n_landmarks=9, random_state=3) == folds).all()
+    assert (folds_of_fit(X, y, is_per_output=True, **ONE, random_state=3) == folds).all()
+    assert (folds_of_fit(X, y, **ONE, random_state=4) != folds).any()
 
 
 def test_left_out_probabilities_of_a_novel_signal_are_less_certain(rng):

@@ -19,6 +19,7 @@ from rescntk.learn import (
     ResidualKernelRegressor,
     SignalKernel,
     View,
+    ViewTransformer,
 )
 from tests.learn.cases import FLAT, ONE, waves
 
@@ -78,8 +79,8 @@ ROWS_OF_LISTS = {
     ],
     "`pixel_pairs`": [lambda s: rk.pixel_pairs(s.kernel.network, s.X), jax_gram],
     "views with the head": [
-        lambda s: View(standardize="signal").fit_transform(s.X),
-        lambda s: View(standardize="channel").fit_transform(s.X),
+        lambda s: ViewTransformer(View(standardize="signal")).fit_transform(s.X),
+        lambda s: ViewTransformer(View(standardize="channel")).fit_transform(s.X),
     ],
     "views with other heads": [lambda s, v=v: v.fit(s.X) for v in REFUSING],
     "predictions": [

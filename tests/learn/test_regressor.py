@@ -9,6 +9,7 @@ from rescntk.learn.views.defaults import CLASSIFIER_VIEWS
 from tests import tolerances
 from tests.helpers import assert_within
 from tests.learn.cases import FOUR, ONE
+from tests.learn.estimators import fitted_views
 
 PENALTIES = (1e-3, 1e-1)
 
@@ -211,7 +212,7 @@ def test_units_of_targets_and_weights_at_the_ends_of_float64(power, rng):
 @pytest.mark.filterwarnings("ignore:left_out_score_, R")  # of targets of noise
 @pytest.mark.parametrize("n_landmarks", [None, 12])
 @pytest.mark.filterwarnings("ignore:R² on signals left out is at most 0 of the columns")
-def test_each_target_of_several_is_predicted_as_if_alone(n_landmarks, rng, fitted_views):
+def test_each_target_of_several_is_predicted_as_if_alone(n_landmarks, rng):
     """Its penalties, weights of views, deviations and intervals are its own."""
     X, y = rising(rng, 30)
     Y = np.column_stack([y, rng.standard_normal(30), 2 * X[:, 0, 3], rng.standard_normal(30)])
@@ -220,14 +221,13 @@ def test_each_target_of_several_is_predicted_as_if_alone(n_landmarks, rng, fitte
     several = [*model.predict(Z, return_std=True), *model.predict_interval(Z, 0.8)]
     parts, penalties, tables = model.contributions(Z), set(), []
     for k, target in enumerate(Y.T):
-        fitted_views.clear()
         single = ResidualKernelRegressor(**options).fit(X, target)
-        bar = tolerances.regression(30, min(fitted.penalty[0] for fitted in fitted_views))
+        bar = tolerances.regression(30, min(fitted.penalty[0] for fitted in fitted_views(single)))
         alone = [*single.predict(Z, return_std=True), *single.predict_interval(Z, 0.8)]
         for found, expected in zip(several, alone, strict=True):
             assert_within(found[:, k], expected, bar)
         assert_within(parts[:, k], single.contributions(Z)[:, 0], bar)
-        penalties |= {float(fitted.penalty[0]) for fitted in fitted_views}
+        penalties |= {float(fitted.penalty[0]) for fitted in fitted_views(single)}
         tables.append(single.views_)
     assert len(penalties) > 1
     for column in ("error", "weight"):

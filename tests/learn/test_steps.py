@@ -51,13 +51,13 @@ def test_a_step_declares_what_it_does(base, missing):
 
 def test_the_views_of_tests_have_every_step(rng):
     X = rng.standard_normal((6, 2, 200))
-    assert {type(step) for view in EVERY_STEP for step in view._resolve(X).steps} == STEPS
+    assert {type(step) for view in EVERY_STEP for step in view.pipeline(X).steps} == STEPS
 
 
 @pytest.mark.parametrize("view", EVERY_STEP)
 def test_steps_of_the_same_settings_are_equal_whatever_they_were_fitted_to(view, rng):
     X = rng.standard_normal((6, 2, 200))
-    resolved = view._resolve(X)
+    resolved = view.pipeline(X)
     fitted = [resolved.fit_and_transform(S, np.ones(6))[0] for S in (X, 1e200 * (1 + X))]
     assert fitted[0] == fitted[1] == resolved and len({*fitted, resolved}) == 1
 
@@ -67,14 +67,14 @@ def test_the_docstring_has_the_order_of_steps(view, rng):
     """Its list begins with the stages of steps."""
     listed = re.findall(r"^ +(\d+)\. (.*)", View.__doc__, re.MULTILINE)
     assert [int(number) for number, _ in listed] == [*range(1, 1 + len(listed))]
-    steps = [step.stage for step in view._resolve(rng.standard_normal((6, 2, 200))).steps]
+    steps = [step.stage for step in view.pipeline(rng.standard_normal((6, 2, 200))).steps]
     places = [k for stage in steps for k, (_, text) in enumerate(listed) if text.startswith(stage)]
     assert len(places) == len(steps) > 0 and places == sorted(places)
 
 
 def measured(view, X):
     """Yield the steps of a view, measured, with the signals before each."""
-    for step in view._resolve(X).steps:
+    for step in view.pipeline(X).steps:
         step = step.fit(X, np.ones(len(X)))
         yield step, X
         X = step.transform(X)
@@ -123,7 +123,7 @@ REACHING = [
 def test_the_reach_of_what_comes_behind_is_in_points_after_a_step(view, rng, monkeypatch):
     """Of time points that are seen together, by what a change of one changes behind."""
     X = rng.standard_normal((3, 2, 120)).cumsum(axis=2)
-    fitted, seen = view._resolve(X).fit_and_transform(X, np.ones(3))
+    fitted, seen = view.pipeline(X).fit_and_transform(X, np.ones(3))
     reaches = []
     to_time = Unit.to_time
     monkeypatch.setattr(Unit, "to_time", lambda *args: reaches.append(args[-1]) or to_time(*args))
@@ -149,7 +149,7 @@ def test_shares_go_back_to_where_a_burst_is(view, centre, rng):
     """Points that a burst changes, beside silence, are divided over its time points."""
     time, X = np.arange(150), rng.standard_normal((20, 1, 150))
     burst = np.exp(-(((time - centre) / 3) ** 2)) * np.cos(2.0 * (time - centre))
-    fitted = view._resolve(X).fit_and_transform(X, np.ones(20))[0]
+    fitted = view.pipeline(X).fit_and_transform(X, np.ones(20))[0]
     seen, silence = fitted.transform(np.array([[burst], [0 * burst]]))
     apart = seen - silence
     apart -= np.median(apart, axis=1, keepdims=True)
@@ -168,7 +168,7 @@ def test_bands_of_a_spectrum_are_seen_with_all_that_comes_behind(rng):
     """Differences of bands reach one band farther than the network."""
     X = rng.standard_normal((3, 1, 80))
     view = View(spectra="whole", differences=True, filter_size=3)
-    fitted, seen = view._resolve(X).fit_and_transform(X, np.ones(3))
+    fitted, seen = view.pipeline(X).fit_and_transform(X, np.ones(3))
     unit, scale, spectrum, *_ = fitted.steps
     shares = np.eye(seen.shape[2])
     before = scale.transform(unit.transform(X))[0]
@@ -180,7 +180,7 @@ def test_a_bell_of_frequencies_divides_a_block_of_a_spectrum(rng):
     """By squared envelopes of what the network sees, by a sum over frequencies."""
     X = rng.standard_normal((3, 2, 60))
     view = View(spectra="whole", length=10)
-    unit, scale, spectrum, *_ = view._resolve(X).fit_and_transform(X, np.ones(3))[0].steps
+    unit, scale, spectrum, *_ = view.pipeline(X).fit_and_transform(X, np.ones(3))[0].steps
     seen, reach = scale.transform(unit.transform(X))[0], 2
     found, time = spectrum.to_time(np.eye(10), seen, reach), np.arange(60)
     coefficients = np.fft.rfft(standardize(seen), axis=1)
@@ -204,7 +204,7 @@ def test_a_weak_frequency_is_found_where_it_is(rng):
     time = np.arange(128)
     burst = np.exp(-(((time - 90) / 6) ** 2)) * np.sin(2 * np.pi * 45 * time / 128)
     x = np.sin(2 * np.pi * 5 * time / 128) + 1e-9 * burst
-    view = View(spectra="whole", filter_size=3, length="all")._resolve(x[None, None])
+    view = View(spectra="whole", filter_size=3, length="all").pipeline(x[None, None])
     *_, spectrum = (step for step in view.steps if isinstance(step, WholeSpectrum))
     parts = spectrum.to_time(np.eye(64), x[None], 1)
     deviation = 3  # of energy over time, exp(−2 ((t − place)/6)²)
@@ -214,14 +214,14 @@ def test_a_weak_frequency_is_found_where_it_is(rng):
 def test_frequencies_without_energy_are_divided_equally():
     """Beside those of a sine, whose rounding errors have no place in time."""
     x = np.sin(2 * np.pi * 5 * np.arange(128) / 128)
-    view = View(spectra="whole", filter_size=3, length="all")._resolve(x[None, None])
+    view = View(spectra="whole", filter_size=3, length="all").pipeline(x[None, None])
     *_, spectrum = (step for step in view.steps if isinstance(step, WholeSpectrum))
     assert_within(spectrum.to_time(np.eye(64), x[None], 1)[20:], 1 / 128, tolerances.SEEN)
 
 
 def test_blocks_of_signs_are_divided_equally(rng):
     X = rng.standard_normal((2, 1, 40))
-    fitted, seen = View(bands="signs", length=8)._resolve(X).fit_and_transform(X, np.ones(2))
+    fitted, seen = View(bands="signs", length=8).pipeline(X).fit_and_transform(X, np.ones(2))
     parts = fitted.to_time(np.eye(seen.shape[2]), X[0])
     assert_within(parts, np.repeat(np.eye(8) / 5, 5, axis=1), tolerances.SEEN)
 
@@ -231,7 +231,7 @@ def test_energy_of_bands_divides_a_block(kind, rng):
     """A burst in the first points of a block has the block's share."""
     time, X = np.arange(160), 1e-6 * rng.standard_normal((1, 2, 160))
     X[0, 0] += np.exp(-(((time - 43) / 2) ** 2)) * np.cos(2.5 * time)
-    view = View(bands=kind, length=8)._resolve(X)
+    view = View(bands=kind, length=8).pipeline(X)
     fitted, seen = view.fit_and_transform(X, np.ones(1))
     parts = fitted.to_time(np.eye(seen.shape[2]), X[0])
     near = 3  # less than half of the way to the middle of the block, 6.5 points
@@ -244,7 +244,7 @@ def test_energy_of_bands_divides_a_block(kind, rng):
 @pytest.mark.parametrize("view", EVERY_STEP)
 def test_views_see_levels_if_all_steps_do(view, rng):
     X = rng.standard_normal((6, 2, 200))
-    fitted, seen = view._resolve(X).fit_and_transform(X, np.ones(6))
+    fitted, seen = view.pipeline(X).fit_and_transform(X, np.ones(6))
     changed = (
         np.abs(fitted.transform(X + np.array([[3.0], [-2.0]])) - seen).max() > tolerances.CHANGED
     )

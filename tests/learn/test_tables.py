@@ -14,6 +14,7 @@ from rescntk.learn import (
     ResidualKernelClassifier,
     ResidualKernelRegressor,
     View,
+    ViewTransformer,
 )
 from tests import tolerances
 from tests.helpers import assert_within
@@ -154,13 +155,13 @@ def test_signals_look_transposed_where_points_are_alike(n, correlation, looks_so
         X[:, k] = correlation * before + np.sqrt(1 - correlation**2) * steps[k]
     says = "X of shape .* looks transposed"
     with pytest.warns(UserWarning, match=says) if looks_so else nullcontext():
-        View(standardize="channel").fit(X)
+        ViewTransformer(View(standardize="channel")).fit(X)
 
 
 def test_numbers_of_new_signals_are_time_points(signals):
     """That a column of some new signals has different whole numbers tells nothing."""
     X, _ = signals
-    view, new = View(standardize="channel").fit(X), X.copy()
+    view, new = ViewTransformer(View(standardize="channel")).fit(X), X.copy()
     new[:, 5] = np.arange(20)
     assert view.transform(new).shape == (20, 2, 24)
 
@@ -182,7 +183,7 @@ def test_which_numbers_of_signals_are_told(n_cases, n_columns, before, is_told, 
     X[:, before] = np.arange(n_cases)
     says = f"^column {before} of X has a different whole number"
     with pytest.warns(UserWarning, match=says) if is_told else nullcontext():
-        View(standardize="channel").fit(X)
+        ViewTransformer(View(standardize="channel")).fit(X)
 
 
 def test_whole_numbers_are_time_points(signals):
@@ -218,7 +219,7 @@ def test_files_that_polars_reads(file, options, says, signals, pl, tmp_path):
 def test_tables_that_are_not_in_memory_are_refused_by_each_call(signals, pl):
     X, y = signals
     lazy = pl.DataFrame(X).lazy()
-    for call in (CLASSIFIER.fit(X, y).predict, View().fit, KernelMatrix().fit):
+    for call in (CLASSIFIER.fit(X, y).predict, ViewTransformer(View()).fit, KernelMatrix().fit):
         with pytest.raises(ValueError, match=r"^X is a polars.LazyFrame, expected .*X.collect\(\)"):
             call(lazy)
 

@@ -11,7 +11,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.svm import SVC
 
 import rescntk as rk
-from rescntk.learn import KernelMatrix, LandmarkFeatures, SignalKernel, View, base
+from rescntk.learn import KernelMatrix, LandmarkFeatures, SignalKernel, View, ViewTransformer, base
 from tests import tolerances
 from tests.helpers import assert_within
 from tests.learn.cases import waves
@@ -31,18 +31,20 @@ def test_kernel_matrix_in_pipelines(rng):
 def test_pipelines_with_views_return_tables(last, rng):
     """Views return signals, and the last step a table with names of its columns."""
     pd, (X, y) = pytest.importorskip("pandas"), waves(rng, 20, 2)
-    pipeline = make_pipeline(View(differences=True), last)
+    pipeline = make_pipeline(ViewTransformer(View(differences=True)), last)
     expected = pipeline.fit(X, y).transform(X)
     pipeline.set_output(transform="pandas")
     for table in (pipeline.transform(X), pipeline.fit(X, y).transform(X)):
         assert isinstance(table, pd.DataFrame) and (table.to_numpy() == expected).all()
         assert table.columns.tolist() == last.get_feature_names_out().tolist()
     assert pipeline[0].transform(X).shape == (20, 3, 24)
-    whole = make_pipeline(View(), KernelMatrix(KERNEL), SVC(kernel="precomputed", C=10.0))
+    whole = make_pipeline(
+        ViewTransformer(), KernelMatrix(KERNEL), SVC(kernel="precomputed", C=10.0)
+    )
     predicted = whole.fit(X, y).predict(X)
     assert (whole.set_output(transform="pandas").fit(X, y).predict(X) == predicted).all()
     with pytest.raises(ValueError, match="^transform is 'excel', expected one of"):
-        View().set_output(transform="excel")
+        ViewTransformer(View()).set_output(transform="excel")
 
 
 def test_kernel_matrix_keeps_its_own_copy(rng):

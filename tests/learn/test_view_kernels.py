@@ -12,6 +12,7 @@ from rescntk.learn import ResidualKernelClassifier, ResidualKernelRegressor, Vie
 from tests import tolerances
 from tests.helpers import assert_within
 from tests.learn.cases import OPTIONS
+from tests.learn.estimators import fitted_views
 
 POINTS = View(linear=True, length="all", standardize="point")
 PENALTY = 1e-3
@@ -33,7 +34,7 @@ def ridge(X, y, penalty=PENALTY):
 @pytest.mark.parametrize("heaviest", [1.0, 100.0])
 def test_the_least_penalty_is_twice_the_norm_of_rounding_errors(heaviest, rng):
     """Of errors of a unit of float32, that are independent; a heavy signal magnifies its own."""
-    n, network = 1000, View()._resolve(rng.standard_normal((2, 1, 24))).kernel
+    n, network = 1000, View().pipeline(rng.standard_normal((2, 1, 24))).kernel
     errors = np.triu(rng.standard_normal((n, n))) * tolerances.EPS["float32"]
     weights = rng.uniform(0.5, 1.5, n)
     weights[7] = heaviest
@@ -47,7 +48,7 @@ def test_the_least_penalty_is_twice_the_norm_of_rounding_errors(heaviest, rng):
 
 def test_the_work_of_a_view_is_of_all_its_layers(rng):
     X = rng.standard_normal((2, 1, 24))
-    assert View(depth=6)._resolve(X).work == 3 * View(depth=2)._resolve(X).work
+    assert View(depth=6).pipeline(X).work == 3 * View(depth=2).pipeline(X).work
 
 
 @pytest.mark.parametrize("n", [20, 70])
@@ -67,14 +68,14 @@ def test_a_linear_view_is_ridge_regression(n, rng):
     assert_within(model.contributions(Z[:1])[0, 0], parts[0], tolerances.added_up(50), size.max())
 
 
-def test_novelty_of_a_linear_view_is_the_variance_of_its_process(rng, fitted_views):
+def test_novelty_of_a_linear_view_is_the_variance_of_its_process(rng):
     (X, y), (Z, _) = walks(rng, 40), walks(rng, 5)
-    ResidualKernelRegressor([POINTS], penalty=PENALTY).fit(X, y)
+    model = ResidualKernelRegressor([POINTS], penalty=PENALTY).fit(X, y)
     S, T = (StandardScaler().fit(X[:, 0]).transform(A[:, 0]) for A in (X, 3 * Z))
     K, k, own = ((A @ B.T + 50) / 100 for A, B in ((S, S), (T, S), (T, T)))
     inverse = np.linalg.inv(K + PENALTY * np.eye(40))
     variance = own.diagonal() - np.einsum("ij,jk,ik->i", k, inverse, k) + PENALTY
-    (fitted,) = fitted_views
+    (fitted,) = fitted_views(model)
     found = fitted.decide(3 * Z, OPTIONS)[1][:, 0] * fitted.left_out_variance[0]
     assert np.abs(found / variance - 1).max() <= tolerances.solution(40, 1 / PENALTY)
     left_out = 1 / inverse.diagonal()
@@ -97,13 +98,13 @@ def test_differences_of_all_points(rng):
     assert np.abs(model.predict(Z) - expected.predict(T.reshape(9, -1))).max() <= bar
 
 
-def test_a_linear_view_tries_small_penalties(rng, fitted_views):
+def test_a_linear_view_tries_small_penalties(rng):
     """Targets without noise want the least one, and noise a large one."""
     X, _ = walks(rng, 80)
     exact = X[:, 0, 7] - X[:, 0, 30]
     for y, least, most in ((exact, 0, 3e-8), (rng.standard_normal(80), 1e-2, 10)):
-        ResidualKernelRegressor([POINTS]).fit(X, y)
-        assert least <= fitted_views[-1].penalty[0] <= most
+        (fitted,) = fitted_views(ResidualKernelRegressor([POINTS]).fit(X, y))
+        assert least <= fitted.penalty[0] <= most
 
 
 @pytest.mark.parametrize("kind", [ResidualKernelClassifier, ResidualKernelRegressor])
@@ -123,14 +124,14 @@ def test_a_linear_view_has_the_best_power_of_ten_as_penalty(noise, kind, rng):
     assert noise < 1 or errors[-1] < min(errors[:-1])  # of noise the greatest one is the best
 
 
-def test_no_penalty_is_below_the_least_one(rng, fitted_views):
+def test_no_penalty_is_below_the_least_one(rng):
     """Two signals have all the weight among n: rounding errors have the norm 2 n/√2 eps."""
     X, _ = walks(rng, 400)
     X[8] = X[7] + 0.01 * rng.standard_normal((1, 50))
     heavy = np.where((np.arange(400) == 7) | (np.arange(400) == 8), 1e6, 1.0)
     view = View(standardize="channel", length=8)
-    ResidualKernelRegressor([view]).fit(X, X[:, 0, 7] - X[:, 0, 30], sample_weight=heavy)
-    (fitted,) = fitted_views
+    y = X[:, 0, 7] - X[:, 0, 30]
+    (fitted,) = fitted_views(ResidualKernelRegressor([view]).fit(X, y, sample_weight=heavy))
     norm = np.sqrt(2) * 400 * tolerances.EPS["float32"]
     assert fitted.penalty[0] >= 1.9 * norm > 1e-4  # which a regressor tries besides
 

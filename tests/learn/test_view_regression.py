@@ -11,6 +11,7 @@ from rescntk.learn import ResidualKernelClassifier, ResidualKernelRegressor
 from tests import tolerances
 from tests.helpers import assert_within
 from tests.learn.cases import ONE, OPTIONS, waves
+from tests.learn.estimators import fitted_views
 from tests.learn.refits import NET, bordered, mean_kernel, refits
 
 PENALTY = 0.01
@@ -112,12 +113,15 @@ def test_rounding_errors_of_kernels_are_no_variances(n_landmarks, penalty, rng):
     assert (model.predict(X) == y).all()
 
 
-def test_a_heavy_signal_has_a_greater_least_penalty(rng, fitted_views):
+def test_a_heavy_signal_has_a_greater_least_penalty(rng):
     """Its weight magnifies rounding errors."""
     X, y = waves(rng, 40, 2)
-    for weights in (np.ones(40), np.where(np.arange(40) == 7, 1000.0, 1.0)):
-        ResidualKernelClassifier(ONE["views"]).fit(X, y, sample_weight=weights)
-    of_equal, of_heavy = (float(fitted.penalty[0]) for fitted in fitted_views)
+
+    def penalty(weights):
+        model = ResidualKernelClassifier(ONE["views"]).fit(X, y, sample_weight=weights)
+        return fitted_views(model)[0].penalty[0]
+
+    of_equal, of_heavy = map(penalty, (np.ones(40), np.where(np.arange(40) == 7, 1000.0, 1.0)))
     assert of_heavy > 1.5 * of_equal
 
 
@@ -148,13 +152,13 @@ def test_landmarks_may_be_nearly_equal(dtype, rng):
 
 
 @pytest.mark.parametrize("groups", [None, np.arange(20) // 3])
-def test_landmarks_are_features(rng, groups, fitted_views):
+def test_landmarks_are_features(rng, groups):
     """K(X, S) K(S, S)⁻¹ K(S, X) in the place of K, also for errors of groups left out."""
     X, y = waves(rng, 20, 2)
     Z, penalty, weights = rng.standard_normal((3, 1, 24)), 0.02, rng.uniform(0.5, 2.0, 20)
     options = {"penalty": penalty, "n_landmarks": 7, "random_state": 3, **ONE}
     model = ResidualKernelRegressor(**options).fit(X, y * 1.0, sample_weight=weights, groups=groups)
-    (fitted,) = fitted_views
+    (fitted,) = fitted_views(model)
     net = {"kinds": ("gpk", "ntk"), "normalized": True}
 
     def kernel(A, B):

@@ -1,23 +1,29 @@
 """Views against plain formulas, and what they refuse."""
 
 import re
+from dataclasses import FrozenInstanceError, fields, replace
 
 import numpy as np
 import pytest
-from sklearn.base import clone
-from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import Ridge
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
 
-from rescntk.learn import ResidualKernelClassifier, View
+import rescntk as rk
+from rescntk.learn import (
+    ResidualKernelClassifier,
+    ResidualKernelRegressor,
+    View,
+    ViewTransformer,
+)
 from rescntk.learn.ensemble.ensemble import resolve_views
 from rescntk.learn.views.defaults import CLASSIFIER_VIEWS, FAST_VIEWS
 from rescntk.learn.views.view import UnsuitableSignals
 from tests import tolerances
 from tests.helpers import assert_within
 from tests.learn.cases import EVERY_STEP, waves
+from tests.learn.refits import bordered
 
 PLAIN = View(standardize="channel", length=100, filter_size=3)
 PLAIN_SPECTRA = View(spectra=True, standardize="channel")
@@ -38,7 +44,7 @@ def rms(X, axes=(0, 2)):
 
 
 def test_channels_differences_and_time(X):
-    seen = View(differences=True, time=0.5, standardize="channel").fit_transform(X)
+    seen = ViewTransformer(View(differences=True, time=0.5, standardize="channel")).fit_transform(X)
     S = standardized(X, (0, 2))
     D = np.gradient(S, axis=2)
     expected = np.concatenate([S, D / D.std(axis=(0, 2), keepdims=True)], axis=1)
@@ -48,7 +54,7 @@ def test_channels_differences_and_time(X):
     assert_within(seen[:, 4], level, tolerances.SEEN)
     assert_within(seen[:, 5], np.tile(unit * np.cos(angle), (6, 1)), tolerances.SEEN)
     assert_within(seen[:, 6], np.tile(unit * np.sin(angle), (6, 1)), tolerances.SEEN)
-    only = View(differences="only", standardize="channel").fit_transform(X)
+    only = ViewTransformer(View(differences="only", standardize="channel")).fit_transform(X)
     assert_within(only[:, :2], expected[:, 2:], tolerances.SEEN)
 
 
@@ -58,26 +64,34 @@ def test_blocks_and_statistics(length, block, X):
     X = X[:, :, :length]
     parts = [X[:, :, k : k + block] for k in range(0, length, block)]
     means = np.stack([p.mean(axis=2) for p in parts], axis=2)
-    seen = View(length=8, standardize="channel").fit_transform(X)
+    seen = ViewTransformer(View(length=8, standardize="channel")).fit_transform(X)
     assert_within(seen[:, :2], standardized(means, (0, 2)), tolerances.SEEN)
     functions = (np.mean, np.std, np.min, np.max)
     stack = [np.stack([f(p, axis=2) for p in parts], axis=2) for f in functions]
     stack = np.concatenate(stack, axis=1)
-    seen = View(length=8, statistics=True, standardize="channel").fit_transform(X)
+    seen = ViewTransformer(View(length=8, statistics=True, standardize="channel")).fit_transform(X)
     assert_within(seen[:, :8], stack / rms(stack), tolerances.SEEN)
 
 
 def test_blocks_of_two_points_have_statistics_and_spectra(X):
-    assert View(length=13, statistics=True).fit_transform(X).shape == (6, 2 * 4 + 1, 13)
-    assert View(length=13, spectra=True).fit_transform(X).shape == (6, 2 * 3 + 1, 13)
+    assert ViewTransformer(View(length=13, statistics=True)).fit_transform(X).shape == (
+        6,
+        2 * 4 + 1,
+        13,
+    )
+    assert ViewTransformer(View(length=13, spectra=True)).fit_transform(X).shape == (
+        6,
+        2 * 3 + 1,
+        13,
+    )
 
 
 def test_spectra(X):
     Y = standardized(X, 2)
     whole = np.sqrt(np.abs(np.fft.rfft(Y, axis=2))[:, :, 1:] / 5.0)
-    seen = View(spectra="whole").fit_transform(X)
+    seen = ViewTransformer(View(spectra="whole")).fit_transform(X)
     assert_within(seen[:, :2], standardized(whole, (0, 2)), tolerances.SEEN)
-    seen = View(spectra=True, length=7).fit_transform(X)  # blocks of four points
+    seen = ViewTransformer(View(spectra=True, length=7)).fit_transform(X)  # blocks of four points
     window, n_frequencies = np.hanning(9)[:-1], 5
     of_channels = seen[:, : 2 * n_frequencies].reshape(len(X), 2, n_frequencies, -1)
     for x, found in zip(Y[:, 1], of_channels[:, 1], strict=True):
@@ -120,7 +134,7 @@ def test_bands(X):
         whole = np.concatenate(parts, axis=1)
         means = [whole[:, :, k : k + 4].mean(axis=2) for k in range(0, 25, 4)]
         expected = scaled_bands(np.stack(means, axis=2))
-        seen = View(bands=kind, length=7).fit_transform(X)
+        seen = ViewTransformer(View(bands=kind, length=7)).fit_transform(X)
         assert_within(seen[:, :-1], expected, tolerances.SEEN)
 
 
@@ -131,7 +145,7 @@ def test_weak_bands_are_not_magnified(X):
     means = np.stack([B[:, :, k : k + 4].mean(axis=2) for k in range(0, 25, 4)], axis=2)
     deviation = means.std(axis=(0, 2))
     assert (deviation < 0.09 * deviation.max()).any()
-    seen = View(bands="magnitudes", length=7).fit_transform(Z)
+    seen = ViewTransformer(View(bands="magnitudes", length=7)).fit_transform(Z)
     unit = 1 / (0.1 * deviation.max())  # of errors of bands, which it magnifies
     assert_within(seen[:, :-1], scaled_bands(means), tolerances.FOURIER, unit)
 
@@ -148,7 +162,7 @@ def test_energy_of_bands_in_their_units_divides_blocks(kind, X):
     expected = np.where(np.arange(7)[:, None] == block, energy, 0.0)
     expected /= expected.sum(axis=1, keepdims=True)
     view = View(bands=kind, standardize="channel", length=7)
-    fitted, seen = view._resolve(X).fit_and_transform(X, np.ones(6))
+    fitted, seen = view.pipeline(X).fit_and_transform(X, np.ones(6))
     assert_within(fitted.to_time(np.eye(seen.shape[2]), X[0]), expected, tolerances.FOURIER)
 
 
@@ -157,7 +171,7 @@ def test_signs_of_rounding_errors_are_not_seen(rng):
     long, short = rng.standard_normal((1, 400)), rng.standard_normal((1, 5))
     of_long, of_short = (
         seen[len(seen) // 4 - 1 :: len(seen) // 4][:4]  # the coarsest band of each level
-        for seen in View(bands="signs", length="all").fit_transform([long, short])
+        for seen in ViewTransformer(View(bands="signs", length="all")).fit_transform([long, short])
     )
     assert (of_short == of_long.min(axis=1, keepdims=True)).all()  # above no level
 
@@ -166,13 +180,17 @@ def test_signs_of_a_constant_signal_are_not_seen(rng):
     """Its bands are rounding errors of two transforms."""
     X = rng.standard_normal((20, 1, 97))
     X[10:] = rng.uniform(0.1, 1.0, (10, 1, 1))
-    seen = View(bands="signs", standardize="channel", length="all").fit_transform(X)[:, :-1]
+    seen = ViewTransformer(View(bands="signs", standardize="channel", length="all")).fit_transform(
+        X
+    )[:, :-1]
     assert (seen[10:] == seen.min(axis=(0, 2))[:, None]).all()  # above no level
 
 
 def test_spectra_of_noise_are_alike_at_any_length(rng):
     signals = [rng.standard_normal((1, length)) for length in (40, 4000)] * 5
-    fitted = View(spectra="whole", standardize="channel", length="all").fit(signals)
+    fitted = ViewTransformer(View(spectra="whole", standardize="channel", length="all")).fit(
+        signals
+    )
     short, long = (fitted.transform(signals[k : k + 1])[0][0].mean() for k in (0, 1))
     one_deviation = 1
     assert abs(short - long) < one_deviation  # of magnitudes, whose means would be ten apart
@@ -189,7 +207,7 @@ def test_weak_bands_of_statistics_are_not_magnified(X):
         sizes.append(rms(statistic))
         expected.append(statistic / np.maximum(sizes[-1], 0.1 * sizes[-1].max()))
     assert any((size < 0.09 * size.max()).any() for size in sizes)
-    seen = View(bands="magnitudes", statistics=True, length=7).fit_transform(Z)
+    seen = ViewTransformer(View(bands="magnitudes", statistics=True, length=7)).fit_transform(Z)
     unit = 1 / min(0.1 * size.max() for size in sizes)  # of errors of bands, which it magnifies
     assert_within(seen[:, :-1], np.concatenate(expected, axis=1), tolerances.FOURIER, unit)
 
@@ -198,14 +216,16 @@ def test_local_scale(X):
     Y = standardized(X, 2)
     apart = Y - smoothed(Y, 25 / 16)
     local = standardized(apart / (np.sqrt(smoothed(apart**2, 25 / 16)) + 0.1), 2)
-    seen = View(standardize="local").fit_transform(X)
+    seen = ViewTransformer(View(standardize="local")).fit_transform(X)
     assert_within(seen[:, :2], standardized(local, (0, 2)), tolerances.SEEN)
 
 
 def test_octaves_are_of_the_longest_signal(X):
-    assert View(bands="magnitudes").fit_transform(X[:, :, :5]).shape[1] == 2 * 1 + 1
+    assert (
+        ViewTransformer(View(bands="magnitudes")).fit_transform(X[:, :, :5]).shape[1] == 2 * 1 + 1
+    )
     ragged = [X[0, :, :5], X[1], X[2, :, :1]]
-    seen = View(bands="magnitudes").fit_transform(ragged)
+    seen = ViewTransformer(View(bands="magnitudes")).fit_transform(ragged)
     assert [x.shape for x in seen] == [(7, 5), (7, 25), (7, 1)]
     large = 10  # deviations, far beyond those of signals: rounding errors that were magnified
     assert np.abs(seen[2][:-1] - seen[2][:-1].mean()).max() < large  # a point has no bands
@@ -225,40 +245,40 @@ def test_octaves_are_of_the_longest_signal(X):
 def test_fine_views_see_more_points_of_fewer_signals(n, length, points, rng):
     """Up to 512, 256, 128 and 64 points, in blocks of equal length."""
     X = rng.standard_normal((n, 1, length))
-    assert View(length="fine").fit_transform(X).shape[2] == points
-    assert View(length="all").fit_transform(X).shape[2] == length
+    assert ViewTransformer(View(length="fine")).fit_transform(X).shape[2] == points
+    assert ViewTransformer(View(length="all")).fit_transform(X).shape[2] == length
 
 
 def test_two_time_points_are_signals(X):
     """They have deviations and differences."""
     for view in (View(differences=True), View(differences="only"), View(spectra="whole")):
-        assert np.isfinite(view.fit_transform(X[:, :, :2])).all()
-    assert View(differences=True).fit_transform(X[:, :, :2]).shape == (6, 5, 2)
+        assert np.isfinite(ViewTransformer(view).fit_transform(X[:, :, :2])).all()
+    assert ViewTransformer(View(differences=True)).fit_transform(X[:, :, :2]).shape == (6, 5, 2)
 
 
 def test_short_signals_have_no_statistics(X):
-    assert View(statistics=True)._resolve(X) == View()._resolve(X)
+    assert View(statistics=True).pipeline(X) == View().pipeline(X)
 
 
 @pytest.mark.parametrize("name", ["filter_size", "input_filter_size"])
 def test_filters_are_cut_to_the_number_of_points(name, X):
     for points, largest in ((25, 25), (24, 23)):
         long, cut = View(**{name: 31}), View(**{name: largest})
-        assert long._resolve(X[:, :, :points]) == cut._resolve(X[:, :, :points])
+        assert long.pipeline(X[:, :, :points]) == cut.pipeline(X[:, :, :points])
 
 
 @pytest.mark.parametrize("name", ["differences", "spectra", "statistics"])
 @pytest.mark.parametrize("value", [False, True])
-def test_flags_of_numpy_are_flags(name, value, X):
+def test_flags_of_numpy_are_flags(name, value):
     """As searches over arrays give them; and other numbers of NumPy."""
     plain = View(**{name: value}, length=8, depth=1, time=0.5)
     numbers = {"length": np.uint8(8), "depth": np.int64(1), "time": np.float64(0.5)}
     numpy = View(**{name: np.array([value])[0]}, **numbers)
-    assert (numpy.fit_transform(X) == plain.fit_transform(X)).all()
+    assert numpy == plain and repr(numpy) == repr(plain)
 
 
 def test_time_points(X):
-    seen = View(differences=True, standardize="point").fit_transform(X)
+    seen = ViewTransformer(View(differences=True, standardize="point")).fit_transform(X)
     assert_within(seen[:, :4].mean(axis=0), 0, tolerances.SEEN, 1)
     assert_within(seen[:, :4].std(axis=0), 1, tolerances.SEEN)
 
@@ -269,7 +289,7 @@ def test_time_points_that_hardly_vary_stay_smaller(X):
     S = standardized(X, (0, 2))
     deviation = S.std(axis=0, keepdims=True)
     unit = np.maximum(deviation, 0.1 * np.sqrt(np.mean(deviation**2, axis=2, keepdims=True)))
-    seen = View(standardize="point").fit_transform(X)
+    seen = ViewTransformer(View(standardize="point")).fit_transform(X)
     assert_within(seen[:, :2], (S - S.mean(axis=0)) / unit, tolerances.SEEN)
 
 
@@ -279,7 +299,7 @@ def test_lists_are_arrays_signal_by_signal(X):
     for view, note in zip(CLASSIFIER_VIEWS, notes, strict=True):
         if "different lengths" in note:
             continue
-        seen = clone(view).set_params(length=10).fit(ragged)
+        seen = ViewTransformer(replace(view, length=10)).fit(ragged)
         for found, x in zip(seen.transform(ragged), ragged, strict=True):
             assert_within(found, seen.transform(x[None])[0], tolerances.SEEN)
 
@@ -289,22 +309,22 @@ def test_units_of_any_size(power, X):
     for view in (PLAIN, *CLASSIFIER_VIEWS):
         if view.spectra:  # roots: another power changes last bits
             continue
-        fitted = clone(view).fit(np.ldexp(X, power))
-        expected = clone(view).fit_transform(X)
+        fitted = ViewTransformer(view).fit(np.ldexp(X, power))
+        expected = ViewTransformer(view).fit_transform(X)
         assert_within(fitted.transform(np.ldexp(X, power)), expected, tolerances.SEEN)
     with pytest.raises(ValueError, match="X has values above float64"):
-        PLAIN.fit(np.ldexp(X, -900)).transform(np.ldexp(X, 900))
+        ViewTransformer(PLAIN).fit(np.ldexp(X, -900)).transform(np.ldexp(X, 900))
 
 
 def test_constant_channels(X):
     X[:, 1] = 7.3
     for view in CLASSIFIER_VIEWS:
-        assert np.isfinite(clone(view).fit_transform(X)).all()
-    assert_within(PLAIN.fit_transform(X)[:, 1], 0, tolerances.SEEN, 1)
-    assert (View().fit_transform(X)[:, 1] == 0).all()
+        assert np.isfinite(ViewTransformer(view).fit_transform(X)).all()
+    assert_within(ViewTransformer(PLAIN).fit_transform(X)[:, 1], 0, tolerances.SEEN, 1)
+    assert (ViewTransformer(View()).fit_transform(X)[:, 1] == 0).all()
     of_points = [view for view in CLASSIFIER_VIEWS if view.linear and view.standardize == "point"]
     assert len(of_points) == 1
-    assert np.abs(clone(of_points[0]).fit_transform(X)).max() < 10
+    assert np.abs(ViewTransformer(of_points[0]).fit_transform(X)).max() < 10
 
 
 @pytest.mark.parametrize(
@@ -315,8 +335,8 @@ def test_constant_channels(X):
 def test_channels_of_any_size_are_seen_alike(parameters, X):
     """However small one of them is beside the other: each has a unit of its own."""
     view = View(standardize="channel", **parameters)
-    expected = view.fit_transform(X)
-    seen = view.fit_transform(X * [[1.0], [2.0**-50]])
+    expected = ViewTransformer(view).fit_transform(X)
+    seen = ViewTransformer(view).fit_transform(X * [[1.0], [2.0**-50]])
     assert_within(seen, expected, tolerances.SEEN)
 
 
@@ -326,7 +346,7 @@ def test_rounding_errors_of_a_constant_channel_are_not_magnified(value, length, 
     """Sums of these constants are rounded, so that their deviation is not quite 0."""
     X = rng.standard_normal((6, 2, length))
     X[:, 1] = value
-    seen = View(standardize=standardize).fit_transform(X)
+    seen = ViewTransformer(View(standardize=standardize)).fit_transform(X)
     assert_within(seen[:, 1], 0, tolerances.SEEN, max(1, abs(value)))
 
 
@@ -336,7 +356,7 @@ def test_constants_of_each_signal_are_seen_as_zero(length, standardize, rng):
     """Each is rounded in its own way."""
     X = rng.standard_normal((20, 2, length))
     X[:, 1] = rng.uniform(0.1, 1.0, (20, 1))
-    seen = View(standardize=standardize).fit_transform(X)
+    seen = ViewTransformer(View(standardize=standardize)).fit_transform(X)
     assert_within(seen[:, 1], 0, tolerances.SEEN, 1)
 
 
@@ -344,24 +364,24 @@ def test_means_of_constant_blocks_are_not_magnified(rng):
     """Means of 8 and of 6 equal points are rounded differently."""
     X = rng.standard_normal((6, 21, 70))
     X[:, 1:] = rng.uniform(0.1, 1.0, (20, 1))
-    seen = View(standardize="channel", length=9).fit_transform(X)
+    seen = ViewTransformer(View(standardize="channel", length=9)).fit_transform(X)
     assert_within(seen[:, 1:-1], 0, tolerances.SEEN, 1)
 
 
 def test_a_channel_that_was_constant_keeps_its_unit(X):
     X[:, 1] = 7.0
-    fitted = View(standardize="channel").fit(X)
+    fitted = ViewTransformer(View(standardize="channel")).fit(X)
     assert_within(fitted.transform(X + 3)[:, 1], 3, tolerances.SEEN)
 
 
 def test_differences_that_no_training_signal_has_are_not_seen(X):
     """Signals are constant, at different levels: slopes have no unit."""
-    fitted = View(differences=True, standardize="channel").fit(0 * X + X[:, :, :1])
+    fitted = ViewTransformer(View(differences=True, standardize="channel")).fit(0 * X + X[:, :, :1])
     assert (fitted.transform(X)[:, 2:4] == 0).all()
 
 
 def test_of_signals_that_are_all_constant_the_constant_channel_is_seen(X):
-    seen = View().fit_transform(0 * X + 4)
+    seen = ViewTransformer(View()).fit_transform(0 * X + 4)
     assert (seen[:, :2] == 0).all() and (seen[:, 2] > 0).all()
 
 
@@ -377,8 +397,8 @@ OF_CHANNELS = [
 @pytest.mark.parametrize("view", OF_CHANNELS)
 def test_the_unit_of_a_channel_does_not_matter(view, X):
     """However small it is beside another channel's: powers of two change no bit."""
-    expected = clone(view).fit_transform(X)
-    assert (clone(view).fit_transform(X * [[1.0], [2.0**-90]]) == expected).all()
+    expected = ViewTransformer(view).fit_transform(X)
+    assert (ViewTransformer(view).fit_transform(X * [[1.0], [2.0**-90]]) == expected).all()
 
 
 @pytest.mark.parametrize("standardize", ["signal", "channel", "point"])
@@ -387,7 +407,7 @@ def test_small_changes_of_a_large_level_are_no_rounding_errors(standardize, rng)
     X = 1000.0 + 1e-9 * rng.standard_normal((6, 2, 25))
     expected = standardized(X, {"signal": 2, "channel": (0, 2), "point": 0}[standardize])
     three_digits = 1e-3
-    seen = View(standardize=standardize).fit_transform(X)
+    seen = ViewTransformer(View(standardize=standardize)).fit_transform(X)
     assert_within(seen[:, :2], expected, three_digits)
 
 
@@ -396,7 +416,7 @@ def test_deviations_of_constant_blocks_are_not_magnified(value, rng):
     """Of blocks of seven points, beside a channel that varies."""
     X = rng.standard_normal((6, 2, 70))
     X[:, 1] = value
-    seen = View(statistics=True, standardize="channel", length=10).fit_transform(X)
+    seen = ViewTransformer(View(statistics=True, standardize="channel", length=10)).fit_transform(X)
     of_mean, of_deviation = seen[:, 1], seen[:, 3]
     assert_within(of_mean, np.sign(value), tolerances.SEEN)
     assert_within(of_deviation, 0, tolerances.SEEN, max(1, abs(value)))
@@ -405,52 +425,84 @@ def test_deviations_of_constant_blocks_are_not_magnified(value, rng):
 def test_differences_of_a_constant_channel_are_zero(rng):
     X = rng.standard_normal((6, 2, 23))
     X[:, 1] = 1 / 3
-    seen = View(differences=True, standardize="channel").fit_transform(X)
+    seen = ViewTransformer(View(differences=True, standardize="channel")).fit_transform(X)
     assert (seen[:, 3] == 0).all()
 
 
-def test_views_of_the_same_settings_are_equal(X):
-    assert View(length=3) == View(length=3) != View() and len(
-        {*CLASSIFIER_VIEWS, *FAST_VIEWS}
-    ) == len(CLASSIFIER_VIEWS)
-    assert repr(View(time=1.0)) == "View(time=1.0)"
-    assert clone(View(depth=3).fit(X)) == View(depth=3)
+def test_views_of_the_same_parameters_are_equal(X):
+    assert View(length=3) == View(length=3) != View()
+    assert hash(View(length=3)) == hash(View(length=3))
+    assert len({*CLASSIFIER_VIEWS, *FAST_VIEWS}) == len(CLASSIFIER_VIEWS)
     for head, pixels in (("trace", 1), ("gap", 25)):
-        assert View(head=head)._resolve(X) == View(head=pixels)._resolve(X)
+        assert View(head=head).pipeline(X) == View(head=pixels).pipeline(X)
 
 
-def test_settings_change_by_set_params_alone_and_take_the_fit_with_them(X):
-    with pytest.raises(AttributeError, match="length of a View cannot be assigned"):
+def test_views_are_shown_as_the_calls_that_make_them():
+    assert repr(View(time=1.0)) == "View(time=1.0)"
+    for view in EVERY_STEP:
+        assert eval(repr(view)) == view
+
+
+def test_parameters_of_views_cannot_be_changed():
+    with pytest.raises(FrozenInstanceError):
         View().length = 5
-    with pytest.raises(ValueError, match=r"\['size'\] are no parameters of View"):
-        View().set_params(size=3)
-    view = View().fit(X)
-    assert view.set_params() is view and view.transform(X).shape == (6, 3, 25)
-    with pytest.raises(NotFittedError):
-        view.set_params(length=5).transform(X)
-    assert view == View(length=5) and hash(view) == hash(View(length=5))
-    assert view.fit_transform(X).shape == (6, 3, 5)
 
 
-def test_searches_set_the_parameters_of_views(X):
+def test_a_network_of_the_same_parameters_takes_the_place_of_the_view_s_own(X):
+    view = View(filter_size=5, input_filter_size=3, depth=3)
+    of_network = View(network=rk.Network(3, 5, input_filter_size=3))
+    assert view.pipeline(X) == of_network.pipeline(X)
+    assert view != of_network
+
+
+def test_filters_of_each_layer_are_cut_to_the_number_of_points(X):
+    sizes = {"filter_size": (3, 9, 5), "outer_filter_size": (7, 3, 3), "input_filter_size": 9}
+    view = View(network=rk.Network(3, **sizes, norm=True, alpha=(0.5, 1.0, 2.0)), length=6)
+    cut = {"filter_size": (3, 5, 5), "outer_filter_size": (5, 3, 3), "input_filter_size": 5}
+    expected = rk.Network(3, **cut, norm=True, alpha=(0.5, 1.0, 2.0))
+    assert view.pipeline(X[:, :, :6]).kernel.network == expected
+
+
+def test_a_model_has_the_kernel_of_its_view_s_network(rng):
+    """Ridge regression on the mean of both normalized kernels, of a network with constants."""
+    X, y = waves(rng, 24, 2)
+    network = rk.Network(2, 3, activation="erf", bias=(0.1, 0.3), alpha=0.7)
+    view = View(standardize="channel", network=network)
+    model = ResidualKernelRegressor([view], penalty=1e-2, dtype="float64").fit(X[:16], 1.0 * y[:16])
+    seen = ViewTransformer(view).fit(X[:16])
+    kernels = [rk.Kernel(network, kind, "gap", normalized=True) for kind in ("gpk", "ntk")]
+    K, k = (
+        np.mean([kernel(seen.transform(Z), seen.transform(X[:16])) for kernel in kernels], axis=0)
+        for Z in (X[:16], X[16:])
+    )
+    coefficients, intercept = bordered(K, y[:16, None], 1e-2)
+    bar = tolerances.regression(16, 1e-2)
+    assert_within(model.predict(X[16:]), (k @ coefficients + intercept)[:, 0], bar)
+
+
+def test_searches_choose_views(X):
     """In clones, and in a pipeline that was fitted before."""
     flat = FunctionTransformer(lambda Z: Z.reshape(len(Z), -1))
-    pipe = make_pipeline(View(standardize="channel"), flat, Ridge()).fit(X, np.arange(6))
-    search = GridSearchCV(pipe, {"view__length": [5, 25]}, cv=2).fit(X, np.arange(6))
-    best = search.best_estimator_["view"]
-    assert best.length in (5, 25) and best.transform(X).shape == (6, 3, best.length)
-    assert pipe.set_params(view__length=5).fit(X, np.arange(6))[-1].n_features_in_ == 15
+    views = [View(standardize="channel", length=length) for length in (5, 25)]
+    pipe = make_pipeline(ViewTransformer(views[0]), flat, Ridge()).fit(X, np.arange(6))
+    search = GridSearchCV(pipe, {"viewtransformer__view": views}, cv=2).fit(X, np.arange(6))
+    best = search.best_estimator_["viewtransformer"]
+    assert best.view_ in views and best.transform(X).shape == (6, 3, best.view_.length)
+    assert (
+        pipe.set_params(viewtransformer__view=views[1]).fit(X, np.arange(6))[-1].n_features_in_
+        == 3 * 25
+    )
 
 
-def test_default_views_are_not_in_the_table_of_a_model(rng):
-    """The table has copies, which nobody minds."""
+def test_the_table_of_a_model_has_its_views(rng):
     X, y = waves(rng, 20, 2)
     model = ResidualKernelClassifier("fast").fit(X, y)
     assert tuple(model.views_["view"]) == FAST_VIEWS
-    before = [view.get_params() for view in FAST_VIEWS]
-    for view in model.views_["view"]:
-        view.set_params(depth=7)
-    assert [view.get_params() for view in FAST_VIEWS] == before
+
+
+def test_a_transformer_refuses_what_is_no_view(X):
+    with pytest.raises(ValueError, match="view is 'fast', expected a View or None"):
+        ViewTransformer("fast").fit(X)
 
 
 @pytest.mark.parametrize(
@@ -469,18 +521,24 @@ def test_default_views_are_not_in_the_table_of_a_model(rng):
         ({"bands": "signs", "differences": True}, "differences is True, expected False with bands"),
         ({"linear": True, "time": 1.0}, "time is 1.0, expected 0.0 with linear=True"),
         ({"linear": True, "head": "trace"}, "head is 'trace', expected 'gap' with linear=True"),
+        ({"network": 3}, "network is 3, expected a rescntk.Network or None"),
+        ({"network": rk.Network(2), "depth": 3}, "depth is 3, expected 2 with network=Network"),
+        ({"network": rk.Network(2), "filter_size": 3}, "filter_size is 3, expected 9 with network"),
         ({"head": 0}, "head is 0, expected one of 'equivariant', 'trace', 'gap', or a positive"),
     ],
 )
-def test_wrong_settings_are_refused(changes, says, X):
+def test_wrong_settings_are_refused(changes, says):
     with pytest.raises(ValueError, match=says):
-        View(**changes).fit(X)
+        View(**changes)
 
 
-@pytest.mark.parametrize("name", View().get_params())
-def test_each_setting_is_checked(name, X):
+NAMES = [f.name for f in fields(View)]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_each_setting_is_checked(name):
     with pytest.raises(ValueError, match=f"^{name} "):
-        View(**{name: object()}).fit(X)
+        View(**{name: object()})
 
 
 CHANGED = {
@@ -496,6 +554,7 @@ CHANGED = {
     "input_filter_size": 3,
     "head": "trace",
     "depth": 3,
+    "network": rk.Network(3, 3),
 }
 """A value of each setting that is not its default."""
 
@@ -503,22 +562,22 @@ CHANGED = {
 def named(start):
     """Return the settings that a sentence of the docstring names, from its start on."""
     sentence = " ".join(View.__doc__.split()).partition(start)[2].partition(".")[0]
-    return set(re.findall(r"\w+", sentence)) & set(View().get_params())
+    return set(re.findall(r"\w+", sentence)) & set(NAMES)
 
 
-@pytest.mark.parametrize("name", View().get_params())
+@pytest.mark.parametrize("name", NAMES)
 def test_each_setting_combines_with_linear_and_bands_as_documented(name, X):
     refused = {
         ("linear", True): name not in {"linear", *named("Linear views have")},
         ("bands", "magnitudes"): name in {"linear", *named("Views of bands have no")},
     }
     for (setting, value), is_refused in refused.items():
-        view = View(**{setting: value} | {name: CHANGED[name]})
+        both = {setting: value} | {name: CHANGED[name]}
         if is_refused:
-            with pytest.raises(ValueError, match="expected .* with (linear|bands)="):
-                view.fit(X)
+            with pytest.raises(ValueError, match="expected .* with (linear|bands|network)="):
+                View(**both)
         else:
-            assert view.fit_transform(X).shape[0] == len(X)
+            assert ViewTransformer(View(**both)).fit_transform(X).shape[0] == len(X)
 
 
 @pytest.mark.parametrize(
@@ -538,7 +597,7 @@ def test_each_setting_combines_with_linear_and_bands_as_documented(name, X):
 )
 def test_signals_that_a_view_cannot_take_are_refused(view, lengths, says, X):
     with pytest.raises(ValueError, match=f"X cannot have View.*{says}"):
-        view.fit([x[:1, :length] for x, length in zip(X, lengths, strict=False)])
+        ViewTransformer(view).fit([x[:1, :length] for x, length in zip(X, lengths, strict=False)])
 
 
 def needs_points(view):
@@ -560,9 +619,9 @@ def assert_seen_unless(refused, view, signals):
     """Assert that a view gives numbers, or refuses the signals where it is to."""
     if refused:
         with pytest.raises(UnsuitableSignals):
-            view.fit(signals)
+            ViewTransformer(view).fit(signals)
     else:
-        seen = view.fit_transform(signals)
+        seen = ViewTransformer(view).fit_transform(signals)
         assert all(np.isfinite(x).all() for x in seen)
         assert all(0 < y.shape[-1] <= x.shape[-1] for x, y in zip(signals, seen, strict=True))
 
@@ -586,14 +645,12 @@ def test_views_of_tests_are_seen_and_refused():
 
 def test_signals_of_another_shape_are_refused(X):
     with pytest.raises(ValueError, match="of 1 channels × 25 time points, expected 2 channels"):
-        PLAIN.fit(X).transform(X[:, :1])
+        ViewTransformer(PLAIN).fit(X).transform(X[:, :1])
 
 
 def shares_of_points(view, X):
     """Return a fitted view, and the share of each of its points at each time point."""
-    fitted, seen = (
-        clone(view).set_params(length=8)._resolve(X).fit_and_transform(X, np.ones(len(X)))
-    )
+    fitted, seen = replace(view, length=8).pipeline(X).fit_and_transform(X, np.ones(len(X)))
     return fitted, fitted.to_time(np.eye(seen.shape[2]), X[0])
 
 

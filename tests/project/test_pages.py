@@ -197,7 +197,7 @@ def test_the_guide_has_the_numbers_of_views():
 @pytest.mark.parametrize("kind", ["Classifier", "Regressor"])
 def test_docstrings_and_the_guide_have_the_numbers_of_landmarks(kind):
     most = f"{pytest.importorskip(LEARN).MANY_SIGNALS:,}"
-    of_many = import_module("rescntk.learn.ensemble.ensemble")._LANDMARKS_OF_MANY
+    of_many = import_module("rescntk.learn.ensemble.settings").LANDMARKS_OF_MANY
     words = getattr(import_module("rescntk.learn"), f"ResidualKernel{kind}").__doc__.split()
     assert f"is all of up to {most} signals, and {of_many} of more" in " ".join(words)
     quote = f"landmarks up to {most}. Above that they draw {of_many} at random"

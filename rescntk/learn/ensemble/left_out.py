@@ -8,6 +8,7 @@ import numpy as np
 
 from ...checks.messages import shown, warn
 from ...checks.values import check_positive
+from .weights import ViewResults
 
 _FOLDS = 10
 """Number of folds. The weights of views at a fold come from the errors of the other folds."""
@@ -21,24 +22,19 @@ COVERAGE = 0.9
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class LeftOut:
-    """Results of cases, each left out of a fit with its group.
+    """Results of cases, each left out of a fit with its group."""
 
-    Arrays of views are shaped like the results of `_decide`, with residuals for decisions.
-    """
-
-    view_residuals: np.ndarray
-    """(n_views, n_cases, n_outputs)"""
-    view_novelties: np.ndarray
-    """(n_views, n_cases, n_regressions)"""
+    of_views: ViewResults
+    """Residuals, novelties and weights of views. The weights come from the errors of all cases."""
     novelty: np.ndarray
     """Of all views together, (n_cases,)."""
-    view_weights: np.ndarray
-    """(n_views, n_cases, n_regressions), from the errors of all cases."""
     residuals: np.ndarray
     """Residuals of the average, (n_cases, n_outputs). The weights of views at a fold come from the
     errors of the other folds."""
     folds: np.ndarray
     """The number of each case's fold, (n_cases,)."""
+    table: dict[str, np.ndarray]
+    """The errors and weights of all views: the attribute `views_` of estimators."""
 
 
 @dataclass(frozen=True, eq=False)

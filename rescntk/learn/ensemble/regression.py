@@ -15,10 +15,9 @@ import numpy as np
 import scipy.linalg
 
 from ...regression.decomposition import Decomposition, decompose
-from ..base import Options
 from ..reading.cases import Cases, unit_sum
 from ..reading.signals import Signals, take
-from ..views.kernels import Prepared
+from ..views.kernels import KernelOptions, Prepared
 from ..views.pipeline import ViewPipeline
 
 
@@ -52,13 +51,13 @@ class ViewRegression:
     """(n_outputs,), the variance of each output's prior, the unit of other variances."""
     mean_squared_error: np.ndarray
     """(n_regressions,), of cases left out."""
-    prepared_landmarks: tuple[Options, Prepared] | None = None
+    prepared_landmarks: tuple[KernelOptions, Prepared] | None = None
     """The options of the last call, and the landmarks prepared for them."""
 
     def __getstate__(self) -> dict[str, object]:
         return vars(self) | {"prepared_landmarks": None}
 
-    def matrix(self, seen: Signals, options: Options) -> np.ndarray:
+    def matrix(self, seen: Signals, options: KernelOptions) -> np.ndarray:
         """Return the kernel matrix of signals in the view with the landmarks, in float64."""
         prepared = self.prepared_landmarks  # read once: another thread may replace it
         if prepared is None or prepared[0] != options:
@@ -66,7 +65,7 @@ class ViewRegression:
             self.prepared_landmarks = prepared
         return self.view.kernel.matrix(seen, prepared[1], options)
 
-    def decide(self, X: Signals, options: Options) -> tuple[np.ndarray, np.ndarray]:
+    def decide(self, X: Signals, options: KernelOptions) -> tuple[np.ndarray, np.ndarray]:
         """Return decisions (n_cases, n_outputs) and novelties (n_cases, n_regressions).
 
         The novelty is the variance of an observation, divided by `left_out_variance`.
@@ -79,7 +78,7 @@ class ViewRegression:
         variance = np.maximum(diagonal - explained, 0.0) + self.penalty
         return K @ self.coefficients + self.intercepts, variance / self.left_out_variance
 
-    def contributions(self, X: Signals, options: Options) -> list[np.ndarray]:
+    def contributions(self, X: Signals, options: KernelOptions) -> list[np.ndarray]:
         """Return contributions of time points to decisions, (n_outputs, d_i) each.
 
         Their sums are decisions less intercepts.
@@ -115,17 +114,28 @@ class _KernelOfCases(NamedTuple):
         return self.inverse_root @ (self.features.T @ beta)
 
 
+class ViewFit(NamedTuple):
+    """A fitted view, and the results of cases left out."""
+
+    view: ViewRegression
+    residuals: np.ndarray
+    """(n_cases, n_outputs)"""
+    novelty: np.ndarray
+    """(n_cases, n_regressions)"""
+
+
 def fit_view(
     view: ViewPipeline,
     cases: Cases,
     targets: np.ndarray,
+    *,
     landmark_indices: np.ndarray | None,
     penalties: Sequence[float],
     error_weights: np.ndarray,
     n_regressions: int,
-    options: Options,
-) -> tuple[ViewRegression, np.ndarray, np.ndarray]:
-    r"""Return a resolved view fitted to targets of cases; residuals and novelty of cases left out.
+    options: KernelOptions,
+) -> ViewFit:
+    r"""Return a view fitted to targets of cases, with residuals and novelty of cases left out.
 
     Each of n_regressions, one for all outputs or one for each, has the penalty of least
     leave-one-out error. The prior's variance
@@ -168,11 +178,11 @@ def fit_view(
         mean_squared_error=least_errors,
     )
     residuals = np.take_along_axis(residuals, of_outputs[None, None], axis=0)[0]
-    return fitted, residuals, variance / left_out_variance
+    return ViewFit(fitted, residuals, variance / left_out_variance)
 
 
 def _kernel_of_all(
-    view: ViewPipeline, seen: Signals, weights: np.ndarray, options: Options
+    view: ViewPipeline, seen: Signals, weights: np.ndarray, options: KernelOptions
 ) -> _KernelOfCases:
     """Return the decomposed kernel matrix of cases, as a view shows them."""
     spectrum = decompose(view.kernel.matrix(seen, None, options), weights, clip=True)
@@ -185,7 +195,7 @@ def _kernel_of_landmarks(
     seen: Signals,
     weights: np.ndarray,
     landmark_indices: np.ndarray,
-    options: Options,
+    options: KernelOptions,
 ) -> _KernelOfCases:
     """Return the decomposed kernel matrix of features."""
     landmarks = take(seen, landmark_indices)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 from scipy.optimize import nnls
@@ -26,6 +27,26 @@ _LEVEL_POWER = 8.0
 """Power of distances of levels above 1, in weights of views that see levels. Measured
 (`benchmarks/constants.py`): accuracy on signals whose levels drift by half a deviation .931 with 0,
 and .943 with 8."""
+
+
+class ViewResults(NamedTuple):
+    """What views find about signals, new ones or cases left out."""
+
+    values: np.ndarray
+    """Decisions, or residuals of cases left out, (n_views, n_cases, n_outputs)."""
+    novelties: np.ndarray
+    """(n_views, n_cases, n_regressions), as `ViewRegression.decide` returns them."""
+    weights: np.ndarray
+    """(n_views, n_cases, n_regressions), of sum 1 over views."""
+
+    def averaged(self, values: np.ndarray) -> np.ndarray:
+        """Return the weighted average over views of some values, (n_cases, n_outputs)."""
+        return np.asarray((self.weights * values).sum(axis=0))
+
+    @property
+    def average(self) -> np.ndarray:
+        """The weighted average over views of `values`, (n_cases, n_outputs)."""
+        return self.averaged(self.values)
 
 
 def weigh(residuals: np.ndarray, error_weights: np.ndarray) -> np.ndarray:
@@ -77,14 +98,6 @@ def weights_at(
     return products / products.sum(axis=0)
 
 
-def average(weights: np.ndarray, values: np.ndarray) -> np.ndarray:
-    """Return the views' average of values (n_views, n_cases, n_outputs), (n_cases, n_outputs).
-
-    Weights are (n_views, n_cases, n_outputs), or one for all outputs, (n_views, n_cases, 1).
-    """
-    return np.asarray((weights * values).sum(axis=0))
-
-
 def average_of_folds(
     residuals: np.ndarray,
     error_weights: np.ndarray,
@@ -104,5 +117,5 @@ def average_of_folds(
         outside = np.where(at, 0.0, error_weights)
         weights = weigh_outputs(residuals, outside, novelties.shape[2])
         weights = weights_at(weights, novelties[:, at], distances[at], depends_on_levels)
-        averaged[at] = average(weights, residuals[:, at])
+        averaged[at] = (weights * residuals[:, at]).sum(axis=0)
     return averaged

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import Any, ClassVar, TypeAlias
+from typing import Any, ClassVar, TypeAlias, TypedDict
 
 import numpy as np
 
@@ -21,11 +21,18 @@ from ...kernels.gram import gram, prepare
 from ...kernels.pixels import gram_shares
 from ...kernels.prepared import PreparedSignals
 from ...network import Network
-from ..base import Options
 from ..reading.signals import Signals, longest
 
 _NUMBERS_AT_ONCE = 2**20
 """Numbers of kernels of points that are in memory at once, but for all of a single signal."""
+
+
+class KernelOptions(TypedDict):
+    """How kernels are computed, as for calling a `rescntk.Kernel`."""
+
+    engine: str
+    dtype: str
+    threads: int | None
 
 
 Prepared: TypeAlias = PreparedSignals | np.ndarray
@@ -49,11 +56,13 @@ class ViewKernel(ABC):
         """Return the least penalty that rounding errors allow, for signals of some weights."""
 
     @abstractmethod
-    def prepared(self, landmarks: Signals, options: Options) -> Prepared:
+    def prepared(self, landmarks: Signals, options: KernelOptions) -> Prepared:
         """Return landmarks in a form for many calls of `matrix`."""
 
     @abstractmethod
-    def matrix(self, X: Signals, Z: Signals | Prepared | None, options: Options) -> np.ndarray:
+    def matrix(
+        self, X: Signals, Z: Signals | Prepared | None, options: KernelOptions
+    ) -> np.ndarray:
         """Return the kernel matrix (n, m) in float64.
 
         Z are signals, prepared ones, or None: X itself.
@@ -65,7 +74,7 @@ class ViewKernel(ABC):
 
     @abstractmethod
     def contributions(
-        self, X: Signals, landmarks: Signals, coefficients: np.ndarray, options: Options
+        self, X: Signals, landmarks: Signals, coefficients: np.ndarray, options: KernelOptions
     ) -> np.ndarray:
         """Return the contributions of points to ``matrix(X, landmarks) @ coefficients``.
 
@@ -97,10 +106,12 @@ class NetworkKernel(ViewKernel):
         norm = float(np.sqrt(weights.max() * weights.sum()))
         return 1e-6 + 4.0 * norm * float(np.finfo(dtype).eps)
 
-    def prepared(self, landmarks: Signals, options: Options) -> PreparedSignals:
+    def prepared(self, landmarks: Signals, options: KernelOptions) -> PreparedSignals:
         return prepare(self.network, landmarks, **self._kernels, **options)
 
-    def matrix(self, X: Signals, Z: Signals | Prepared | None, options: Options) -> np.ndarray:
+    def matrix(
+        self, X: Signals, Z: Signals | Prepared | None, options: KernelOptions
+    ) -> np.ndarray:
         if isinstance(Z, PreparedSignals) and all(
             isinstance(batch, np.ndarray) for batch in (X, Z.batch)
         ):
@@ -112,7 +123,7 @@ class NetworkKernel(ViewKernel):
         return np.ones(len(X))
 
     def contributions(
-        self, X: Signals, landmarks: Signals, coefficients: np.ndarray, options: Options
+        self, X: Signals, landmarks: Signals, coefficients: np.ndarray, options: KernelOptions
     ) -> np.ndarray:
         most = longest(X)
         parts = np.zeros((len(X), coefficients.shape[1], most))
@@ -142,10 +153,12 @@ class LinearKernel(ViewKernel):
         """Return the least penalty of `penalties`: products have rounding errors of float64."""
         return self.penalties[0]
 
-    def prepared(self, landmarks: Signals, options: Options) -> np.ndarray:
+    def prepared(self, landmarks: Signals, options: KernelOptions) -> np.ndarray:
         return _flat(landmarks)
 
-    def matrix(self, X: Signals, Z: Signals | Prepared | None, options: Options) -> np.ndarray:
+    def matrix(
+        self, X: Signals, Z: Signals | Prepared | None, options: KernelOptions
+    ) -> np.ndarray:
         assert not isinstance(Z, PreparedSignals)  # they are of networks
         x = _flat(X)
         z = x if Z is None else _flat(Z)
@@ -155,7 +168,7 @@ class LinearKernel(ViewKernel):
         return np.mean(_flat(X) ** 2, axis=1)
 
     def contributions(
-        self, X: Signals, landmarks: Signals, coefficients: np.ndarray, options: Options
+        self, X: Signals, landmarks: Signals, coefficients: np.ndarray, options: KernelOptions
     ) -> np.ndarray:
         """Return values times coefficients, added up over channels."""
         x = np.asarray(X)

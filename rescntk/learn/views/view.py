@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field, fields, replace
-from typing import Any, Self, TypeVar
+from dataclasses import dataclass, field, fields
+from typing import Any, TypeVar
 
 import numpy as np
-from numpy.typing import ArrayLike
-from sklearn.base import BaseEstimator, TransformerMixin
 
 from ...checks.messages import shown
 from ...checks.values import (
@@ -21,8 +19,6 @@ from ...checks.values import (
 from ...engines.heads import check_head, pooled_head
 from ...network import Network
 from ...network.parameters import check_filter_size
-from ..base import fitting
-from ..reading.inputs import read_signals
 from ..reading.signals import Signals, longest
 from .bands import Bands, LocalScale
 from .kernels import LinearKernel, NetworkKernel, ViewKernel
@@ -51,16 +47,12 @@ _FINE_PRODUCT = 25_600
 T = TypeVar("T")
 
 
-def _parameter(
-    default: T, check: Callable[[Any, str], Any], *, with_linear: bool, with_bands: bool
-) -> T:
+def _parameter(default: T, check: Callable[[Any, str], Any], *, not_with: str = "") -> T:
     """Declare a parameter of `View`, with the check of its value and name.
 
-    `with_linear` and `with_bands` say whether views with `linear` or `bands` have the parameter;
-    if not, it keeps its default there.
+    `not_with` names parameters. If one of them is set, this parameter must have its default.
     """
-    combines = {"linear": with_linear, "bands": with_bands}
-    return field(default=default, metadata={"check": check, "combines_with": combines})
+    return field(default=default, metadata={"check": check, "not_with": not_with.split()})
 
 
 def _flag_or(word: str) -> Callable[[object, str], bool | str]:
@@ -92,6 +84,22 @@ def _check_length(value: object, name: str) -> str | int:
     return check_positive_integer(value, name)
 
 
+def _check_network(value: object, name: str) -> Network:
+    if not isinstance(value, Network):
+        raise ValueError(f"{name} is {shown(value)}, expected a rescntk.Network or None")
+    return value
+
+
+def _with_filters_up_to(largest: int, network: Network) -> Network:
+    """Return a network whose filters have at most a size."""
+    sizes: dict[str, int | tuple[int, ...]] = {}
+    for name in ("filter_size", "outer_filter_size", "input_filter_size"):
+        size = getattr(network, name)
+        of_layers = isinstance(size, tuple)
+        sizes[name] = tuple(min(k, largest) for k in size) if of_layers else min(size, largest)
+    return network.replace(**sizes)
+
+
 class UnsuitableSignals(ValueError):
     """Signals cannot have a view. `args` are the view and the reason."""
 
@@ -104,11 +112,13 @@ class UnsuitableSignals(ValueError):
         return f"X cannot have {self.args[0]!r}: {self.reason}"
 
 
-@dataclass(repr=False, unsafe_hash=True, kw_only=True)
-class View(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):  # type: ignore[call-arg]
-    """A view: signals in, what the network sees out.
+@dataclass(frozen=True, repr=False, kw_only=True)
+class View:
+    """A view: how signals are prepared for a network, and the network that sees them.
 
-    Steps in order:
+    A view is a value that cannot be changed: the function replace of Python's module dataclasses
+    returns another one. `ViewTransformer` shows what the network sees. The signals go through these
+    steps in order:
 
     1. the unit of all signals, a power of two, where their squares leave float64
     2. each signal's own scale (`standardize="signal"`, or "local")
@@ -118,8 +128,6 @@ class View(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):  # type
     6. the scale of time points (`standardize="point"`)
     7. a constant channel, the root mean square of all others, always added
     8. time
-
-    `fit` measures the scales.
 
     Parameters
     ----------
@@ -162,16 +170,19 @@ class View(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):  # type
         The readout, as for `rescntk.Kernel`: an integer counts points that the network sees.
     depth : int, default 2
         Number of residual layers of the network. More see longer patterns, for their time.
+    network : Network, optional
+        The network that sees the signals, in place of one of `depth`, `filter_size` and
+        `input_filter_size`, which keep their defaults then. Filters are cut to the number of points
+        as theirs are.
 
-    Attributes
-    ----------
-    n_channels_, n_timepoints_ : int
-        Of the signals; None for time points of lists.
+    Raises
+    ------
+    ValueError
+        For values that a parameter does not take, alone or beside others.
 
     Notes
     -----
-    Views of the same settings are equal, and have the same hash. Parameters cannot be assigned.
-    `set_params` changes settings, and with them the hash; a fitted view has to be fitted again.
+    Views of the same parameters are equal, and have the same hash.
 
     Short-time spectra take the place of statistics too.
 
@@ -182,150 +193,64 @@ class View(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):  # type
     Examples
     --------
     >>> import numpy as np
-    >>> from rescntk.learn import View
+    >>> from rescntk import Network
+    >>> from rescntk.learn import View, ViewTransformer
     >>> X = np.random.default_rng(0).standard_normal((20, 2, 200))
-    >>> View(differences=True, time=1.0, length=50).fit_transform(X).shape
+    >>> view = View(differences=True, time=1.0, length=50, network=Network(3, norm=True))
+    >>> ViewTransformer(view).fit_transform(X).shape
     (20, 7, 50)
     """
 
-    differences: bool | str = _parameter(
-        False, _flag_or("only"), with_linear=True, with_bands=False
+    differences: bool | str = _parameter(False, _flag_or("only"), not_with="bands")
+    spectra: bool | str = _parameter(False, _flag_or("whole"), not_with="linear bands")
+    bands: str | None = _parameter(None, _none_or(_one_of(*Bands.KINDS)), not_with="linear")
+    statistics: bool = _parameter(False, check_flag, not_with="linear")
+    standardize: str = _parameter("signal", _one_of("signal", "local", "channel", "point"))
+    time: float = _parameter(0.0, check_nonnegative, not_with="linear")
+    length: int | str = _parameter(64, _check_length)
+    linear: bool = _parameter(False, check_flag, not_with="bands network")
+    filter_size: int = _parameter(9, check_filter_size, not_with="linear network")
+    input_filter_size: int = _parameter(1, check_filter_size, not_with="linear network")
+    head: str | int = _parameter("gap", lambda value, _: check_head(value), not_with="linear")
+    depth: int = _parameter(2, check_positive_integer, not_with="linear network")
+    network: Network | None = _parameter(  # noqa: RUF009
+        None, _none_or(_check_network), not_with="linear"
     )
-    spectra: bool | str = _parameter(False, _flag_or("whole"), with_linear=False, with_bands=False)
-    bands: str | None = _parameter(
-        None, _none_or(_one_of(*Bands.KINDS)), with_linear=False, with_bands=True
-    )
-    statistics: bool = _parameter(False, check_flag, with_linear=False, with_bands=True)
-    standardize: str = _parameter(
-        "signal", _one_of("signal", "local", "channel", "point"), with_linear=True, with_bands=True
-    )
-    time: float = _parameter(0.0, check_nonnegative, with_linear=False, with_bands=True)
-    length: int | str = _parameter(64, _check_length, with_linear=True, with_bands=True)
-    linear: bool = _parameter(False, check_flag, with_linear=True, with_bands=False)
-    filter_size: int = _parameter(9, check_filter_size, with_linear=False, with_bands=True)
-    input_filter_size: int = _parameter(1, check_filter_size, with_linear=False, with_bands=True)
-    head: str | int = _parameter(
-        "gap", lambda value, _: check_head(value), with_linear=False, with_bands=True
-    )
-    depth: int = _parameter(2, check_positive_integer, with_linear=False, with_bands=True)
 
-    def __setattr__(self, name: str, value: object) -> None:
-        if name in self.__dict__ and name in self.__dataclass_fields__:
-            raise AttributeError(f"{name} of a View cannot be assigned: call set_params")
-        super().__setattr__(name, value)
+    def __post_init__(self) -> None:
+        """Check the parameters, and keep them as their checks return them."""
+        for f in fields(self):
+            object.__setattr__(self, f.name, f.metadata["check"](getattr(self, f.name), f.name))
+        for f in fields(self):
+            value = getattr(self, f.name)
+            if value == f.default:
+                continue
+            for other in f.metadata["not_with"]:
+                if getattr(self, other):
+                    raise ValueError(
+                        f"{f.name} is {shown(value)}, expected {f.default!r} with "
+                        f"{other}={getattr(self, other)!r}"
+                    )
 
-    def set_params(self, **params: Any) -> Self:
-        """Set parameters, as searches do, and forget what `fit` measured with others.
+    def __repr__(self) -> str:
+        """Return the call that makes the view, without parameters that have their defaults."""
+        changed = (f.name for f in fields(self) if getattr(self, f.name) != f.default)
+        return f"View({', '.join(f'{name}={getattr(self, name)!r}' for name in sorted(changed))})"
 
-        Parameters
-        ----------
-        **params
-            Parameters of `View` by name. `fit` checks their values.
-
-        Returns
-        -------
-        View
-            The view itself, not fitted if there are parameters.
-
-        Raises
-        ------
-        ValueError
-            For names that are no parameters.
-        """
-        if unknown := params.keys() - self.get_params():
-            raise ValueError(f"{sorted(unknown)} are no parameters of View")
-        if params:
-            self.__dict__ = self.get_params() | params
-        return self
-
-    def set_output(self, *, transform: str | None = None) -> Self:
-        """Take the output of a pipeline, which a view's signals do not have.
-
-        A pipeline sets the output of all its steps. Signals have three axes, and no table has them:
-        a view returns arrays or lists whatever is set.
-
-        Parameters
-        ----------
-        transform : {"default", "pandas", "polars"} or None, default None
-            Kind of tables that other steps return.
-
-        Returns
-        -------
-        View
-            The view itself.
-
-        Raises
-        ------
-        ValueError
-            For other kinds.
-        """
-        if transform is not None:
-            check_choice(transform, "transform", ("default", "pandas", "polars"))
-        return self
-
-    def fit(self, X: ArrayLike, y: object = None) -> Self:
-        """Measure the scales of signals.
-
-        Parameters
-        ----------
-        X : array, (n_cases, n_channels, n_timepoints) or (n_cases, n_timepoints)
-            Or a table of numbers, or a list of signals (n_channels, n_timepoints_i).
-        y : object, optional
-            Ignored.
-
-        Returns
-        -------
-        View
-            The view itself.
-
-        Raises
-        ------
-        ValueError
-            For wrong parameters, missing values, and signals that the view cannot take.
-        """
-        with fitting(self) as fresh:
-            signals = read_signals(fresh, X, reset=True)
-            resolved, weights = self._resolve(signals), np.ones(len(signals))
-            fresh._pipeline, _ = resolved.fit_and_transform(signals, weights)
-        return self
-
-    def transform(self, X: ArrayLike) -> Signals:
-        """Return signals as the network sees them: more channels, fewer points.
-
-        Parameters
-        ----------
-        X : array, table or list
-            Signals as for `fit`, of as many channels and, but for lists, time points.
-
-        Returns
-        -------
-        ndarray, (n_cases, n_seen_channels, n_points), or a list of (n_seen_channels, n_points_i)
-            Numbers without unit.
-
-        Raises
-        ------
-        ValueError
-            For signals of another shape, and for values beyond float64 in units of `fit`.
-        NotFittedError
-            Before `fit`.
-        """
-        signals = read_signals(self, X)
-        return self._pipeline.transform(signals)
-
-    def _resolve(self, X: Signals) -> ViewPipeline:
+    def pipeline(self, X: Signals) -> ViewPipeline:
         """Return the steps that checked signals go through, and the network that sees them.
 
-        The steps are not measured yet. Views that do the same with the signals are equal. Wrong
-        parameters raise a ValueError, and signals that the view cannot take `UnsuitableSignals`.
+        The steps are not measured yet. Views that do the same with the signals have equal
+        pipelines. Signals that the view cannot take raise `UnsuitableSignals`, a ValueError.
         """
-        view, length = self._checked(), longest(X)
-        before = WholeSpectrum.frequencies_of(length) if view.spectra == "whole" else length
-        block = -(-before // view._most_points(len(X), before))
+        length = longest(X)
+        before = WholeSpectrum.frequencies_of(length) if self.spectra == "whole" else length
+        block = -(-before // self._most_points(len(X), before))
         n_points = -(-before // block)
-        steps = tuple(view._steps(block, n_points, length))
-        if reason := view._refusal(X, steps, n_points):
+        steps = tuple(self._steps(block, n_points, length))
+        if reason := self._refusal(X, steps, n_points):
             raise UnsuitableSignals(self, reason)
-        return ViewPipeline(view._kernel(n_points), n_points, steps)
+        return ViewPipeline(self._kernel(n_points), n_points, steps)
 
     def _refusal(self, X: Signals, steps: Sequence[Step], n_points: int) -> str:
         """Return why signals cannot have the view with these steps; an empty text if they can."""
@@ -347,32 +272,15 @@ class View(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):  # type
         """Return the kernel of signals that have this number of points in the view."""
         if self.linear:
             return LinearKernel()
+        network = self.network
+        if network is None:
+            network = Network(
+                self.depth, self.filter_size, input_filter_size=self.input_filter_size
+            )
         largest = n_points - (n_points % 2 == 0)  # filters have odd sizes
-        network = Network(
-            self.depth,
-            min(self.filter_size, largest),
-            input_filter_size=min(self.input_filter_size, largest),
+        return NetworkKernel(
+            _with_filters_up_to(largest, network), pooled_head(self.head, (n_points,))
         )
-        return NetworkKernel(network, pooled_head(self.head, (n_points,)))
-
-    def _checked(self) -> View:
-        """Return the view with its parameters as their checks return them; refuse wrong ones."""
-        checked = {f.name: f.metadata["check"](getattr(self, f.name), f.name) for f in fields(self)}
-        view = replace(self, **checked)
-        for name in ("linear", "bands"):
-            if getattr(view, name):
-                view._check_combinations(name)
-        return view
-
-    def _check_combinations(self, name: str) -> None:
-        """Raise a ValueError if a parameter that is not for views with `name` has a value."""
-        for f in fields(self):
-            value = getattr(self, f.name)
-            if value != f.default and not f.metadata["combines_with"][name]:
-                setting = f"{name}={getattr(self, name)!r}"
-                raise ValueError(
-                    f"{f.name} is {shown(value)}, expected {f.default!r} with {setting}"
-                )
 
     def _most_points(self, n: int, length: int) -> int:
         """Return the maximum number of points that the network sees of n signals."""

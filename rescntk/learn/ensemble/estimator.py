@@ -1,0 +1,121 @@
+"""`ResidualKernelEstimator`: what the classifier and the regressor do with an ensemble alike."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import ArrayLike
+from sklearn.utils.validation import check_is_fitted
+
+from ..base import SignalEstimator
+from ..reading.inputs import read_signals
+from ..reading.signals import Signals
+from .ensemble import Ensemble
+from .settings import Settings, kernel_options
+from .weights import ViewResults
+
+REMEDY = (
+    "Look at views_, cut the signals to the part that matters, or try views such as "
+    "View(length=256) and View(head='trace')"
+)
+"""What to do where views find nothing, for warnings."""
+
+
+class ResidualKernelEstimator(Settings, SignalEstimator):
+    """Average the decisions of several views of the signals.
+
+    `fit` of a subclass sets `intercept_`, and the attributes below.
+    """
+
+    # With metadata routing, searches of scikit-learn pass groups on to `fit`.
+    __metadata_request__fit: ClassVar[dict[str, bool]] = {"groups": True}
+
+    intercept_: np.ndarray
+    _ensemble: Ensemble
+    _units: np.ndarray
+    """The units of decisions, (n_outputs,), or (1,) for all."""
+
+    def novelty(self, X: ArrayLike) -> np.ndarray:
+        r"""Return how unlike the training signals some signals are.
+
+        It is :math:`\max(\prod_v \nu_v^{p_v}, s)`. View v has the variance :math:`\nu_v` of an
+        observation in its Gaussian process, in units of its mean at training signals left out. The
+        powers :math:`p_v` are proportional to inverse errors of views, and their sum is 1. Of
+        several targets the product is the geometric mean of theirs. The size s is the mean of
+        :math:`((z - m)/(2d + 0.2))^2` over channels, where z is log2 of the mean magnitude, with
+        mean m and deviation d over training signals.
+
+        Parameters
+        ----------
+        X : array, table or list
+            Signals as for `fit`, of as many channels and, but for lists, time points.
+
+        Returns
+        -------
+        ndarray, (n_cases,)
+            About 1 for new signals like the training signals, and larger for signals far from them
+            or of other sizes. The training signals themselves have less: `left_out_novelty_` has
+            theirs, each left out, for limits.
+
+        Raises
+        ------
+        ValueError
+            For signals of another shape than in `fit`, and for missing values.
+        NotFittedError
+            Before `fit`.
+        """
+        signals = read_signals(self, X)
+        return self._ensemble.novelty(self._decide(signals).novelties, signals)
+
+    def contributions(self, X: ArrayLike) -> Signals:
+        """Return the contribution of each time point to each decision.
+
+        Their sum over time and ``intercept_`` are the decisions, up to rounding errors. A
+        contribution includes what the network sees around the time point.
+
+        Parameters
+        ----------
+        X : array, table or list
+            Signals as for `fit`, of as many channels and, but for lists, time points.
+
+        Returns
+        -------
+        ndarray, (n_cases, n_outputs, n_timepoints)
+            For lists a list of (n_outputs, n_timepoints_i). A target or class has an output; of
+            two classes the second one.
+
+        Raises
+        ------
+        ValueError
+            For signals of another shape than in `fit`, and for missing values.
+        NotFittedError
+            Before `fit`.
+        """
+        signals = read_signals(self, X)
+        of_signals = self._contributions(signals)
+        return np.array(of_signals) if isinstance(signals, np.ndarray) else of_signals
+
+    def _decide(self, X: Signals) -> ViewResults:
+        return self._ensemble.decide(X, kernel_options(self))
+
+    def _median_contributions(
+        self, classes_of: Callable[[np.ndarray], np.ndarray]
+    ) -> np.ndarray | None:
+        """Return the mean over classes of the examples' median contributions; None of lists.
+
+        `classes_of` returns the classes that decisions, (n_examples, n_outputs), predict.
+        """
+        check_is_fitted(self)
+        if isinstance(self._ensemble.examples, list):
+            return None
+        contributions = np.array(self._contributions(self._ensemble.examples))
+        classes = classes_of(contributions.sum(axis=2) + self.intercept_)
+        medians = [np.median(contributions[classes == k], axis=0) for k in np.unique(classes)]
+        return np.asarray(np.mean(medians, axis=0))
+
+    def _contributions(self, X: Signals) -> list[np.ndarray]:
+        """Return the contributions of time points in the units of decisions."""
+        of_signals = self._ensemble.contributions(X, kernel_options(self))
+        return [self._units[:, None] * part for part in of_signals]
