@@ -11,6 +11,7 @@ from rescntk.learn.views.steps import BlockStep, LengthKeepingStep, Step, Unit, 
 from tests import tolerances
 from tests.helpers import assert_within
 from tests.learn.cases import EVERY_STEP
+from tests.tolerances import EPS
 
 
 def leaves(kind):
@@ -99,6 +100,18 @@ def test_a_point_changes_points_within_reach(view, rng):
             assert farthest >= after.shape[2] / 4
         else:
             assert farthest == step.reach
+
+
+@pytest.mark.parametrize("view", EVERY_STEP)
+def test_no_step_magnifies_rounding_errors_of_a_constant_channel(view, rng):
+    """The same signals with a constant of few digits, which has no rounding errors, are near."""
+    X, errors = rng.standard_normal((6, 2, 200)), rng.integers(-1, 2, (6, 200))
+    seen = []
+    for constant, relative in ((1 / 3, EPS["float64"] * errors), (21845 / 2**16, 0 * errors)):
+        X[:, 1] = constant * (1 + relative)
+        seen.append(view.pipeline(X).fit_and_transform(X, np.ones(6))[1])
+    three_digits = 1e-3  # the constants differ by 2e-5, and spectra have roots of magnitudes
+    assert_within(*seen, three_digits, max(1, np.abs(seen[1]).max()))
 
 
 @pytest.mark.parametrize("length", [200, 37])

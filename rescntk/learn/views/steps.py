@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field, replace
-from typing import Self
+from typing import ClassVar, Self
 
 import numpy as np
 
@@ -161,7 +161,9 @@ class Blocks(BlockStep):
 
 @dataclass(frozen=True)
 class Statistics(Blocks):
-    """Take mean, deviation, minimum and maximum of each block: four channels for each."""
+    """Take statistics of each block: a channel for each statistic of each channel."""
+
+    NAMES: ClassVar = ("mean", "deviation", "minimum", "maximum")
 
     def channel_scale(self, least: float = 0.0) -> ChannelScale:
         return StatisticsScale(least)
@@ -170,8 +172,13 @@ class Statistics(Blocks):
         means, sizes = self.means(X), self.sizes(X.shape[2])
         squares = (X - np.repeat(means, sizes, axis=2)) ** 2
         deviations = np.sqrt(self.over_blocks(np.add, squares) / sizes)
-        extremes = (self.over_blocks(function, X) for function in (np.minimum, np.maximum))
-        return np.concatenate([means, deviations, *extremes], axis=1)
+        of_blocks = {
+            "mean": means,
+            "deviation": deviations,
+            "minimum": self.over_blocks(np.minimum, X),
+            "maximum": self.over_blocks(np.maximum, X),
+        }
+        return np.concatenate([of_blocks[name] for name in self.NAMES], axis=1)
 
 
 @dataclass(frozen=True)
@@ -302,7 +309,7 @@ class StatisticsScale(ChannelScale):
     """
 
     def mean_and_divisor(self, X: Signals, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        sizes = _moments(X, weights)[2].reshape(4, -1)
+        sizes = _moments(X, weights)[2].reshape(len(Statistics.NAMES), -1)
         # Smaller sizes are rounding errors of constant channels.
         large = sizes > ROUNDING * sizes.max(axis=0)
         least = self.least * sizes.max(axis=1, keepdims=True)
@@ -325,6 +332,8 @@ class PointScale(ChannelScale):
         points = np.asarray(X)
         of_points = _moments(points.reshape(len(points), -1, 1), weights)[:2]
         mean, deviation = (part.reshape(points.shape[1:]) for part in of_points)
+        # Channels have one scale here, unless they are constant: these have only rounding errors.
+        deviation = np.where(deviation > ROUNDING * np.abs(points).max(), deviation, 0.0)
         least = self.least * np.sqrt(np.mean(deviation**2, axis=1, keepdims=True))
         return mean, np.maximum(deviation, least)
 
@@ -383,27 +392,27 @@ class ConstantChannel(LengthKeepingStep):
 
 
 @dataclass(frozen=True)
-class Time(LengthKeepingStep):
-    """Add two channels with the relative time on a half circle, after `ConstantChannel`.
+class ConstantAndTime(ConstantChannel):
+    """Add a constant channel, and two channels with the relative time on a half circle.
 
-    The radius is `radius_factor` times the root mean square of all other channels together.
+    The radius of the circle is `radius_factor` times the root of the sum, over the channels before,
+    of mean squares.
     """
 
-    radius_factor: float
+    radius_factor: float = field(kw_only=True)
     radius: float = field(default=1.0, compare=False)
-    stage = "time"
-    reach = 0
-    depends_on_levels = True
 
     def fit(self, X: Signals, weights: np.ndarray) -> Self:
-        n_channels, root_mean_square = len(X[0]) - 1, float(X[0][-1, 0])
-        return replace(self, radius=self.radius_factor * root_mean_square * np.sqrt(n_channels))
+        fitted = super().fit(X, weights)
+        radius = self.radius_factor * fitted.value * np.sqrt(len(X[0]))
+        return replace(fitted, radius=radius)
 
     def transform(self, X: np.ndarray) -> np.ndarray:
         n, _, length = X.shape
         angle = np.pi * np.arange(length) / length
         circle = self.radius * np.stack([np.cos(angle), np.sin(angle)])
-        return np.concatenate([X, np.broadcast_to(circle, (n, 2, length))], axis=1)
+        times = np.broadcast_to(circle, (n, 2, length))
+        return np.concatenate([super().transform(X), times], axis=1)
 
 
 def _moments(X: Signals, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

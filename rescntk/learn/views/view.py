@@ -26,6 +26,7 @@ from .pipeline import ViewPipeline
 from .steps import (
     Blocks,
     BlockStep,
+    ConstantAndTime,
     ConstantChannel,
     Differences,
     PointScale,
@@ -33,7 +34,6 @@ from .steps import (
     SignalScale,
     Statistics,
     Step,
-    Time,
     Unit,
     WholeSpectrum,
 )
@@ -126,8 +126,8 @@ class View:
     4. the scale of channels
     5. differences
     6. the scale of time points (`standardize="point"`)
-    7. a constant channel, the root mean square of all others, always added
-    8. time
+    7. a constant channel, of the root mean square of all others, which is always added, and two
+       channels of time (`time`)
 
     Parameters
     ----------
@@ -311,9 +311,7 @@ class View:
             yield Differences(self.differences)
         if self.standardize == "point":
             yield PointScale(least=0.0) if self.linear else PointScale()
-        yield ConstantChannel()
-        if self.time:
-            yield Time(self.time)
+        yield ConstantAndTime(radius_factor=self.time) if self.time else ConstantChannel()
 
     def _to_blocks(self, block: int, length: int) -> BlockStep:
         """Return the step to blocks of `block` time points, or frequencies."""
