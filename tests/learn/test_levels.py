@@ -64,3 +64,34 @@ def test_signals_that_are_all_equal_and_constant_have_no_unit_of_levels():
     """Any level is near: there is nothing to compare it with."""
     X = np.full((5, 1, 8), 4.0)
     assert (TrainingLevels(X, np.ones(5)).distances(X + 3)[0] == 0).all()
+
+
+@pytest.mark.parametrize("offset", [0.0, 3.0, 1000.0])
+@pytest.mark.parametrize("gain", [0.5, 2.0])
+def test_a_gain_is_far_whatever_the_offset(gain, offset, rng):
+    X, Z = rng.standard_normal((40, 1, 60)), rng.standard_normal((20, 1, 60))
+    levels = TrainingLevels(X + offset, np.ones(40))
+    near, far = (levels.distances(factor * Z + offset)[1] for factor in (1.0, gain))
+    assert np.median(near) < 1 < far.min()
+
+
+def test_one_channel_of_many_makes_a_signal_far(rng):
+    X, Z = rng.standard_normal((40, 16, 60)), rng.standard_normal((20, 16, 60))
+    levels = TrainingLevels(X, np.ones(40))
+    faulty = Z * np.where(np.arange(16) == 5, 0.5, 1.0)[:, None]
+    assert np.median(levels.distances(Z)[1]) < 1 < levels.distances(faulty)[1].min()
+
+
+def test_one_of_twenty_sizes_is_far_whatever_the_number_of_channels(rng):
+    """Sizes of heavy tails, whose largest one of 50 channels is often far by its own unit."""
+    X = rng.standard_normal((60, 50, 20)) * np.exp(rng.standard_t(3, (60, 50, 1)))
+    assert np.mean(TrainingLevels(X, np.ones(60)).distances(X)[1] > 1) <= 1 / 20
+
+
+@pytest.mark.parametrize("constant", [0.0, 1 / 3, 1e9])
+def test_rounding_errors_of_a_constant_channel_are_no_size(constant, rng):
+    X = rng.standard_normal((20, 2, 30))
+    X[:, 1] = constant
+    Z = X * (1 + np.finfo(float).eps * rng.integers(-1, 2, X.shape))
+    levels = TrainingLevels(X, np.ones(20))
+    assert_within(levels.distances(Z), levels.distances(X), tolerances.ROUTES)

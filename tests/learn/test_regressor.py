@@ -240,8 +240,8 @@ def test_each_target_of_several_is_predicted_as_if_alone(n_landmarks, rng):
 def test_the_novelty_for_several_targets_is_a_geometric_mean(rng):
     """Of novelties for each target by itself, which are above those of sizes."""
     X, y = rising(rng, 30)
-    Y, Z = np.column_stack([y, rng.standard_normal(30)]), rng.standard_normal((6, 1, 40))
-    Z *= np.abs(X).mean() / np.abs(Z).mean(axis=2, keepdims=True)
+    Y = np.column_stack([y, rng.standard_normal(30)])
+    Z = rng.permuted(X[:6], axis=2)  # of the same sizes
     options = {"penalty": PENALTIES, **ONE}
     found = ResidualKernelRegressor(**options).fit(X, Y).novelty(Z)
     singles = [ResidualKernelRegressor(**options).fit(X, target).novelty(Z) for target in Y.T]

@@ -88,11 +88,15 @@ def test_novelty_of_one_view_is_a_variance_or_a_size(one_view):
     G, k = np.linalg.inv(one_view.K + PENALTY * np.eye(18)), one_view.k
     usual = np.mean(1 / G.diagonal())
     novelty = (1 - np.einsum("ij,jk,ik->i", k, G, k) + PENALTY) / usual
-    sizes, of_new = (np.log2(np.abs(S).mean(axis=2)) for S in (one_view.X, one_view.Z))
-    spread = sizes.std(axis=0) + 0.1
-    of_sizes = np.mean(((of_new - sizes.mean(axis=0)) / spread) ** 2, axis=1) / 4
+    sizes, of_new = (
+        np.log2(np.concatenate([np.abs(S).mean(axis=2), S.std(axis=2)], axis=1))
+        for S in (one_view.X, one_view.Z)
+    )
+    mean, spread = sizes.mean(axis=0), sizes.std(axis=0)
+    known, far = (np.abs((S - mean) / (2 * spread + 0.2)).max(axis=1) for S in (sizes, of_new))
+    unit = max(1.0, np.sort(known)[-1] * 18 / 17)  # of 18 signals none is far
     found = one_view.model.novelty(one_view.Z)
-    assert_within(found, np.maximum(novelty, of_sizes), BAR)
+    assert_within(found, np.maximum(novelty, (far / unit) ** 2), BAR)
 
 
 def near_copies(rng):

@@ -43,9 +43,11 @@ class ResidualKernelEstimator(Settings, SignalEstimator):
         It is :math:`\max(\prod_v \nu_v^{p_v}, s)`. View v has the variance :math:`\nu_v` of an
         observation in its Gaussian process, in units of its mean at training signals left out. The
         powers :math:`p_v` are proportional to inverse errors of views, and their sum is 1. Of
-        several targets the product is the geometric mean of theirs. The size s is the mean of
-        :math:`((z - m)/(2d + 0.2))^2` over channels, where z is log2 of the mean magnitude, with
-        mean m and deviation d over training signals.
+        several targets the product is the geometric mean of theirs. The size s is the largest
+        :math:`((z - m)/(c (2d + 0.2)))^2` of all channels, where z is log2 of a channel's mean
+        magnitude, or of its deviation from its mean, with mean m and deviation d over training
+        signals. The factor c, at least 1, is such that s is above 1 at one of twenty training
+        signals left out, or fewer.
 
         Parameters
         ----------

@@ -6,6 +6,7 @@ import numpy as np
 
 from ..reading.cases import unit_sum
 from ..reading.signals import Signals, arrays
+from ..views.steps import ROUNDING
 
 _LEAST_LEVEL_UNIT = 0.1
 """Least unit of levels, in mean deviations inside of signals: equal levels have no unit."""
@@ -17,34 +18,50 @@ _ADDED_TO_SIZES = 0.1
 class TrainingLevels:
     """Levels and sizes of training signals X with weights, (n_cases,).
 
-    Each channel of a signal has a level, its mean, and a size, log2 of its mean magnitude. Their
-    units are (2, n_channels). The unit of levels is a deviation, or more: at most one of twenty
-    training signals, left out, is farther than 1 from the mean. The unit of sizes is two
-    deviations.
+    Each channel of a signal has a level, its mean, and two sizes: log2 of its mean magnitude, and
+    log2 of its deviation from its mean. The unit of a level is its deviation over signals, that of
+    a size twice its deviation and .2. The distance of levels is their root mean square over
+    channels, and that of sizes the largest one of all channels. Units of levels, and of sizes, are
+    magnified together so that at most one of twenty training signals, left out, is farther than 1.
     """
 
     def __init__(self, X: Signals, weights: np.ndarray) -> None:
         values = _levels_and_sizes(X)
         self.mean = np.average(values, axis=0, weights=weights)
-        level, size = np.sqrt(np.average((values - self.mean) ** 2, axis=0, weights=weights))
+        level, *sizes = np.sqrt(np.average((values - self.mean) ** 2, axis=0, weights=weights))
         deviations = np.reshape([x.std(axis=-1) for x in arrays(X)], (len(X), -1))
         inside = np.average(deviations, axis=0, weights=weights)
         level = np.maximum(level, _LEAST_LEVEL_UNIT * inside)
-        self.unit = np.stack([np.where(level > 0, level, np.inf), 2 * (size + _ADDED_TO_SIZES)])
-        left_out = self.distances(X)[0] / (1.0 - unit_sum(weights))
-        most = np.quantile(left_out, 0.95, weights=weights, method="inverted_cdf")
-        self.unit[0] *= max(1.0, most)
+        magnitudes = np.reshape([np.abs(x).max(axis=-1) for x in arrays(X)], (len(X), -1))
+        level = np.where(level > ROUNDING * magnitudes.max(axis=0), level, 0.0)  # constant channels
+        units = [2 * (size + _ADDED_TO_SIZES) for size in sizes]
+        self.unit = np.stack([np.where(level > 0, level, np.inf), *units])
+        left_out = self.distances(X) / (1.0 - unit_sum(weights))
+        most = [
+            np.quantile(of_kind, 0.95, weights=weights, method="inverted_cdf")
+            for of_kind in left_out
+        ]
+        self.unit[0] *= max(1.0, most[0])
+        self.unit[1:] *= max(1.0, most[1])
 
     def distances(self, X: Signals) -> np.ndarray:
         """Return the distances of levels and of sizes from the training signals', (2, n_cases)."""
         deviations = (_levels_and_sizes(X) - self.mean) / self.unit
         with np.errstate(over="ignore"):  # infinitely far
-            return np.sqrt(np.mean(deviations**2, axis=2)).T
+            levels = np.sqrt(np.mean(deviations[:, 0] ** 2, axis=1))
+        return np.stack([levels, np.abs(deviations[:, 1:]).max(axis=(1, 2))])
 
 
 def _levels_and_sizes(X: Signals) -> np.ndarray:
-    """Return the level and the size of each channel of signals, (n_cases, 2, n_channels)."""
-    pairs = [np.stack([x.mean(axis=-1), np.abs(x).mean(axis=-1)], axis=-2) for x in arrays(X)]
-    values = np.reshape(pairs, (len(X), 2, -1))
-    values[:, 1] = np.log2(np.maximum(values[:, 1], np.finfo(np.float64).tiny))
-    return values
+    """Return the level and both sizes of each channel of signals, (n_cases, 3, n_channels).
+
+    A deviation that may be a rounding error counts as the largest rounding error.
+    """
+    of_signals = []
+    for x in arrays(X):
+        magnitudes = np.abs(x)
+        least = np.maximum(ROUNDING * magnitudes.max(axis=-1), np.finfo(np.float64).tiny)
+        sizes = magnitudes.mean(axis=-1), x.std(axis=-1)
+        logs = (np.log2(np.maximum(size, least)) for size in sizes)
+        of_signals.append(np.stack([x.mean(axis=-1), *logs], axis=-2))
+    return np.reshape(of_signals, (len(X), 3, -1))
