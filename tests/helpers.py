@@ -1,5 +1,6 @@
 """The engines that tests run on, designs of parameters, and Python in a process of its own."""
 
+import inspect
 import os
 import subprocess
 import sys
@@ -97,3 +98,9 @@ def run(code, **environment):
     return subprocess.run(
         command, env=env, capture_output=True, text=True, check=True
     ).stdout.strip()
+
+
+def parameters_of(value):
+    """Return the parameters of a call by name; warnings take what they are given, and have none."""
+    is_warning = isinstance(value, type) and issubclass(value, Warning)
+    return {} if is_warning else dict(inspect.signature(value).parameters)

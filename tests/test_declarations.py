@@ -33,7 +33,7 @@ from rescntk.theory import (
     smoothness,
     spectrum,
 )
-from tests.helpers import CPU, takes
+from tests.helpers import CPU, parameters_of, takes
 from tests.oracles import definition, finite_width, quadruple, strided
 from tests.tolerances import KERNEL, ROUTES
 
@@ -137,7 +137,7 @@ def public():
         for name in getattr(module, "__all__", own):
             value = getattr(module, name)
             if callable(value) and getattr(value, "__module__", "").startswith("rescntk"):
-                names = set(inspect.signature(value).parameters)
+                names = set(parameters_of(value))
                 found |= {value} if names & {"network", "networks"} else set()
     kinds = {rk.CGPK, rk.CNTK, rk.ResCGPK, rk.ResCNTK}  # whose `network` are parameters
     own = ("rescntk.network", "rescntk.theory.argument_checks")

@@ -17,6 +17,14 @@ _REPR.maxstring = _REPR.maxother = _MOST_CHARACTERS
 _REPR.maxlist = _REPR.maxtuple = _REPR.maxdict = _REPR.maxset = _REPR.maxfrozenset = 8
 
 
+class SignalsWarning(UserWarning):
+    """Signals or labels look like something else, such as signals with their axes exchanged."""
+
+
+class LeftOutWarning(UserWarning):
+    """Predictions of training signals, each left out, are no better than one answer for all."""
+
+
 def shown(value: object) -> str:
     """Return a value as messages show it: on one line, with the middle of long ones left out."""
     text = " ".join(_REPR.repr(value).split())

@@ -13,6 +13,7 @@ from importlib.util import find_spec
 if find_spec("sklearn") is None:
     raise ImportError("rescntk.learn needs scikit-learn: pip install 'rescntk[learn]'")
 
+from ..checks.messages import LeftOutWarning, SignalsWarning
 from .classifier import ResidualKernelClassifier
 from .early.early import EarlyClassifier
 from .regressor import ResidualKernelRegressor
@@ -24,9 +25,11 @@ __all__ = [
     "EarlyClassifier",
     "KernelMatrix",
     "LandmarkFeatures",
+    "LeftOutWarning",
     "ResidualKernelClassifier",
     "ResidualKernelRegressor",
     "SignalKernel",
+    "SignalsWarning",
     "View",
     "ViewTransformer",
 ]

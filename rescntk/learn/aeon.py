@@ -2,11 +2,13 @@
 
 Each has the parameters of the estimator of `rescntk.learn` that does its work: the fitted
 attribute `model_`. By aeon's convention `n_jobs`, where there is one, is 1 by default.
-`fit_predict` and `fit_predict_proba` return left-out results, without further fits.
+`fit_predict` and `fit_predict_proba` return left-out results, without further fits. `fit`, and
+these two of the classifier, take `sample_weight` and `groups` by keyword.
 """
 
 from __future__ import annotations
 
+from contextvars import ContextVar
 from dataclasses import KW_ONLY, dataclass, field, replace
 from typing import Any, ClassVar, Self
 
@@ -18,6 +20,7 @@ except ModuleNotFoundError:
     raise ImportError("rescntk.learn.aeon needs aeon: pip install 'rescntk[datasets]'") from None
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from . import classifier, regressor
 from .early import early
@@ -28,8 +31,45 @@ from .reading.signals import Signals
 __all__ = ["EarlyClassifier", "ResidualKernelClassifier", "ResidualKernelRegressor"]
 
 
+_OPTIONS: ContextVar[dict[str, Any]] = ContextVar("options of fit")
+
+
+class _FitWithOptions:
+    """`fit` with weights and groups of signals, which aeon's own does not pass on."""
+
+    def fit(
+        self,
+        X: object,
+        y: object,
+        *,
+        sample_weight: ArrayLike | None = None,
+        groups: ArrayLike | None = None,
+    ) -> Self:
+        """Fit the model to signals, as aeon does.
+
+        Parameters
+        ----------
+        X, y
+            As aeon has them.
+        sample_weight, groups : array, (n_cases,), optional
+            As for the estimator of `rescntk.learn`.
+
+        Returns
+        -------
+        Self
+            The model itself.
+        """
+        given = {"sample_weight": sample_weight, "groups": groups}
+        token = _OPTIONS.set({name: value for name, value in given.items() if value is not None})
+        try:
+            fitted: Self = super().fit(X, y)  # type: ignore[misc]
+        finally:
+            _OPTIONS.reset(token)
+        return fitted
+
+
 @dataclass(eq=False, repr=False)
-class _Wrapper(Settings):
+class _Wrapper(_FitWithOptions, Settings):
     """The base of the classifier and the regressor."""
 
     _: KW_ONLY
@@ -48,8 +88,10 @@ class _Wrapper(Settings):
     def __post_init__(self) -> None:
         super(Settings, self).__init__()  # aeon's constructor
 
-    def _fit(self, X: Signals, y: np.ndarray) -> Self:
-        self.model_ = self._model(**self.get_params(deep=False)).fit(X, y)  # type: ignore[attr-defined]
+    def _fit(self, X: Signals, y: np.ndarray, **options: Any) -> Self:
+        options = options or _OPTIONS.get({})
+        model = self._model(**self.get_params(deep=False))  # type: ignore[attr-defined]
+        self.model_ = model.fit(X, y, **options)
         return self
 
     def _predict(self, X: Signals) -> np.ndarray:
@@ -80,13 +122,16 @@ class ResidualKernelClassifier(_WithClasses, BaseClassifier):
     def _predict_proba(self, X: Signals) -> np.ndarray:
         return np.asarray(self.model_.predict_proba(X))
 
-    def _fit_predict_proba(self, X: Signals, y: np.ndarray) -> np.ndarray:
-        """Return left-out probabilities; of signals that the fit leaves out, those of `predict`."""
-        proba = self._fit(X, y).model_.left_out_proba_
+    def _fit_predict_proba(self, X: Signals, y: np.ndarray, **options: Any) -> np.ndarray:
+        """Return left-out probabilities; of signals that the fit leaves out, those of `predict`.
+
+        `options` are `sample_weight` and `groups`.
+        """
+        proba = self._fit(X, y, **options).model_.left_out_proba_
         return np.where(np.isnan(proba), self.model_.predict_proba(X), proba)
 
-    def _fit_predict(self, X: Signals, y: np.ndarray) -> np.ndarray:
-        most_probable = self._fit_predict_proba(X, y).argmax(axis=1)
+    def _fit_predict(self, X: Signals, y: np.ndarray, **options: Any) -> np.ndarray:
+        most_probable = self._fit_predict_proba(X, y, **options).argmax(axis=1)
         return np.asarray(self.model_.classes_[most_probable])
 
 
@@ -108,7 +153,7 @@ class ResidualKernelRegressor(_Wrapper, BaseRegressor):
         return np.asarray(self._fit(X, y).model_.left_out_prediction_)
 
 
-class EarlyClassifier(BaseEarlyClassifier):
+class EarlyClassifier(_FitWithOptions, BaseEarlyClassifier):
     """`rescntk.learn.EarlyClassifier` as an early classifier of aeon.
 
     `predict` and `predict_proba` take the first time points of signals, from the first prefix on,
@@ -138,14 +183,16 @@ class EarlyClassifier(BaseEarlyClassifier):
         *,
         n_prefixes: int = 10,
         error: float | None = None,
+        delay_cost: float | None = None,
         random_state: int | np.random.RandomState | None = None,
     ) -> None:
         self.estimator, self.n_prefixes = estimator, n_prefixes
-        self.error, self.random_state = error, random_state
+        self.error, self.delay_cost, self.random_state = error, delay_cost, random_state
         super().__init__()
 
     def _fit(self, X: np.ndarray, y: np.ndarray) -> Self:
-        self.model_ = early.EarlyClassifier(**self.get_params(deep=False)).fit(X, y)
+        model = early.EarlyClassifier(**self.get_params(deep=False))
+        self.model_ = model.fit(X, y, **_OPTIONS.get({}))
         return self
 
     def _predict(self, X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 from sklearn.base import ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 
-from ..checks.messages import shown, warn
+from ..checks.messages import LeftOutWarning, shown, warn
 from ..checks.values import check_nonnegative
 from .base import fitting
 from .ensemble.calibration import (
@@ -279,6 +279,7 @@ class ResidualKernelClassifier(ClassifierMixin, ResidualKernelEstimator):
             warn(
                 f"left_out_score_ is {self.left_out_score_:.3g}, and the most common class has "
                 f"{majority:.3g}: these views do not find what tells the classes apart. {REMEDY}",
+                LeftOutWarning,
             )
 
     def _weights_of_classes(self, classes: np.ndarray) -> np.ndarray:

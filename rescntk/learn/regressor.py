@@ -10,7 +10,7 @@ from sklearn.base import MultiOutputMixin, RegressorMixin
 from sklearn.utils.validation import check_array, check_is_fitted
 
 from ..checks.labels import check_known
-from ..checks.messages import shown, warn
+from ..checks.messages import LeftOutWarning, shown, warn
 from .base import fitting
 from .ensemble.ensemble import fit_ensemble
 from .ensemble.estimator import REMEDY, ResidualKernelEstimator
@@ -189,11 +189,13 @@ class ResidualKernelRegressor(MultiOutputMixin, RegressorMixin, ResidualKernelEs
             warn(
                 f"left_out_score_, R² on signals left out, is {self.left_out_score_:.3g}: these "
                 f"views do not find what the targets depend on. {REMEDY}",
+                LeftOutWarning,
             )
         elif lost := np.flatnonzero(scores_of_targets <= 0.0).tolist():
             warn(
                 f"R² on signals left out is at most 0 of the columns {shown(lost)} of y: these "
-                f"views do not find what they depend on. left_out_score_ is a mean over columns"
+                f"views do not find what they depend on. left_out_score_ is a mean over columns",
+                LeftOutWarning,
             )
 
     def predict(

@@ -138,6 +138,36 @@ def test_fit_predict_of_aeon_predicts_signals_of_a_class_without_weight(aeon, rn
     assert np.isfinite(model.fit_predict_proba(X, y)).all()
 
 
+@pytest.mark.filterwarnings("ignore:left_out_score_")
+def test_fits_of_aeon_take_weights_and_groups(aeon, rng):
+    X, y = waves(rng, 18, 2)
+    given = {"sample_weight": rng.uniform(0.5, 2.0, 18), "groups": np.arange(18) // 3}
+    options = {**ONE, "random_state": 0}
+    expected = learn.ResidualKernelClassifier(**options).fit(X, y, **given)
+    model = aeon.ResidualKernelClassifier(**options)
+    assert (model.fit(X, y, **given).model_.left_out_proba_ == expected.left_out_proba_).all()
+    assert (model.fit_predict_proba(X, y, **given) == expected.left_out_proba_).all()
+    plain = learn.ResidualKernelClassifier(**options).fit(X, y).left_out_proba_
+    assert (model.fit(X, y).model_.left_out_proba_ == plain).all() and (
+        plain != expected.left_out_proba_
+    ).any()
+    targets = np.sqrt(np.arange(18.0))
+    left_out = learn.ResidualKernelRegressor(**options).fit(X, targets, **given)
+    of_aeon = aeon.ResidualKernelRegressor(**options).fit(X, targets, **given).model_
+    assert (of_aeon.left_out_prediction_ == left_out.left_out_prediction_).all()
+
+
+def test_early_fits_of_aeon_take_weights_and_groups(aeon, rng):
+    X, y = beginnings(rng, 24)
+    given = {"sample_weight": rng.uniform(0.5, 2.0, 24), "groups": np.arange(24) // 2}
+    inner = learn.ResidualKernelClassifier(**ONE, random_state=0)
+    model, ours = (
+        of.EarlyClassifier(inner, n_prefixes=3).fit(X, y, **given) for of in (aeon, learn)
+    )
+    assert model.model_.threshold_ == ours.threshold_
+    assert (model.model_.left_out_times_ == ours.left_out_times_).all()
+
+
 def test_undecided_texts_of_objects_are_texts(aeon, rng):
     X, y = beginnings(rng, 24, channels=1)
     inner = learn.ResidualKernelClassifier(**ONE)

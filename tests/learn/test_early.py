@@ -15,8 +15,8 @@ from rescntk.learn.early.stopping import (
     SIGNIFICANCE,
     Progress,
     StoppingRule,
+    best_rule,
     harmonic_mean,
-    rule_of_harmonic_mean,
     rule_with_error_bound,
 )
 from tests import tolerances
@@ -79,7 +79,7 @@ def test_the_harmonic_mean_is_the_best_of_all_thresholds(rng):
         accuracy, saved = np.mean(labels == class_indices), 1 - np.mean(lengths[last]) / 24
         return 2 * accuracy * saved / (accuracy + saved) if saved else 0.0
 
-    rule = rule_of_harmonic_mean(proba, class_indices, lengths)
+    rule = best_rule(proba, class_indices, lengths, harmonic_mean)
     every = [mean(t, agreement) for t in np.unique(proba.max(axis=2)) for agreement in (1, 2)]
     assert_within(mean(rule.threshold, rule.agreement), max(every), tolerances.ROUTES)
     assert max(every) > mean(0.0, 1) + 0.05
@@ -99,7 +99,7 @@ def test_of_equal_harmonic_means_the_strictest_rule_counts(rng):
             accuracy, saved = np.mean(labels == class_indices), 1 - np.mean(lengths[last]) / 24
             means.append(2 * accuracy * saved / (accuracy + saved) if saved else 0.0)
         expected = rules[int(np.argmax(means))]  # the first of equal ones
-        assert rule_of_harmonic_mean(proba, class_indices, lengths) == expected
+        assert best_rule(proba, class_indices, lengths, harmonic_mean) == expected
 
 
 def test_two_labels_in_a_row_are_asked_for_where_they_cost_nothing():
@@ -107,7 +107,7 @@ def test_two_labels_in_a_row_are_asked_for_where_they_cost_nothing():
     sure, unsure = [0.9, 0.1], [0.6, 0.4]
     one, other = [unsure, sure, sure, sure], [unsure[::-1], unsure, sure, sure]
     proba = np.array([one, other, other, other]).swapaxes(0, 1)
-    rule = rule_of_harmonic_mean(proba, np.zeros(4, dtype=int), np.arange(1, 5))
+    rule = best_rule(proba, np.zeros(4, dtype=int), np.arange(1, 5), harmonic_mean)
     assert rule == StoppingRule(0.9, 2)
 
 
@@ -126,7 +126,7 @@ def test_of_many_thresholds_some_are_as_good_as_all(rng):
         for threshold in np.sort(proba[:-1].max(axis=2).ravel())[::10]
         for agreement in (1, 2)
     ]
-    found = rule_of_harmonic_mean(proba, class_indices, lengths)
+    found = best_rule(proba, class_indices, lengths, harmonic_mean)
     assert mean(found) >= max(map(mean, rules)) - next_to
 
 
@@ -148,7 +148,7 @@ def test_no_label_is_early_where_none_is_right(rng):
     wrong = (class_indices + 1) % proba.shape[2]
     proba[:] = np.eye(proba.shape[2])[wrong] * 0.8 + 0.1
     lengths = np.array([4, 8, 12, 16, 20, 24])
-    assert rule_of_harmonic_mean(proba, class_indices, lengths) == StoppingRule(np.inf)
+    assert best_rule(proba, class_indices, lengths, harmonic_mean) == StoppingRule(np.inf)
     assert harmonic_mean(0.0, 1.0) == 0
 
 
@@ -196,7 +196,7 @@ def test_the_strictest_tested_threshold_makes_a_twentieth_of_labels_early(rng):
 def test_one_prefix_has_no_early_labels(rng):
     proba, class_indices = drawn(rng, 40, n_prefixes=1)
     rules = [
-        rule_of_harmonic_mean(proba, class_indices, np.array([24])),
+        best_rule(proba, class_indices, np.array([24]), harmonic_mean),
         rule_with_error_bound(proba, class_indices, np.arange(40), 0.1),
     ]
     assert rules == [StoppingRule(np.inf)] * 2
@@ -514,3 +514,71 @@ def test_classifiers_without_sets_are_refused_by_name(of_prefixes):
     model.estimators_ = [*model.estimators_[:-1], RidgeClassifier()]
     with pytest.raises(ValueError, match="which has no predict_set"):
         model.predict_set(Z)
+
+
+def test_weights_are_those_of_repeated_signals(rng):
+    X, y = beginnings(rng, 40)
+    weights = rng.integers(0, 3, 40)
+    model = EarlyClassifier(INNER, n_prefixes=3).fit(X, y, sample_weight=weights)
+    repeated = EarlyClassifier(INNER, n_prefixes=3).fit(X.repeat(weights, 0), y.repeat(weights))
+    Z, _ = beginnings(rng, 30)
+    assert_within(model.threshold_, repeated.threshold_, tolerances.ROUTES)
+    assert model.agreement_ == repeated.agreement_
+    assert (model.predict_times(Z) == repeated.predict_times(Z)).all()
+    assert_within(model.predict_proba(Z), repeated.predict_proba(Z), tolerances.ROUTES)
+    zero = weights == 0
+    assert (model.left_out_prediction_[zero] == model.predict(X[zero])).all()
+
+
+@pytest.mark.parametrize(("weights", "threshold"), [((1, 10, 1), 0.9), ((1, 1, 10), 0.7)])
+def test_weights_choose_the_rule(weights, threshold):
+    """Below .9 the second signal is wrong, and the third one right without a delay."""
+    end = [0.9, 0.1]
+    sure, wrong, right = [[0.9, 0.1], end], [[0.3, 0.7], end], [[0.7, 0.3], end]
+    proba = np.array([sure, wrong, right]).swapaxes(0, 1)
+    rule = best_rule(
+        proba,
+        np.zeros(3, dtype=int),
+        np.array([1, 2]),
+        lambda accuracy, earliness: accuracy - earliness,
+        np.array(weights),
+    )
+    assert rule.threshold == threshold
+
+
+@pytest.mark.parametrize("cost", [0.0, 0.05, 0.3, 2.0])
+def test_a_cost_of_delay_has_the_least_cost_of_all_rules(cost, rng):
+    """Mean error and cost times earliness of left-out labels, by loops over all rules."""
+    X, y = beginnings(rng, 60)
+    model = EarlyClassifier(INNER, n_prefixes=4, delay_cost=cost).fit(X, y)
+    proba = np.array([fitted.left_out_proba_ for fitted in model.estimators_])
+    class_indices = np.searchsorted(model.classes_, y)
+
+    def cost_of(threshold, agreement):
+        last, labels = by_loops(proba, threshold, agreement)
+        return np.mean(labels != class_indices) + cost * np.mean(model.prefixes_[last]) / X.shape[2]
+
+    thresholds = [np.inf, *np.unique(proba[:-1].max(axis=2))]
+    least = min(cost_of(t, agreement) for t in thresholds for agreement in (1, 2))
+    assert_within(cost_of(model.threshold_, model.agreement_), least, tolerances.ROUTES, 1)
+
+
+def test_a_high_cost_of_delay_takes_the_first_prefix_and_none_the_best_labels(rng):
+    X, y = beginnings(rng, 60)
+    times = [
+        EarlyClassifier(INNER, n_prefixes=4, delay_cost=cost).fit(X, y).left_out_times_.mean()
+        for cost in (0.0, 0.2, 100.0)
+    ]
+    assert times[0] > times[1] > times[2] == 8
+
+
+@pytest.mark.parametrize(
+    ("parameters", "says"),
+    [
+        ({"delay_cost": -1.0}, "delay_cost is -1.0"),
+        ({"delay_cost": 0.1, "error": 0.1}, "delay_cost is 0.1, expected None with an error"),
+    ],
+)
+def test_wrong_costs_of_delay_are_refused(parameters, says, rng):
+    with pytest.raises(ValueError, match=says):
+        EarlyClassifier(**parameters).fit(*beginnings(rng, 20))

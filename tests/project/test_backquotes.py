@@ -11,6 +11,7 @@ from importlib.util import find_spec
 
 import pytest
 
+from tests.helpers import parameters_of
 from tests.project.pages import ROOT, public_names, skip_without_modules
 
 skip_without_modules()
@@ -85,7 +86,7 @@ def words_of_the_package():
             members = [vars(base).get("__annotations__", ()) for base in value.__mro__]
             found = found.union(dir(value), *members, names_in(ast.parse(source_of(value))))
         if callable(value):
-            found |= set(inspect.signature(value).parameters)
+            found |= set(parameters_of(value))
     return found | OUTSIDE | LIBRARIES.keys()
 
 

@@ -9,6 +9,7 @@ from typing import get_args, get_type_hints
 import pytest
 
 from rescntk.theory.report_table import ReportTable
+from tests.helpers import parameters_of
 from tests.project.pages import public_names
 
 validate = pytest.importorskip("numpydoc.validate").validate
@@ -51,10 +52,7 @@ CALLS = DOCUMENTED | METHODS
 
 def defaults(name):
     """Return the parameters of a public name that have defaults, with these."""
-    try:
-        parameters = inspect.signature(CALLS[name]).parameters.values()
-    except ValueError:  # of exceptions, which take what they are given
-        return {}
+    parameters = parameters_of(CALLS[name]).values()
     return {p.name: p.default for p in parameters if p.default is not p.empty}
 
 

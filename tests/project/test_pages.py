@@ -19,6 +19,7 @@ import pytest
 import rescntk as rk
 from conftest import OPTIONAL
 from rescntk import __main__ as cli
+from tests.helpers import parameters_of
 from tests.project.pages import (
     ROOT,
     blocks,
@@ -227,9 +228,9 @@ EXTRAS = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["option
 
 def parameters(value):
     """Return the names of a function's or a class's parameters; ** are fields of `Network`."""
-    given = inspect.signature(value).parameters
+    given = parameters_of(value)
     fields = any(parameter.kind is parameter.VAR_KEYWORD for parameter in given.values())
-    return {*given, *(inspect.signature(rk.Network).parameters if fields else ())}
+    return {*given, *(parameters_of(rk.Network) if fields else ())}
 
 
 PARAMETERS = {

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, ClassVar, Protocol, Self
 
@@ -13,14 +13,20 @@ from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import has_fit_parameter
 
-from ...checks.messages import shown, warn
-from ...checks.values import check_positive, check_positive_integer
+from ...checks.messages import LeftOutWarning, SignalsWarning, shown, warn
+from ...checks.values import check_nonnegative, check_positive, check_positive_integer
 from ..base import SignalEstimator, fitting
 from ..classifier import ResidualKernelClassifier
 from ..ensemble.left_out import COVERAGE
 from ..reading.cases import Cases
 from ..reading.inputs import read_cases, read_labels, read_prefix, read_signals
-from .stopping import SIGNIFICANCE, Progress, rule_of_harmonic_mean, rule_with_error_bound
+from .stopping import (
+    SIGNIFICANCE,
+    Progress,
+    best_rule,
+    harmonic_mean,
+    rule_with_error_bound,
+)
 
 _LEAST_POINTS = 4
 """Least number of time points of a prefix, if signals have as many."""
@@ -68,6 +74,11 @@ class EarlyClassifier(ClassifierMixin, SignalEstimator):
         decisions. By default accuracy is traded for earliness: threshold and agreement have the
         best harmonic mean of accuracy and 1 − earliness, the mean share of the time points that is
         not needed.
+    delay_cost : float, optional
+        Cost of waiting for all time points, at least 0, where a wrong label costs 1. Threshold and
+        agreement then have the least mean error + `delay_cost` · earliness of left-out labels, in
+        the place of the harmonic mean. Earliness is the mean share of the time points that a label
+        takes. It is not given together with `error`.
     random_state : int, RandomState or None, default None
         Seed of all classifiers, in the place of `estimator`'s. With None an integer of `estimator`
         stays.
@@ -133,9 +144,17 @@ class EarlyClassifier(ClassifierMixin, SignalEstimator):
     _: KW_ONLY
     n_prefixes: int = 10
     error: float | None = None
+    delay_cost: float | None = None
     random_state: int | np.random.RandomState | None = None
 
-    def fit(self, X: ArrayLike, y: ArrayLike, *, groups: ArrayLike | None = None) -> Self:
+    def fit(
+        self,
+        X: ArrayLike,
+        y: ArrayLike,
+        *,
+        sample_weight: ArrayLike | None = None,
+        groups: ArrayLike | None = None,
+    ) -> Self:
         """Fit a classifier to each prefix, and choose when labels are final.
 
         Parameters
@@ -144,6 +163,9 @@ class EarlyClassifier(ClassifierMixin, SignalEstimator):
             Or a table of numbers. Lists of signals of different lengths are refused.
         y : array, (n_cases,)
             Labels of one kind: whole numbers, booleans or texts.
+        sample_weight : array, (n_cases,), optional
+            Weights of the signals, at least 0, in the fits, and in accuracy and earliness. For
+            `error` each signal of positive weight counts once.
         groups : array, (n_cases,), optional
             Labels of what signals have in common, such as a person, machine or day. Whole groups
             are left out, and count as one signal for `error`.
@@ -165,51 +187,71 @@ class EarlyClassifier(ClassifierMixin, SignalEstimator):
             If `error` leaves no early label.
         """
         with fitting(self) as fresh:
-            fresh._fit(X, y, groups)
+            fresh._fit(X, y, sample_weight, groups)
         return self
 
-    def _fit(self, X: ArrayLike, y: ArrayLike, groups: ArrayLike | None) -> None:
+    def _fit(
+        self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None, groups: ArrayLike | None
+    ) -> None:
         """Set the attributes of a fitted classifier."""
-        inner = self._prefix_classifier(groups is not None)
+        given = {"sample_weight": sample_weight, "groups": groups}
+        fit_options = {name: value for name, value in given.items() if value is not None}
+        inner = self._prefix_classifier(fit_options)
         n_prefixes = check_positive_integer(self.n_prefixes, "n_prefixes")
         if self.error is not None and check_positive(self.error, "error") >= 1:
             raise ValueError(f"error is {shown(self.error)}, expected None or a number below 1")
+        if self.delay_cost is not None:
+            check_nonnegative(self.delay_cost, "delay_cost")
+            if self.error is not None:
+                raise ValueError(f"delay_cost is {self.delay_cost}, expected None with an error")
         classes, class_indices = read_labels(y)
-        cases = read_cases(self, X, y, class_indices[:, None], None, groups)
+        cases = read_cases(self, X, y, class_indices[:, None], sample_weight, groups)
         if isinstance(cases.signals, list):
             raise ValueError(
                 "X has signals of different lengths, expected one length, an array (n_cases, "
                 "n_channels, n_timepoints): prefixes are shares of a common time"
             )
-        signals, labels = cases.signals[cases.case_indices], classes[class_indices]
+        counted = cases.case_indices >= 0  # of positive weight
+        signals, labels = np.asarray(read_signals(self, X)), classes[class_indices]
+        different = len(np.unique(class_indices[counted]))
+        if different < len(classes):
+            raise ValueError(
+                f"sample_weight is zero for all signals of a class of {shown(classes.tolist())}, "
+                f"expected a positive weight in each"
+            )
         lengths = prefix_lengths(signals.shape[2], n_prefixes)
-        same = np.logical_and.accumulate((signals == signals[0]).all(axis=(0, 1))).sum()
+        of_cases = np.asarray(cases.signals)
+        same = np.logical_and.accumulate((of_cases == of_cases[0]).all(axis=(0, 1))).sum()
         self.prefixes_ = lengths[(lengths > same) | (lengths == signals.shape[2])]
-        fit_options = {} if groups is None else {"groups": groups}
         self.estimators_, left_out = [], []
         for length in self.prefixes_:
             with warnings.catch_warnings():
-                # Whole signals were judged; a beginning may have more channels than time points.
-                warnings.filterwarnings("ignore", "X of shape .* looks transposed")
-                warnings.filterwarnings("ignore", ".* of X (equals y|overlap)")
+                warnings.simplefilter("ignore", SignalsWarning)  # whole signals were judged
                 if length < signals.shape[2]:  # a beginning may tell nothing
-                    warnings.filterwarnings("ignore", "left_out_score_ is")
+                    warnings.simplefilter("ignore", LeftOutWarning)
                 fitted = clone(inner).fit(signals[:, :, :length], labels, **fit_options)
-            left_out.append(_left_out_proba(fitted, len(labels)))
+            proba = _left_out_proba(fitted, len(labels), counted)
+            if not counted.all():  # the fit has left out signals of weight 0
+                proba[~counted] = fitted.predict_proba(signals[~counted, :, :length])
+            left_out.append(proba)
             self.estimators_.append(fitted)
         self.classes_ = self.estimators_[-1].classes_
-        self._set_stopping_rule(np.array(left_out), np.searchsorted(self.classes_, labels), cases)
+        class_indices = np.searchsorted(self.classes_, labels)
+        self._set_stopping_rule(np.array(left_out), class_indices, sample_weight, cases)
 
-    def _prefix_classifier(self, with_groups: bool) -> ProbabilityClassifier:
-        """Return the classifier whose clones are fitted, with its seed."""
+    def _prefix_classifier(self, fit_options: Iterable[str]) -> ProbabilityClassifier:
+        """Return the classifier whose clones are fitted with some options, with its seed."""
         inner = ResidualKernelClassifier("fast") if self.estimator is None else self.estimator
         if not all(hasattr(inner, name) for name in ("fit", "predict_proba", "get_params")):
             raise ValueError(
                 f"estimator is {shown(inner)}, expected a classifier with predict_proba and, after "
                 f"fit, left_out_proba_, such as ResidualKernelClassifier"
             )
-        if with_groups and not has_fit_parameter(inner, "groups"):
-            raise ValueError(f"groups is given, and the fit of estimator {shown(inner)} takes none")
+        for name in fit_options:
+            if not has_fit_parameter(inner, name):
+                raise ValueError(
+                    f"{name} is given, and the fit of estimator {shown(inner)} takes none"
+                )
         parameters, seed = inner.get_params(), self.random_state
         free = parameters.get("random_state", 0) is None
         if free or (seed is not None and "random_state" in parameters):
@@ -218,14 +260,22 @@ class EarlyClassifier(ClassifierMixin, SignalEstimator):
         return inner
 
     def _set_stopping_rule(
-        self, left_out: np.ndarray, class_indices: np.ndarray, cases: Cases
+        self,
+        left_out: np.ndarray,
+        class_indices: np.ndarray,
+        sample_weight: ArrayLike | None,
+        cases: Cases,
     ) -> None:
         """Set the rule, from left-out probabilities (n_prefixes, n_cases, n_classes)."""
+        at = np.flatnonzero(cases.case_indices >= 0)  # signals of weight 0 do not count
+        counted = left_out[:, at], class_indices[at]
         if self.error is None:
-            self._rule = rule_of_harmonic_mean(left_out, class_indices, self.prefixes_)
+            weights = None if sample_weight is None else np.asarray(sample_weight)[at]
+            value = harmonic_mean if self.delay_cost is None else self._negative_cost
+            self._rule = best_rule(*counted, self.prefixes_, value, weights)
         else:
-            groups = cases.groups[cases.case_indices]
-            self._rule = rule_with_error_bound(left_out, class_indices, groups, self.error)
+            groups = cases.groups[cases.case_indices[at]]
+            self._rule = rule_with_error_bound(*counted, groups, self.error)
             n, needed = cases.n_groups, np.ceil(np.log(SIGNIFICANCE) / np.log1p(-self.error))
             if not np.isfinite(self._rule.threshold) and len(left_out) > 1:
                 reason = "left-out labels are wrong more often, or too few of them are early"
@@ -239,6 +289,11 @@ class EarlyClassifier(ClassifierMixin, SignalEstimator):
         end = self._rule.simulate(left_out)
         self.left_out_prediction_ = self.classes_[end.labels]
         self.left_out_times_ = self.prefixes_[end.last]
+
+    def _negative_cost(self, accuracy: float, earliness: float) -> float:
+        """Return minus the mean error and the cost of delay."""
+        assert self.delay_cost is not None
+        return accuracy - 1.0 - self.delay_cost * earliness
 
     def predict(self, X: ArrayLike) -> np.ndarray:
         """Return final labels.
@@ -460,17 +515,20 @@ class EarlyClassifier(ClassifierMixin, SignalEstimator):
         return self._rule.update(progress, proba_at, len(self.prefixes_), n_seen)
 
 
-def _left_out_proba(fitted: Any, n_cases: int) -> np.ndarray:
-    """Return left-out probabilities of all training signals, or raise a ValueError."""
+def _left_out_proba(fitted: Any, n_cases: int, counted: np.ndarray) -> np.ndarray:
+    """Return left-out probabilities of all training signals, or raise a ValueError.
+
+    Those of signals that are not `counted`, a mask (n_cases,), may be missing.
+    """
     proba = getattr(fitted, "left_out_proba_", None)
     if proba is None or len(proba) != n_cases:
         raise ValueError(
             f"estimator is {shown(fitted)}, which has no left_out_proba_ of all signals after fit, "
             f"expected a classifier that has them, such as ResidualKernelClassifier"
         )
-    if not np.isfinite(proba).all():
+    if not np.isfinite(proba[counted]).all():
         raise ValueError(
             f"estimator is {shown(fitted)}, whose left_out_proba_ lacks signals, expected those of "
             f"all: leave out classes of weight 0 first"
         )
-    return np.asarray(proba)
+    return np.array(proba)

@@ -84,27 +84,36 @@ def harmonic_mean(accuracy: float, earliness: float) -> float:
     return 2.0 * accuracy * saved / (accuracy + saved) if saved else 0.0
 
 
-def rule_of_harmonic_mean(
-    proba: np.ndarray, class_indices: np.ndarray, lengths: np.ndarray
+def best_rule(
+    proba: np.ndarray,
+    class_indices: np.ndarray,
+    lengths: np.ndarray,
+    value: Callable[[float, float], float],
+    weights: np.ndarray | None = None,
 ) -> StoppingRule:
-    """Return the rule of the best harmonic mean of accuracy and 1 − earliness.
+    """Return the rule of the greatest value of accuracy and earliness.
 
     Earliness is the mean share of time points that is seen (Schäfer and Leser 2020). `proba` are
     left-out probabilities (n_prefixes, n_cases, n_classes), `class_indices` are of the right
-    classes, (n_cases,), and `lengths` of the prefixes, (n_prefixes,). Of equal means the strictest
-    rule counts.
+    classes, (n_cases,), `lengths` of the prefixes, (n_prefixes,), and `weights` of the cases. Of
+    equal values the strictest rule counts.
     """
-    best, chosen = 0.0, StoppingRule(np.inf)
+
+    def value_of(rule: StoppingRule) -> float:
+        end = rule.simulate(proba)
+        earliness = np.average(lengths[end.last], weights=weights) / lengths[-1]
+        return value(np.average(end.labels == class_indices, weights=weights), earliness)
+
+    chosen = StoppingRule(np.inf)
+    best = value_of(chosen)
     thresholds = np.unique(proba[:-1].max(axis=2))[::-1]
     if len(thresholds) > _MOST_THRESHOLDS:
         orders = np.linspace(1.0, 0.0, _MOST_THRESHOLDS)
         thresholds = np.quantile(thresholds, orders, method="inverted_cdf")
     for rule in (StoppingRule(t, agreement) for agreement in (2, 1) for t in thresholds):
-        end = rule.simulate(proba)
-        earliness = np.mean(lengths[end.last]) / lengths[-1]
-        mean = harmonic_mean(np.mean(end.labels == class_indices), earliness)
-        if mean > best:
-            best, chosen = mean, rule
+        found = value_of(rule)
+        if found > best:
+            best, chosen = found, rule
     return chosen
 
 

@@ -17,7 +17,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from ...checks.labels import check_groups, check_labels, distinct
-from ...checks.messages import shown, warn
+from ...checks.messages import SignalsWarning, shown, warn
 from ...checks.values import (
     check_batch,
     check_positive_integer,
@@ -133,12 +133,14 @@ def _warn_of_shape(read: _Read) -> None:
     if has_columns and (place := numbering_column(flat)) is not None:
         warn(
             f"column {shown(columns[place] if columns else place)} of X has a different whole "
-            f"number in each row, and is read as a time point: drop it if it numbers signals"
+            f"number in each row, and is read as a time point: drop it if it numbers signals",
+            SignalsWarning,
         )
     if looks_transposed(signals):
         warn(
             f"X of shape {signals.shape} looks transposed, expected {_SHAPE}, which "
             f"X.swapaxes(1, 2) has",
+            SignalsWarning,
         )
 
 
@@ -225,7 +227,8 @@ def _warn_of_overlap(signals: np.ndarray) -> None:
     if row is not None:
         warn(
             f"signals {row} and {row + 1} of X overlap, as windows of one recording do: scores "
-            f"are too good, unless groups has the recording, or the part of it, of each signal"
+            f"are too good, unless groups has the recording, or the part of it, of each signal",
+            SignalsWarning,
         )
 
 
@@ -243,7 +246,10 @@ def _warn_of_target(
             what = f"time point {place[-1]} of channel {place[0]}"
             if columns:
                 what = f"column {shown(columns[int(np.flatnonzero(equal)[0])])}"
-            warn(f"{what} of X equals y in all signals: drop it if it is what y was read from")
+            warn(
+                f"{what} of X equals y in all signals: drop it if it is what y was read from",
+                SignalsWarning,
+            )
             return
 
 
