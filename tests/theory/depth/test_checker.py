@@ -456,6 +456,14 @@ def test_verdicts_are_those_of_the_page(value, error, of_limit, verdict):
     assert checker._verdict(fitted, Prediction(0.5), 1e4, of_limit)[0] == verdict
 
 
+def test_a_limit_contradicts_nothing_before_windows_have_settled():
+    """Until then pairs add a term that extrapolation does not remove."""
+    fitted = checker.FittedExponent(0.98, 0.03)
+    laws = [Prediction(0.5, settled=settled) for settled in (1e5, 1e3)]
+    verdicts = [checker._verdict(fitted, law, 1e4, 0.51)[0] for law in laws]
+    assert verdicts == [checker.OPEN, checker.CONTRADICTS]
+
+
 def test_vectors_of_any_length_have_predictions():
     """Their normalized kernels do not depend on lengths; a channel may be 0."""
     X = np.array([[[3.0], [0.0]], [[0.5], [0.5]], [[1.0], [-2.0]]])
