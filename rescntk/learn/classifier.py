@@ -258,7 +258,7 @@ class ResidualKernelClassifier(ClassifierMixin, ResidualKernelEstimator):
         has_class_weights: bool,
     ) -> None:
         """Set the score and its error; warn if it is no better than the most common answer."""
-        total, hits = counted.sum(), float(counted[right].sum())
+        total, hits = counted.sum(), np.where(right, counted, 0.0).sum()
         classes = self.classes_[np.unique(labels[counted > 0])].tolist()
         if len(classes) < 2:
             subject = f"only class {shown(classes[0])} has" if classes else "no class has"

@@ -220,7 +220,8 @@ def _column_of(
         k for k, label in enumerate(classes) if isinstance(output, Hashable) and label == output
     ]
     if not places:
-        raise ValueError(f"output is {shown(output)}, expected one of {shown(list(classes))}")
+        labels = np.asarray(list(classes)).tolist()
+        raise ValueError(f"output is {shown(output)}, expected one of {shown(labels)}")
     return (places[0], 1) if outputs > 1 else (0, 2 * places[0] - 1)
 
 

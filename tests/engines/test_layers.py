@@ -86,7 +86,6 @@ def test_large_signals_leave_branches_of_normalized_features_their_digits(dtype,
     assert np.abs(K - same).max() <= tolerances.KERNEL[dtype] * same.max()
 
 
-
 @engines
 @pytest.mark.parametrize(("dtype", "bias"), [("float32", 5e3), ("float64", 1e33)])
 def test_the_input_keeps_its_digits_beside_large_biases(dtype, bias, engine):

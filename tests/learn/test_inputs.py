@@ -189,6 +189,12 @@ def test_other_shapes_than_in_fit_are_refused(other, says, rng):
         fitted.predict(other(X))
 
 
+def padded(X):
+    """Return signals of which every third ends earlier, with NaN at the points that it lacks."""
+    ends = 24 - np.arange(len(X)) % 3 * 4
+    return np.where(np.arange(24) < ends[:, None, None], X, np.nan)
+
+
 NO_SIGNALS = [
     (lambda X: X[:, None], r"X has shape \(12, 1, 2, 24\), expected \(n_cases, n_channels"),
     (lambda X: X[0, 0], "1D array|a single signal is X"),
@@ -202,6 +208,12 @@ NO_SIGNALS = [
         r"X\[0\] is not a rectangular array, expected numbers",
     ),
     (lambda X: [], r"X has shape \(0,\)"),
+    (lambda X: padded(X), "X has NaN at the ends of signals, .* expected a list of signals"),
+    (lambda X: padded(X)[:, 0], "X has NaN at the ends of signals, .* expected a list of signals"),
+    (
+        lambda X: np.where(np.arange(24) == 23, np.nan, padded(X))[:, :1, ::-1],
+        "contains NaN or inf",
+    ),
 ]
 
 

@@ -1,5 +1,6 @@
 """Results of cases left out, and what is made of them, against refits without the cases."""
 
+import warnings
 from types import SimpleNamespace
 
 import numpy as np
@@ -317,3 +318,15 @@ def test_weights_of_less_than_a_trillionth_count_as_zero(share, counts, kind, rn
     weights = np.where(np.arange(20) == 3, share * 5.0, 5.0)
     model = kind(**ONE, penalty=0.1).fit(X, y, sample_weight=weights)
     assert np.isfinite(model.left_out_novelty_[3]) == counts
+
+
+def test_a_score_of_right_answers_alone_is_one(rng):
+    """Where the weights do not add up exactly, and a signal that does not count is wrong."""
+    X, y = waves(rng, 24, 2)
+    y[7] = 2  # the only signal of its class
+    weights = rng.uniform(0.1, 1.0, 24)
+    with warnings.catch_warnings(action="ignore"):
+        model = ResidualKernelClassifier(**ONE, random_state=0).fit(X, y, sample_weight=weights)
+    others = np.arange(24) != 7
+    assert (model.left_out_proba_.argmax(axis=1) == y)[others].all()
+    assert model.left_out_score_ == 1

@@ -343,3 +343,17 @@ def test_an_array_file_with_time_before_channels_warns(rng, tmp_path):
     with pytest.warns(UserWarning, match=r"X of shape \(20, 80, 4\) looks transposed") as found:
         ResidualKernelRegressor(**ONE).fit(X, X[:, 0, 0] + 1.0)
     assert re.search(r"X.swapaxes\(1, 2\)", str(found[0].message))
+
+
+def test_names_of_columns_that_are_numbers_and_texts_are_refused(pd, flat):
+    """As wavelengths: all numbers in `fit` and texts in `predict`, or some of each in one table."""
+    X, y = flat
+    numbers = pd.DataFrame(X, columns=[1100 + 2 * k for k in range(24)])
+    texts = numbers.rename(columns=str)
+    model = ResidualKernelClassifier(**ONE).fit(numbers, y)
+    says = "X has the column '1100', expected 1100 as in fit"
+    with warnings.catch_warnings(action="ignore"), pytest.raises(ValueError, match=says):
+        model.predict(texts)
+    mixed = numbers.rename(columns={1100: "1100"})
+    with pytest.raises(ValueError, match="X has the columns 1102 and '1100', expected names"):
+        model.fit(mixed, y)

@@ -34,6 +34,7 @@ from .tables import (
     check_index_order,
     check_no_label_column,
     check_numbers,
+    check_padding,
     check_rows,
     is_table,
     looks_transposed,
@@ -90,6 +91,11 @@ def read_signals(
             f"{expected[0]} channels × {expected[1] or 'several'} time points as in fit{swapped}"
         )
     if columns and estimator._columns and columns != estimator._columns:
+        if list(map(str, columns)) == list(map(str, estimator._columns)):
+            raise ValueError(
+                f"X has the column {shown(columns[0])}, expected {shown(estimator._columns[0])} as "
+                f"in fit: give the names of columns as numbers in both tables, or as texts in both"
+            )
         raise ValueError("X has columns of other names, or in another order, than in fit")
     return signals
 
@@ -120,6 +126,8 @@ def _read(
     if columns is None:
         check_numbers(X, "X")
     flat = validate(X, dtype=np.float64, order="C", ensure_all_finite=False)
+    if not columns:
+        check_padding(flat[:, None])
     check_cells(flat, X)
     return _Read(split_channels(flat, n_channels, "X"), columns, has_columns=True)
 
@@ -164,6 +172,7 @@ def _as_signals(X: object, images: bool) -> Signals:
         except (TypeError, ValueError) as error:
             raise ValueError(f"X has objects, expected numbers {_SHAPE}: {error}") from None
     array = array[:, None] if array.ndim == 2 else array
+    check_padding(array)
     return np.ascontiguousarray(check_batch(array, "X", images))
 
 

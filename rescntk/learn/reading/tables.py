@@ -75,6 +75,13 @@ def check_columns(X: Any) -> list[Hashable]:
         )
     if not len(X.columns):
         raise ValueError("X has no columns, expected one for each time point")
+    kinds = [isinstance(name, str) for name in X.columns]
+    if any(kinds) and not all(kinds):
+        text, other = X.columns[kinds.index(True)], X.columns[kinds.index(False)]
+        raise ValueError(
+            f"X has the columns {shown(other)} and {shown(text)}, expected names of one kind: give "
+            f"numbers or texts by X.columns.astype"
+        )
     name, times = Counter(X.columns).most_common(1)[0]
     if times > 1:
         raise ValueError(
@@ -261,6 +268,25 @@ def check_rows(X: Any, n: int) -> None:
         raise ValueError(
             f"X has {shape[0]} rows and {shape[1]} columns, and y has {n} entries, expected a row "
             f"for each signal: give X.transpose()"
+        )
+
+
+def check_padding(X: np.ndarray) -> None:
+    """Raise a ValueError if the only NaN of signals are at their ends, in all channels alike.
+
+    X has the shape (n_cases, n_channels, n_timepoints).
+    """
+    if X.ndim != 3 or X.dtype.kind != "f" or not (missing := np.isnan(X)).any():
+        return
+    of_points = missing.any(axis=1)
+    begins = of_points.argmax(axis=1)  # 0 also where nothing is missing
+    padded = of_points[:, -1]
+    tails = padded[:, None] & (np.arange(X.shape[2]) >= begins[:, None])
+    if (missing == tails[:, None]).all() and (begins[padded] > 0).all():
+        raise ValueError(
+            "X has NaN at the ends of signals, as signals of different lengths are padded, "
+            "expected a list of signals (n_channels, n_timepoints_i) without them, such as "
+            "[x[:, ~np.isnan(x).any(axis=0)] for x in X]"
         )
 
 
