@@ -56,8 +56,9 @@ class ResidualKernelClassifier(ClassifierMixin, ResidualKernelEstimator):
     penalty : float or sequence of float, optional
         Penalty of ridge regression, in units of the kernel's diagonal. Of several, each view takes
         the one of least leave-one-out error. By default the least that rounding errors allow:
-        leave-one-out errors weigh the views, and their average has less noise than each. With wrong
-        labels among the training signals, try ``(1e-4, 1e-2, 1)``.
+        leave-one-out errors weigh the views, and their average has less noise than each. Views of
+        landmarks then also try penalties by what landmarks do not explain. With wrong labels among
+        the training signals, try ``(1e-4, 1e-2, 1)``.
     n_landmarks : int, optional
         Maximum number of signals, drawn at random, to which solutions are restricted. The default
         is all of up to 1,000 signals, and 400 of more.

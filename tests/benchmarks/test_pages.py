@@ -343,7 +343,7 @@ def test_comments_on_constants_have_the_measured_numbers():
             ("accuracy", "noise 0.1", [("_NOVELTY_POWER", 2.0), in_use, ("_NOVELTY_POWER", 4.0)]),
             ("accuracy", "drift", [("_LEVEL_POWER", 0.0), in_use]),
         ],
-        "ensemble.py": [(measure, "clean", landmarks) for measure in ("accuracy", "log_loss")],
+        "settings.py": [(measure, "clean", landmarks) for measure in ("accuracy", "log_loss")],
     }
     for file, lines in compared.items():
         comments = " ".join((folder / file).read_text(encoding="utf-8").split())
@@ -351,7 +351,7 @@ def test_comments_on_constants_have_the_measured_numbers():
             numbers = [means.loc[(*value, condition), measure] for value in values]
             texts = [f"{number:.3f}"[1:] for number in numbers]
             assert re.search(r"[^.]*?".join(map(re.escape, texts)), comments), (file, texts)
-    comments = " ".join((folder / "ensemble.py").read_text(encoding="utf-8").split())
+    comments = " ".join((folder / "settings.py").read_text(encoding="utf-8").split())
     rows = harness.load(RESULTS / "many_signals.csv").pivot(index="set", columns="method")
     crop = rows.loc["Crop"]
     few, more = (f"{crop['accuracy', n]:.3f}"[1:] for n in ("400", "1000"))

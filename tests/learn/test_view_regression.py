@@ -163,21 +163,16 @@ def test_landmarks_are_features(rng, groups):
     options = {"penalty": penalty, "n_landmarks": 7, "random_state": 3, **ONE}
     model = ResidualKernelRegressor(**options).fit(X, y * 1.0, sample_weight=weights, groups=groups)
     (fitted,) = fitted_views(model)
-    net = {"kinds": ("gpk", "ntk"), "normalized": True}
-
-    def kernel(A, B):
-        return np.mean(rk.gram(NET, A, B, **net), axis=0)
-
     seen, S = fitted.view.transform(X), fitted.landmarks
-    cross = kernel(seen, S)
-    K = cross @ np.linalg.solve(kernel(S, S), cross.T)
+    cross = mean_kernel_of(seen, S)
+    K = cross @ np.linalg.solve(mean_kernel_of(S, S), cross.T)
     w = weights / weights.mean()
     mean = np.average(y, weights=w)
     scale = np.sqrt(np.average((y - mean) ** 2, weights=w))
     Y = ((y - mean) / scale)[:, None]
     beta, b = bordered(K, Y, penalty / w)
     bar = tolerances.regression(20, penalty)
-    k = kernel(fitted.view.transform(Z), S) @ np.linalg.solve(kernel(S, S), cross.T)
+    k = mean_kernel_of(fitted.view.transform(Z), S) @ np.linalg.solve(mean_kernel_of(S, S), cross.T)
     assert_within(model.predict(Z), (k @ beta + b)[:, 0] * scale + mean, bar)
     errors = refits(K, Y, penalty / w, np.arange(20) if groups is None else groups)[:, 0]
     assert_within(model.views_["error"][0], np.average(errors**2, weights=w), bar)
@@ -187,3 +182,40 @@ def test_landmarks_are_features(rng, groups):
         novelty = (1 - np.einsum("ij,jk,ik->i", k, G, k) + penalty) / usual
         found = fitted.decide(Z, OPTIONS)[1]
         assert_within(found[:, 0], novelty, bar)
+
+
+def mean_kernel_of(A, B):
+    """Return the mean of both normalized kernels of signals as a view shows them."""
+    return np.mean(rk.gram(NET, A, B, kinds=("gpk", "ntk"), normalized=True), axis=0)
+
+
+def test_landmarks_try_penalties_by_what_they_do_not_explain(rng):
+    """The least one of an error within a twentieth of the least, by models of one penalty."""
+    X, y = waves(rng, 60, 3)
+    X = X + 0.1 * rng.standard_normal(X.shape)
+    options = {"n_landmarks": 25, "random_state": 3} | ONE
+    (fitted,) = fitted_views(ResidualKernelClassifier(**options).fit(X, y))
+    S, seen = fitted.landmarks, fitted.view.transform(X)
+    K, cross = mean_kernel_of(S, S), mean_kernel_of(seen, S)
+    explained = np.einsum("ij,ji->i", cross, np.linalg.solve(K, cross.T))
+    unexplained = np.mean(1.0 - explained)
+    least = fitted.view.kernel.least_penalty(np.ones(60), "float64")
+    tried = [least, *(least + k * unexplained for k in (0.01, 0.03, 0.1, 0.3, 1.0, 3.0))]
+    errors = np.array(
+        [
+            ResidualKernelClassifier(**options, penalty=penalty).fit(X, y).views_["error"][0]
+            for penalty in tried
+        ]
+    )
+    expected = tried[int((errors <= 1.05 * errors.min()).argmax())]
+    assert tried[0] < expected < tried[-1]
+    assert_within(fitted.penalty[0], expected, tolerances.regression(60, least))
+
+
+@pytest.mark.parametrize("given", [{"penalty": 0.1}, {"n_landmarks": None}])
+def test_penalties_by_landmarks_are_tried_by_default_alone(given, rng):
+    X, y = waves(rng, 60, 3)
+    options = {"n_landmarks": 45, "random_state": 3} | ONE | given
+    (fitted,) = fitted_views(ResidualKernelClassifier(**options).fit(X, y))
+    least = fitted.view.kernel.least_penalty(np.ones(60), "float64")
+    assert fitted.penalty[0] == given.get("penalty", least)

@@ -22,7 +22,14 @@ from .blas import one_blas_thread
 from .left_out import LeftOut, folds_of
 from .levels import TrainingLevels
 from .regression import ViewRegression, fit_view
-from .settings import Settings, chosen_views, draw_landmarks, kernel_options, penalties_of
+from .settings import (
+    Settings,
+    chosen_views,
+    draw_landmarks,
+    kernel_options,
+    penalties_of,
+    tries_unexplained,
+)
 from .weights import ViewResults, average_of_folds, weigh_outputs, weights_at
 
 _NUMBERS_AT_ONCE = 2**22
@@ -170,6 +177,7 @@ def fit_ensemble(
                 error_weights=error_weights,
                 n_regressions=n_regressions,
                 options=options,
+                tries_unexplained=tries_unexplained(settings, view.kernel, more_penalties),
             )
             for view in resolved
         ]

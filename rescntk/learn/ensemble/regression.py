@@ -20,6 +20,20 @@ from ..reading.signals import Signals, take
 from ..views.kernels import KernelOptions, Prepared
 from ..views.pipeline import ViewPipeline
 
+_UNEXPLAINED_SHARES = 0.01, 0.03, 0.1, 0.3, 1.0, 3.0
+"""Penalties that views of landmarks try beside a least one, less this one, in units of the mean
+variance that landmarks do not explain.
+
+This variance acts as noise. With the least penalty nothing damps it, and accuracy falls where
+landmarks are nearly as many as signals, a peak of interpolation. Measured on 1,500 signals of
+InsectWingbeatSound: log loss .911 to .887 with 400 landmarks, and 1.182 to .864 with 1,000."""
+
+_LEAST_OF_SIMILAR = 1.05
+"""The least penalty counts whose error is below this multiple of the least error, among those of
+`_UNEXPLAINED_SHARES`: an average of views has less noise than each view, and wants smaller
+penalties than each view by itself. Measured on 4,000 simulated signals of 24 classes: log loss .050
+with the least penalty, .041 with that of the least error, and .038 so."""
+
 
 @dataclass(eq=False)
 class ViewRegression:
@@ -134,11 +148,13 @@ def fit_view(
     error_weights: np.ndarray,
     n_regressions: int,
     options: KernelOptions,
+    tries_unexplained: bool = False,
 ) -> ViewFit:
     r"""Return a view fitted to targets of cases, with residuals and novelty of cases left out.
 
     Each of n_regressions, one for all outputs or one for each, has the penalty of least
-    leave-one-out error. The prior's variance
+    leave-one-out error. With `tries_unexplained`, views of landmarks try greater penalties than the
+    given one (`_UNEXPLAINED_SHARES`). The prior's variance
     :math:`\sigma^2 = y^\top (K + \lambda I)^{-1} (y - b) / n` maximizes the marginal likelihood.
     """
     view, seen = view.fit_and_transform(cases.signals, cases.weights)
@@ -148,10 +164,14 @@ def fit_view(
         if landmark_indices is None
         else _kernel_of_landmarks(view, seen, weights, landmark_indices, options)
     )
-    spectrum = kernel.spectrum
+    spectrum, similar = kernel.spectrum, 1.0
+    if landmark_indices is not None and tries_unexplained:
+        mean = float(np.average(kernel.unexplained, weights=weights))
+        penalties = [*penalties, *(penalties[0] + share * mean for share in _UNEXPLAINED_SHARES)]
+        similar = _LEAST_OF_SIMILAR
     groups = cases.groups if cases.n_groups < len(Y) else None  # without groups less time
     residuals = spectrum.leave_one_out(Y, penalties, intercept=True, groups=groups)
-    choices, least_errors = _least_errors(residuals, error_weights, n_regressions)
+    choices, errors = _chosen_penalties(residuals, error_weights, n_regressions, similar)
     penalty, of_outputs = np.asarray(penalties)[choices], np.resize(choices, Y.shape[1])
     beta, b = np.empty(Y.shape), np.empty(Y.shape[1])
     variance = np.empty((len(Y), n_regressions))
@@ -175,7 +195,7 @@ def fit_view(
         penalty=penalty,
         left_out_variance=left_out_variance,
         prior_variance=np.mean(beta * Y, axis=0),  # Σβ is 0, so that b makes no difference
-        mean_squared_error=least_errors,
+        mean_squared_error=errors,
     )
     residuals = np.take_along_axis(residuals, of_outputs[None, None], axis=0)[0]
     return ViewFit(fitted, residuals, variance / left_out_variance)
@@ -223,14 +243,16 @@ def _kernel_of_landmarks(
     )
 
 
-def _least_errors(
-    residuals: np.ndarray, error_weights: np.ndarray, n_regressions: int
+def _chosen_penalties(
+    residuals: np.ndarray, error_weights: np.ndarray, n_regressions: int, similar: float
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return the indices of penalties of least mean squared error, and these errors.
+    """Return the indices of the chosen penalties, and their mean squared errors.
 
-    Both are (n_regressions,); `residuals` are (n_penalties, n_cases, n_outputs).
+    Both are (n_regressions,); `residuals` are (n_penalties, n_cases, n_outputs). The first penalty
+    is chosen whose error is at most `similar` times the least error.
     """
     unit_weights = unit_sum(error_weights)
     parts = np.split(residuals, n_regressions, axis=2)
     errors = np.array([(part**2).mean(axis=2) @ unit_weights for part in parts])
-    return errors.argmin(axis=1), errors.min(axis=1)
+    chosen = (errors <= similar * errors.min(axis=1, keepdims=True)).argmax(axis=1)
+    return chosen, errors[np.arange(n_regressions), chosen]

@@ -75,6 +75,14 @@ def penalties_of(
     return penalties.tolist()
 
 
+def tries_unexplained(settings: Settings, kernel: ViewKernel, more: Sequence[float]) -> bool:
+    """Return whether the least penalty is the only one that a view with this kernel tries.
+
+    Views of landmarks then try penalties by what landmarks do not explain.
+    """
+    return settings.penalty is None and not (kernel.penalties or more)
+
+
 def kernel_options(settings: Settings) -> KernelOptions:
     """Return how kernels are computed."""
     n_jobs = settings.n_jobs
