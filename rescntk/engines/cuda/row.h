@@ -39,7 +39,7 @@ struct Vector<double, 2> {
 
 template <class R, int LANES, int THREAD_PIXELS, bool ALL>
 struct Row {
-    using PairNumbers = R[THREAD_PIXELS][LANES];  // a number of each pixel pair of the thread
+    using ThreadNumbers = R[THREAD_PIXELS][LANES];  // a number of each pixel pair of the thread
     using LaneVector = typename Vector<R, LANES>::type;
     struct Pack {
         R lane[LANES];
@@ -52,7 +52,7 @@ struct Row {
         }
     };
     struct State {
-        PairNumbers U, O, A;  // O is U+
+        ThreadNumbers U, O, A;  // O is U+
         FORMULA PairNumbers<R> at(int p, int q) const { return {U[p][q], O[p][q], A[p][q]}; }
         template <bool OPPOSITE, bool NTK>
         FORMULA void put(int p, int q, const PairNumbers<R> &numbers)
@@ -175,7 +175,7 @@ struct Row {
     {
         return (R *)memory + (number * (n + 2 * HALO) + HALO) * LANES;
     }
-    FORMULA void put(int number, const PairNumbers &numbers, bool halo) const
+    FORMULA void put(int number, const ThreadNumbers &numbers, bool halo) const
     {
         OVER_PIXELS (p) {
             if (!has_pixel(p)) continue;

@@ -9,7 +9,7 @@ struct Layers {
     using ThisRow = Row<R, LANES, THREAD_PIXELS, ALL>;
     using State = typename ThisRow::State;
     using Pack = typename ThisRow::Pack;
-    using PairNumbers = typename ThisRow::PairNumbers;
+    using ThreadNumbers = typename ThisRow::ThreadNumbers;
     static constexpr int PAIRS = ALL ? 1 : LANES;  // pairs of signals of a row
 
     ThisRow row;
@@ -18,7 +18,7 @@ struct Layers {
     R biases[PAIRS];  // the products of both sides' biases
     State state;
     struct {
-        PairNumbers F0, F, A;
+        ThreadNumbers F0, F, A;
     } separate;  // F0, and both kernels without it: of heads of pixels
     // The thread's sums of both kernels without F0, and of F0.
     double F[PAIRS], A[PAIRS], F0[PAIRS];
