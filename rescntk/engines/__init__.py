@@ -17,6 +17,18 @@ them. These are the files, from the request to the kernels:
 - array/ computes pixel pairs with NumPy and CuPy, and jax/ with JAX, so that kernels can be
   differentiated. compiled/ has what the engines "cpu" and "cuda" share, and cpu/ and cuda/ are
   these two engines.
+
+The way of signals X to a row of kernels, on the engine "array", is ::
+
+    kernels/gram.py     gram: checks the arguments, and makes a Request (kernels/call.py)
+    __init__.py         choose: the fastest engine that takes the request
+    array/engine.py     ArrayEngine.plan: the bytes that the call will hold; Plan.compute
+    signals/tables.py   signal_tables: divides signals by their sizes (input.py), and writes tables
+    layer/recursion.py  variances_around_last_layer: Step.variances, the rows of all steps
+    array/pairs.py      SignalPairs.at_depths: for all pixel pairs of some pairs of signals
+    layer/recursion.py  pairs_behind_layer: Step.pairs, the deficits and kernels behind each step
+    array/pairs.py      SignalPairs.head: the mean over pixel pairs that the head reads
+    request.py          ScaledKernel: multiplied by the sizes of both signals
 """
 
 from __future__ import annotations

@@ -9,11 +9,11 @@ network is trained and 0 if it is not. The recursion begins with ::
 
 A layer is ::
 
-    Σ = c_w box(F) + σ_b²,                           A = c_w box(T) + Σ [inner],
+    Σ = c_w box(F) + σ_b²,                           T_Σ = c_w box(T) + Σ [inner],
     ρ = Σ / g,  g = √(Σ_jj(x, x) Σ_j'j'(z, z)),
     K = c_v g κ₁(ρ) / 2,                             K̇ = c_v κ₀(ρ) / 2,
-    B = box(K) + σ_b²,                               M = box(K̇ A) + B [outer],
-    F ← F + α² B,                                    T ← T + α² M.
+    B = box(K) + σ_b²,                               T_B = box(K̇ T_Σ) + B [outer],
+    F ← F + α² B,                                    T ← T + α² T_B.
 
 Behind the last layer the tangent kernel is Θ = T + F [readout]. κ₀ and κ₁ are the dual activations
 of ReLU, ::
@@ -92,7 +92,7 @@ def behind_layer(network: Network, number: int, features: Features) -> Features:
     read = normalized(features) if network.norm else features
 
     Sigma = c_w * box(read.F, layer.inner, 2) + variance_of_bias
-    A = c_w * box(read.T, layer.inner, 2) + trained.inner * Sigma
+    T_Sigma = c_w * box(read.T, layer.inner, 2) + trained.inner * Sigma
     left, right = (c_w * box(v, layer.inner, 1) + variance_of_bias for v in (read.left, read.right))
     g = product_of_roots(left, right)
     rho = np.clip(quotient(Sigma, g), -1.0, 1.0)
@@ -100,11 +100,11 @@ def behind_layer(network: Network, number: int, features: Features) -> Features:
     K = c_v * (s * Sigma + (1.0 - s) ** 2 / 2.0 * g * kappa_1(rho))
     K_dot = c_v * (s + (1.0 - s) ** 2 / 2.0 * kappa_0(rho))
     B = box(K, layer.outer, 2) + variance_of_bias
-    M = box(K_dot * A, layer.outer, 2) + trained.outer * B
+    T_B = box(K_dot * T_Sigma, layer.outer, 2) + trained.outer * B
     of_branch = (
         c_v * (1.0 + s**2) / 2.0 * box(v, layer.outer, 1) + variance_of_bias for v in (left, right)
     )
-    branch = Features(B, M, *of_branch)
+    branch = Features(B, T_B, *of_branch)
     passing, alpha = layer.identity_factor**2, layer.branch_factor**2
     return Features(*(passing * f + alpha * b for f, b in zip(features, branch, strict=True)))
 
@@ -113,8 +113,8 @@ def normalized(features: Features) -> Features:
     """Return features whose variance is 1 at each pixel, or 0 where it was 0."""
     F, T, left, right = features
     sizes = product_of_roots(left, right)
-    is_left, is_right = (np.where(v > 0, 1.0, 0.0) for v in (left, right))
-    return Features(quotient(F, sizes), quotient(T, sizes), is_left, is_right)
+    units = (np.where(v > 0, 1.0, 0.0) for v in (left, right))
+    return Features(quotient(F, sizes), quotient(T, sizes), *units)
 
 
 def box(A: Array, taps: Filter, n_sides: int) -> Array:

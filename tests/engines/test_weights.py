@@ -32,7 +32,7 @@ X = np.random.default_rng(0).standard_normal((2, 1, 4))
 def test_features_and_branch_are_added(features, branch, form, expected):
     weights = Weights.of(Fraction(features), Fraction(branch))
     assert weights.form is form
-    assert weights.rounded.merged(np.array(3.0), np.array(5.0)) == expected
+    assert weights.rounded.weighted_sum(np.array(3.0), np.array(5.0)) == expected
 
 
 @pytest.mark.parametrize("smaller", [Fraction(1, 3), Fraction(1, 10**9), Fraction(1, 10**30)])

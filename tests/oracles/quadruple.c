@@ -49,8 +49,9 @@ static void relu(Q S, Q a, Q b, Q slope, Q *K, Q *D)
 }
 static void erf_network(Q S, Q a, Q b, Q *K, Q *D)
 {
-    const Q m = (1 + 2 * a) * (1 + 2 * b);
-    *K = 2 / M_PIq * asinq(2 * S / sqrtq(m)), *D = 4 / M_PIq / sqrtq(m - 4 * S * S);
+    const Q m = (1 + 2 * a) * (1 + 2 * b), g = sqrtq(a) * sqrtq(b),
+            rest = S < g ? (g - S) * (g + S) : 0;
+    *K = 2 / M_PIq * asinq(2 * S / sqrtq(m)), *D = 4 / M_PIq / sqrtq(1 + 2 * a + 2 * b + 4 * rest);
 }
 // By Stein's lemma; `both` is E[step(u + x) step(v + y)] of standard normal x and y.
 static void gelu(Q S, Q a, Q b, Q *K, Q *D)

@@ -2,7 +2,7 @@
 //
 // C++ and CUDA compile the same text. In C++ the type V is a vector of lanes (lanes.h), in CUDA a
 // number. No standard header is included, because NVRTC has none. V needs +, -, *, the functions
-// every, root, fused, smaller and pick, and its real type, RealOf<V>::type. The symbols are
+// every, fused, smaller, pick and root_over, and its real type, RealOf<V>::type. The symbols are
 //
 //   a, b      the standard deviations of both pixels;
 //   g         a b;
@@ -184,8 +184,8 @@ FORMULA bool is_of_pixels(long long output)
 }
 
 // The sum of the terms t to end - 1, where add(t, sum) adds term t. Groups of PART terms are added
-// up, then groups of PART such sums, and so on, DEPTH times. As no sum has many summands, the
-// rounding error grows only with DEPTH.
+// up, then groups of PART such sums, and so on, DEPTH times. If no sum has more than PART summands,
+// which holds for up to PART^(DEPTH + 1) terms, the rounding error grows only with DEPTH.
 constexpr long long PART = 32;
 
 template <int DEPTH, class V, class Add>

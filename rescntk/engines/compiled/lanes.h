@@ -18,7 +18,7 @@
 #define SMALLER(type, a, b) INTRINSIC(maskz_min, type)(-1, a, b)
 #define PICK(type, a, b, x, y)                                                                     \
     INTRINSIC(mask_blend, type)(_mm512_cmp_##type##_mask(a, b, _CMP_LT_OQ), y, x)
-#define ANY_LESS(type, a, b) _mm512_cmp_##type##_mask(a, b, _CMP_LT_OQ) != 0
+#define ANY_LESS(type, a, b) (_mm512_cmp_##type##_mask(a, b, _CMP_LT_OQ) != 0)
 using D = __m512d;
 using S = __m512;
 #elif defined(__AVX2__) && defined(__FMA__)

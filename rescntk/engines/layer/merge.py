@@ -1,9 +1,10 @@
 """`Merge`: a step that adds independent parts: taps of a convolution, biases, features and branch.
 
 At a pixel pair let a_p² and b_p² be the variances of part p at the left and at the right pixel.
-The sum of the parts has the variances a² = Σ a_p² and b² = Σ b_p². Part 0 is the one with the
-largest weight. Each other part has the *coordinates* u_p = a_p / (a + a_0) and
-v_p = b_p / (b + b_0). The deficit of the sum is ::
+The sum of the parts has the variances a² = Σ a_p² and b² = Σ b_p². Part 0 is the middle tap, or
+what biases are added to, or of features and branch the one with which the sum begins (weights.py).
+Each other part has the *coordinates* u_p = a_p / (a + a_0) and v_p = b_p / (b + b_0). The deficit
+of the sum is ::
 
     U = a b (1 − ρ) = Σ_p U_p + N,   N = ½ (a + a_0) (b + b_0) Σ_p>0 (u_p − v_p)².
 

@@ -30,18 +30,18 @@ class SkipStep(Merge):
         self, context: SignalContext, before: Variances, features: Variances
     ) -> tuple[Variances, Iterator[PixelValues]]:
         weights = context.weights
-        variance = weights.merged(features.variance, before.variance)
+        variance = weights.weighted_sum(features.variance, before.variance)
         rounding_error = before.rounding_error
         if rounding_error is not None:
-            rounding_error = weights.merged(features.rounding_error, rounding_error)
-        forward = 1 if weights.begins_with_features else -1
-        parts = [features.variance, before.variance][::forward]
-        of_parts = [weights.features, weights.branch][::forward]
+            rounding_error = weights.weighted_sum(features.rounding_error, rounding_error)
+        parts, of_parts = [features.variance, before.variance], [weights.features, weights.branch]
+        if not weights.begins_with_features:
+            parts, of_parts = parts[::-1], of_parts[::-1]
         return self.merged(context, parts, of_parts, variance, rounding_error)
 
     def pairs(self, context: PairContext, before: PairState, features: PairState) -> PairState:
         weights, N = context.weights, self.merge_term(context)
         return PairState(
-            mapped(lambda u, v: weights.merged(u, v) + N, features.deficits, before.deficits),
-            mapped(weights.merged, features.kernels, before.kernels),
+            mapped(lambda u, v: weights.weighted_sum(u, v) + N, features.deficits, before.deficits),
+            mapped(weights.weighted_sum, features.kernels, before.kernels),
         )

@@ -122,7 +122,8 @@ def check_variances(
             f"the signals are too large for float64 and activation {net.activation!r}: variances "
             f"of layer {layer_number} reach {largest:.3g}, expected less than {most:g}"
         )
-    if layer_number < operations.depth or constants.weights.features or not layer.has_branch:
+    features_stay = layer.exact_identity_gain >= 1
+    if layer_number < operations.depth or features_stay or not layer.has_branch:
         return
     last, enters = (
         values.reshape(len(variance), -1).max(axis=1) for values in (variance, input_variance)

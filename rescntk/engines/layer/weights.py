@@ -41,7 +41,7 @@ class RoundedWeights(NamedTuple):
     >>> import numpy as np
     >>> from rescntk.engines.layer.weights import Form, RoundedWeights
     >>> weights = RoundedWeights(0.75, 0.25, Form.MEAN_FROM_FEATURES)
-    >>> weights.merged(np.array([4.0]), np.array([8.0]))
+    >>> weights.weighted_sum(np.array([4.0]), np.array([8.0]))
     array([5.])
     """
 
@@ -51,7 +51,7 @@ class RoundedWeights(NamedTuple):
     """b, of the same type."""
     form: Form
 
-    def merged(self, features: AnyArray, branch: AnyArray) -> AnyArray:
+    def weighted_sum(self, features: AnyArray, branch: AnyArray) -> AnyArray:
         """Return the weighted sum of two arrays."""
         f, b, form = self
         if form is Form.BRANCH_ALONE:

@@ -152,14 +152,15 @@ def _least_variance(
     """Return a lower bound of the variance that branches of normalized features add to a kernel.
 
     Biases increase it. But if only the input is trained, biases are no part of tangent kernels, and
-    each layer without a skip connection divides by the variance of features and biases together.
+    each layer through which features do not pass as they are divides by the variance of features
+    and biases together.
     """
     constants, net = operations.constants, operations.network
     if "ntk" not in request.kinds or net.trained != ("input",):
         return norm_std**2 + (norm_std * constants.least_bias) ** 2
     layers = map(constants.of_layer, range(1, operations.depth + 1))
-    n_ordinary = sum(not of_layer.weights.features for of_layer in layers)
-    bits = min(2.0 * n_ordinary * math.log2(constants.common_std), 1000.0)
+    n_dividing = sum(of_layer.layer.exact_identity_gain < 1 for of_layer in layers)
+    bits = min(2.0 * n_dividing * math.log2(constants.common_std), 1000.0)
     return norm_std**2 * 2.0**-bits
 
 

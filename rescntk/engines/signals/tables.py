@@ -132,7 +132,7 @@ def write_rows(
             of_bias = (
                 constants.bias_std(operations.depth, after_activation=True) * inputs.bias
             ) ** 2
-            mean = layer.weights.rounded.merged(passing, mean + of_bias)
+            mean = layer.weights.rounded.weighted_sum(passing, mean + of_bias)
         check_fraction(mean, request, "the last layer has")
 
 
