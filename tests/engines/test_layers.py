@@ -86,6 +86,14 @@ def test_large_signals_leave_branches_of_normalized_features_their_digits(dtype,
     assert np.abs(K - same).max() <= tolerances.KERNEL[dtype] * same.max()
 
 
+@engines
+@pytest.mark.parametrize(("dtype", "bias"), [("float32", 5e3), ("float64", 1e33)])
+def test_the_input_keeps_its_digits_beside_large_biases(dtype, bias, engine):
+    """Each layer divides what the input has in its features by the variance of biases."""
+    network = NORM.replace(trained="input", skip=False, bias=bias)
+    assert error(network, X, "trace", engine, dtype) <= tolerances.KERNEL[dtype]
+
+
 BRANCHES_WITHOUT_DIGITS = {
     "tangent kernels of branches": ("trace", "ntk", INNER, X),
     "a pixel that is 0": ("equivariant", "gpk", NORM, X[:, :, [2, 0, 1, 3]]),
