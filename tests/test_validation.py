@@ -106,7 +106,7 @@ FIELDS = [
     ("trained", "one of 'input', 'inner', 'outer', 'readout'", ["head"]),
 ]
 TOGETHER = [
-    ({"alpha": 1e200}, "alpha, c_v, c_w are 1e[+]200"),
+    ({"alpha": 1e200}, "alpha, c_v, c_w are .*: alpha[*][*]2 [*] c_v [*] c_w is expected to be"),
     ({"trained": 3}, r"trained is 3, expected some of \("),
     ({"depth": 3, "dilation": (1, 2)}, r"dilation is \(1, 2\), expected .* 3 of them"),
     ({"depth": 3, "dilation": (1, 0, 2)}, "dilation is 0, expected an integer of at least 1"),

@@ -1,5 +1,6 @@
 """Weights of features and branch: their digits, forms of their sum, and branches of weight 0."""
 
+from decimal import Decimal
 from fractions import Fraction
 from itertools import product
 
@@ -9,7 +10,7 @@ import pytest
 import rescntk as rk
 from rescntk.checks.values import DTYPES
 from rescntk.engines.compiled.records import FORMS
-from rescntk.engines.layer.weights import Form, Weights
+from rescntk.engines.layer.weights import Form, Weights, root_of
 from tests import tolerances
 from tests.helpers import CPU, ENGINES, HEADS, gram_of, needs_jax
 from tests.oracles import quadruple
@@ -41,6 +42,12 @@ def test_the_smaller_weight_of_a_mean_keeps_its_digits(smaller):
     of_branch, of_features = Weights.of(1 - smaller, smaller), Weights.of(smaller, 1 - smaller)
     assert float(of_branch.branch) == float(of_features.features) == float(smaller)
     assert of_branch.keeps_means and of_features.keeps_means
+
+
+def test_roots_of_weights_are_the_nearest_numbers():
+    """The power 0.5 of this weight is one unit off where it comes from the C library of GNU."""
+    weight = 113 / 129
+    assert root_of(weight) == float(Decimal(weight).sqrt())
 
 
 def test_compiled_loops_have_all_forms():

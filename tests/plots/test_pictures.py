@@ -138,16 +138,16 @@ def test_contributions(output, names, column):
 
 def test_contributions_have_the_names_of_channels_of_tables():
     pd = pytest.importorskip("pandas")
-    X, given = np.random.default_rng(0).standard_normal((2, 2, 4)), []
+    X, given = np.random.default_rng(0).standard_normal((3, 2, 4)), []
     model = SimpleNamespace(intercept_=[0.0], classes_="ab")
-    model.contributions = lambda signals: given.append(signals) or [np.ones((1, 4))] * 2
+    model.contributions = lambda signals: given.append(signals) or [np.ones((1, 4))] * 3
     names = pd.MultiIndex.from_product([["left", "right"], range(4)])
-    wide = pd.DataFrame(X.reshape(2, 8), columns=names)
+    wide = pd.DataFrame(X.reshape(3, 8), columns=names)
     tables = [pd.DataFrame(x.T, columns=["left", "right"]) for x in X]
     for form in (wide, tables):
         panels = plots.contributions(model, form)
         assert (np.array(given[-1]) == X).all()
-        assert [[ax.get_ylabel() for ax in row] for row in panels] == [["left", "right"]] * 2
+        assert [[ax.get_ylabel() for ax in row] for row in panels] == [["left", "right"]] * 3
         end = panels[1, 1].collections[0].get_segments()[-1][-1]
         assert tuple(end) == (3, X[1, 1, 3])
     for wrong in (wide[names[[0, 4, 1, 5, 2, 6, 3, 7]]], [tables[0], tables[1][["right", "left"]]]):
