@@ -10,7 +10,7 @@ import pytest
 import rescntk as rk
 from rescntk.checks.values import DTYPES
 from rescntk.engines.compiled.records import FORMS
-from rescntk.engines.layer.weights import Form, Weights, root_of
+from rescntk.engines.layer.weights import Form, Weights, sqrt_of
 from tests import tolerances
 from tests.helpers import CPU, ENGINES, HEADS, gram_of, needs_jax
 from tests.oracles import quadruple
@@ -47,7 +47,7 @@ def test_the_smaller_weight_of_a_mean_keeps_its_digits(smaller):
 def test_roots_of_weights_are_the_nearest_numbers():
     """The power 0.5 of this weight is one unit off where it comes from the C library of GNU."""
     weight = 113 / 129
-    assert root_of(weight) == float(Decimal(weight).sqrt())
+    assert sqrt_of(weight) == float(Decimal(weight).sqrt())
 
 
 def test_compiled_loops_have_all_forms():
