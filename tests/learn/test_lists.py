@@ -82,7 +82,7 @@ ROWS_OF_LISTS = {
         lambda s: ViewTransformer(View(standardize="signal")).fit_transform(s.X),
         lambda s: ViewTransformer(View(standardize="channel")).fit_transform(s.X),
     ],
-    "views with other heads": [lambda s, v=v: v.fit(s.X) for v in REFUSING],
+    "views with other heads": [lambda s, v=v: ViewTransformer(v).fit(s.X) for v in REFUSING],
     "predictions": [
         lambda s: s.classifier.predict(s.X),
         lambda s: s.classifier.predict_proba(s.X),

@@ -60,8 +60,11 @@ def _levels_and_sizes(X: Signals) -> np.ndarray:
     of_signals = []
     for x in arrays(X):
         magnitudes = np.abs(x)
-        least = np.maximum(ROUNDING * magnitudes.max(axis=-1), np.finfo(np.float64).tiny)
-        sizes = magnitudes.mean(axis=-1), x.std(axis=-1)
+        largest = magnitudes.max(axis=-1, keepdims=True)
+        unit = np.ldexp(1.0, np.frexp(largest)[1] - 1)  # squares of x / unit stay in float64
+        deviation = (x / unit).std(axis=-1) * unit[..., 0]
+        least = np.maximum(ROUNDING * largest[..., 0], np.finfo(np.float64).tiny)
+        sizes = magnitudes.mean(axis=-1), deviation
         logs = (np.log2(np.maximum(size, least)) for size in sizes)
         of_signals.append(np.stack([x.mean(axis=-1), *logs], axis=-2))
     return np.reshape(of_signals, (len(X), 3, -1))
