@@ -120,7 +120,13 @@ class ResidualKernelClassifier(_WithClasses, BaseClassifier):
     _model = classifier.ResidualKernelClassifier
 
     def _predict_proba(self, X: Signals) -> np.ndarray:
-        return np.asarray(self.model_.predict_proba(X))
+        return self._of_all_classes(self.model_.predict_proba(X))
+
+    def _of_all_classes(self, proba: np.ndarray) -> np.ndarray:
+        """Return probabilities with columns of 0 for classes that have no weight in the fit."""
+        spread = np.zeros((len(proba), self.n_classes_))
+        spread[:, np.searchsorted(self.classes_, self.model_.classes_)] = proba
+        return spread
 
     def _fit_predict_proba(self, X: Signals, y: np.ndarray, **options: Any) -> np.ndarray:
         """Return left-out probabilities; of signals that the fit leaves out, those of `predict`.
@@ -128,11 +134,12 @@ class ResidualKernelClassifier(_WithClasses, BaseClassifier):
         `options` are `sample_weight` and `groups`.
         """
         proba = self._fit(X, y, **options).model_.left_out_proba_
-        return np.where(np.isnan(proba), self.model_.predict_proba(X), proba)
+        filled = np.where(np.isnan(proba), self.model_.predict_proba(X), proba)
+        return self._of_all_classes(filled)
 
     def _fit_predict(self, X: Signals, y: np.ndarray, **options: Any) -> np.ndarray:
         most_probable = self._fit_predict_proba(X, y, **options).argmax(axis=1)
-        return np.asarray(self.model_.classes_[most_probable])
+        return np.asarray(self.classes_[most_probable])
 
 
 class ResidualKernelRegressor(_Wrapper, BaseRegressor):

@@ -135,7 +135,9 @@ def test_fit_predict_of_aeon_gives_left_out_results(aeon, rng):
 def test_fit_predict_of_aeon_predicts_signals_of_a_class_without_weight(aeon, rng):
     X, y = waves(rng, 18, 3)
     model = aeon.ResidualKernelClassifier(**ONE, class_weight={0: 1, 1: 1, 2: 0})
-    assert np.isfinite(model.fit_predict_proba(X, y)).all()
+    proba = model.fit_predict_proba(X, y)
+    assert np.isfinite(proba).all() and proba.shape == (18, 3) and (proba[:, 2] == 0).all()
+    assert model.predict_proba(X).shape == (18, 3) and (model.fit_predict(X, y) < 2).all()
 
 
 @pytest.mark.filterwarnings("ignore:left_out_score_")

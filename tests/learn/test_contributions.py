@@ -136,7 +136,7 @@ def test_one_view_contributes_the_shares_of_its_kernel(rng):
     shares = [
         rk.pixel_shares(
             rk.Network(2),
-            fitted.view.transform(X[:3]),
+            fitted.pipeline.transform(X[:3]),
             fitted.landmarks,
             kind=kind,
             normalized=True,

@@ -582,3 +582,20 @@ def test_a_high_cost_of_delay_takes_the_first_prefix_and_none_the_best_labels(rn
 def test_wrong_costs_of_delay_are_refused(parameters, says, rng):
     with pytest.raises(ValueError, match=says):
         EarlyClassifier(**parameters).fit(*beginnings(rng, 20))
+
+
+def test_the_unit_of_weights_does_not_matter(rng):
+    X, y = beginnings(rng, 30)
+    weights = rng.uniform(0.5, 2.0, 30)
+    model, large = (
+        EarlyClassifier(INNER, n_prefixes=3).fit(X, y, sample_weight=unit * weights)
+        for unit in (1.0, 2.0**1020)
+    )
+    assert model.threshold_ == large.threshold_ < np.inf
+
+
+def test_a_class_in_the_place_of_an_estimator_is_refused(rng):
+    with pytest.raises(
+        ValueError, match="estimator is .* expected a classifier with predict_proba"
+    ):
+        EarlyClassifier(ResidualKernelClassifier).fit(*beginnings(rng, 20))

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize
 
+import rescntk as rk
 from rescntk.learn import ResidualKernelClassifier, ResidualKernelRegressor, View
 from rescntk.learn.ensemble.levels import TrainingLevels
 from rescntk.learn.ensemble.weights import average_of_folds, weigh, weights_at
@@ -114,7 +115,7 @@ def test_levels_that_drift(rng):
     views = [View(standardize="channel"), View()]
     model = ResidualKernelClassifier(views, random_state=0).fit(X, y)
     Z = X + np.array([3.0, -3.0, 3.0])[:, None]
-    assert [fitted.view.depends_on_levels for fitted in fitted_views(model)] == [True, False]
+    assert [fitted.pipeline.depends_on_levels for fitted in fitted_views(model)] == [True, False]
     assert np.mean(TrainingLevels(X, np.ones(40)).distances(X)[0] > 1) <= 0.1
     options, weights = OPTIONS | {"dtype": "float32"}, []
     for S in (waves(rng, 40, 2, channels=3)[0], Z):
@@ -159,7 +160,7 @@ def test_the_average_and_its_table(rng):
     novelties = np.array([v.decide(Z, OPTIONS)[1] for v in views])
     distances = TrainingLevels(X, np.ones(24)).distances(Z)[0]
     assert distances.min() < 1 < distances.max()
-    of_views = [v.view.depends_on_levels for v in views]
+    of_views = [v.pipeline.depends_on_levels for v in views]
     weights = weights_at(table["weight"][kept, None], novelties, distances, of_views)
     found = (weights[:, :, 0] * decisions).sum(axis=0)
     assert_within(model.decision_function(Z), found, tolerances.ROUTES)
@@ -250,6 +251,37 @@ def test_many_signals_have_fewer_views_and_landmarks(views, rng):
     model = ResidualKernelClassifier(views, random_state=0, n_jobs=1).fit(X, y)
     assert tuple(model.views_["view"]) == VIEWS_OF_MANY_SIGNALS
     assert all(len(fitted.landmarks) == 400 for fitted in fitted_views(model))
+
+
+@pytest.mark.filterwarnings("ignore:left_out_score_")  # without branches a network sees little
+@pytest.mark.parametrize("changes", [{"trained": ()}, {"trained": ("inner",), "alpha": 0.0}])
+def test_networks_without_a_tangent_kernel_have_the_novelty_of_their_kernel(changes, rng):
+    """New signals like the training signals are as novel as those, each left out."""
+    network = rk.Network(2, 3, **changes)
+    X, y = waves(rng, 60, 2)
+    view = View(standardize="channel", network=network)
+    model = ResidualKernelRegressor([view], dtype="float64", penalty=0.1).fit(X[:40], 1.0 * y[:40])
+    ratio = np.median(model.novelty(X[40:])) / np.median(model.left_out_novelty_)
+    assert 0.5 < ratio < 2
+
+
+@pytest.mark.parametrize("factor", [1e10, 1e50, 1e120])
+def test_views_of_very_novel_signals_are_averaged(factor, rng):
+    """Powers of novelties of all views do not underflow together."""
+    X, y = waves(rng, 30, 2)
+    views = [View(linear=True, standardize="point"), View(linear=True, standardize="channel")]
+    model = ResidualKernelRegressor(views).fit(X, y + 0.1 * X[:, 0, 3])
+    assert np.isfinite(model.predict(factor * X)).all()
+
+
+def test_values_whose_squares_leave_float64_are_refused_by_lines(rng):
+    X, y = waves(rng, 30, 2)
+    model = ResidualKernelRegressor([View(linear=True)]).fit(X, y + 0.1 * X[:, 0, 3])
+    with pytest.raises(ValueError, match="X has values above float64 in units of fit"):
+        ResidualKernelRegressor([View(linear=True, standardize="channel")]).fit(
+            X, y + 0.1 * X[:, 0, 3]
+        ).predict(1e160 * X)
+    assert np.isfinite(model.predict(1e160 * X)).all()  # each signal has its own scale
 
 
 def test_a_fit_that_takes_long_warns(rng, monkeypatch):

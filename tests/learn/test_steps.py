@@ -73,6 +73,13 @@ def test_the_docstring_has_the_order_of_steps(view, rng):
     assert len(places) == len(steps) > 0 and places == sorted(places)
 
 
+def test_each_stage_of_the_docstring_has_a_step(rng):
+    listed = re.findall(r"^ +\d+\. (.*)", View.__doc__, re.MULTILINE)
+    X = rng.standard_normal((6, 2, 200))
+    stages = {step.stage for view in EVERY_STEP for step in view.pipeline(X).steps}
+    assert all(any(text.startswith(stage) for stage in stages) for text in listed)
+
+
 def measured(view, X):
     """Yield the steps of a view, measured, with the signals before each."""
     for step in view.pipeline(X).steps:
@@ -102,13 +109,14 @@ def test_a_point_changes_points_within_reach(view, rng):
             assert farthest == step.reach
 
 
+@pytest.mark.parametrize("factor", [1.0, 428.0, 1e9])
 @pytest.mark.parametrize("view", EVERY_STEP)
-def test_no_step_magnifies_rounding_errors_of_a_constant_channel(view, rng):
+def test_no_step_magnifies_rounding_errors_of_a_constant_channel(view, factor, rng):
     """The same signals with a constant of few digits, which has no rounding errors, are near."""
     X, errors = rng.standard_normal((6, 2, 200)), rng.integers(-1, 2, (6, 200))
     seen = []
     for constant, relative in ((1 / 3, EPS["float64"] * errors), (21845 / 2**16, 0 * errors)):
-        X[:, 1] = constant * (1 + relative)
+        X[:, 1] = factor * constant * (1 + relative)
         seen.append(view.pipeline(X).fit_and_transform(X, np.ones(6))[1])
     three_digits = 1e-3  # the constants differ by 2e-5, and spectra have roots of magnitudes
     assert_within(*seen, three_digits, max(1, np.abs(seen[1]).max()))

@@ -163,7 +163,7 @@ def test_landmarks_are_features(rng, groups):
     options = {"penalty": penalty, "n_landmarks": 7, "random_state": 3, **ONE}
     model = ResidualKernelRegressor(**options).fit(X, y * 1.0, sample_weight=weights, groups=groups)
     (fitted,) = fitted_views(model)
-    seen, S = fitted.view.transform(X), fitted.landmarks
+    seen, S = fitted.pipeline.transform(X), fitted.landmarks
     cross = mean_kernel_of(seen, S)
     K = cross @ np.linalg.solve(mean_kernel_of(S, S), cross.T)
     w = weights / weights.mean()
@@ -172,7 +172,9 @@ def test_landmarks_are_features(rng, groups):
     Y = ((y - mean) / scale)[:, None]
     beta, b = bordered(K, Y, penalty / w)
     bar = tolerances.regression(20, penalty)
-    k = mean_kernel_of(fitted.view.transform(Z), S) @ np.linalg.solve(mean_kernel_of(S, S), cross.T)
+    k = mean_kernel_of(fitted.pipeline.transform(Z), S) @ np.linalg.solve(
+        mean_kernel_of(S, S), cross.T
+    )
     assert_within(model.predict(Z), (k @ beta + b)[:, 0] * scale + mean, bar)
     errors = refits(K, Y, penalty / w, np.arange(20) if groups is None else groups)[:, 0]
     assert_within(model.views_["error"][0], np.average(errors**2, weights=w), bar)
@@ -195,11 +197,11 @@ def test_landmarks_try_penalties_by_what_they_do_not_explain(rng):
     X = X + 0.1 * rng.standard_normal(X.shape)
     options = {"n_landmarks": 25, "random_state": 3} | ONE
     (fitted,) = fitted_views(ResidualKernelClassifier(**options).fit(X, y))
-    S, seen = fitted.landmarks, fitted.view.transform(X)
+    S, seen = fitted.landmarks, fitted.pipeline.transform(X)
     K, cross = mean_kernel_of(S, S), mean_kernel_of(seen, S)
     explained = np.einsum("ij,ji->i", cross, np.linalg.solve(K, cross.T))
     unexplained = np.mean(1.0 - explained)
-    least = fitted.view.kernel.least_penalty(np.ones(60), "float64")
+    least = fitted.pipeline.kernel.least_penalty(np.ones(60), "float64")
     tried = [least, *(least + k * unexplained for k in (0.01, 0.03, 0.1, 0.3, 1.0, 3.0))]
     errors = np.array(
         [
@@ -217,5 +219,5 @@ def test_penalties_by_landmarks_are_tried_by_default_alone(given, rng):
     X, y = waves(rng, 60, 3)
     options = {"n_landmarks": 45, "random_state": 3} | ONE | given
     (fitted,) = fitted_views(ResidualKernelClassifier(**options).fit(X, y))
-    least = fitted.view.kernel.least_penalty(np.ones(60), "float64")
+    least = fitted.pipeline.kernel.least_penalty(np.ones(60), "float64")
     assert fitted.penalty[0] == given.get("penalty", least)

@@ -242,10 +242,11 @@ class EarlyClassifier(ClassifierMixin, SignalEstimator):
     def _prefix_classifier(self, fit_options: Iterable[str]) -> ProbabilityClassifier:
         """Return the classifier whose clones are fitted with some options, with its seed."""
         inner = ResidualKernelClassifier("fast") if self.estimator is None else self.estimator
-        if not all(hasattr(inner, name) for name in ("fit", "predict_proba", "get_params")):
+        methods = "fit", "predict_proba", "get_params"
+        if isinstance(inner, type) or not all(hasattr(inner, name) for name in methods):
             raise ValueError(
                 f"estimator is {shown(inner)}, expected a classifier with predict_proba and, after "
-                f"fit, left_out_proba_, such as ResidualKernelClassifier"
+                f"fit, left_out_proba_, such as rescntk.learn.ResidualKernelClassifier"
             )
         for name in fit_options:
             if not has_fit_parameter(inner, name):
@@ -270,7 +271,10 @@ class EarlyClassifier(ClassifierMixin, SignalEstimator):
         at = np.flatnonzero(cases.case_indices >= 0)  # signals of weight 0 do not count
         counted = left_out[:, at], class_indices[at]
         if self.error is None:
-            weights = None if sample_weight is None else np.asarray(sample_weight)[at]
+            weights = None
+            if sample_weight is not None:
+                given = np.asarray(sample_weight, dtype=np.float64)[at]
+                weights = given / given.max()
             value = harmonic_mean if self.delay_cost is None else self._negative_cost
             self._rule = best_rule(*counted, self.prefixes_, value, weights)
         else:
@@ -524,7 +528,7 @@ def _left_out_proba(fitted: Any, n_cases: int, counted: np.ndarray) -> np.ndarra
     if proba is None or len(proba) != n_cases:
         raise ValueError(
             f"estimator is {shown(fitted)}, which has no left_out_proba_ of all signals after fit, "
-            f"expected a classifier that has them, such as ResidualKernelClassifier"
+            f"expected a classifier that has them, such as rescntk.learn.ResidualKernelClassifier"
         )
     if not np.isfinite(proba[counted]).all():
         raise ValueError(

@@ -10,7 +10,7 @@ import numpy as np
 from scipy.special import betainc
 
 _MOST_THRESHOLDS = 200
-"""Maximum number of thresholds whose harmonic means are compared. More take more time."""
+"""Maximum number of thresholds that `best_rule` compares. More take more time."""
 
 _TESTED_THRESHOLDS = 20
 """Number of thresholds that a bound tests. Each makes labels of another twentieth early."""

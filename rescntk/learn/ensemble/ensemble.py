@@ -111,7 +111,7 @@ class Ensemble:
 
     @property
     def _depend_on_levels(self) -> list[bool]:
-        return [view.view.depends_on_levels for view in self.views]
+        return [view.pipeline.depends_on_levels for view in self.views]
 
     def _batches(self, X: Signals) -> Iterator[Signals]:
         """Yield the signals in batches, whose kernels and views take little memory.
@@ -181,7 +181,7 @@ def fit_ensemble(
             )
             for view in resolved
         ]
-        fitted = [fit.view for fit in fits]
+        fitted = [fit.regression for fit in fits]
         residuals = np.array([fit.residuals for fit in fits])
         novelties = np.array([fit.novelty for fit in fits])
         weights = weigh_outputs(residuals, error_weights, n_regressions)

@@ -17,7 +17,7 @@ import scipy.linalg
 from ...regression.decomposition import Decomposition, decompose
 from ..reading.cases import Cases, unit_sum
 from ..reading.signals import Signals, take
-from ..views.kernels import KernelOptions, Prepared
+from ..views.kernels import KernelOptions, Prepared, ViewKernel
 from ..views.pipeline import ViewPipeline
 
 _UNEXPLAINED_SHARES = 0.01, 0.03, 0.1, 0.3, 1.0, 3.0
@@ -44,8 +44,8 @@ class ViewRegression:
     eigenvalues, (rank,).
     """
 
-    view: ViewPipeline
-    """As measured on the training signals."""
+    pipeline: ViewPipeline
+    """The view, as measured on the training signals."""
     landmarks: Signals
     """As the view shows them."""
     coefficients: np.ndarray
@@ -75,17 +75,17 @@ class ViewRegression:
         """Return the kernel matrix of signals in the view with the landmarks, in float64."""
         prepared = self.prepared_landmarks  # read once: another thread may replace it
         if prepared is None or prepared[0] != options:
-            prepared = options.copy(), self.view.kernel.prepared(self.landmarks, options)
+            prepared = options.copy(), self.pipeline.kernel.prepared(self.landmarks, options)
             self.prepared_landmarks = prepared
-        return self.view.kernel.matrix(seen, prepared[1], options)
+        return self.pipeline.kernel.matrix(seen, prepared[1], options)
 
     def decide(self, X: Signals, options: KernelOptions) -> tuple[np.ndarray, np.ndarray]:
         """Return decisions (n_cases, n_outputs) and novelties (n_cases, n_regressions).
 
         The novelty is the variance of an observation, divided by `left_out_variance`.
         """
-        seen = self.view.transform(X)
-        K, diagonal = self.matrix(seen, options), self.view.kernel.diag(seen)[:, None]
+        seen = self.pipeline.transform(X)
+        K, diagonal = self.matrix(seen, options), self.pipeline.kernel.diag(seen)[:, None]
         squares = (K @ self.root) ** 2
         several = len(self.penalty) > 1
         explained = squares @ self.ratios if several else squares.sum(axis=1, keepdims=True)
@@ -97,14 +97,14 @@ class ViewRegression:
 
         Their sums are decisions less intercepts.
         """
-        seen = self.view.transform(X)
-        parts = self.view.kernel.contributions(seen, self.landmarks, self.coefficients, options)
+        seen = self.pipeline.transform(X)
+        parts = self.pipeline.kernel.contributions(seen, self.landmarks, self.coefficients, options)
         # Rounding errors, which large coefficients magnify, are divided evenly.
         sums = self.matrix(seen, options) @ self.coefficients
         counts = np.array([x.shape[1] for x in seen])
         parts += ((sums - parts.sum(axis=2)) / counts[:, None])[..., None]
         triples = zip(parts, counts, X, strict=True)
-        return [self.view.to_time(part[:, :count], x) for part, count, x in triples]
+        return [self.pipeline.to_time(part[:, :count], x) for part, count, x in triples]
 
 
 class _KernelOfCases(NamedTuple):
@@ -131,7 +131,7 @@ class _KernelOfCases(NamedTuple):
 class ViewFit(NamedTuple):
     """A fitted view, and the results of cases left out."""
 
-    view: ViewRegression
+    regression: ViewRegression
     residuals: np.ndarray
     """(n_cases, n_outputs)"""
     novelty: np.ndarray
@@ -139,7 +139,7 @@ class ViewFit(NamedTuple):
 
 
 def fit_view(
-    view: ViewPipeline,
+    pipeline: ViewPipeline,
     cases: Cases,
     targets: np.ndarray,
     *,
@@ -157,12 +157,12 @@ def fit_view(
     given one (`_UNEXPLAINED_SHARES`). The prior's variance
     :math:`\sigma^2 = y^\top (K + \lambda I)^{-1} (y - b) / n` maximizes the marginal likelihood.
     """
-    view, seen = view.fit_and_transform(cases.signals, cases.weights)
+    measured, seen = pipeline.fit_and_transform(cases.signals, cases.weights)
     Y, weights = targets, cases.weights
     kernel = (
-        _kernel_of_all(view, seen, weights, options)
+        _kernel_of_all(measured.kernel, seen, weights, options)
         if landmark_indices is None
-        else _kernel_of_landmarks(view, seen, weights, landmark_indices, options)
+        else _kernel_of_landmarks(measured.kernel, seen, weights, landmark_indices, options)
     )
     spectrum, similar = kernel.spectrum, 1.0
     if landmark_indices is not None and tries_unexplained:
@@ -186,7 +186,7 @@ def fit_view(
     left_out_variance = np.array([np.average(column, weights=weights) for column in variance.T])
     sums = spectrum.eigenvalues[:, None] + penalty
     fitted = ViewRegression(
-        view,
+        measured,
         landmarks=kernel.landmarks,
         coefficients=kernel.at_landmarks(beta),
         intercepts=b,
@@ -202,16 +202,16 @@ def fit_view(
 
 
 def _kernel_of_all(
-    view: ViewPipeline, seen: Signals, weights: np.ndarray, options: KernelOptions
+    kernel: ViewKernel, seen: Signals, weights: np.ndarray, options: KernelOptions
 ) -> _KernelOfCases:
     """Return the decomposed kernel matrix of cases, as a view shows them."""
-    spectrum = decompose(view.kernel.matrix(seen, None, options), weights, clip=True)
+    spectrum = decompose(kernel.matrix(seen, None, options), weights, clip=True)
     root = spectrum.roots[:, None] * spectrum.eigenvectors
     return _KernelOfCases(spectrum, seen, root, np.zeros(len(seen)))
 
 
 def _kernel_of_landmarks(
-    view: ViewPipeline,
+    kernel: ViewKernel,
     seen: Signals,
     weights: np.ndarray,
     landmark_indices: np.ndarray,
@@ -221,13 +221,13 @@ def _kernel_of_landmarks(
     landmarks = take(seen, landmark_indices)
     remaining = np.setdiff1d(np.arange(len(seen)), landmark_indices)
     K = np.empty((len(seen), len(landmarks)))
-    K[landmark_indices] = view.kernel.matrix(landmarks, None, options)
-    K[remaining] = view.kernel.matrix(take(seen, remaining), landmarks, options)
+    K[landmark_indices] = kernel.matrix(landmarks, None, options)
+    K[remaining] = kernel.matrix(take(seen, remaining), landmarks, options)
     values, V = scipy.linalg.eigh(K[landmark_indices], driver="evd")
-    resolved = values > view.kernel.least_penalty(np.ones(len(landmarks)), options["dtype"])
+    resolved = values > kernel.least_penalty(np.ones(len(landmarks)), options["dtype"])
     inverse_root = V[:, resolved] / np.sqrt(values[resolved])
     features, roots = K @ inverse_root, np.sqrt(weights)[:, None]
-    unexplained = np.maximum(view.kernel.diag(seen) - (features**2).sum(axis=1), 0.0)
+    unexplained = np.maximum(kernel.diag(seen) - (features**2).sum(axis=1), 0.0)
     # The eigenvectors of products take less time than singular vectors. They have fewer digits
     # where eigenvalues are far below the penalty, and there digits do not matter.
     values, V = scipy.linalg.eigh((roots * features).T @ (roots * features), driver="evd")

@@ -92,7 +92,8 @@ def weights_at(
     `distances` of levels (n_cases,). A view has less weight where a signal is novel to it, and a
     view that sees levels has less where they are far away.
     """
-    products = weights[:, None] * np.maximum(1.0, novelties) ** -_NOVELTY_POWER
+    above = np.maximum(1.0, novelties)
+    products = weights[:, None] * (above / above.min(axis=0)) ** -_NOVELTY_POWER
     farther = np.clip(distances, 1.0, 1e9) ** -_LEVEL_POWER
     products *= np.where(np.reshape(depends_on_levels, (-1, 1)), farther, 1.0)[:, :, None]
     return products / products.sum(axis=0)

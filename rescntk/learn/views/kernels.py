@@ -7,8 +7,10 @@ is ridge regression on the points.
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, ClassVar, TypeAlias, TypedDict
 
 import numpy as np
@@ -44,6 +46,8 @@ class ViewKernel(ABC):
 
     reach: float
     """How many points around a point it sees."""
+    largest: float = math.inf
+    """The largest value that it takes, in units of the training signals."""
     penalties: ClassVar[tuple[float, ...]] = ()
     """Penalties that are tried where none are given, besides the least one."""
 
@@ -85,7 +89,10 @@ class ViewKernel(ABC):
 
 @dataclass(frozen=True)
 class NetworkKernel(ViewKernel):
-    """The mean of a network's normalized Gaussian process kernel and tangent kernel."""
+    """The mean of a network's normalized Gaussian process kernel and tangent kernel.
+
+    Without trained parts, where the tangent kernel is 0, it is the Gaussian process kernel.
+    """
 
     network: Network
     head: str | int
@@ -135,8 +142,15 @@ class NetworkKernel(ViewKernel):
 
     @property
     def _kernels(self) -> dict[str, Any]:
-        depths = (self.network.depth,)
-        return {"head": self.head, "kinds": KINDS, "depths": depths, "normalized": True}
+        kinds, depths = _kinds_of(self.network), (self.network.depth,)
+        return {"head": self.head, "kinds": kinds, "depths": depths, "normalized": True}
+
+
+@lru_cache(maxsize=64)
+def _kinds_of(network: Network) -> tuple[str, ...]:
+    """Return the kinds of kernels that are not 0: without trained parts the tangent kernel is."""
+    of_one_point = gram(network, np.ones((1, 1, 1)), kinds=KINDS)
+    return tuple(kind for kind, K in zip(KINDS, of_one_point, strict=True) if K.any())
 
 
 @dataclass(frozen=True)
@@ -144,6 +158,7 @@ class LinearKernel(ViewKernel):
     """The inner product of all points of two signals, divided by their number."""
 
     reach = 0
+    largest = 1e150  # squares are in float64
     penalties = tuple(10.0**k for k in range(-8, 2))
 
     def work(self, n_points: int) -> int:

@@ -269,35 +269,52 @@ class ChannelScale(LengthKeepingStep):
     """Give each channel of all signals mean 0 and deviation 1; constant ones are 0.
 
     Channels whose deviation is below `least` of the largest one stay smaller, so that noise is not
-    magnified.
+    magnified. Where a channel is constant in `fit`, rounding errors of its value are 0, and other
+    values keep their unit.
     """
 
     least: float = 0.0
     mean: float | np.ndarray = field(default=0.0, compare=False, kw_only=True)
     divisor: float | np.ndarray = field(default=1.0, compare=False, kw_only=True)
+    rounding: float | np.ndarray = field(default=0.0, compare=False, kw_only=True)
+    """The largest value after the subtraction that counts as a rounding error."""
     stage = "the scale of channels"
     reach = 0
     depends_on_levels = True
 
     def fit(self, X: Signals, weights: np.ndarray) -> Self:
-        mean, divisor = self.mean_and_divisor(X, weights)
-        return replace(self, mean=mean, divisor=np.where(divisor > 0, divisor, 1.0))
+        mean, divisor, size = self.moments(X, weights)
+        constant = divisor <= 0
+        return replace(
+            self,
+            mean=mean,
+            divisor=np.where(constant, 1.0, divisor),
+            rounding=np.where(constant, ROUNDING * size, 0.0),
+        )
 
     def transform(self, X: np.ndarray) -> np.ndarray:
-        return np.asarray((X - self.mean) / self.divisor)
+        centred = X - self.mean
+        if np.any(self.rounding):
+            centred = np.where(np.abs(centred) <= self.rounding, 0.0, centred)
+        return np.asarray(centred / self.divisor)
 
-    def mean_and_divisor(self, X: Signals, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return what `transform` subtracts, and by what it divides: 0 becomes 1."""
-        mean, deviation, _ = _moments(X, weights)
-        return mean[:, None], np.maximum(deviation, self.least * deviation.max())[:, None]
+    def moments(self, X: Signals, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Return what `transform` subtracts, by what it divides, and the size of values.
+
+        A divisor of 0 becomes 1; there a part of the size may be a rounding error.
+        """
+        mean, deviation, size = _moments(X, weights)
+        divisor = np.maximum(deviation, self.least * deviation.max())
+        return mean[:, None], divisor[:, None], size[:, None]
 
 
 @dataclass(frozen=True)
 class CommonScale(ChannelScale):
     """Give all channels together the root mean square 1; means stay."""
 
-    def mean_and_divisor(self, X: Signals, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        return np.zeros(()), np.sqrt(np.mean(_moments(X, weights)[2] ** 2))
+    def moments(self, X: Signals, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        size = np.sqrt(np.mean(_moments(X, weights)[2] ** 2))
+        return np.zeros(()), size, size
 
 
 @dataclass(frozen=True)
@@ -308,12 +325,14 @@ class StatisticsScale(ChannelScale):
     smaller.
     """
 
-    def mean_and_divisor(self, X: Signals, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def moments(self, X: Signals, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         sizes = _moments(X, weights)[2].reshape(len(Statistics.NAMES), -1)
         # Smaller sizes are rounding errors of constant channels.
         large = sizes > ROUNDING * sizes.max(axis=0)
         least = self.least * sizes.max(axis=1, keepdims=True)
-        return np.zeros(()), np.maximum(np.where(large, sizes, 0.0), least).reshape(-1, 1)
+        divisor = np.maximum(np.where(large, sizes, 0.0), least)
+        largest = np.broadcast_to(sizes.max(axis=0), sizes.shape)
+        return np.zeros(()), divisor.reshape(-1, 1), largest.reshape(-1, 1)
 
 
 @dataclass(frozen=True)
@@ -328,14 +347,14 @@ class PointScale(ChannelScale):
     stage = "the scale of time points"
     reason_against_lists = "signals of different lengths have no time points in common"
 
-    def mean_and_divisor(self, X: Signals, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def moments(self, X: Signals, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         points = np.asarray(X)
         of_points = _moments(points.reshape(len(points), -1, 1), weights)[:2]
         mean, deviation = (part.reshape(points.shape[1:]) for part in of_points)
         # Channels have one scale here, unless they are constant: these have only rounding errors.
         deviation = np.where(deviation > ROUNDING * np.abs(points).max(), deviation, 0.0)
         least = self.least * np.sqrt(np.mean(deviation**2, axis=1, keepdims=True))
-        return mean, np.maximum(deviation, least)
+        return mean, np.maximum(deviation, least), np.abs(mean)
 
 
 @dataclass(frozen=True)

@@ -152,7 +152,8 @@ class View:
         Scale of two channels with the relative time, a half circle. 0 has none. With the head
         "gap", 1 tells at which time a pattern is.
     length : int, "all" or "fine", default 64
-        Maximum number of points that the network sees. Longer signals are averaged over blocks.
+        Maximum number of points that the network sees of the signals given to `fit`. Longer signals
+        are averaged over blocks; signals of a list that are longer still have more points.
         Signals that are not longer have neither short-time spectra nor statistics. "all" has no
         maximum. "fine" has one that falls with the number n of signals in `fit`: the largest power
         of two up to 25,600/n, but 64 at least and 512 at most. From 50 to 400 signals the kernel
