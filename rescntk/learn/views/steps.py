@@ -351,8 +351,6 @@ class PointScale(ChannelScale):
         points = np.asarray(X)
         of_points = _moments(points.reshape(len(points), -1, 1), weights)[:2]
         mean, deviation = (part.reshape(points.shape[1:]) for part in of_points)
-        # Channels have one scale here, unless they are constant: these have only rounding errors.
-        deviation = np.where(deviation > ROUNDING * np.abs(points).max(), deviation, 0.0)
         least = self.least * np.sqrt(np.mean(deviation**2, axis=1, keepdims=True))
         return mean, np.maximum(deviation, least), np.abs(mean)
 
