@@ -265,6 +265,12 @@ def test_networks_without_a_tangent_kernel_have_the_novelty_of_their_kernel(chan
     assert 0.5 < ratio < 2
 
 
+def test_networks_whose_kernels_are_0_are_refused(rng):
+    view = View(network=rk.Network(2, 3, skip=False, c_v=0.0))
+    with pytest.raises(ValueError, match="network of a view is Network.*, whose kernels are 0"):
+        ResidualKernelClassifier([view]).fit(*waves(rng, 12, 2))
+
+
 @pytest.mark.parametrize("factor", [1e10, 1e50, 1e120])
 def test_views_of_very_novel_signals_are_averaged(factor, rng):
     """Powers of novelties of all views do not underflow together."""

@@ -150,7 +150,10 @@ class NetworkKernel(ViewKernel):
 def _kinds_of(network: Network) -> tuple[str, ...]:
     """Return the kinds of kernels that are not 0: without trained parts the tangent kernel is."""
     of_one_point = gram(network, np.ones((1, 1, 1)), kinds=KINDS)
-    return tuple(kind for kind, K in zip(KINDS, of_one_point, strict=True) if K.any())
+    kinds = tuple(kind for kind, K in zip(KINDS, of_one_point, strict=True) if K.any())
+    if not kinds:
+        raise ValueError(f"network of a view is {network!r}, whose kernels are 0, expected another")
+    return kinds
 
 
 @dataclass(frozen=True)
