@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import KW_ONLY, dataclass
+from functools import partial
 from typing import Any, ClassVar, Protocol, Self
 
 import numpy as np
@@ -25,6 +26,7 @@ from .stopping import (
     Progress,
     best_rule,
     harmonic_mean,
+    negative_cost,
     rule_with_error_bound,
 )
 
@@ -275,7 +277,9 @@ class EarlyClassifier(ClassifierMixin, SignalEstimator):
             if sample_weight is not None:
                 given = np.asarray(sample_weight, dtype=np.float64)[at]
                 weights = given / given.max()
-            value = harmonic_mean if self.delay_cost is None else self._negative_cost
+            value: Callable[[float, float], float] = harmonic_mean
+            if self.delay_cost is not None:
+                value = partial(negative_cost, delay_cost=self.delay_cost)
             self._rule = best_rule(*counted, self.prefixes_, value, weights)
         else:
             groups = cases.groups[cases.case_indices[at]]
@@ -293,11 +297,6 @@ class EarlyClassifier(ClassifierMixin, SignalEstimator):
         end = self._rule.simulate(left_out)
         self.left_out_prediction_ = self.classes_[end.labels]
         self.left_out_times_ = self.prefixes_[end.last]
-
-    def _negative_cost(self, accuracy: float, earliness: float) -> float:
-        """Return minus the mean error and the cost of delay."""
-        assert self.delay_cost is not None
-        return accuracy - 1.0 - self.delay_cost * earliness
 
     def predict(self, X: ArrayLike) -> np.ndarray:
         """Return final labels.

@@ -84,6 +84,11 @@ def harmonic_mean(accuracy: float, earliness: float) -> float:
     return 2.0 * accuracy * saved / (accuracy + saved) if saved else 0.0
 
 
+def negative_cost(accuracy: float, earliness: float, delay_cost: float) -> float:
+    """Return minus the sum of the mean error and `delay_cost` times earliness."""
+    return accuracy - 1.0 - delay_cost * earliness
+
+
 def best_rule(
     proba: np.ndarray,
     class_indices: np.ndarray,
