@@ -22,12 +22,12 @@ class TrainedParts(NamedTuple):
 
     @property
     def initial(self) -> float:
-        """[input] + [readout]: the multiple of the input's covariance F⁰ in the tangent kernel."""
+        """[input] + [readout]: the tangent kernel's multiple of F⁰, where F has the multiple 1."""
         return self.input + self.readout
 
     @property
     def outer_plus_readout(self) -> float:
-        """[outer] + [readout]: the multiple of K of the last layer in the tangent kernel."""
+        """[outer] + [readout]: the tangent kernel's multiple of the last K, where F has 1."""
         return self.outer + self.readout
 
 

@@ -42,7 +42,7 @@ b       `weights.branch`         weight of the branch: β / G, which is p where 
 α² c_v  `dual_factor`            factor on `Activation.dual`; 1 if the activation is homogeneous
 λ       `linear_share`           share of the linear network in the kernel of a leaky ReLU
 σ_b     `Layer.bias`             standard deviation of biases; their unit is the largest one, σ
-–       `bias_std`              standard deviation that biases add to a signal of size 1, if σ is 1
+–       `bias_std`               standard deviation that biases add to a signal of size 1, if σ is 1
 H       `bias_variance_ratio`    the largest variance that biases add to such a signal, over σ²
 ======  =======================  ===================================================================
 

@@ -119,7 +119,7 @@ def write_rows(
     features, last = variances_around_last_layer(signals.of_layer, operations, entering, write_step)
     net = operations.network
     if request.reads_pixel_1 and (net.norm or not net.homogeneous):
-        # Pixels with smaller standard deviations than `least_std` contribute a share below eps.
+        # Pixels below `least_std` have a share below eps of what pixel 1 sees.
         share = math.sqrt(float(np.finfo(request.dtype).eps))
         check_pixel_1(operations, last.std, inputs, 4.0 * least_std(request.dtype) / share)
     constants = operations.constants

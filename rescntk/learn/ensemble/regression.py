@@ -29,7 +29,7 @@ landmarks are nearly as many as signals, a peak of interpolation. Measured on 1,
 InsectWingbeatSound: log loss .911 to .887 with 400 landmarks, and 1.182 to .864 with 1,000."""
 
 _LEAST_OF_SIMILAR = 1.05
-"""The least penalty counts whose error is below this multiple of the least error, among those of
+"""The least penalty counts whose error is at most this multiple of the least error, among those of
 `_UNEXPLAINED_SHARES`: an average of views has less noise than each view, and wants smaller
 penalties than each view by itself. Measured on 4,000 simulated signals of 24 classes: log loss .050
 with the least penalty, .041 with that of the least error, and .038 so."""

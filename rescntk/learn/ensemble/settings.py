@@ -28,7 +28,7 @@ with 400 and .757 with 1,000, in 2.5 times the seconds (`benchmarks/many_signals
 
 @dataclass(eq=False, repr=False)
 class Settings:
-    """Parameters of the estimators of several views, here and as aeon's."""
+    """Parameters that the estimators of several views have, those of aeon.py too."""
 
     views: str | Sequence[View] = "default"
     _: KW_ONLY
