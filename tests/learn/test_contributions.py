@@ -137,7 +137,7 @@ def test_one_view_contributes_the_shares_of_its_kernel(rng):
         rk.pixel_shares(
             rk.Network(2),
             fitted.pipeline.transform(X[:3]),
-            fitted.landmarks,
+            fitted.pipeline.transform(fitted.landmarks),
             kind=kind,
             normalized=True,
         )

@@ -1,5 +1,6 @@
 """Views together: their weights, their average, and which ones a fit has."""
 
+import pickle
 import re
 
 import numpy as np
@@ -295,3 +296,24 @@ def test_a_fit_that_takes_long_warns(rng, monkeypatch):
     monkeypatch.setattr("rescntk.learn.ensemble.ensemble._MUCH_WORK", 1e3)
     with pytest.warns(UserWarning, match=r"this fit computes 1e\+04 pixel pairs times layers"):
         ResidualKernelClassifier(**ONE).fit(X, y)
+
+
+@pytest.mark.parametrize("n_landmarks", [None, 90])
+def test_a_model_has_half_a_matrix_of_landmarks_for_each_view(n_landmarks, rng):
+    """And the signals once, with a percent for all else: 41 MB for 1,000 signals and ten views."""
+    X, y = waves(rng, 200, 2)
+    options = {"n_landmarks": n_landmarks, "random_state": 0}
+    model = ResidualKernelClassifier(**FOUR, **options).fit(X, y)
+    file = pickle.dumps(model)
+    m, n_views = n_landmarks or 200, len(fitted_views(model))
+    assert len(file) <= 8 * n_views * m * (m + 1) / 2 + X.nbytes + 60_000
+    assert (pickle.loads(file).predict_proba(X) == model.predict_proba(X)).all()
+
+
+def test_models_of_a_penalty_for_each_output_keep_their_predictions(rng):
+    X, y = waves(rng, 40, 3)
+    Y = np.stack([1.0 * y, X[:, 0, :3].sum(axis=1)], axis=1)
+    model = ResidualKernelRegressor(**FOUR, penalty=(1e-3, 1.0)).fit(X, Y)
+    same = pickle.loads(pickle.dumps(model))
+    assert (same.predict(X) == model.predict(X)).all()
+    assert (same.novelty(X) == model.novelty(X)).all()

@@ -163,8 +163,9 @@ def fit_ensemble(
     landmark_indices, options = draw_landmarks(settings, n, rng), kernel_options(settings)
     exponent = unit_exponent(cases.signals)
     given, cases = cases.signals, cases._replace(signals=scaled(cases.signals, exponent))
+    landmarks = cases.signals if landmark_indices is None else take(cases.signals, landmark_indices)
     resolved, notes = resolve_views(views, cases.signals)
-    _warn_of_work(resolved, n, n if landmark_indices is None else len(landmark_indices))
+    _warn_of_work(resolved, n, len(landmarks))
     n_regressions = targets.shape[1] if is_per_output else 1
     with one_blas_thread():
         fits = [
@@ -172,6 +173,7 @@ def fit_ensemble(
                 view,
                 cases,
                 targets,
+                landmarks=landmarks,
                 landmark_indices=landmark_indices,
                 penalties=penalties_of(settings, view.kernel, cases.weights, more_penalties),
                 error_weights=error_weights,
