@@ -2,6 +2,7 @@
 
 import re
 from dataclasses import FrozenInstanceError, fields, replace
+from itertools import combinations, permutations
 
 import numpy as np
 import pytest
@@ -249,10 +250,14 @@ def test_fine_views_see_more_points_of_fewer_signals(n, length, points, rng):
     assert ViewTransformer(View(length="all")).fit_transform(X).shape[2] == length
 
 
-def test_two_time_points_are_signals(X):
-    """They have deviations and differences."""
-    for view in (View(differences=True), View(differences="only"), View(spectra="whole")):
-        assert np.isfinite(ViewTransformer(view).fit_transform(X[:, :, :2])).all()
+@pytest.mark.parametrize("view", EVERY_STEP)
+def test_two_time_points_are_signals(view, X):
+    """They have deviations, differences, bands and spectra."""
+    seen = ViewTransformer(view).fit_transform(X[:, :, :2])
+    assert np.isfinite(seen).all() and seen.shape[2] in (1, 2)
+
+
+def test_two_time_points_have_differences(X):
     assert ViewTransformer(View(differences=True)).fit_transform(X[:, :, :2]).shape == (6, 5, 2)
 
 
@@ -532,7 +537,8 @@ def test_wrong_settings_are_refused(changes, says):
         View(**changes)
 
 
-NAMES = [f.name for f in fields(View)]
+DEFAULTS = {f.name: f.default for f in fields(View)}
+NAMES = [*DEFAULTS]
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -565,19 +571,29 @@ def named(start):
     return set(re.findall(r"\w+", sentence)) & set(NAMES)
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_each_setting_combines_with_linear_and_bands_as_documented(name, X):
-    refused = {
-        ("linear", True): name not in {"linear", *named("Linear views have")},
-        ("bands", "magnitudes"): name in {"linear", *named("Views of bands have no")},
+def refused_beside(name):
+    """Return the settings that the docstring refuses beside one that is set."""
+    return {
+        "linear": {*NAMES} - {"linear"} - named("Linear views have"),
+        "bands": {"linear"} | named("Views of bands have no"),
+        "network": named("in place of one of"),
+    }.get(name, set())
+
+
+@pytest.mark.parametrize("pair", [*combinations(NAMES, 2)], ids="-".join)
+def test_two_settings_are_refused_as_documented_or_else_both_act(pair, rng):
+    """Of 200 time points, in blocks. Short-time spectra take the place of statistics."""
+    both = {name: CHANGED[name] for name in pair}
+    if any(one in refused_beside(other) for one, other in permutations(pair)):
+        with pytest.raises(ValueError, match="expected .* with (linear|bands|network)="):
+            View(**both)
+        return
+    X = rng.standard_normal((6, 2, 200))
+    pipeline = View(**both).pipeline(X)
+    acting = {
+        name for name in pair if View(**both | {name: DEFAULTS[name]}).pipeline(X) != pipeline
     }
-    for (setting, value), is_refused in refused.items():
-        both = {setting: value} | {name: CHANGED[name]}
-        if is_refused:
-            with pytest.raises(ValueError, match="expected .* with (linear|bands|network)="):
-                View(**both)
-        else:
-            assert ViewTransformer(View(**both)).fit_transform(X).shape[0] == len(X)
+    assert acting == {*pair} - ({"statistics"} if "spectra" in pair else set())
 
 
 @pytest.mark.parametrize(

@@ -38,6 +38,15 @@ from .steps import (
     WholeSpectrum,
 )
 
+_OF_A_NETWORK = ("depth", "filter_size", "input_filter_size")
+
+EXCLUDES = {
+    "bands": ("differences", "spectra", "linear"),
+    "linear": ("spectra", "statistics", "time", "head", "network", *_OF_A_NETWORK),
+    "network": _OF_A_NETWORK,
+}
+"""For some parameters of `View`, the others that must have their defaults where it is set."""
+
 _FINE_POINTS = (64, 512)
 """Least and most points of views with ``length="fine"``."""
 
@@ -47,12 +56,9 @@ _FINE_PRODUCT = 25_600
 T = TypeVar("T")
 
 
-def _parameter(default: T, check: Callable[[Any, str], Any], *, not_with: str = "") -> T:
-    """Declare a parameter of `View`, with the check of its value and name.
-
-    `not_with` names parameters. If one of them is set, this parameter must have its default.
-    """
-    return field(default=default, metadata={"check": check, "not_with": not_with.split()})
+def _parameter(default: T, check: Callable[[Any, str], Any]) -> T:
+    """Declare a parameter of `View`, with the check of its value and name."""
+    return field(default=default, metadata={"check": check})
 
 
 def _flag_or(word: str) -> Callable[[object, str], bool | str]:
@@ -202,35 +208,34 @@ class View:
     (20, 7, 50)
     """
 
-    differences: bool | str = _parameter(False, _flag_or("only"), not_with="bands")
-    spectra: bool | str = _parameter(False, _flag_or("whole"), not_with="linear bands")
-    bands: str | None = _parameter(None, _none_or(_one_of(*Bands.KINDS)), not_with="linear")
-    statistics: bool = _parameter(False, check_flag, not_with="linear")
+    differences: bool | str = _parameter(False, _flag_or("only"))
+    spectra: bool | str = _parameter(False, _flag_or("whole"))
+    bands: str | None = _parameter(None, _none_or(_one_of(*Bands.KINDS)))
+    statistics: bool = _parameter(False, check_flag)
     standardize: str = _parameter("signal", _one_of("signal", "local", "channel", "point"))
-    time: float = _parameter(0.0, check_nonnegative, not_with="linear")
+    time: float = _parameter(0.0, check_nonnegative)
     length: int | str = _parameter(64, _check_length)
-    linear: bool = _parameter(False, check_flag, not_with="bands network")
-    filter_size: int = _parameter(9, check_filter_size, not_with="linear network")
-    input_filter_size: int = _parameter(1, check_filter_size, not_with="linear network")
-    head: str | int = _parameter("gap", lambda value, _: check_head(value), not_with="linear")
-    depth: int = _parameter(2, check_positive_integer, not_with="linear network")
+    linear: bool = _parameter(False, check_flag)
+    filter_size: int = _parameter(9, check_filter_size)
+    input_filter_size: int = _parameter(1, check_filter_size)
+    head: str | int = _parameter("gap", lambda value, _: check_head(value))
+    depth: int = _parameter(2, check_positive_integer)
     network: Network | None = _parameter(  # noqa: RUF009
-        None, _none_or(_check_network), not_with="linear"
+        None, _none_or(_check_network)
     )
 
     def __post_init__(self) -> None:
         """Check the parameters, and keep them as their checks return them."""
         for f in fields(self):
             object.__setattr__(self, f.name, f.metadata["check"](getattr(self, f.name), f.name))
-        for f in fields(self):
-            value = getattr(self, f.name)
-            if value == f.default:
-                continue
-            for other in f.metadata["not_with"]:
-                if getattr(self, other):
+        defaults = {f.name: f.default for f in fields(self)}
+        for name, excluded in EXCLUDES.items():
+            for other in excluded if getattr(self, name) else ():
+                value = getattr(self, other)
+                if value != defaults[other]:
                     raise ValueError(
-                        f"{f.name} is {shown(value)}, expected {f.default!r} with "
-                        f"{other}={getattr(self, other)!r}"
+                        f"{other} is {shown(value)}, expected {defaults[other]!r} with "
+                        f"{name}={getattr(self, name)!r}"
                     )
 
     def __repr__(self) -> str:
