@@ -25,7 +25,7 @@ from .ensemble.ensemble import fit_ensemble
 from .ensemble.estimator import REMEDY, ResidualKernelEstimator
 from .ensemble.left_out import COVERAGE, LeftOut, Nonconformity
 from .reading.cases import Cases, squared_sum
-from .reading.inputs import read_cases, read_labels, read_signals
+from .reading.inputs import read_cases, read_labels
 from .reading.signals import Signals, exponents_of
 from .views.defaults import CLASSIFIER_VIEWS
 
@@ -171,7 +171,8 @@ class ResidualKernelClassifier(ClassifierMixin, ResidualKernelEstimator):
         classes, class_indices = read_labels(y)
         by_class = self._weights_of_classes(classes)
         used = by_class[class_indices] > 0
-        cases = read_cases(self, X, y, class_indices[:, None], sample_weight, groups, used)
+        given, cases = read_cases(X, y, class_indices[:, None], sample_weight, groups, used)
+        self._remember(X, given)
         present, labels = np.unique(cases.y[:, 0], return_inverse=True)
         self.classes_, by_class = classes[present], by_class[present]
         if len(present) < 2:
@@ -335,7 +336,7 @@ class ResidualKernelClassifier(ClassifierMixin, ResidualKernelEstimator):
         NotFittedError
             Before `fit`.
         """
-        decisions = self._decisions(read_signals(self, X))
+        decisions = self._decisions(self._read(X))
         return decisions[:, 0] if decisions.shape[1] == 1 else decisions
 
     def predict_proba(self, X: ArrayLike) -> np.ndarray:
@@ -385,7 +386,7 @@ class ResidualKernelClassifier(ClassifierMixin, ResidualKernelEstimator):
         NotFittedError
             Before `fit`.
         """
-        signals = read_signals(self, X)
+        signals = self._read(X)
         of_views = self._decide(signals)
         decisions = of_views.average + self.offsets_
         certainty = _certainty(self._ensemble.novelty(of_views.novelties, signals))
@@ -454,7 +455,7 @@ class ResidualKernelClassifier(ClassifierMixin, ResidualKernelEstimator):
         NotFittedError
             Before `fit`.
         """
-        class_indices = margins(self._decisions(read_signals(self, X))).argmax(axis=1)
+        class_indices = margins(self._decisions(self._read(X))).argmax(axis=1)
         return self.classes_[class_indices]
 
     def median_contributions(self) -> np.ndarray | None:

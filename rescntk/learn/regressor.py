@@ -17,7 +17,7 @@ from .ensemble.estimator import REMEDY, ResidualKernelEstimator
 from .ensemble.left_out import COVERAGE, Nonconformity
 from .ensemble.weights import ViewResults
 from .reading.cases import squared_sum
-from .reading.inputs import check_target_container, read_cases, read_signals
+from .reading.inputs import check_target_container, read_cases
 from .reading.signals import exponents_of
 from .reading.tables import check_numbers
 from .views.defaults import REGRESSOR_VIEWS
@@ -152,7 +152,8 @@ class ResidualKernelRegressor(MultiOutputMixin, RegressorMixin, ResidualKernelEs
             raise ValueError(f"y has objects, expected numbers: {refusal}") from None
         self._shape = y_numbers.shape[1:]
         y_numbers = y_numbers.reshape(len(y_numbers), -1)
-        cases = read_cases(self, X, y, y_numbers, sample_weight, groups)
+        given, cases = read_cases(X, y, y_numbers, sample_weight, groups)
+        self._remember(X, given)
         weights, exponents = cases.weights, exponents_of(cases.y)
         values = np.ldexp(cases.y, -exponents)
         mean = np.average(values, axis=0, weights=weights)
@@ -232,7 +233,7 @@ class ResidualKernelRegressor(MultiOutputMixin, RegressorMixin, ResidualKernelEs
         NotFittedError
             Before `fit`.
         """
-        of_views = self._decide(read_signals(self, X))
+        of_views = self._decide(self._read(X))
         mean = self._in_units(of_views.average)
         if not return_std:
             return mean

@@ -18,7 +18,7 @@ from ..checks.values import check_choice, check_positive_integer
 from ..kernels import Kernel
 from ..regression import pivoted_cholesky
 from .base import SignalEstimator, fitting
-from .reading.inputs import read_signals
+from .reading.inputs import read_signals, read_training_signals
 from .reading.signals import Signals, take
 from .signal_kernel import SignalKernel
 from .views.view import View
@@ -121,12 +121,18 @@ class KernelMatrix(ClassNamePrefixFeaturesOutMixin, TransformerMixin, SignalEsti
         NotFittedError
             Before `fit`.
         """
-        check_is_fitted(self)
-        return self._features(self._read(X, reset=False))
+        return self._features(self._read(X))
 
-    def _read(self, X: ArrayLike, reset: bool) -> Signals:
-        n_channels = getattr(self.kernel_, "n_channels", None)
-        return read_signals(self, X, reset=reset, n_channels=n_channels, images=True)
+    def _read(self, X: object) -> Signals:
+        """Return X as checked signals or images, of the shape of those in `fit`."""
+        check_is_fitted(self, "n_channels_")
+        given = read_signals(X, n_channels=self._n_flat_channels, images=True)
+        return self._compared(X, given)
+
+    @property
+    def _n_flat_channels(self) -> int | None:
+        """The number of channels of flat arrays, which a `SignalKernel` may tell."""
+        return getattr(self.kernel_, "n_channels", None)
 
     def _start(self, X: ArrayLike) -> Signals:
         """Set the kernel, keep signals, and return the signals to be transformed."""
@@ -136,8 +142,9 @@ class KernelMatrix(ClassNamePrefixFeaturesOutMixin, TransformerMixin, SignalEsti
                 f"kernel is {shown(kernel)}, expected a rescntk.Kernel or a SignalKernel"
             )
         self.kernel_ = clone(kernel, safe=False)
-        signals = self._read(X, reset=True)
-        self.signals_ = take(signals, np.arange(len(signals)))  # a copy: X may change
+        given = read_training_signals(X, n_channels=self._n_flat_channels, images=True)
+        self._remember(X, given)
+        self.signals_ = take(given.signals, np.arange(len(given.signals)))  # a copy: X may change
         return self.signals_  # the same object: half of the pairs are computed
 
     def _features(self, signals: Signals) -> np.ndarray:
@@ -262,8 +269,9 @@ class ViewTransformer(TransformerMixin, SignalEstimator, auto_wrap_output_keys=N
         if not isinstance(view, View):
             raise ValueError(f"view is {shown(view)}, expected a View or None")
         with fitting(self) as fresh:
-            signals = read_signals(fresh, X, reset=True)
-            weights = np.ones(len(signals))
+            given = read_training_signals(X)
+            fresh._remember(X, given)
+            signals, weights = given.signals, np.ones(len(given.signals))
             fresh.view_ = view
             fresh._pipeline, _ = view.pipeline(signals).fit_and_transform(signals, weights)
         return self
@@ -288,8 +296,7 @@ class ViewTransformer(TransformerMixin, SignalEstimator, auto_wrap_output_keys=N
         NotFittedError
             Before `fit`.
         """
-        signals = read_signals(self, X)
-        return self._pipeline.transform(signals)
+        return self._pipeline.transform(self._read(X))
 
     def set_output(self, *, transform: str | None = None) -> Self:
         """Take the output of a pipeline, which signals of three axes do not have.

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.utils import check_random_state
-from sklearn.utils.validation import has_fit_parameter
+from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 
 from ...checks.messages import LeftOutWarning, SignalsWarning, shown, warn
 from ...checks.values import check_nonnegative, check_positive, check_positive_integer
@@ -20,7 +20,7 @@ from ..base import SignalEstimator, fitting
 from ..classifier import ResidualKernelClassifier
 from ..ensemble.left_out import COVERAGE
 from ..reading.cases import Cases
-from ..reading.inputs import read_cases, read_labels, read_prefix, read_signals
+from ..reading.inputs import check_first_columns_of_fit, read_cases, read_labels, read_signals
 from .stopping import (
     SIGNIFICANCE,
     Progress,
@@ -196,8 +196,8 @@ class EarlyClassifier(ClassifierMixin, SignalEstimator):
         self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None, groups: ArrayLike | None
     ) -> None:
         """Set the attributes of a fitted classifier."""
-        given = {"sample_weight": sample_weight, "groups": groups}
-        fit_options = {name: value for name, value in given.items() if value is not None}
+        options = {"sample_weight": sample_weight, "groups": groups}
+        fit_options = {name: value for name, value in options.items() if value is not None}
         inner = self._prefix_classifier(fit_options)
         n_prefixes = check_positive_integer(self.n_prefixes, "n_prefixes")
         if self.error is not None and check_positive(self.error, "error") >= 1:
@@ -207,14 +207,15 @@ class EarlyClassifier(ClassifierMixin, SignalEstimator):
             if self.error is not None:
                 raise ValueError(f"delay_cost is {self.delay_cost}, expected None with an error")
         classes, class_indices = read_labels(y)
-        cases = read_cases(self, X, y, class_indices[:, None], sample_weight, groups)
-        if isinstance(cases.signals, list):
+        given, cases = read_cases(X, y, class_indices[:, None], sample_weight, groups)
+        self._remember(X, given)
+        signals, labels = given.signals, classes[class_indices]
+        if isinstance(signals, list):
             raise ValueError(
                 "X has signals of different lengths, expected one length, an array (n_cases, "
                 "n_channels, n_timepoints): prefixes are shares of a common time"
             )
         counted = cases.case_indices >= 0  # of positive weight
-        signals, labels = np.asarray(read_signals(self, X)), classes[class_indices]
         different = len(np.unique(class_indices[counted]))
         if different < len(classes):
             raise ValueError(
@@ -487,15 +488,18 @@ class EarlyClassifier(ClassifierMixin, SignalEstimator):
             if length <= signals.shape[2]
         )
 
-    def _read(self, X: ArrayLike) -> np.ndarray:
+    def _read(self, X: object) -> np.ndarray:
         """Return checked signals of all time points."""
-        signals = read_signals(self, X)
+        signals = super()._read(X)
         assert isinstance(signals, np.ndarray)  # a list was refused: its shape is another
         return signals
 
     def _read_prefix(self, X: ArrayLike) -> np.ndarray:
         """Return checked signals of some or all time points."""
-        signals = read_prefix(self, X)
+        check_is_fitted(self, "n_channels_")
+        given = read_signals(X)
+        check_first_columns_of_fit(given, self._columns)
+        signals = given.signals
         if isinstance(signals, list):
             raise ValueError("X has signals of different lengths, expected as many time points")
         (n_channels, n), first = signals.shape[1:], self.prefixes_[0]

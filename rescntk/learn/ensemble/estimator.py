@@ -10,7 +10,6 @@ from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 
 from ..base import SignalEstimator
-from ..reading.inputs import read_signals
 from ..reading.signals import Signals
 from .ensemble import Ensemble
 from .settings import Settings, kernel_options
@@ -68,7 +67,7 @@ class ResidualKernelEstimator(Settings, SignalEstimator):
         NotFittedError
             Before `fit`.
         """
-        signals = read_signals(self, X)
+        signals = self._read(X)
         return self._ensemble.novelty(self._decide(signals).novelties, signals)
 
     def contributions(self, X: ArrayLike) -> Signals:
@@ -95,7 +94,7 @@ class ResidualKernelEstimator(Settings, SignalEstimator):
         NotFittedError
             Before `fit`.
         """
-        signals = read_signals(self, X)
+        signals = self._read(X)
         of_signals = self._contributions(signals)
         return np.array(of_signals) if isinstance(signals, np.ndarray) else of_signals
 

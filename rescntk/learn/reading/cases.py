@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
 
-from .signals import Signals
+from .signals import Signals, take
 
 
 class Cases(NamedTuple):
@@ -36,6 +37,31 @@ class Cases(NamedTuple):
         of_signals = values[self.case_indices].astype(np.float64)
         of_signals[self.case_indices < 0] = np.nan
         return of_signals
+
+
+def different_cases(
+    signals: Signals, y: np.ndarray, weights: np.ndarray, groups: np.ndarray | None
+) -> Cases:
+    """Return the different cases of signals with a weight above 0: copies are one case.
+
+    `groups` are numbers of groups, (n_signals,). Cases are sorted by their contents, so that the
+    order of the signals plays no part.
+    """
+    counted = np.flatnonzero(weights)
+    given_groups = np.zeros(len(weights), dtype=np.intp) if groups is None else groups
+    # + 0.0 makes 0.0 of -0.0: both are one signal.
+    contents = (((signals[k] + 0.0).tobytes(), *y[k], given_groups[k]) for k in counted)
+    rows = np.fromiter(contents, dtype=object, count=len(counted))
+    different, first, case_of = np.unique(rows, return_index=True, return_inverse=True)
+    first = counted[first]
+    case_indices = np.full(len(weights), -1)
+    case_indices[counted] = case_of
+    sums = np.bincount(case_of, weights[counted])
+    if groups is None:  # copies of a signal are neighbours, whatever their y
+        case_groups = np.cumsum([False, *(a[0] != b[0] for a, b in pairwise(different))])
+    else:
+        case_groups = groups[first]
+    return Cases(take(signals, first), y[first], sums / sums.mean(), case_groups, case_indices)
 
 
 def unit_sum(weights: np.ndarray) -> np.ndarray:
