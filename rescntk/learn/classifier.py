@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
 from dataclasses import KW_ONLY, dataclass
 from typing import Self
 
@@ -12,31 +11,25 @@ from sklearn.base import ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 
 from ..checks.messages import LeftOutWarning, shown, warn
-from ..checks.values import check_nonnegative
 from .base import fitting
+from .class_targets import ClassTargets, ClassWeight, class_targets, weights_of_classes
 from .ensemble.calibration import (
+    Calibration,
     calibrate,
-    log_probabilities,
     margins,
-    probabilities,
     probabilities_of_folds,
 )
-from .ensemble.ensemble import fit_ensemble
 from .ensemble.estimator import REMEDY, ResidualKernelEstimator
 from .ensemble.left_out import COVERAGE, LeftOut, Nonconformity
 from .reading.cases import Cases, squared_sum
 from .reading.inputs import read_cases, read_labels
-from .reading.signals import Signals, exponents_of
+from .reading.signals import Signals
 from .views.defaults import CLASSIFIER_VIEWS
 
 _NOVELTY_OF_DOUBT = 4.0
 """Novelty above which probabilities are less certain. Measured on six sets, with and without it
 (`benchmarks/robustness.py`): mean largest probability of white noise .50 and .83; log loss of clean
 signals the same to .001, with noise of .1 .457 and .421, due to one set."""
-
-_LEAST_CLASS_WEIGHT = 1e-100
-"""Least positive weight of a class, in units of the largest: however much larger another is, it and
-its squares stay positive in float64."""
 
 
 @dataclass(eq=False, repr=False)
@@ -124,7 +117,7 @@ class ResidualKernelClassifier(ClassifierMixin, ResidualKernelEstimator):
     """
 
     _: KW_ONLY
-    class_weight: dict[Hashable, float] | str | None = None
+    class_weight: ClassWeight = None
 
     def fit(
         self,
@@ -168,56 +161,23 @@ class ResidualKernelClassifier(ClassifierMixin, ResidualKernelEstimator):
         self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None, groups: ArrayLike | None
     ) -> None:
         """Set the attributes of a fitted classifier."""
-        classes, class_indices = read_labels(y)
-        by_class = self._weights_of_classes(classes)
-        used = by_class[class_indices] > 0
-        given, cases = read_cases(X, y, class_indices[:, None], sample_weight, groups, used)
+        labels, label_indices = read_labels(y)
+        used = weights_of_classes(self.class_weight, labels)[label_indices] > 0
+        given, cases = read_cases(X, y, label_indices[:, None], sample_weight, groups, used)
         self._remember(X, given)
-        present, labels = np.unique(cases.y[:, 0], return_inverse=True)
-        self.classes_, by_class = classes[present], by_class[present]
-        if len(present) < 2:
-            raise ValueError(
-                f"y has one class, {shown(self.classes_.tolist())}, expected several of positive "
-                f"weight"
-            )
-        # Targets ±1: one column for two classes, else one a class against the rest.
-        signs = 2.0 * (labels[:, None] == np.arange(len(present))) - 1.0
-        self._warn_of_weights()
-        targets = signs[:, 1:] if len(present) == 2 else signs
-        # A class is unknown without its only case, or group: such errors tell nothing of a kernel.
-        parts = np.bincount(np.unique(np.column_stack([labels, cases.groups]), axis=0)[:, 0])
-        counted = np.where(parts[labels] > 1, cases.weights, 0.0)
-        if self.class_weight == "balanced":
-            by_class = 1.0 / np.bincount(labels, cases.weights)
-        has_class_weights = bool(np.ptp(by_class) > 0)
-        if not has_class_weights:
-            by_class = np.ones(len(present))
-        error_weights = by_class[labels] * counted
-        self._units = np.ones(1)
-        self._ensemble, left_out = fit_ensemble(
+        targets = class_targets(cases, labels, self.class_weight)
+        self.classes_ = targets.classes
+        self._target_scale = np.ones(1)
+        left_out = self._fit_ensemble(
             cases,
-            targets,
-            self,
+            targets.signs,
             default_views=CLASSIFIER_VIEWS,
-            error_weights=error_weights,
+            error_weights=targets.error_weights,
         )
-        self.views_ = left_out.table
-        self.left_out_novelty_ = cases.at_signals(left_out.novelty)
-        proba = self._calibrate(
-            left_out, cases, targets, labels, error_weights, by_class, has_class_weights
-        )
-        self._score(proba.argmax(axis=1) == labels, counted, cases, labels, has_class_weights)
+        proba = self._calibrate(left_out, targets, cases)
+        self._score(proba.argmax(axis=1) == targets.class_indices, targets, cases)
 
-    def _calibrate(
-        self,
-        left_out: LeftOut,
-        cases: Cases,
-        targets: np.ndarray,
-        labels: np.ndarray,
-        error_weights: np.ndarray,
-        by_class: np.ndarray,
-        has_class_weights: bool,
-    ) -> np.ndarray:
+    def _calibrate(self, left_out: LeftOut, targets: ClassTargets, cases: Cases) -> np.ndarray:
         """Set what makes probabilities and sets of decisions, and left-out probabilities.
 
         Returns
@@ -225,43 +185,30 @@ class ResidualKernelClassifier(ClassifierMixin, ResidualKernelEstimator):
         ndarray, (n_cases, n_classes)
             Probabilities of cases left out, which the other folds calibrate.
         """
-        decisions = targets - left_out.of_views.average
-        calibrated = calibrate(decisions, labels, error_weights, has_class_weights)
-        self.inverse_temperature_, self.offsets_ = calibrated
+        decisions = targets.signs - left_out.residuals
+        fold_decisions = targets.signs - left_out.fold_residuals
+        of_targets = targets.class_indices, targets.error_weights, targets.has_class_weights
+        calibration = calibrate(decisions, *of_targets)
+        self.inverse_temperature_, self.offsets_ = calibration
         self.intercept_ = self._ensemble.mean_target + self.offsets_
         certainty = _certainty(left_out.novelty)
-        fold_decisions = targets - left_out.residuals
         proba = probabilities_of_folds(
-            fold_decisions,
-            certainty,
-            left_out.folds,
-            decisions,
-            labels,
-            error_weights,
-            has_class_weights,
+            fold_decisions, certainty, left_out.folds, decisions, *of_targets
         )
         self.left_out_proba_ = cases.at_signals(proba)
-        fold_probabilities = probabilities(
-            fold_decisions + self.offsets_, self.inverse_temperature_ * certainty
-        )
+        right = np.arange(len(decisions)), targets.class_indices
         self._nonconformity = Nonconformity(
-            -fold_probabilities[np.arange(len(labels)), labels],
-            by_class[labels] * cases.weights,
+            -calibration.probabilities(fold_decisions, certainty)[right],
+            targets.weights,
             cases.n_groups,
         )
         return proba
 
-    def _score(
-        self,
-        right: np.ndarray,
-        counted: np.ndarray,
-        cases: Cases,
-        labels: np.ndarray,
-        has_class_weights: bool,
-    ) -> None:
+    def _score(self, is_right: np.ndarray, targets: ClassTargets, cases: Cases) -> None:
         """Set the score and its error; warn if it is no better than the most common answer."""
-        total, hits = counted.sum(), np.where(right, counted, 0.0).sum()
-        classes = self.classes_[np.unique(labels[counted > 0])].tolist()
+        weights = targets.score_weights
+        total, hits = weights.sum(), np.where(is_right, weights, 0.0).sum()
+        classes = self.classes_[np.unique(targets.class_indices[weights > 0])].tolist()
         if len(classes) < 2:
             subject = f"only class {shown(classes[0])} has" if classes else "no class has"
             extent = "about it alone" if classes else "not estimated"
@@ -273,48 +220,17 @@ class ResidualKernelClassifier(ClassifierMixin, ResidualKernelEstimator):
             return
         # Two right and two wrong answers are added (Agresti and Coull 1998): the error is never 0.
         middle = (hits + 2.0) / (total + 4.0)
-        squares = squared_sum(right - middle, cases, counted) + 2 * (middle**2 + (1 - middle) ** 2)
+        squares = squared_sum(is_right - middle, cases, weights)
+        squares += 2 * (middle**2 + (1 - middle) ** 2)
         self.left_out_score_ = hits / total
         self.left_out_score_error_ = np.sqrt(squares) / (total + 4.0)
-        majority = np.bincount(labels, counted).max() / total
-        if self.left_out_score_ <= majority and not has_class_weights and len(classes) > 1:
+        majority = np.bincount(targets.class_indices, weights).max() / total
+        if self.left_out_score_ <= majority and not targets.has_class_weights and len(classes) > 1:
             warn(
                 f"left_out_score_ is {self.left_out_score_:.3g}, and the most common class has "
                 f"{majority:.3g}: these views do not find what tells the classes apart. {REMEDY}",
                 LeftOutWarning,
             )
-
-    def _weights_of_classes(self, classes: np.ndarray) -> np.ndarray:
-        """Return the weight of each class: 1, or what a dictionary says."""
-        class_weight, labels = self.class_weight, classes.tolist()
-        if class_weight is None or (isinstance(class_weight, str) and class_weight == "balanced"):
-            return np.ones(len(labels))
-        if not isinstance(class_weight, dict):
-            raise ValueError(
-                f"class_weight is {shown(class_weight)}, expected None, 'balanced' or a dict"
-            )
-        checked = {
-            label: check_nonnegative(weight, f"class_weight of {shown(label)}")
-            for label, weight in class_weight.items()
-        }
-        # A fold of cross-validation may lack a class: `_warn_of_weights` tells it.
-        unknown = [key for key in class_weight if key not in labels]
-        if unknown and any(label not in class_weight for label in labels):
-            raise ValueError(
-                f"class_weight has keys {shown(unknown)}, expected some of {shown(labels)}"
-            )
-        weights = np.array([checked.get(label, 1.0) for label in labels])
-        relative = np.maximum(np.ldexp(weights, -exponents_of(weights)), _LEAST_CLASS_WEIGHT)
-        return np.where(weights > 0, relative, 0.0)
-
-    def _warn_of_weights(self) -> None:
-        """Warn where a class has a positive weight, and no signal that counts."""
-        if not isinstance(self.class_weight, dict):
-            return
-        classes = self.classes_.tolist()
-        lost = [label for label, w in self.class_weight.items() if w and label not in classes]
-        if lost:
-            warn(f"class_weight has keys {shown(lost)}, which no signal of positive weight has")
 
     def decision_function(self, X: ArrayLike) -> np.ndarray:
         """Return decisions: the class with the greatest decision is predicted.
@@ -387,10 +303,10 @@ class ResidualKernelClassifier(ClassifierMixin, ResidualKernelEstimator):
             Before `fit`.
         """
         signals = self._read(X)
-        of_views = self._decide(signals)
-        decisions = of_views.average + self.offsets_
-        certainty = _certainty(self._ensemble.novelty(of_views.novelties, signals))
-        return log_probabilities(decisions, self.inverse_temperature_ * certainty)
+        results = self._decide(signals)
+        certainty = _certainty(self._ensemble.novelty(results.novelties, signals))
+        calibration = Calibration(self.inverse_temperature_, self.offsets_)
+        return calibration.log_probabilities(results.averaged_decisions, certainty)
 
     def predict_set(self, X: ArrayLike, coverage: float = COVERAGE) -> np.ndarray:
         """Return the classes that may be right.
@@ -477,7 +393,7 @@ class ResidualKernelClassifier(ClassifierMixin, ResidualKernelEstimator):
 
     def _decisions(self, X: Signals) -> np.ndarray:
         """Return the shifted decisions about signals, (n_cases, n_outputs)."""
-        return self._decide(X).average + self.offsets_
+        return self._decide(X).averaged_decisions + self.offsets_
 
 
 def _certainty(novelty: np.ndarray) -> np.ndarray:

@@ -12,10 +12,9 @@ from sklearn.utils.validation import check_array, check_is_fitted
 from ..checks.labels import check_known
 from ..checks.messages import LeftOutWarning, shown, warn
 from .base import fitting
-from .ensemble.ensemble import fit_ensemble
 from .ensemble.estimator import REMEDY, ResidualKernelEstimator
 from .ensemble.left_out import COVERAGE, Nonconformity
-from .ensemble.weights import ViewResults
+from .ensemble.weights import averaged
 from .reading.cases import squared_sum
 from .reading.inputs import check_target_container, read_cases
 from .reading.signals import exponents_of
@@ -155,27 +154,26 @@ class ResidualKernelRegressor(MultiOutputMixin, RegressorMixin, ResidualKernelEs
         given, cases = read_cases(X, y, y_numbers, sample_weight, groups)
         self._remember(X, given)
         weights, exponents = cases.weights, exponents_of(cases.y)
-        values = np.ldexp(cases.y, -exponents)
-        mean = np.average(values, axis=0, weights=weights)
-        spread = np.sqrt(np.average((values - mean) ** 2, axis=0, weights=weights))
-        unit = np.where(spread > 0, spread, 1.0)
-        self.intercept_, self._units = np.ldexp(mean, exponents), np.ldexp(unit, exponents)
-        targets = (values - mean) / unit
-        self._ensemble, left_out = fit_ensemble(
+        scaled = np.ldexp(cases.y, -exponents)  # sums of squares stay in float64
+        mean = np.average(scaled, axis=0, weights=weights)
+        spread = np.sqrt(np.average((scaled - mean) ** 2, axis=0, weights=weights))
+        divisor = np.where(spread > 0, spread, 1.0)
+        self.intercept_ = np.ldexp(mean, exponents)
+        self._target_scale = np.ldexp(divisor, exponents)
+        targets = (scaled - mean) / divisor
+        left_out = self._fit_ensemble(
             cases,
             targets,
-            self,
             default_views=REGRESSOR_VIEWS,
             error_weights=weights,
             more_penalties=_PENALTIES,
             is_per_output=True,
         )
-        self.views_ = left_out.table
-        self.left_out_novelty_ = cases.at_signals(left_out.novelty)
-        residuals = left_out.residuals
-        predicted = self._in_units(targets - residuals)
-        self.left_out_prediction_ = cases.at_signals(predicted)
-        deviations = self._deviations(left_out.of_views)
+        residuals = left_out.fold_residuals
+        self.left_out_prediction_ = cases.at_signals(self._in_units(targets - residuals))
+        deviations = self._deviations(
+            left_out.view_residuals, left_out.view_novelties, left_out.view_weights
+        )
         ratios = np.abs(residuals) / np.where(deviations > 0, deviations, 1.0)
         self._nonconformity = Nonconformity(ratios, weights, cases.n_groups)
         squares = (residuals**2).mean(axis=1)
@@ -233,11 +231,11 @@ class ResidualKernelRegressor(MultiOutputMixin, RegressorMixin, ResidualKernelEs
         NotFittedError
             Before `fit`.
         """
-        of_views = self._decide(self._read(X))
-        mean = self._in_units(of_views.average)
+        results = self._decide(self._read(X))
+        mean = self._in_units(results.averaged_decisions)
         if not return_std:
             return mean
-        return mean, (self._deviations(of_views) * self._units).reshape(mean.shape)
+        return mean, (self._deviations(*results) * self._target_scale).reshape(mean.shape)
 
     def predict_interval(
         self, X: ArrayLike, coverage: float = COVERAGE
@@ -302,11 +300,18 @@ class ResidualKernelRegressor(MultiOutputMixin, RegressorMixin, ResidualKernelEs
 
     def _in_units(self, mean: np.ndarray) -> np.ndarray:
         """Return means (n_cases, n_outputs) in the units and the shape of the targets."""
-        return (mean * self._units + self.intercept_).reshape(-1, *self._shape)
+        return (mean * self._target_scale + self.intercept_).reshape(-1, *self._shape)
 
-    def _deviations(self, of_views: ViewResults) -> np.ndarray:
-        """Return standard deviations of new observations in units of fit, (n_cases, n_outputs)."""
+    def _deviations(
+        self, view_means: np.ndarray, view_novelties: np.ndarray, view_weights: np.ndarray
+    ) -> np.ndarray:
+        """Return deviations of new observations, (n_cases, n_outputs), divided by `_target_scale`.
+
+        Each view has a mean, (n_views, n_cases, n_outputs): its decision, or its residual, which
+        differs from other views' residuals by as much. Novelties and weights are as in
+        `ViewResults`.
+        """
         views = self._ensemble.views
         variances = np.array([view.left_out_variance * view.prior_variance for view in views])
-        spread = (of_views.values - of_views.average) ** 2
-        return np.sqrt(of_views.averaged(of_views.novelties * variances[:, None] + spread))
+        spread = (view_means - averaged(view_means, view_weights)) ** 2
+        return np.sqrt(averaged(view_novelties * variances[:, None] + spread, view_weights))

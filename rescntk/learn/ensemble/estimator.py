@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import ClassVar
 
 import numpy as np
@@ -10,8 +10,11 @@ from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 
 from ..base import SignalEstimator
+from ..reading.cases import Cases
 from ..reading.signals import Signals
-from .ensemble import Ensemble
+from ..views.view import View
+from .ensemble import Ensemble, fit_ensemble
+from .left_out import LeftOut
 from .settings import Settings, kernel_options
 from .weights import ViewResults
 
@@ -25,16 +28,48 @@ REMEDY = (
 class ResidualKernelEstimator(Settings, SignalEstimator):
     """Average the decisions of several views of the signals.
 
-    `fit` of a subclass sets `intercept_`, and the attributes below.
+    `fit` of a subclass calls `_fit_ensemble`, and sets `intercept_` and `_target_scale`.
     """
 
     # With metadata routing, searches of scikit-learn pass groups on to `fit`.
     __metadata_request__fit: ClassVar[dict[str, bool]] = {"groups": True}
 
     intercept_: np.ndarray
+    views_: dict[str, np.ndarray]
+    left_out_novelty_: np.ndarray
     _ensemble: Ensemble
-    _units: np.ndarray
-    """The units of decisions, (n_outputs,), or (1,) for all."""
+    _target_scale: np.ndarray
+    """By what the targets of `_ensemble` were divided, (n_outputs,), or (1,) for all outputs."""
+
+    def _fit_ensemble(
+        self,
+        cases: Cases,
+        targets: np.ndarray,
+        *,
+        default_views: Sequence[View],
+        error_weights: np.ndarray,
+        more_penalties: Sequence[float] = (),
+        is_per_output: bool = False,
+    ) -> LeftOut:
+        """Fit the ensemble to cases, as `fit_ensemble`, and set the attributes that tell of it.
+
+        Returns
+        -------
+        LeftOut
+            The results of cases left out, in the units of the targets (n_cases, n_outputs).
+        """
+        self._ensemble, left_out = fit_ensemble(
+            cases,
+            targets,
+            self,
+            default_views=default_views,
+            error_weights=error_weights,
+            more_penalties=more_penalties,
+            is_per_output=is_per_output,
+        )
+        self.views_ = left_out.table
+        self.left_out_novelty_ = cases.at_signals(left_out.novelty)
+        return left_out
 
     def novelty(self, X: ArrayLike) -> np.ndarray:
         r"""Return how unlike the training signals some signals are.
@@ -119,4 +154,4 @@ class ResidualKernelEstimator(Settings, SignalEstimator):
     def _contributions(self, X: Signals) -> list[np.ndarray]:
         """Return the contributions of time points in the units of decisions."""
         of_signals = self._ensemble.contributions(X, kernel_options(self))
-        return [self._units[:, None] * part for part in of_signals]
+        return [self._target_scale[:, None] * part for part in of_signals]

@@ -8,7 +8,7 @@ import numpy as np
 
 from ...checks.messages import shown, warn
 from ...checks.values import check_positive
-from .weights import ViewResults
+from .weights import averaged
 
 _FOLDS = 10
 """Number of folds. The weights of views at a fold come from the errors of the other folds."""
@@ -24,17 +24,26 @@ COVERAGE = 0.9
 class LeftOut:
     """Results of cases, each left out of a fit with its group."""
 
-    of_views: ViewResults
-    """Residuals, novelties and weights of views. The weights come from the errors of all cases."""
+    view_residuals: np.ndarray
+    """Targets less decisions of each view, (n_views, n_cases, n_outputs)."""
+    view_novelties: np.ndarray
+    """(n_views, n_cases, n_regressions), as in `ViewResults`."""
+    view_weights: np.ndarray
+    """(n_views, n_cases, n_regressions), as in `ViewResults`, by the errors of all cases."""
     novelty: np.ndarray
     """Of all views together, (n_cases,)."""
-    residuals: np.ndarray
-    """Residuals of the average, (n_cases, n_outputs). The weights of views at a fold come from the
-    errors of the other folds."""
+    fold_residuals: np.ndarray
+    """Targets less averaged decisions, (n_cases, n_outputs), where the weights of views at a fold
+    come from the errors of the other folds."""
     folds: np.ndarray
     """The number of each case's fold, (n_cases,)."""
     table: dict[str, np.ndarray]
     """The errors and weights of all views: the attribute `views_` of estimators."""
+
+    @property
+    def residuals(self) -> np.ndarray:
+        """Targets less averaged decisions, (n_cases, n_outputs), by weights of all cases."""
+        return averaged(self.view_residuals, self.view_weights)
 
 
 @dataclass(frozen=True, eq=False)

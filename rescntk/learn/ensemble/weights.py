@@ -30,23 +30,27 @@ and .943 with 8."""
 
 
 class ViewResults(NamedTuple):
-    """What views find about signals, new ones or cases left out."""
+    """What views find about signals."""
 
-    values: np.ndarray
-    """Decisions, or residuals of cases left out, (n_views, n_cases, n_outputs)."""
+    decisions: np.ndarray
+    """(n_views, n_cases, n_outputs)"""
     novelties: np.ndarray
     """(n_views, n_cases, n_regressions), as `ViewRegression.decide` returns them."""
     weights: np.ndarray
-    """(n_views, n_cases, n_regressions), of sum 1 over views."""
-
-    def averaged(self, values: np.ndarray) -> np.ndarray:
-        """Return the weighted average over views of some values, (n_cases, n_outputs)."""
-        return np.asarray((self.weights * values).sum(axis=0))
+    """The views' weights at the signals, (n_views, n_cases, n_regressions), of sum 1 over views."""
 
     @property
-    def average(self) -> np.ndarray:
-        """The weighted average over views of `values`, (n_cases, n_outputs)."""
-        return self.averaged(self.values)
+    def averaged_decisions(self) -> np.ndarray:
+        """The weighted average of the decisions over views, (n_cases, n_outputs)."""
+        return averaged(self.decisions, self.weights)
+
+
+def averaged(values: np.ndarray, view_weights: np.ndarray) -> np.ndarray:
+    """Return the weighted average over views, (n_cases, n_outputs), of values of each view.
+
+    Values are (n_views, n_cases, n_outputs), and the weights as in `ViewResults`.
+    """
+    return np.asarray((view_weights * values).sum(axis=0))
 
 
 def weigh(residuals: np.ndarray, error_weights: np.ndarray) -> np.ndarray:
