@@ -19,7 +19,7 @@ from ..kernels import Kernel
 from ..regression import pivoted_cholesky
 from .base import SignalEstimator, fitting
 from .reading.inputs import read_signals, read_training_signals
-from .reading.signals import Signals, take
+from .reading.signals import Signals, scaled, take, unit_exponent
 from .signal_kernel import SignalKernel
 from .views.view import View
 
@@ -271,9 +271,11 @@ class ViewTransformer(TransformerMixin, SignalEstimator, auto_wrap_output_keys=N
         with fitting(self) as fresh:
             given = read_training_signals(X)
             fresh._remember(X, given)
-            signals, weights = given.signals, np.ones(len(given.signals))
+            fresh._exponent = unit_exponent(given.signals)
+            signals = scaled(given.signals, fresh._exponent)
             fresh.view_ = view
-            fresh._pipeline, _ = view.pipeline(signals).fit_and_transform(signals, weights)
+            pipeline = view.pipeline(signals)
+            fresh._pipeline, _ = pipeline.fit_and_transform(signals, np.ones(len(signals)))
         return self
 
     def transform(self, X: ArrayLike) -> Signals:
@@ -296,7 +298,8 @@ class ViewTransformer(TransformerMixin, SignalEstimator, auto_wrap_output_keys=N
         NotFittedError
             Before `fit`.
         """
-        return self._pipeline.transform(self._read(X))
+        signals = self._read(X)
+        return self._pipeline.transform(scaled(signals, self._exponent))
 
     def set_output(self, *, transform: str | None = None) -> Self:
         """Take the output of a pipeline, which signals of three axes do not have.

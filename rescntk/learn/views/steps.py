@@ -12,7 +12,7 @@ from typing import ClassVar, Self
 
 import numpy as np
 
-from ..reading.signals import Signals, map_signals, scaled, unit_exponent
+from ..reading.signals import Signals, map_signals
 
 ROUNDING = 10 * float(np.finfo(np.float64).eps)
 """Largest deviation that counts as 0, as a part of the largest magnitude."""
@@ -79,22 +79,6 @@ class LengthKeepingStep(Step):
 
     def to_time(self, contributions: np.ndarray, x: np.ndarray, reach: float) -> np.ndarray:
         return contributions
-
-
-@dataclass(frozen=True)
-class Unit(LengthKeepingStep):
-    """Divide all signals by a power of two, where their squares leave float64."""
-
-    exponent: int = field(default=0, compare=False)
-    stage = "the unit of all signals"
-    reach = 0
-    depends_on_levels = True
-
-    def fit(self, X: Signals, weights: np.ndarray) -> Self:
-        return replace(self, exponent=unit_exponent(X))
-
-    def transform(self, X: np.ndarray) -> np.ndarray:
-        return np.asarray(scaled(X, self.exponent))
 
 
 @dataclass(frozen=True)

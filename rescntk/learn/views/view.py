@@ -34,7 +34,6 @@ from .steps import (
     SignalScale,
     Statistics,
     Step,
-    Unit,
     WholeSpectrum,
 )
 
@@ -126,14 +125,15 @@ class View:
     returns another one. `ViewTransformer` shows what the network sees. The signals go through these
     steps in order:
 
-    1. the unit of all signals, a power of two, where their squares leave float64
-    2. each signal's own scale (`standardize="signal"`, or "local")
-    3. spectra, bands or blocks
-    4. the scale of channels
-    5. differences
-    6. the scale of time points (`standardize="point"`)
-    7. a constant channel, of the root mean square of all others, which is always added, and two
+    1. each signal's own scale (`standardize="signal"`, or "local")
+    2. spectra, bands or blocks
+    3. the scale of channels
+    4. differences
+    5. the scale of time points (`standardize="point"`)
+    6. a constant channel, of the root mean square of all others, which is always added, and two
        channels of time (`time`)
+
+    Before, all signals are divided by one power of two if their squares leave float64.
 
     Parameters
     ----------
@@ -246,8 +246,9 @@ class View:
     def pipeline(self, X: Signals) -> ViewPipeline:
         """Return the steps that checked signals go through, and the network that sees them.
 
-        The steps are not measured yet. Views that do the same with the signals have equal
-        pipelines. Signals that the view cannot take raise `UnsuitableSignals`, a ValueError.
+        The steps are not measured yet: for that, squares of the signals must be in float64. Views
+        that do the same with the signals have equal pipelines. Signals that the view cannot take
+        raise `UnsuitableSignals`, a ValueError.
         """
         length = longest(X)
         before = WholeSpectrum.frequencies_of(length) if self.spectra == "whole" else length
@@ -303,7 +304,6 @@ class View:
         The longest signal has `length` time points. Of them, or of its frequencies, blocks of
         `block` make `n_points`.
         """
-        yield Unit()
         if self.standardize in ("signal", "local"):
             yield SignalScale()
         if self.standardize == "local":
