@@ -81,7 +81,8 @@ class ResidualKernelEstimator(Settings, SignalEstimator):
         :math:`((z - m)/(c (2d + 0.2)))^2` of all channels, where z is log2 of a channel's mean
         magnitude, or of its deviation from its mean, with mean m and deviation d over training
         signals. The factor c, at least 1, is such that s is above 1 at one of twenty training
-        signals left out, or fewer.
+        signals left out, or fewer. A channel that has one value a in all training signals counts
+        with the magnitude :math:`|a| + |x - a|` at a time point x: then −a is as far as 3a.
 
         Parameters
         ----------
