@@ -8,8 +8,9 @@ these two of the classifier, take `sample_weight` and `groups` by keyword.
 
 from __future__ import annotations
 
-from contextvars import ContextVar
+from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass, field, replace
+from types import MappingProxyType
 from typing import Any, ClassVar, Self
 
 try:
@@ -31,11 +32,15 @@ from .reading.signals import Signals
 __all__ = ["EarlyClassifier", "ResidualKernelClassifier", "ResidualKernelRegressor"]
 
 
-_OPTIONS: ContextVar[dict[str, Any]] = ContextVar("options of fit")
-
-
 class _FitWithOptions:
-    """`fit` with weights and groups of signals, which aeon's own does not pass on."""
+    """`fit` with weights and groups of signals, which aeon's own does not pass on to `_fit`."""
+
+    _model: ClassVar[Any]
+    """The class of the estimator that does the work."""
+
+    __options: Mapping[str, Any] = MappingProxyType({})
+    """The weights and groups of a `fit` that is running. aeon resets a model in its `fit`, but for
+    attributes with two underscores in a row, as this one has on the model."""
 
     def fit(
         self,
@@ -59,13 +64,19 @@ class _FitWithOptions:
         Self
             The model itself.
         """
-        given = {"sample_weight": sample_weight, "groups": groups}
-        token = _OPTIONS.set({name: value for name, value in given.items() if value is not None})
+        options = {"sample_weight": sample_weight, "groups": groups}
+        self.__options = {name: value for name, value in options.items() if value is not None}
         try:
             fitted: Self = super().fit(X, y)  # type: ignore[misc]
         finally:
-            _OPTIONS.reset(token)
+            del self.__options
         return fitted
+
+    def _fit(self, X: Signals, y: np.ndarray, **options: Any) -> Self:
+        """Fit `model_` with some options, by default those of a `fit` that is running."""
+        model = self._model(**self.get_params(deep=False))  # type: ignore[attr-defined]
+        self.model_ = model.fit(X, y, **(options or self.__options))
+        return self
 
 
 @dataclass(eq=False, repr=False)
@@ -83,16 +94,9 @@ class _Wrapper(_FitWithOptions, Settings):
         "X_inner_type": ["np-list", "numpy3D"],
         "algorithm_type": "distance",
     }
-    _model: ClassVar[Any]
 
     def __post_init__(self) -> None:
         super(Settings, self).__init__()  # aeon's constructor
-
-    def _fit(self, X: Signals, y: np.ndarray, **options: Any) -> Self:
-        options = options or _OPTIONS.get({})
-        model = self._model(**self.get_params(deep=False))  # type: ignore[attr-defined]
-        self.model_ = model.fit(X, y, **options)
-        return self
 
     def _predict(self, X: Signals) -> np.ndarray:
         return np.asarray(self.model_.predict(X))
@@ -183,6 +187,7 @@ class EarlyClassifier(_FitWithOptions, BaseEarlyClassifier):
     """
 
     _tags: ClassVar = {"capability:multivariate": True}
+    _model = early.EarlyClassifier
 
     def __init__(
         self,
@@ -196,11 +201,6 @@ class EarlyClassifier(_FitWithOptions, BaseEarlyClassifier):
         self.estimator, self.n_prefixes = estimator, n_prefixes
         self.error, self.delay_cost, self.random_state = error, delay_cost, random_state
         super().__init__()
-
-    def _fit(self, X: np.ndarray, y: np.ndarray) -> Self:
-        model = early.EarlyClassifier(**self.get_params(deep=False))
-        self.model_ = model.fit(X, y, **_OPTIONS.get({}))
-        return self
 
     def _predict(self, X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         return self._labels(self.model_._follow(self.model_._read_prefix(X)))
