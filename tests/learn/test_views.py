@@ -18,7 +18,6 @@ from rescntk.learn import (
     View,
     ViewTransformer,
 )
-from rescntk.learn.ensemble.ensemble import resolve_views
 from rescntk.learn.views.defaults import CLASSIFIER_VIEWS, FAST_VIEWS
 from rescntk.learn.views.view import UnsuitableSignals
 from tests import tolerances
@@ -300,9 +299,8 @@ def test_time_points_that_hardly_vary_stay_smaller(X):
 
 def test_lists_are_arrays_signal_by_signal(X):
     ragged = [x[:, : 25 - k] for k, x in enumerate(X)]
-    notes = resolve_views(CLASSIFIER_VIEWS, ragged)[1]
-    for view, note in zip(CLASSIFIER_VIEWS, notes, strict=True):
-        if "different lengths" in note:
+    for view in EVERY_STEP:
+        if needs_one_length(view):
             continue
         seen = ViewTransformer(replace(view, length=10)).fit(ragged)
         for found, x in zip(seen.transform(ragged), ragged, strict=True):
@@ -311,7 +309,7 @@ def test_lists_are_arrays_signal_by_signal(X):
 
 @pytest.mark.parametrize("power", [-900, -520, 520, 900])
 def test_units_of_any_size(power, X):
-    for view in (PLAIN, *CLASSIFIER_VIEWS):
+    for view in EVERY_STEP:
         if view.spectra:  # roots: another power changes last bits
             continue
         fitted = ViewTransformer(view).fit(np.ldexp(X, power))
@@ -323,7 +321,7 @@ def test_units_of_any_size(power, X):
 
 def test_constant_channels(X):
     X[:, 1] = 7.3
-    for view in CLASSIFIER_VIEWS:
+    for view in EVERY_STEP:
         assert np.isfinite(ViewTransformer(view).fit_transform(X)).all()
     assert_within(ViewTransformer(PLAIN).fit_transform(X)[:, 1], 0, tolerances.SEEN, 1)
     assert (ViewTransformer(View()).fit_transform(X)[:, 1] == 0).all()
