@@ -216,14 +216,14 @@ class EarlyClassifier(_FitWithOptions, BaseEarlyClassifier):
 
     def _score(self, X: np.ndarray, y: np.ndarray) -> tuple[float, float, float]:
         end = self._store(self.model_._follow(self.model_._read(X)))
-        accuracy = np.mean(self.model_.classes_[end.labels] == y)
+        accuracy = np.mean(self.model_.classes_[end.class_indices] == y)
         earliness = np.mean(self.model_.prefixes_[end.last]) / self.model_.n_timepoints_
         return harmonic_mean(accuracy, earliness), accuracy, earliness
 
     def _continue(self, X: np.ndarray) -> Progress:
         """Return the progress of signals without a decision, which have more time points now."""
         signals = self.model_._read_prefix(X)
-        last, times, labels, streaks, _ = self.state_info[self.state_info[:, 4] == 0].T
+        last, times, class_indices, streaks, _ = self.state_info[self.state_info[:, 4] == 0].T
         if len(signals) != len(last):
             raise ValueError(
                 f"X has {len(signals)} signals, expected the {len(last)} without a decision so "
@@ -236,20 +236,20 @@ class EarlyClassifier(_FitWithOptions, BaseEarlyClassifier):
             )
         blank = Progress.begin(len(last), len(self.model_.classes_))
         return self.model_._follow(
-            signals, replace(blank, last=last, labels=labels, streaks=streaks)
+            signals, replace(blank, last=last, class_indices=class_indices, streaks=streaks)
         )
 
     def _store(self, progress: Progress) -> Progress:
         """Store the progress of signals in `state_info`, and return it."""
         times = self.model_.prefixes_[progress.last]
-        columns = progress.last, times, progress.labels, progress.streaks, progress.final
+        columns = progress.last, times, progress.class_indices, progress.streaks, progress.final
         self.state_info = np.stack(columns, axis=1).astype(int)
         return progress
 
     def _labels(self, progress: Progress) -> tuple[np.ndarray, np.ndarray]:
         """Return labels, -1 where they are not final, and whether they are."""
         progress = self._store(progress)
-        labels = self.model_.classes_[progress.labels]
+        labels = self.model_.classes_[progress.class_indices]
         none = "-1" if isinstance(self.model_.classes_[0], str) else -1
         return np.where(progress.final, labels, none), progress.final
 

@@ -24,6 +24,7 @@ from ..reading.inputs import check_first_columns_of_fit, read_cases, read_labels
 from .stopping import (
     SIGNIFICANCE,
     Progress,
+    StoppingRule,
     best_rule,
     harmonic_mean,
     negative_cost,
@@ -200,12 +201,7 @@ class EarlyClassifier(ClassifierMixin, SignalEstimator):
         fit_options = {name: value for name, value in options.items() if value is not None}
         inner = self._prefix_classifier(fit_options)
         n_prefixes = check_positive_integer(self.n_prefixes, "n_prefixes")
-        if self.error is not None and check_positive(self.error, "error") >= 1:
-            raise ValueError(f"error is {shown(self.error)}, expected None or a number below 1")
-        if self.delay_cost is not None:
-            check_nonnegative(self.delay_cost, "delay_cost")
-            if self.error is not None:
-                raise ValueError(f"delay_cost is {self.delay_cost}, expected None with an error")
+        self._check_rule()
         classes, class_indices = read_labels(y)
         given, cases = read_cases(X, y, class_indices[:, None], sample_weight, groups)
         self._remember(X, given)
@@ -216,16 +212,14 @@ class EarlyClassifier(ClassifierMixin, SignalEstimator):
                 "n_channels, n_timepoints): prefixes are shares of a common time"
             )
         counted = cases.case_indices >= 0  # of positive weight
-        different = len(np.unique(class_indices[counted]))
-        if different < len(classes):
+        if len(np.unique(class_indices[counted])) < len(classes):
             raise ValueError(
                 f"sample_weight is zero for all signals of a class of {shown(classes.tolist())}, "
                 f"expected a positive weight in each"
             )
         lengths = prefix_lengths(signals.shape[2], n_prefixes)
-        of_cases = np.asarray(cases.signals)
-        same = np.logical_and.accumulate((of_cases == of_cases[0]).all(axis=(0, 1))).sum()
-        self.prefixes_ = lengths[(lengths > same) | (lengths == signals.shape[2])]
+        n_equal = _equal_points(np.asarray(cases.signals))
+        self.prefixes_ = lengths[(lengths > n_equal) | (lengths == signals.shape[2])]
         self.estimators_, left_out = [], []
         for length in self.prefixes_:
             with warnings.catch_warnings():
@@ -240,7 +234,21 @@ class EarlyClassifier(ClassifierMixin, SignalEstimator):
             self.estimators_.append(fitted)
         self.classes_ = self.estimators_[-1].classes_
         class_indices = np.searchsorted(self.classes_, labels)
-        self._set_stopping_rule(np.array(left_out), class_indices, sample_weight, cases)
+        proba_of_prefixes = np.array(left_out)
+        self._rule = self._chosen_rule(proba_of_prefixes, class_indices, sample_weight, cases)
+        self.threshold_, self.agreement_ = self._rule.threshold, self._rule.agreement
+        end = self._rule.simulate(proba_of_prefixes)
+        self.left_out_prediction_ = self.classes_[end.class_indices]
+        self.left_out_times_ = self.prefixes_[end.last]
+
+    def _check_rule(self) -> None:
+        """Raise a ValueError if `error` or `delay_cost` is wrong, or both are given."""
+        if self.error is not None and check_positive(self.error, "error") >= 1:
+            raise ValueError(f"error is {shown(self.error)}, expected None or a number below 1")
+        if self.delay_cost is not None:
+            check_nonnegative(self.delay_cost, "delay_cost")
+            if self.error is not None:
+                raise ValueError(f"delay_cost is {self.delay_cost}, expected None with an error")
 
     def _prefix_classifier(self, fit_options: Iterable[str]) -> ProbabilityClassifier:
         """Return the classifier whose clones are fitted with some options, with its seed."""
@@ -263,15 +271,18 @@ class EarlyClassifier(ClassifierMixin, SignalEstimator):
             inner = clone(inner).set_params(random_state=seed)
         return inner
 
-    def _set_stopping_rule(
+    def _chosen_rule(
         self,
         left_out: np.ndarray,
         class_indices: np.ndarray,
         sample_weight: ArrayLike | None,
         cases: Cases,
-    ) -> None:
-        """Set the rule, from left-out probabilities (n_prefixes, n_cases, n_classes)."""
-        at = np.flatnonzero(cases.case_indices >= 0)  # signals of weight 0 do not count
+    ) -> StoppingRule:
+        """Return the rule that left-out probabilities, (n_prefixes, n_signals, n_classes), choose.
+
+        The right classes are `class_indices`, (n_signals,). Signals of weight 0 do not count.
+        """
+        at = np.flatnonzero(cases.case_indices >= 0)
         counted = left_out[:, at], class_indices[at]
         if self.error is None:
             weights = None
@@ -281,23 +292,19 @@ class EarlyClassifier(ClassifierMixin, SignalEstimator):
             value: Callable[[float, float], float] = harmonic_mean
             if self.delay_cost is not None:
                 value = partial(negative_cost, delay_cost=self.delay_cost)
-            self._rule = best_rule(*counted, self.prefixes_, value, weights)
-        else:
-            groups = cases.groups[cases.case_indices[at]]
-            self._rule = rule_with_error_bound(*counted, groups, self.error)
+            return best_rule(*counted, self.prefixes_, value, weights)
+        groups = cases.groups[cases.case_indices[at]]
+        rule = rule_with_error_bound(*counted, groups, self.error)
+        if not np.isfinite(rule.threshold) and len(left_out) > 1:
             n, needed = cases.n_groups, np.ceil(np.log(SIGNIFICANCE) / np.log1p(-self.error))
-            if not np.isfinite(self._rule.threshold) and len(left_out) > 1:
-                reason = "left-out labels are wrong more often, or too few of them are early"
-                if n < needed:
-                    reason = (
-                        f"{n} training signals or groups cannot show so few errors, which takes "
-                        f"{needed:.0f} right ones at least"
-                    )
-                warn(f"error is {self.error}, and no label is early: {reason}")
-        self.threshold_, self.agreement_ = self._rule.threshold, self._rule.agreement
-        end = self._rule.simulate(left_out)
-        self.left_out_prediction_ = self.classes_[end.labels]
-        self.left_out_times_ = self.prefixes_[end.last]
+            reason = "left-out labels are wrong more often, or too few of them are early"
+            if n < needed:
+                reason = (
+                    f"{n} training signals or groups cannot show so few errors, which takes "
+                    f"{needed:.0f} right ones at least"
+                )
+            warn(f"error is {self.error}, and no label is early: {reason}")
+        return rule
 
     def predict(self, X: ArrayLike) -> np.ndarray:
         """Return final labels.
@@ -319,8 +326,8 @@ class EarlyClassifier(ClassifierMixin, SignalEstimator):
         NotFittedError
             Before `fit`.
         """
-        labels = self._follow(self._read(X)).labels
-        return self.classes_[labels]
+        class_indices = self._follow(self._read(X)).class_indices
+        return self.classes_[class_indices]
 
     def predict_proba(self, X: ArrayLike) -> np.ndarray:
         """Return the probability of each class at the prefix where the label is final.
@@ -458,7 +465,7 @@ class EarlyClassifier(ClassifierMixin, SignalEstimator):
             Before `fit`.
         """
         progress = self._follow(self._read_prefix(X))
-        return self.classes_[progress.labels], progress.final
+        return self.classes_[progress.class_indices], progress.final
 
     def staged_predict_proba(self, X: ArrayLike) -> Iterator[np.ndarray]:
         """Yield the probability of each class at each prefix, also after a label is final.
@@ -520,6 +527,12 @@ class EarlyClassifier(ClassifierMixin, SignalEstimator):
             progress = Progress.begin(len(signals), len(self.classes_))
         n_seen = int(np.searchsorted(self.prefixes_, signals.shape[2], side="right"))
         return self._rule.update(progress, proba_at, len(self.prefixes_), n_seen)
+
+
+def _equal_points(signals: np.ndarray) -> int:
+    """Return the number of time points at the beginning in which all signals are equal."""
+    is_equal = (signals == signals[0]).all(axis=(0, 1))
+    return int(np.logical_and.accumulate(is_equal).sum())
 
 
 def _left_out_proba(fitted: Any, n_cases: int, counted: np.ndarray) -> np.ndarray:
