@@ -43,66 +43,71 @@ class ResidualKernelClassifier(ClassifierMixin, ResidualKernelEstimator):
     Parameters
     ----------
     views : {"default", "fast"} or list of View, default "default"
-        All views that come with it, or those that take less time, or views of your own
-        (``docs/guide/classification.md``). More than 1,000 signals have fewer, the same of both
-        names.
+        "default" has all views that come with the estimator, "fast" those that take less time, and
+        a list has your own (``docs/guide/classification.md``). For more than 1,000 signals both
+        names stand for the same, fewer views.
     penalty : float or sequence of float, optional
-        Penalty of ridge regression, in units of the kernel's diagonal. Of several, each view takes
-        the one of least leave-one-out error. By default the least that rounding errors allow:
-        leave-one-out errors weigh the views, and their average has less noise than each. Views of
-        landmarks then also try penalties by what landmarks do not explain. With wrong labels among
-        the training signals, try ``(1e-4, 1e-2, 1)``.
+        Penalty of ridge regression, in units of the kernel's diagonal. If you give several, each
+        view uses the one with the smallest leave-one-out error. By default a view uses the least
+        penalty that rounding errors allow, since the average of views has less noise than each of
+        them; where not all signals are landmarks, views also try penalties by what the landmarks do
+        not explain. If some training signals have wrong labels, try ``(1e-4, 1e-2, 1)``.
     n_landmarks : int, optional
-        Maximum number of signals, drawn at random, to which solutions are restricted. The default
-        is all of up to 1,000 signals, and 400 of more.
+        Maximum number of landmarks: signals, drawn at random, on whose kernels decisions depend. By
+        default every signal is a landmark, up to 1,000 signals; from more, 400 are drawn.
     class_weight : dict, "balanced" or None, default None
         Weights of the classes by label; a class that is not named has the weight 1. "balanced"
-        weighs each class by the inverse of its number of signals. Weights count in the views'
-        errors, and shift decisions; if all are equal, nothing changes. A class of weight 0 is
-        left out. A warning names the weights that match no signal.
+        weighs each class by the inverse of its number of signals, or of the sum of their
+        `sample_weight`. The weights count in the errors of views, and shift decisions; if all are
+        equal, nothing changes. A class of weight 0 is left out of the fit. A warning names the
+        class weights that match no signal.
     engine : str, default "auto"
-        As for calling a `rescntk.Kernel`. "auto" takes the fastest one that can serve.
+        The engine that computes kernels, as for calling a `rescntk.Kernel`. "auto" is the fastest
+        one that can.
     dtype : {"float32", "float64"}, default "float32"
-        Precision of kernels. Solutions are in float64. Kernels in "float64" take about twice the
-        time, and allow penalties below 1e-5, for targets nearly without noise.
+        Precision of kernels; regressions are solved in float64. Kernels in "float64" take about
+        twice the time. They allow penalties below 1e-5, for targets nearly without noise.
     n_jobs : int, optional
-        Number of threads that compute kernels, which does not change results. None and -1 are one
-        for each core: set 1 where several processes fit. Matrices are decomposed by one thread.
+        Number of threads that compute kernels, which does not change results. None and -1 stand for
+        one thread a core: give 1 where several processes fit. One thread decomposes matrices.
     random_state : int, RandomState or None, default None
-        Seed of the landmarks, and of the ten folds whose views are weighted by the other nine.
+        Seed of the landmarks, and of the ten folds: the errors of nine of them weigh the views for
+        the tenth.
 
     Attributes
     ----------
     classes_ : ndarray, (n_classes,)
     left_out_proba_ : ndarray, (n_cases, n_classes)
-        Probabilities of the signals given to `fit`, in their order, each left out (see Notes). NaN
-        for signals of weight 0, and of classes of weight 0.
+        Probabilities of the signals given to `fit`, in their order, each left out (see Notes). They
+        are NaN for signals of weight 0, and for those of classes of weight 0.
     left_out_novelty_ : ndarray, (n_cases,)
-        `novelty` of the same signals, each left out: a limit for new ones is a quantile of it.
+        The `novelty` of the same signals, each left out. A quantile of it is a limit for the
+        novelty of new signals.
     left_out_score_, left_out_score_error_ : float
         Accuracy on training signals left out, one by one or by groups, and its standard error.
-        `class_weight` does not weigh it.
-        The only signal of a class does not count.
+        `sample_weight` weighs it, and `class_weight` does not. The only signal, or group, of a
+        class does not count.
     views_ : dict of ndarray
-        A row for each view: "view", "error" (leave-one-out, targets ±1), "weight", and "note", why
-        a view is not fitted.
+        A table with a row for each view: "view"; "error", the mean squared leave-one-out error of
+        targets ±1; "weight" in the average; and "note", which says why a view is not fitted.
     intercept_ : ndarray, (n_outputs,)
-        What contributions are added to.
+        Decisions are the sum of this and of all contributions.
     inverse_temperature_ : float
-        Probabilities are the softmax of decisions times this number, unless a signal is novel
-        (`predict_proba`).
+        Probabilities are the softmax of decisions times this number, unless the novelty of a signal
+        is above 4 (`predict_proba`).
     offsets_ : ndarray, (n_outputs,)
-        Shift of the decisions by `class_weight`; else 0.
+        The shift of decisions by `class_weight`; 0 without it.
     n_channels_, n_timepoints_ : int
-        Of the signals; None for time points of lists.
+        Number of channels and of time points of the signals; if they are a list, `n_timepoints_`
+        is None.
 
     Notes
     -----
-    A signal is left out of each view's ridge regression, in closed form: with all its copies, or
-    with its group where `groups` are given. The other nine folds weigh the views, and calibrate the
-    probabilities. The signal has part in all else: the scales of views, landmarks, the choice among
-    several penalties, and the errors of other folds. So left-out results may be a little better
-    than those of new signals.
+    A signal is left out of each view's ridge regression, in closed form: together with its copies,
+    or with its group where `groups` are given. The other nine folds weigh the views, and calibrate
+    the probabilities. The signal takes part in all else: the scales of views, the landmarks, the
+    choice among several penalties, and the errors of other folds. So left-out results may be a
+    little better than those of new signals.
 
     Folds come from the signals' contents and `random_state`. Other models of the same signals,
     groups and integer `random_state` have the same folds.
@@ -136,11 +141,11 @@ class ResidualKernelClassifier(ClassifierMixin, ResidualKernelEstimator):
         y : array, (n_cases,)
             Labels of one kind: whole numbers, booleans or texts.
         sample_weight : array, (n_cases,), optional
-            Weights of the signals, at least 0: the fit is that of signals repeated as often. Less
-            than 1e-12 of the largest is 0.
+            Weights of the signals, at least 0: the fit is that of signals repeated as often. A
+            weight of less than 1e-12 of the largest counts as 0.
         groups : array, (n_cases,), optional
             Labels of what signals have in common, such as a person, machine or day. Whole groups
-            are left out: errors, weights and probabilities are then about new groups.
+            are left out, so that errors, weights and probabilities are about new groups.
 
         Returns
         -------
@@ -233,17 +238,18 @@ class ResidualKernelClassifier(ClassifierMixin, ResidualKernelEstimator):
             )
 
     def decision_function(self, X: ArrayLike) -> np.ndarray:
-        """Return decisions: the class with the greatest decision is predicted.
+        """Return decisions; `predict` returns the class with the greatest one.
 
         Parameters
         ----------
         X : array, table or list
-            Signals as for `fit`, of as many channels and, but for lists, time points.
+            Signals as for `fit`, with as many channels and, unless `fit` was given a list, as many
+            time points.
 
         Returns
         -------
         ndarray, (n_cases, n_classes)
-            Of two classes (n_cases,): positive for the second class.
+            If there are two classes (n_cases,), positive for the second class.
 
         Raises
         ------
@@ -258,13 +264,14 @@ class ResidualKernelClassifier(ClassifierMixin, ResidualKernelEstimator):
     def predict_proba(self, X: ArrayLike) -> np.ndarray:
         """Return the probability of each class.
 
-        The novelty of a signal above 4 divides its decisions by a quarter of the novelty: signals
-        unlike all training signals have less certain classes.
+        If the novelty of a signal is above 4, its decisions are divided by a quarter of the
+        novelty, so that signals unlike all training signals have less certain classes.
 
         Parameters
         ----------
         X : array, table or list
-            Signals as for `fit`, of as many channels and, but for lists, time points.
+            Signals as for `fit`, with as many channels and, unless `fit` was given a list, as many
+            time points.
 
         Returns
         -------
@@ -283,12 +290,13 @@ class ResidualKernelClassifier(ClassifierMixin, ResidualKernelEstimator):
     def predict_log_proba(self, X: ArrayLike) -> np.ndarray:
         """Return the logarithm of the probability of each class.
 
-        It keeps its digits where probabilities fall below the least number of float64.
+        Its digits are right also where a probability is below the least number of float64.
 
         Parameters
         ----------
         X : array, table or list
-            Signals as for `fit`, of as many channels and, but for lists, time points.
+            Signals as for `fit`, with as many channels and, unless `fit` was given a list, as many
+            time points.
 
         Returns
         -------
@@ -311,15 +319,16 @@ class ResidualKernelClassifier(ClassifierMixin, ResidualKernelEstimator):
     def predict_set(self, X: ArrayLike, coverage: float = COVERAGE) -> np.ndarray:
         """Return the classes that may be right.
 
-        A set has the most probable class, and each class whose probability is at least a threshold.
-        The share `coverage` of the training signals, each left out, give their own class at least
-        this. With `class_weight` the share is of signals drawn with these weights, with `groups` it
-        is about new groups.
+        A set has the most probable class, and each class whose probability is at least a threshold:
+        of the training signals, each left out, the share `coverage` give their own class at least
+        this probability. With `class_weight` the share is that of signals drawn with these weights,
+        and with `groups` it is about new groups.
 
         Parameters
         ----------
         X : array, table or list
-            Signals as for `fit`, of as many channels and, but for lists, time points.
+            Signals as for `fit`, with as many channels and, unless `fit` was given a list, as many
+            time points.
         coverage : float, default 0.9
             Share of sets that have the right class, between 0 and 1.
 
@@ -331,7 +340,8 @@ class ResidualKernelClassifier(ClassifierMixin, ResidualKernelEstimator):
         Raises
         ------
         ValueError
-            For signals of another shape than in `fit`, and a coverage that is no share.
+            For signals of another shape than in `fit`, missing values, and a coverage that is not
+            between 0 and 1.
         NotFittedError
             Before `fit`.
 
@@ -357,7 +367,8 @@ class ResidualKernelClassifier(ClassifierMixin, ResidualKernelEstimator):
         Parameters
         ----------
         X : array, table or list
-            Signals as for `fit`, of as many channels and, but for lists, time points.
+            Signals as for `fit`, with as many channels and, unless `fit` was given a list, as many
+            time points.
 
         Returns
         -------
@@ -377,12 +388,13 @@ class ResidualKernelClassifier(ClassifierMixin, ResidualKernelEstimator):
     def median_contributions(self) -> np.ndarray | None:
         """Return the mean over predicted classes of median contributions of training signals.
 
-        Up to 40 signals are drawn. Pictures subtract them from the contributions of a signal.
+        Up to 40 training signals are drawn for this. Pictures subtract these medians from the
+        contributions of a signal.
 
         Returns
         -------
         ndarray, (n_outputs, n_timepoints), or None
-            None of models for lists.
+            None if `fit` was given a list.
 
         Raises
         ------

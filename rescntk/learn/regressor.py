@@ -32,58 +32,64 @@ come from almost the same training signals."""
 class ResidualKernelRegressor(MultiOutputMixin, RegressorMixin, ResidualKernelEstimator):
     """Predict numbers from signals by the kernels of infinitely wide convolutional ResNets.
 
-    The views and their average are as in `ResidualKernelClassifier`. Of several targets each has
-    penalties, weights of views and deviations of its own.
+    The views and their average are as in `ResidualKernelClassifier`. If there are several targets,
+    each has penalties, weights of views and deviations of its own.
 
     Parameters
     ----------
     views : {"default", "fast"} or list of View, default "default"
-        All views that come with it, or those that take less time, or views of your own
-        (``docs/guide/classification.md``). More than 1,000 signals have fewer, the same of both
-        names.
+        "default" has all views that come with the estimator, "fast" those that take less time, and
+        a list has your own (``docs/guide/classification.md``). For more than 1,000 signals both
+        names stand for the same, fewer views.
     penalty : float or sequence of float, optional
-        Penalty of ridge regression, in units of the kernel's diagonal. Of several, each view and
-        target takes the one of least leave-one-out error. By default powers of ten up to 10,
-        for targets with noise, and the least that rounding errors allow, for exact ones.
+        Penalty of ridge regression, in units of the kernel's diagonal. If you give several, each
+        view uses for each target the one with the smallest leave-one-out error. By default these
+        are powers of ten up to 10, for targets with noise, and the least penalty that rounding
+        errors allow, for exact ones.
     n_landmarks : int, optional
-        Maximum number of signals, drawn at random, to which solutions are restricted. The default
-        is all of up to 1,000 signals, and 400 of more.
+        Maximum number of landmarks: signals, drawn at random, on whose kernels decisions depend. By
+        default every signal is a landmark, up to 1,000 signals; from more, 400 are drawn.
     engine : str, default "auto"
-        As for calling a `rescntk.Kernel`. "auto" takes the fastest one that can serve.
+        The engine that computes kernels, as for calling a `rescntk.Kernel`. "auto" is the fastest
+        one that can.
     dtype : {"float32", "float64"}, default "float32"
-        Precision of kernels. Solutions are in float64. Kernels in "float64" take about twice the
-        time, and allow penalties below 1e-5, for targets nearly without noise.
+        Precision of kernels; regressions are solved in float64. Kernels in "float64" take about
+        twice the time. They allow penalties below 1e-5, for targets nearly without noise.
     n_jobs : int, optional
-        Number of threads that compute kernels, which does not change results. None and -1 are one
-        for each core: set 1 where several processes fit. Matrices are decomposed by one thread.
+        Number of threads that compute kernels, which does not change results. None and -1 stand for
+        one thread a core: give 1 where several processes fit. One thread decomposes matrices.
     random_state : int, RandomState or None, default None
-        Seed of the landmarks, and of the ten folds whose views are weighted by the other nine.
+        Seed of the landmarks, and of the ten folds: the errors of nine of them weigh the views for
+        the tenth.
 
     Attributes
     ----------
     left_out_prediction_ : ndarray, (n_cases,) or (n_cases, n_targets)
-        Predictions of the signals given to `fit`, in their order, each left out (see Notes). NaN
-        for signals of weight 0.
+        Predictions of the signals given to `fit`, in their order, each left out (see Notes). They
+        are NaN for signals of weight 0.
     left_out_novelty_ : ndarray, (n_cases,)
-        `novelty` of the same signals, each left out: a limit for new ones is a quantile of it.
+        The `novelty` of the same signals, each left out. A quantile of it is a limit for the
+        novelty of new signals.
     left_out_score_, left_out_score_error_ : float
-        R² over all targets on training signals left out, and its standard error; NaN where all
-        targets are equal.
+        R² on training signals left out, a mean over targets, and its standard error. R² is NaN if
+        each target has one value.
     views_ : dict of ndarray
-        A row for each view: "view", "error" (leave-one-out, in units of the targets' variances),
-        "weight", and "note", why a view is not fitted. Of several targets errors and weights are
-        means.
+        A table with a row for each view: "view"; "error", the mean squared leave-one-out error in
+        units of the targets' variances; "weight" in the average; and "note", which says why a view
+        is not fitted. If there are several targets, errors and weights are means over them.
     n_channels_, n_timepoints_ : int
-        Of the signals; None for time points of lists.
+        Number of channels and of time points of the signals; if they are a list, `n_timepoints_`
+        is None.
     intercept_ : ndarray, (n_targets,)
-        The mean target, to which contributions are added.
+        The mean of each target. Predictions are the sum of this and of all contributions.
 
     Notes
     -----
-    A signal is left out of each view's ridge regression, in closed form: with all its copies, or
-    with its group where `groups` are given. The errors of the other nine folds weigh the views.
-    The signal has part in all else: the scales of views, landmarks, the choice of penalties, and
-    the errors of other folds. So left-out results may be a little better than those of new signals.
+    A signal is left out of each view's ridge regression, in closed form: together with its copies,
+    or with its group where `groups` are given. The errors of the other nine folds weigh the views.
+    The signal takes part in all else: the scales of views, the landmarks, the choice of penalties,
+    and the errors of other folds. So left-out results may be a little better than those of new
+    signals.
 
     Folds come from the signals' contents and `random_state`. Other models of the same signals,
     groups and integer `random_state` have the same folds.
@@ -121,7 +127,7 @@ class ResidualKernelRegressor(MultiOutputMixin, RegressorMixin, ResidualKernelEs
             Weights of the signals, at least 0: inverse to the variance of their noise.
         groups : array, (n_cases,), optional
             Labels of what signals have in common, such as a person, machine or day. Whole groups
-            are left out: errors, weights and deviations are then about new groups.
+            are left out, so that errors, weights and deviations are about new groups.
 
         Returns
         -------
@@ -200,20 +206,22 @@ class ResidualKernelRegressor(MultiOutputMixin, RegressorMixin, ResidualKernelEs
     def predict(
         self, X: ArrayLike, return_std: bool = False
     ) -> np.ndarray | tuple[np.ndarray, np.ndarray]:
-        r"""Return predicted targets, and their standard deviations if asked for.
+        r"""Return predicted targets, and with `return_std` their standard deviations.
 
-        With weights w, the mean is :math:`\sum w f` and the variance of a new observation
-        :math:`\sum w (v + (f - \sum w f)^2)`, where a view has the mean f and the variance
-        :math:`v = \sigma^2 (K(x, x) - k^\top (K + \lambda I)^{-1} k + \lambda)`. Here K and k are
-        kernels of the training signals, among each other and with x; λ is the view's penalty; and
-        σ², of each view, makes the training targets most likely. K(x, x) is 1, but in linear
-        views. With landmarks S, K and k have :math:`K(\cdot, S) K(S, S)^{-1} K(S, \cdot)` in the
-        place of the kernel, and K(x, x) has not. In λI the weight of a signal divides its λ.
+        With the weights w of views at a signal x, the mean is :math:`\sum w f` and the variance of
+        a new observation :math:`\sum w (v + (f - \sum w f)^2)`, where a view has the mean f and the
+        variance :math:`v = \sigma^2 (K(x, x) - k^\top (K + \lambda I)^{-1} k + \lambda)`. Here K
+        and k are the kernels of the training signals, among each other and with x; λ is the view's
+        penalty; and the σ² of the view makes the training targets most likely. K(x, x) is 1 except
+        in linear views. With landmarks S, :math:`K(\cdot, S) K(S, S)^{-1} K(S, \cdot)` takes the
+        place of the kernel in K and k, but not in K(x, x). In λI the weight of a signal divides its
+        λ.
 
         Parameters
         ----------
         X : array, table or list
-            Signals as for `fit`, of as many channels and, but for lists, time points.
+            Signals as for `fit`, with as many channels and, unless `fit` was given a list, as many
+            time points.
         return_std : bool, default False
             Whether standard deviations of new observations are returned too.
 
@@ -222,7 +230,7 @@ class ResidualKernelRegressor(MultiOutputMixin, RegressorMixin, ResidualKernelEs
         mean : ndarray, (n_cases,) or (n_cases, n_targets)
             In the units of the targets.
         deviation : ndarray, as the mean
-            Only with `return_std`.
+            Returned with `return_std` alone, in the same units.
 
         Raises
         ------
@@ -242,13 +250,15 @@ class ResidualKernelRegressor(MultiOutputMixin, RegressorMixin, ResidualKernelEs
     ) -> tuple[np.ndarray, np.ndarray]:
         """Return the ends of intervals that are to cover new observations.
 
-        An interval reaches a number of standard deviations from the mean: with this number, the
-        share `coverage` of the left-out training targets is inside.
+        All intervals of a target reach the same number of standard deviations to both sides of the
+        mean: the number with which the share `coverage` of the training targets, each left out, is
+        inside.
 
         Parameters
         ----------
         X : array, table or list
-            Signals as for `fit`, of as many channels and, but for lists, time points.
+            Signals as for `fit`, with as many channels and, unless `fit` was given a list, as many
+            time points.
         coverage : float, default 0.9
             Share of intervals that cover the target, between 0 and 1.
 
@@ -260,7 +270,8 @@ class ResidualKernelRegressor(MultiOutputMixin, RegressorMixin, ResidualKernelEs
         Raises
         ------
         ValueError
-            For signals of another shape than in `fit`, and a coverage that is no share.
+            For signals of another shape than in `fit`, missing values, and a coverage that is not
+            between 0 and 1.
         NotFittedError
             Before `fit`.
 
@@ -284,12 +295,12 @@ class ResidualKernelRegressor(MultiOutputMixin, RegressorMixin, ResidualKernelEs
     def median_contributions(self) -> np.ndarray | None:
         """Return the median contributions of time points, over up to 40 training signals.
 
-        Pictures subtract them from the contributions of a signal.
+        Pictures subtract these medians from the contributions of a signal.
 
         Returns
         -------
         ndarray, (n_outputs, n_timepoints), or None
-            None of models for lists.
+            None if `fit` was given a list.
 
         Raises
         ------

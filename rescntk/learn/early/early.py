@@ -58,33 +58,32 @@ def prefix_lengths(n_timepoints: int, n_prefixes: int) -> np.ndarray:
 class EarlyClassifier(ClassifierMixin, SignalEstimator):
     """Classify signals before their end, as soon as a label is sure enough.
 
-    A classifier is fitted to each of several prefixes: the first time points of all signals. A
-    label is final at the first prefix where its probability reaches a threshold. Where
-    `agreement_` is 2, the prefix before must have the same label. At the full length all labels
-    are final. Threshold and agreement come from left-out results at all prefixes.
+    A classifier is fitted to each of several prefixes, which are the first time points of all
+    signals. A label is final at the first prefix where its probability reaches a threshold and, if
+    `agreement_` is 2, the prefix before has the same label. At the full length all labels are
+    final. Left-out results at all prefixes choose threshold and agreement.
 
     Parameters
     ----------
     estimator : classifier, optional
-        Its clones are fitted to the prefixes. After `fit` it needs `left_out_proba_`, the
-        probabilities of the training signals, each left out. By default
+        The classifier whose clones are fitted to the prefixes. Its `fit` must set
+        `left_out_proba_`, the probabilities of the training signals, each left out. The default is
         ``ResidualKernelClassifier("fast")``.
     n_prefixes : int, default 10
-        Number of prefixes, evenly spaced, of at least four time points. Equal ones count once, and
-        those in which all training signals are equal are not used.
+        Number of prefixes, evenly spaced, of at least four time points. Equal prefixes count once,
+        and those in which all training signals are equal are not used.
     error : float, optional
-        Bound of the chance of error among early labels, between 0 and 1 (see Notes): give it for
-        decisions. By default accuracy is traded for earliness: threshold and agreement have the
-        best harmonic mean of accuracy and 1 − earliness, the mean share of the time points that is
-        not needed.
+        Bound of the chance of error among early labels, between 0 and 1 (see Notes). Give it if
+        decisions depend on early labels. By default accuracy is traded for earliness, the mean
+        share of the time points that a label takes: threshold and agreement have the largest
+        harmonic mean of accuracy and 1 − earliness.
     delay_cost : float, optional
         Cost of waiting for all time points, at least 0, where a wrong label costs 1. Threshold and
         agreement then have the least mean error + `delay_cost` · earliness of left-out labels, in
-        the place of the harmonic mean. Earliness is the mean share of the time points that a label
-        takes. It is not given together with `error`.
+        place of the largest harmonic mean. It is not given together with `error`.
     random_state : int, RandomState or None, default None
-        Seed of all classifiers, in the place of `estimator`'s. With None an integer of `estimator`
-        stays.
+        Seed of all classifiers, in place of the seed of `estimator`. If None, the integer seed of
+        `estimator` is kept.
 
     Attributes
     ----------
@@ -100,10 +99,10 @@ class EarlyClassifier(ClassifierMixin, SignalEstimator):
     left_out_prediction_ : ndarray, (n_cases,)
         Final labels of the signals given to `fit`, each left out.
     left_out_times_ : ndarray of int, (n_cases,)
-        Numbers of time points that these labels take. Threshold and agreement were chosen by the
-        same results, so new signals may be somewhat worse.
+        Numbers of time points that these labels take. The same results have chosen threshold and
+        agreement, so that new signals may be somewhat worse.
     n_channels_, n_timepoints_ : int
-        Of the signals.
+        Number of channels and of time points of the signals.
 
     Notes
     -----
@@ -312,7 +311,7 @@ class EarlyClassifier(ClassifierMixin, SignalEstimator):
         Parameters
         ----------
         X : array or table
-            Whole signals as for `fit`. What follows a label's prefix plays no part.
+            Whole signals as for `fit`. A label does not depend on what follows its prefix.
 
         Returns
         -------
@@ -359,9 +358,9 @@ class EarlyClassifier(ClassifierMixin, SignalEstimator):
         X : array or table
             Whole signals as for `fit`.
         coverage : float, default 0.9
-            Share of sets that have the right class, among signals at one prefix, as for
-            `ResidualKernelClassifier.predict_set`. Labels are final where they are sure, so that
-            sets of final labels have the right class more often.
+            Share of sets that have the right class, among all signals at one prefix, as for
+            `ResidualKernelClassifier.predict_set`. A label is final where it is sure, so
+            that sets of final labels have the right class more often.
 
         Returns
         -------
@@ -371,15 +370,15 @@ class EarlyClassifier(ClassifierMixin, SignalEstimator):
         Raises
         ------
         ValueError
-            For signals of another shape than in `fit`, a coverage that is no share, and an
-            `estimator` without `predict_set`.
+            For signals of another shape than in `fit`, missing values, a coverage that is not
+            between 0 and 1, and an `estimator` without `predict_set`.
         NotFittedError
             Before `fit`.
         """
         return self._at_last_prefix(X, "predict_set", coverage)
 
     def novelty(self, X: ArrayLike) -> np.ndarray:
-        """Return how unlike the training signals are, at the prefix where the label is final.
+        """Return how unlike the training signals others are, at the prefix of each final label.
 
         Parameters
         ----------
@@ -389,13 +388,14 @@ class EarlyClassifier(ClassifierMixin, SignalEstimator):
         Returns
         -------
         ndarray, (n_cases,)
-            As for `ResidualKernelClassifier.novelty`: about 1 for signals like the training
-            signals.
+            About 1 for signals like the training signals, and larger for others, as
+            `ResidualKernelClassifier.novelty` says.
 
         Raises
         ------
         ValueError
-            For signals of another shape than in `fit`, and an `estimator` without `novelty`.
+            For signals of another shape than in `fit`, missing values, and an `estimator` without
+            `novelty`.
         NotFittedError
             Before `fit`.
         """
@@ -429,7 +429,7 @@ class EarlyClassifier(ClassifierMixin, SignalEstimator):
         Returns
         -------
         ndarray of int, (n_cases,)
-            One of `prefixes_` each.
+            For each signal one of `prefixes_`.
 
         Raises
         ------
@@ -453,8 +453,10 @@ class EarlyClassifier(ClassifierMixin, SignalEstimator):
         Returns
         -------
         labels : ndarray, (n_cases,)
-            The label as `predict` gives it where it is final, else the most probable one so far.
+            Where the label is final, it is that of `predict`; else it is the most probable one so
+            far.
         final : ndarray of bool, (n_cases,)
+            Whether the label is final.
 
         Raises
         ------
@@ -468,7 +470,7 @@ class EarlyClassifier(ClassifierMixin, SignalEstimator):
         return self.classes_[progress.class_indices], progress.final
 
     def staged_predict_proba(self, X: ArrayLike) -> Iterator[np.ndarray]:
-        """Yield the probability of each class at each prefix, also after a label is final.
+        """Yield the probability of each class at each prefix, also at those after a final label.
 
         Parameters
         ----------

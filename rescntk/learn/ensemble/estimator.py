@@ -74,10 +74,11 @@ class ResidualKernelEstimator(Settings, SignalEstimator):
     def novelty(self, X: ArrayLike) -> np.ndarray:
         r"""Return how unlike the training signals some signals are.
 
-        It is :math:`\max(\prod_v \nu_v^{p_v}, s)`. View v has the variance :math:`\nu_v` of an
-        observation in its Gaussian process, in units of its mean at training signals left out. The
-        powers :math:`p_v` are proportional to inverse errors of views, and their sum is 1. Of
-        several targets the product is the geometric mean of theirs. The size s is the largest
+        It is :math:`\max(\prod_v \nu_v^{p_v}, s)`. Here :math:`\nu_v` is the variance of an
+        observation in the Gaussian process of view v, divided by its mean over training signals
+        left out. The powers :math:`p_v` are proportional to the inverse errors of the views, and
+        their sum is 1. If there are several targets, the product is the geometric mean of theirs.
+        The size s is the largest
         :math:`((z - m)/(c (2d + 0.2)))^2` of all channels, where z is log2 of a channel's mean
         magnitude, or of its deviation from its mean, with mean m and deviation d over training
         signals. The factor c, at least 1, is such that s is above 1 at one of twenty training
@@ -87,14 +88,15 @@ class ResidualKernelEstimator(Settings, SignalEstimator):
         Parameters
         ----------
         X : array, table or list
-            Signals as for `fit`, of as many channels and, but for lists, time points.
+            Signals as for `fit`, with as many channels and, unless `fit` was given a list, as many
+            time points.
 
         Returns
         -------
         ndarray, (n_cases,)
             About 1 for new signals like the training signals, and larger for signals far from them
-            or of other sizes. The training signals themselves have less: `left_out_novelty_` has
-            theirs, each left out, for limits.
+            or of other sizes. The training signals themselves have less. For limits,
+            `left_out_novelty_` has theirs, each left out.
 
         Raises
         ------
@@ -109,19 +111,20 @@ class ResidualKernelEstimator(Settings, SignalEstimator):
     def contributions(self, X: ArrayLike) -> Signals:
         """Return the contribution of each time point to each decision.
 
-        Their sum over time and ``intercept_`` are the decisions, up to rounding errors. A
-        contribution includes what the network sees around the time point.
+        Decisions are ``intercept_`` plus the sum of contributions over time, up to rounding errors.
+        The contribution of a time point includes what the network sees around it.
 
         Parameters
         ----------
         X : array, table or list
-            Signals as for `fit`, of as many channels and, but for lists, time points.
+            Signals as for `fit`, with as many channels and, unless `fit` was given a list, as many
+            time points.
 
         Returns
         -------
         ndarray, (n_cases, n_outputs, n_timepoints)
-            For lists a list of (n_outputs, n_timepoints_i). A target or class has an output; of
-            two classes the second one.
+            For lists a list of (n_outputs, n_timepoints_i). Each target, or each class, has an
+            output; if there are two classes, only the second one has.
 
         Raises
         ------
