@@ -1,9 +1,10 @@
-"""The classifiers and the regressor as aeon estimators.
+"""The classifiers and the regressor as estimators of aeon.
 
-Each has the parameters of the estimator of `rescntk.learn` that does its work: the fitted
-attribute `model_`. By aeon's convention `n_jobs`, where there is one, is 1 by default.
-`fit_predict` and `fit_predict_proba` return left-out results, without further fits. `fit`, and
-these two of the classifier, take `sample_weight` and `groups` by keyword.
+Each has the parameters of the estimator of `rescntk.learn` with its name. That one does the work,
+and is the fitted attribute `model_`. By aeon's convention `n_jobs`, where there is one, is 1 by
+default. `fit_predict` and `fit_predict_proba` of the classifier and the regressor return left-out
+results, without further fits. `fit`, and these two methods of the classifier, take `sample_weight`
+and `groups` by keyword.
 """
 
 from __future__ import annotations
@@ -55,7 +56,7 @@ class _FitWithOptions:
         Parameters
         ----------
         X, y
-            As aeon has them.
+            Signals and labels or targets, as aeon takes them.
         sample_weight, groups : array, (n_cases,), optional
             As for the estimator of `rescntk.learn`.
 
@@ -81,7 +82,7 @@ class _FitWithOptions:
 
 @dataclass(eq=False, repr=False)
 class _Wrapper(_FitWithOptions, Settings):
-    """The base of the classifier and the regressor."""
+    """The base of the classifier and the regressor, with the parameters that they share."""
 
     _: KW_ONLY
     n_jobs: int | None = 1
@@ -133,7 +134,7 @@ class ResidualKernelClassifier(_WithClasses, BaseClassifier):
         return spread
 
     def _fit_predict_proba(self, X: Signals, y: np.ndarray, **options: Any) -> np.ndarray:
-        """Return left-out probabilities; of signals that the fit leaves out, those of `predict`.
+        """Return left-out probabilities; of signals without, those of `predict_proba`.
 
         `options` are `sample_weight` and `groups`.
         """
@@ -168,11 +169,12 @@ class EarlyClassifier(_FitWithOptions, BaseEarlyClassifier):
     """`rescntk.learn.EarlyClassifier` as an early classifier of aeon.
 
     `predict` and `predict_proba` take the first time points of signals, from the first prefix on,
-    and return labels and decisions: whether a label is final. Others are -1, among texts "-1".
-    `update_predict` and `update_predict_proba` take more time points of the signals that had no
-    decision, in the same order. A row of `state_info` has five whole numbers: the index of the last
-    prefix, its time points, the index of the label in `classes_`, the prefixes in a row with this
-    label, and 1 for a decision. `score` returns harmonic mean, accuracy and earliness.
+    and return labels and decisions. A decision says whether the label is final; labels that are not
+    are -1, or "-1" if labels are texts. `update_predict` and `update_predict_proba` take more time
+    points of the signals that had no decision, in the same order. A row of `state_info` has five
+    whole numbers: the index of the last prefix, its number of time points, the index of the label
+    in `classes_`, the number of prefixes in a row with this label, and 1 for a decision. `score`
+    returns the harmonic mean of accuracy and 1 − earliness, the accuracy and the earliness.
 
     Examples
     --------
@@ -247,13 +249,13 @@ class EarlyClassifier(_FitWithOptions, BaseEarlyClassifier):
         return progress
 
     def _labels(self, progress: Progress) -> tuple[np.ndarray, np.ndarray]:
-        """Return labels, -1 where they are not final, and whether they are."""
+        """Return labels, which are -1 where they are not final, and whether they are final."""
         progress = self._store(progress)
         labels = self.model_.classes_[progress.class_indices]
         none = "-1" if isinstance(self.model_.classes_[0], str) else -1
         return np.where(progress.final, labels, none), progress.final
 
     def _proba(self, progress: Progress) -> tuple[np.ndarray, np.ndarray]:
-        """Return probabilities, -1 where labels are not final, and whether they are."""
+        """Return probabilities, which are -1 where labels are not final, and whether they are."""
         progress = self._store(progress)
         return np.where(progress.final[:, None], progress.proba, -1.0), progress.final

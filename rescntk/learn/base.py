@@ -80,9 +80,10 @@ class SignalEstimator(BaseEstimator):
 
 @contextmanager
 def fitting(estimator: EstimatorT) -> Iterator[EstimatorT]:
-    """Yield a copy to be fitted; at the end the estimator takes all attributes of it, in one step.
+    """Yield a copy of an estimator to be fitted, whose attributes the estimator takes at the end.
 
-    A fit that ends early, by Ctrl-C or an error, leaves the estimator as it was before.
+    It takes all of them in one step: a fit that ends early, by Ctrl-C or an error, leaves the
+    estimator as it was before.
     """
     fresh = copy(estimator)
     yield fresh

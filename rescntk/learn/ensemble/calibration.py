@@ -11,12 +11,12 @@ from scipy.special import log_softmax
 from ..reading.cases import unit_sum
 
 _LEAST_SCALE = 1e-5
-"""Least factor of decisions, in units of the largest one: decisions that are mostly wrong count for
-next to nothing, and offsets are divided by it."""
+"""Least inverse temperature, for decisions divided by the largest one. Decisions that are mostly
+wrong would have one of 0, by which offsets cannot be divided."""
 
 
 def margins(decisions: np.ndarray) -> np.ndarray:
-    """Return decisions with one column for each class, even for two classes."""
+    """Return decisions with one column for each class, also if there are two classes."""
     return decisions if decisions.shape[1] > 1 else np.hstack([-decisions, decisions])
 
 
@@ -61,7 +61,7 @@ def calibrate(
     columns = columns / scale
 
     def loss(parameters: np.ndarray) -> tuple[float, np.ndarray]:
-        """Return the cross-entropy and its gradient in s and the biases b."""
+        """Return the cross-entropy and its gradient in s and the biases, s times offsets."""
         log_proba = log_softmax(parameters[0] * columns + parameters[1:], axis=1)
         slopes = unit_weights * (np.exp(log_proba) - smoothed)
         gradient = np.append(np.sum(slopes * columns), shift * slopes.sum(axis=0))

@@ -11,29 +11,32 @@ from .signals import Signals, take
 
 
 class Cases(NamedTuple):
-    """Signals with y, weights and groups, each different case once, in a fixed order.
+    """Different cases of a fit: signals with y, weights and groups, sorted by their contents.
 
-    Copies of a signal with one y and one group are one case. Without groups, the copies of a
-    signal, of any y, are a group.
+    Copies of a signal with one y and one group are one case. If no groups are given, the copies of
+    a signal, of any y, are a group.
     """
 
     signals: Signals
     y: np.ndarray
     """Numbers of classes, (n_cases, 1), or targets in their own units, (n_cases, n_targets)."""
     weights: np.ndarray
-    """Sums over copies, (n_cases,), of mean 1."""
+    """The sum of the weights of all copies of each case, (n_cases,), in units of their mean."""
     groups: np.ndarray
     """The number of each case's group, (n_cases,)."""
     case_indices: np.ndarray
-    """The index of the case of each signal that was given; -1 of signals without a case."""
+    """The index of the case of each signal that was given, (n_signals,); -1 if it has no case."""
 
     @property
     def n_groups(self) -> int:
-        """Number of groups; of different signals where no groups were given."""
+        """Number of groups; number of different signals if no groups were given."""
         return int(self.groups.max()) + 1
 
     def at_signals(self, values: np.ndarray) -> np.ndarray:
-        """Return values of cases, (n_cases, …), for each signal given; NaN without a case."""
+        """Return the value of each given signal's case, from values of cases, (n_cases, …).
+
+        Signals without a case have NaN.
+        """
         of_signals = values[self.case_indices].astype(np.float64)
         of_signals[self.case_indices < 0] = np.nan
         return of_signals
@@ -70,6 +73,9 @@ def unit_sum(weights: np.ndarray) -> np.ndarray:
 
 
 def squared_sum(deviations: np.ndarray, cases: Cases, weights: np.ndarray) -> float:
-    """Return the sum of squares of weighted deviations; cases of a group err together."""
+    """Return the sum over groups of squares of sums of weighted deviations, (n_cases,).
+
+    This is the square of the sum's standard error if groups are independent of each other.
+    """
     of_groups = np.bincount(cases.groups, weights * deviations)
     return float(of_groups @ of_groups)

@@ -41,7 +41,7 @@ from .tables import (
 _SHAPE = "(n_cases, n_channels, n_timepoints)"
 
 _LEAST_WEIGHT = 1e-12
-"""Weight above which a signal counts, in units of the largest: less has few digits in sums."""
+"""Weight above which a signal counts, in units of the largest: a sum has few digits of less."""
 
 
 class GivenSignals(NamedTuple):
@@ -128,7 +128,7 @@ def check_first_columns_of_fit(given: GivenSignals, fitted: list[Hashable] | Non
 
 
 def _warn_of_shape(given: GivenSignals) -> None:
-    """Warn of a column that numbers the signals, and of signals that look transposed."""
+    """Warn of a column that seems to number the signals, and of signals that look transposed."""
     signals, columns, has_columns = given
     if not isinstance(signals, np.ndarray):
         return
@@ -202,7 +202,7 @@ _DECODED = {bytes: "[label.decode() for label in y]", Enum: "[label.name for lab
 
 
 def read_labels(y: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
-    """Return the different labels y in order, and the place of each case's label among them."""
+    """Return the different labels of y, in order, and the index of each signal's label."""
     check_target_container(y)
     labels = check_labels(y, "y")
     if labels.shape[1:] == (1,):
@@ -226,7 +226,7 @@ def read_labels(y: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _warn_of_overlap(signals: np.ndarray) -> None:
-    """Warn of signals that share time points with their neighbours."""
+    """Warn of signals that have the last time points of the signal before as their first ones."""
     row = overlapping_row(signals)
     if row is not None:
         warn(
@@ -239,7 +239,7 @@ def _warn_of_overlap(signals: np.ndarray) -> None:
 def _warn_of_target(
     signals: np.ndarray, y_numbers: np.ndarray, y: object, columns: list[Hashable] | None
 ) -> None:
-    """Warn of time points that are equal to a target in all signals, or to the codes of classes."""
+    """Warn of a time point that equals a target in all signals, or the index of the class."""
     labels, targets = np.asarray(y).reshape(len(y_numbers), -1), [*y_numbers.T]
     if labels.dtype.kind in "biuf":
         targets += [*labels.T]

@@ -96,7 +96,7 @@ def _check_network(value: object, name: str) -> Network:
 
 
 def _with_filters_up_to(largest: int, network: Network) -> Network:
-    """Return a network whose filters have at most a size."""
+    """Return a network whose filters have the size `largest` at most."""
     sizes: dict[str, int | tuple[int, ...]] = {}
     for name in ("filter_size", "outer_filter_size", "input_filter_size"):
         size = getattr(network, name)
@@ -106,7 +106,7 @@ def _with_filters_up_to(largest: int, network: Network) -> Network:
 
 
 class UnsuitableSignals(ValueError):
-    """Signals cannot have a view. `args` are the view and the reason."""
+    """An error for signals that cannot have a view. Its `args` are the view and the reason."""
 
     @property
     def reason(self) -> str:
@@ -162,10 +162,10 @@ class View:
     length : int, "all" or "fine", default 64
         Maximum number of points that the network sees of the signals given to `fit`. Longer signals
         are averaged over blocks, whose length `fit` sets: new signals of a list that are longer
-        than all in `fit` have more points. Signals that are not longer have neither short-time spectra
-        nor statistics. "all" stands for no maximum. "fine" stands for one that falls with the
-        number n of signals in `fit`: the largest power of two up to 25,600/n, but 64 at least and
-        512 at most. From 50 to 400 signals the kernel matrix of a GAP view then takes about the
+        than all in `fit` have more points. Signals that are not longer have neither short-time
+        spectra nor statistics. "all" stands for no maximum. "fine" stands for one that falls with
+        the number n of signals in `fit`: the largest power of two up to 25,600/n, but 64 at least
+        and 512 at most. From 50 to 400 signals the kernel matrix of a GAP view then takes about the
         same time.
     linear : bool, default False
         Whether the kernel is the inner product of all points, in place of a network's kernel.
@@ -252,9 +252,9 @@ class View:
     def pipeline(self, X: Signals) -> ViewPipeline:
         """Return the steps that checked signals go through, and the network that sees them.
 
-        The steps are not measured yet: for that, squares of the signals must be in float64. Views
-        that do the same with the signals have equal pipelines. Signals that the view cannot take
-        raise `UnsuitableSignals`, a ValueError.
+        Nothing is measured yet: `ViewPipeline.fit_and_transform` does that, and needs signals whose
+        squares are in float64. Views that do the same with the signals have equal pipelines.
+        Signals that the view cannot take raise `UnsuitableSignals`, a ValueError.
         """
         length = longest(X)
         before = WholeSpectrum.frequencies_of(length) if self.spectra == "whole" else length
@@ -307,8 +307,8 @@ class View:
     def _steps(self, block: int, n_points: int, length: int) -> Iterator[Step]:
         """Yield the steps in their order.
 
-        The longest signal has `length` time points. Of them, or of its frequencies, blocks of
-        `block` make `n_points`.
+        The longest signal has `length` time points. Blocks of `block` of them, or of its
+        frequencies, are the `n_points` that the network sees.
         """
         if self.standardize in ("signal", "local"):
             yield SignalScale()
