@@ -179,11 +179,16 @@ class ResidualKernelClassifier(ClassifierMixin, ResidualKernelEstimator):
             default_views=CLASSIFIER_VIEWS,
             error_weights=targets.error_weights,
         )
-        proba = self._calibrate(left_out, targets, cases)
-        self._score(proba.argmax(axis=1) == targets.class_indices, targets, cases)
+        proba = self._set_probabilities(left_out, targets, cases)
+        is_right = proba.argmax(axis=1) == targets.class_indices
+        score = _score_and_error(is_right, targets.score_weights, cases)
+        self.left_out_score_, self.left_out_score_error_ = score
+        self._warn_of_score(targets)
 
-    def _calibrate(self, left_out: LeftOut, targets: ClassTargets, cases: Cases) -> np.ndarray:
-        """Set what makes probabilities and sets of decisions, and left-out probabilities.
+    def _set_probabilities(
+        self, left_out: LeftOut, targets: ClassTargets, cases: Cases
+    ) -> np.ndarray:
+        """Set what makes probabilities and sets of decisions, and the left-out probabilities.
 
         Returns
         -------
@@ -209,10 +214,9 @@ class ResidualKernelClassifier(ClassifierMixin, ResidualKernelEstimator):
         )
         return proba
 
-    def _score(self, is_right: np.ndarray, targets: ClassTargets, cases: Cases) -> None:
-        """Set the score and its error; warn if it is no better than the most common answer."""
+    def _warn_of_score(self, targets: ClassTargets) -> None:
+        """Warn of classes that the score does not count, and if one answer for all is as good."""
         weights = targets.score_weights
-        total, hits = weights.sum(), np.where(is_right, weights, 0.0).sum()
         classes = self.classes_[np.unique(targets.class_indices[weights > 0])].tolist()
         if len(classes) < 2:
             subject = f"only class {shown(classes[0])} has" if classes else "no class has"
@@ -220,17 +224,9 @@ class ResidualKernelClassifier(ClassifierMixin, ResidualKernelEstimator):
             warn(
                 f"{subject} two signals, or groups: accuracy and probabilities are {extent}",
             )
-        if not total:
-            self.left_out_score_ = self.left_out_score_error_ = np.nan
             return
-        # Two right and two wrong answers are added (Agresti and Coull 1998): the error is never 0.
-        middle = (hits + 2.0) / (total + 4.0)
-        squares = squared_sum(is_right - middle, cases, weights)
-        squares += 2 * (middle**2 + (1 - middle) ** 2)
-        self.left_out_score_ = hits / total
-        self.left_out_score_error_ = np.sqrt(squares) / (total + 4.0)
-        majority = np.bincount(targets.class_indices, weights).max() / total
-        if self.left_out_score_ <= majority and not targets.has_class_weights and len(classes) > 1:
+        majority = np.bincount(targets.class_indices, weights).max() / weights.sum()
+        if self.left_out_score_ <= majority and not targets.has_class_weights:
             warn(
                 f"left_out_score_ is {self.left_out_score_:.3g}, and the most common class has "
                 f"{majority:.3g}: these views do not find what tells the classes apart. {REMEDY}",
@@ -411,3 +407,20 @@ class ResidualKernelClassifier(ClassifierMixin, ResidualKernelEstimator):
 def _certainty(novelty: np.ndarray) -> np.ndarray:
     """Return the factors of decisions, (n_cases, 1), of signals with a novelty (n_cases,)."""
     return 1.0 / np.maximum(1.0, novelty / _NOVELTY_OF_DOUBT)[:, None]
+
+
+def _score_and_error(
+    is_right: np.ndarray, weights: np.ndarray, cases: Cases
+) -> tuple[float, float]:
+    """Return the share of cases, by weights (n_cases,), that are right, and its standard error.
+
+    Both are NaN if all weights are 0. Two right and two wrong answers are added (Agresti and Coull
+    1998), so that the error is never 0.
+    """
+    total, hits = weights.sum(), np.where(is_right, weights, 0.0).sum()
+    if not total:
+        return np.nan, np.nan
+    middle = (hits + 2.0) / (total + 4.0)
+    squares = squared_sum(is_right - middle, cases, weights)
+    squares += 2 * (middle**2 + (1 - middle) ** 2)
+    return hits / total, np.sqrt(squares) / (total + 4.0)
