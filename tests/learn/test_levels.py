@@ -119,3 +119,13 @@ def test_any_other_value_than_a_constant_zero_is_far(rng):
     levels, Z = TrainingLevels(X, np.ones(20)), X.copy()
     Z[:, 1] = 1e-10
     assert levels.distances(X)[1].min() < 1 < levels.distances(Z)[1].min()
+
+
+@pytest.mark.parametrize("deviation", [0.0, 0.5, 2.0])
+def test_the_unit_of_sizes_is_twice_their_deviation_and_a_fifth_of_an_octave(deviation):
+    """Of waves of +1 and −1, in two sizes that are as many octaves from their mean."""
+    wave, octaves = np.resize([1.0, -1.0], (1, 1, 20)), deviation * np.resize([1, -1], (30, 1, 1))
+    levels = TrainingLevels(wave * 2.0**octaves, np.ones(30))
+    for sign in (1, -1):
+        Z = wave * 2.0 ** (sign * (2 * deviation + 0.2))
+        assert_within(levels.distances(Z)[1], 1, tolerances.ROUTES)
