@@ -208,6 +208,15 @@ def test_classes_of_weight_0_are_left_out(rng):
     assert model.classes_.tolist() == [0, 1]
 
 
+def test_a_class_that_is_not_named_has_the_weight_1(flat):
+    X, y = flat
+    named, both = (
+        ResidualKernelClassifier(**ONE, class_weight=given, random_state=0).fit(X, y).offsets_
+        for given in ({1: 3.0}, {0: 1.0, 1: 3.0})
+    )
+    assert named == both != 0
+
+
 @pytest.mark.parametrize(
     ("given", "weights", "lost"),
     [
