@@ -7,18 +7,16 @@ from typing import Self
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import MultiOutputMixin, RegressorMixin
-from sklearn.utils.validation import check_array, check_is_fitted
+from sklearn.utils.validation import check_is_fitted
 
-from ..checks.labels import check_known
 from ..checks.messages import LeftOutWarning, shown, warn
 from .base import fitting
 from .ensemble.estimator import REMEDY, ResidualKernelEstimator
 from .ensemble.left_out import COVERAGE, Nonconformity
 from .ensemble.weights import averaged
 from .reading.cases import squared_sum
-from .reading.inputs import check_target_container, read_cases
+from .reading.inputs import read_cases, read_targets
 from .reading.signals import exponents_of
-from .reading.tables import check_numbers
 from .views.defaults import REGRESSOR_VIEWS
 
 _PENALTIES = tuple(10.0**k for k in range(-4, 2))
@@ -148,17 +146,11 @@ class ResidualKernelRegressor(MultiOutputMixin, RegressorMixin, ResidualKernelEs
         self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None, groups: ArrayLike | None
     ) -> None:
         """Set the attributes of a fitted regressor."""
-        check_target_container(y)
-        check_known(y, "y")
-        check_numbers(y, "y")
-        try:
-            y_numbers = check_array(y, ensure_2d=False, dtype=np.float64, input_name="y")
-        except TypeError as refusal:
-            raise ValueError(f"y has objects, expected numbers: {refusal}") from None
-        self._shape = y_numbers.shape[1:]
-        y_numbers = y_numbers.reshape(len(y_numbers), -1)
-        given, cases = read_cases(X, y, y_numbers, sample_weight, groups)
+        y_numbers = read_targets(y)
+        columns = y_numbers.reshape(len(y_numbers), -1)
+        given, cases = read_cases(X, y, columns, sample_weight, groups)
         self._remember(X, given)
+        self._shape = y_numbers.shape[1:]
         weights, exponents = cases.weights, exponents_of(cases.y)
         scaled = np.ldexp(cases.y, -exponents)  # sums of squares stay in float64
         mean = np.average(scaled, axis=0, weights=weights)
@@ -185,18 +177,21 @@ class ResidualKernelRegressor(MultiOutputMixin, RegressorMixin, ResidualKernelEs
         squares = (residuals**2).mean(axis=1)
         error = float(np.average(squares, weights=weights))
         self.left_out_score_ = 1.0 - error if spread.any() else np.nan
-        scores_of_targets = 1.0 - np.average(residuals**2, axis=0, weights=weights)
         standard_error = np.sqrt(squared_sum(squares - error, cases, weights)) / weights.sum()
         self.left_out_score_error_ = _DEPENDENCE * float(standard_error)
         if not spread.any():
             warn("y has one value, which predictions then have")
+        self._warn_of_score(1.0 - np.average(residuals**2, axis=0, weights=weights))
+
+    def _warn_of_score(self, scores: np.ndarray) -> None:
+        """Warn if the left-out score, or that of a target, (n_targets,), is no better than 0."""
         if self.left_out_score_ <= 0.0:
             warn(
                 f"left_out_score_, R² on signals left out, is {self.left_out_score_:.3g}: these "
                 f"views do not find what the targets depend on. {REMEDY}",
                 LeftOutWarning,
             )
-        elif lost := np.flatnonzero(scores_of_targets <= 0.0).tolist():
+        elif lost := np.flatnonzero(scores <= 0.0).tolist():
             warn(
                 f"R² on signals left out is at most 0 of the columns {shown(lost)} of y: these "
                 f"views do not find what they depend on. left_out_score_ is a mean over columns",

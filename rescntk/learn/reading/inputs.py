@@ -12,7 +12,7 @@ from sklearn.exceptions import DataConversionWarning
 from sklearn.utils import check_array, check_consistent_length, column_or_1d
 from sklearn.utils.multiclass import check_classification_targets
 
-from ...checks.labels import check_groups, check_labels, distinct
+from ...checks.labels import check_groups, check_known, check_labels, distinct
 from ...checks.messages import SignalsWarning, shown, warn
 from ...checks.values import (
     check_batch,
@@ -190,7 +190,7 @@ def split_channels(flat: np.ndarray, n_channels: int | None, name: str) -> np.nd
     return flat.reshape(len(flat), n_channels, -1)
 
 
-def check_target_container(y: object) -> None:
+def _check_labels_or_targets(y: object) -> None:
     """Raise a ValueError if y is None, a masked array, or a table that is not in memory."""
     if y is None:
         raise ValueError("fit requires y to be passed, but the target y is None")
@@ -198,12 +198,24 @@ def check_target_container(y: object) -> None:
     check_container(y, "y")
 
 
+def read_targets(y: ArrayLike) -> np.ndarray:
+    """Return targets as finite numbers in float64, (n_signals,) or (n_signals, n_targets)."""
+    _check_labels_or_targets(y)
+    check_known(y, "y")
+    check_numbers(y, "y")
+    try:
+        numbers: np.ndarray = check_array(y, ensure_2d=False, dtype=np.float64, input_name="y")
+    except TypeError as refusal:
+        raise ValueError(f"y has objects, expected numbers: {refusal}") from None
+    return numbers
+
+
 _DECODED = {bytes: "[label.decode() for label in y]", Enum: "[label.name for label in y]"}
 
 
 def read_labels(y: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
     """Return the different labels of y, in order, and the index of each signal's label."""
-    check_target_container(y)
+    _check_labels_or_targets(y)
     labels = check_labels(y, "y")
     if labels.shape[1:] == (1,):
         warn(
