@@ -37,12 +37,13 @@ from .steps import (
     WholeSpectrum,
 )
 
-_OF_A_NETWORK = ("depth", "filter_size", "input_filter_size")
+_NETWORK_PARAMETERS = ("depth", "filter_size", "input_filter_size")
+"""Parameters of `View` that are also those of `Network`."""
 
 EXCLUDES = {
     "bands": ("differences", "spectra", "linear"),
-    "linear": ("spectra", "statistics", "time", "head", "network", *_OF_A_NETWORK),
-    "network": _OF_A_NETWORK,
+    "linear": ("spectra", "statistics", "time", "head", "network", *_NETWORK_PARAMETERS),
+    "network": _NETWORK_PARAMETERS,
 }
 """For some parameters of `View`, the others that must have their defaults where it is set."""
 
@@ -226,23 +227,25 @@ class View:
     input_filter_size: int = _parameter(1, check_filter_size)
     head: str | int = _parameter("gap", lambda value, _: check_head(value))
     depth: int = _parameter(2, check_positive_integer)
-    network: Network | None = _parameter(  # noqa: RUF009
-        None, _none_or(_check_network)
-    )
+    network: Network | None = _parameter(None, _none_or(_check_network))  # noqa: RUF009
 
     def __post_init__(self) -> None:
         """Check the parameters, and keep them as their checks return them."""
         for f in fields(self):
             object.__setattr__(self, f.name, f.metadata["check"](getattr(self, f.name), f.name))
-        defaults = {f.name: f.default for f in fields(self)}
-        for name, excluded in EXCLUDES.items():
-            for other in excluded if getattr(self, name) else ():
-                value = getattr(self, other)
-                if value != defaults[other]:
-                    raise ValueError(
-                        f"{other} is {shown(value)}, expected {defaults[other]!r} with "
-                        f"{name}={getattr(self, name)!r}"
-                    )
+        for name in EXCLUDES:
+            if getattr(self, name):
+                self._check_others_of(name)
+
+    def _check_others_of(self, name: str) -> None:
+        """Raise a ValueError if a parameter that `name` excludes has not its default."""
+        for f in fields(self):
+            value = getattr(self, f.name)
+            if f.name in EXCLUDES[name] and value != f.default:
+                raise ValueError(
+                    f"{f.name} is {shown(value)}, expected {f.default!r} with "
+                    f"{name}={getattr(self, name)!r}"
+                )
 
     def __repr__(self) -> str:
         """Return the call that makes the view, without parameters that have their defaults."""
