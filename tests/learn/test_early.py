@@ -63,7 +63,7 @@ def test_a_rule_is_what_loops_do(threshold, agreement, rng):
     proba, _ = drawn(rng, 200)
     last, labels = by_loops(proba, threshold, agreement)
     end = StoppingRule(threshold, agreement).simulate(proba)
-    assert (end.last == last).all() and (end.labels == labels).all() and end.final.all()
+    assert (end.last == last).all() and (end.class_indices == labels).all() and end.final.all()
     assert (end.proba == proba[last, np.arange(200)]).all()
     assert (
         len(set(last)) == {0.0: agreement > 1, np.inf: 0}.get(threshold, 5) + 1
@@ -119,7 +119,7 @@ def test_of_many_thresholds_some_are_as_good_as_all(rng):
 
     def mean(rule):
         end = rule.simulate(proba)
-        accuracy = np.mean(end.labels == class_indices)
+        accuracy = np.mean(end.class_indices == class_indices)
         return harmonic_mean(accuracy, np.mean(lengths[end.last]) / 24)
 
     rules = [
@@ -140,7 +140,7 @@ def test_signals_that_arrive_in_parts_end_as_whole_ones(agreement, rng):
         progress = rule.update(progress, lambda k, at: proba[k, at], 6, n_seen)
     end = rule.simulate(proba)
     assert len(set(end.last)) > 2
-    for name in ("last", "labels", "streaks", "final", "proba"):
+    for name in ("last", "class_indices", "streaks", "final", "proba"):
         assert (getattr(progress, name) == getattr(end, name)).all()
 
 
@@ -229,7 +229,7 @@ def errors():
     proba, class_indices = drawn(np.random.default_rng(7), 100_000, drift=1.0)
     thresholds = np.quantile(proba[:-1].max(axis=(0, 2)), np.linspace(0, 0.999, 100))
     ends = [StoppingRule(threshold).simulate(proba) for threshold in thresholds]
-    return thresholds, [np.mean((end.labels != class_indices)[end.last < 5]) for end in ends]
+    return thresholds, [np.mean((end.class_indices != class_indices)[end.last < 5]) for end in ends]
 
 
 @pytest.mark.slow

@@ -200,7 +200,7 @@ def test_docstrings_and_the_guide_have_the_numbers_of_landmarks(kind):
     most = f"{pytest.importorskip(LEARN).MANY_SIGNALS:,}"
     of_many = import_module("rescntk.learn.ensemble.settings").LANDMARKS_OF_MANY
     words = getattr(import_module("rescntk.learn"), f"ResidualKernel{kind}").__doc__.split()
-    assert f"is all of up to {most} signals, and {of_many} of more" in " ".join(words)
+    assert f"up to {most} signals; from more, {of_many} are drawn" in " ".join(words)
     quote = f"landmarks up to {most}. Above that they draw {of_many} at random"
     assert quote in PAGES["docs/guide/large_data.md"]
 

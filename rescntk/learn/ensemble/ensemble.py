@@ -204,9 +204,11 @@ def fit_ensemble(
     )
     at_cases = weights_at(weights[used], novelties[used], distances, depend_on_levels[used])
     left_out = LeftOut(
-        of_views=ViewResults(residuals[used], novelties[used], at_cases),
+        view_residuals=residuals[used],
+        view_novelties=novelties[used],
+        view_weights=at_cases,
         novelty=ensemble.novelty(novelties[used], given),
-        residuals=averaged,
+        fold_residuals=averaged,
         folds=folds,
         table=_table(views, [*resolved.values()], fitted, weights, notes),
     )

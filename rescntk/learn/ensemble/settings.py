@@ -1,4 +1,4 @@
-"""Parameters of the estimators of several views, and what they mean for a number of signals."""
+"""Parameters of the estimators of several views, and what a fit takes from them."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ with 400 and .757 with 1,000, in 2.5 times the seconds (`benchmarks/many_signals
 
 @dataclass(eq=False, repr=False)
 class Settings:
-    """Parameters that the estimators of several views have, those of aeon.py too."""
+    """The parameters that the classifier and the regressor share, here and in aeon.py."""
 
     views: str | Sequence[View] = "default"
     _: KW_ONLY
@@ -41,7 +41,7 @@ class Settings:
 
 
 def chosen_views(settings: Settings, default: Sequence[View], n: int) -> Sequence[View]:
-    """Return the views of n signals; `default` are those that the word "default" names."""
+    """Return the views of a fit to n signals; `default` are those that "default" stands for."""
     views = settings.views
     if isinstance(views, str) and views in ("fast", "default"):
         fast_or_all = FAST_VIEWS if views == "fast" else default
@@ -52,7 +52,7 @@ def chosen_views(settings: Settings, default: Sequence[View], n: int) -> Sequenc
 
 
 def draw_landmarks(settings: Settings, n: int, rng: np.random.RandomState) -> np.ndarray | None:
-    """Return the indices of the landmarks among n cases, or None for all."""
+    """Return the indices of the landmarks among n cases, or None if all cases are landmarks."""
     by_default = LANDMARKS_OF_MANY if n > MANY_SIGNALS else n
     m = by_default if settings.n_landmarks is None else settings.n_landmarks
     m = check_integer(m, "n_landmarks", at_least=2)
@@ -64,7 +64,8 @@ def penalties_of(
 ) -> Sequence[float]:
     """Return the penalties that a view with this kernel tries for cases of these weights.
 
-    By default they are the least one, and greater ones of the kernel, or else of `more`.
+    If the settings have none, they are the least penalty and all greater ones of the kernel or, if
+    it has none, of `more`.
     """
     if settings.penalty is None:
         least = kernel.least_penalty(weights, check_dtype(settings.dtype))
@@ -76,15 +77,15 @@ def penalties_of(
 
 
 def tries_unexplained(settings: Settings, kernel: ViewKernel, more: Sequence[float]) -> bool:
-    """Return whether the least penalty is the only one that a view with this kernel tries.
+    """Return whether `penalties_of` returns the least penalty alone because nothing else is known.
 
-    Views of landmarks then try penalties by what landmarks do not explain.
+    A view of landmarks then tries penalties by what the landmarks do not explain.
     """
     return settings.penalty is None and not (kernel.penalties or more)
 
 
 def kernel_options(settings: Settings) -> KernelOptions:
-    """Return how kernels are computed."""
+    """Return how the settings say that kernels are computed."""
     n_jobs = settings.n_jobs
     threads = None if n_jobs is None else effective_n_jobs(check_integer(n_jobs, "n_jobs"))
     return {"engine": settings.engine, "dtype": check_dtype(settings.dtype), "threads": threads}
