@@ -24,7 +24,7 @@ from .ensemble.left_out import COVERAGE, LeftOut, Nonconformity
 from .reading.cases import Cases, squared_sum
 from .reading.inputs import read_cases, read_labels
 from .reading.signals import Signals
-from .views.defaults import CLASSIFIER_VIEWS
+from .views.defaults import CLASSIFIER_DEFAULTS
 
 _NOVELTY_OF_DOUBT = 4.0
 """Novelty above which probabilities are less certain. Measured on six sets, with and without it
@@ -44,8 +44,8 @@ class ResidualKernelClassifier(ClassifierMixin, ResidualKernelEstimator):
     ----------
     views : {"default", "fast"} or list of View, default "default"
         "default" has all views that come with the estimator, "fast" those that take less time, and
-        a list has your own (``docs/guide/classification.md``). For more than 1,000 signals both
-        names stand for the same, fewer views.
+        a list has your own (``docs/guide/classification.md``). Thousands of signals have fewer of
+        them, and shorter ones, as far as a budget of work demands (``docs/guide/large_data.md``).
     penalty : float or sequence of float, optional
         Penalty of ridge regression, in units of the kernel's diagonal. If you give several, each
         view uses the one with the smallest leave-one-out error. By default a view uses the least
@@ -54,7 +54,8 @@ class ResidualKernelClassifier(ClassifierMixin, ResidualKernelEstimator):
         not explain. If some training signals have wrong labels, try ``(1e-4, 1e-2, 1)``.
     n_landmarks : int, optional
         Maximum number of landmarks: signals, drawn at random, on whose kernels decisions depend. By
-        default every signal is a landmark, up to 1,000 signals; from more, 400 are drawn.
+        default every signal is a landmark as far as the budget allows, which up to 1,000 signals
+        always do. From more, as many are drawn as it allows, but from 1,000 to 3,000.
     class_weight : dict, "balanced" or None, default None
         Weights of the classes by label; a class that is not named has the weight 1. "balanced"
         weighs each class by the inverse of its number of signals, or of the sum of their
@@ -176,7 +177,7 @@ class ResidualKernelClassifier(ClassifierMixin, ResidualKernelEstimator):
         left_out = self._fit_ensemble(
             cases,
             targets.signs,
-            default_views=CLASSIFIER_VIEWS,
+            default_views=CLASSIFIER_DEFAULTS,
             error_weights=targets.error_weights,
         )
         proba = self._set_probabilities(left_out, targets, cases)

@@ -17,7 +17,7 @@ from .ensemble.weights import averaged
 from .reading.cases import squared_sum
 from .reading.inputs import read_cases, read_targets
 from .reading.signals import exponents_of
-from .views.defaults import REGRESSOR_VIEWS
+from .views.defaults import REGRESSOR_DEFAULTS
 
 _PENALTIES = tuple(10.0**k for k in range(-4, 2))
 """Penalties that are tried besides the least one."""
@@ -37,8 +37,8 @@ class ResidualKernelRegressor(MultiOutputMixin, RegressorMixin, ResidualKernelEs
     ----------
     views : {"default", "fast"} or list of View, default "default"
         "default" has all views that come with the estimator, "fast" those that take less time, and
-        a list has your own (``docs/guide/classification.md``). For more than 1,000 signals both
-        names stand for the same, fewer views.
+        a list has your own (``docs/guide/classification.md``). Thousands of signals have fewer of
+        them, and shorter ones, as far as a budget of work demands (``docs/guide/large_data.md``).
     penalty : float or sequence of float, optional
         Penalty of ridge regression, in units of the kernel's diagonal. If you give several, each
         view uses for each target the one with the smallest leave-one-out error. By default these
@@ -46,7 +46,8 @@ class ResidualKernelRegressor(MultiOutputMixin, RegressorMixin, ResidualKernelEs
         errors allow, for exact ones.
     n_landmarks : int, optional
         Maximum number of landmarks: signals, drawn at random, on whose kernels decisions depend. By
-        default every signal is a landmark, up to 1,000 signals; from more, 400 are drawn.
+        default every signal is a landmark as far as the budget allows, which up to 1,000 signals
+        always do. From more, as many are drawn as it allows, but from 1,000 to 3,000.
     engine : str, default "auto"
         The engine that computes kernels, as for calling a `rescntk.Kernel`. "auto" is the fastest
         one that can.
@@ -162,7 +163,7 @@ class ResidualKernelRegressor(MultiOutputMixin, RegressorMixin, ResidualKernelEs
         left_out = self._fit_ensemble(
             cases,
             targets,
-            default_views=REGRESSOR_VIEWS,
+            default_views=REGRESSOR_DEFAULTS,
             error_weights=weights,
             more_penalties=_PENALTIES,
             is_per_output=True,

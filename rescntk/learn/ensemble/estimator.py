@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import ClassVar
 
 import numpy as np
@@ -46,7 +46,7 @@ class ResidualKernelEstimator(Settings, SignalEstimator):
         cases: Cases,
         targets: np.ndarray,
         *,
-        default_views: Sequence[View],
+        default_views: Mapping[str, Sequence[View]],
         error_weights: np.ndarray,
         more_penalties: Sequence[float] = (),
         is_per_output: bool = False,

@@ -13,17 +13,9 @@ from ...checks.values import (
     check_dtype,
     check_integer,
     check_nonnegative_vector,
-    is_sequence,
 )
-from ..views.defaults import FAST_VIEWS, MANY_SIGNALS, VIEWS_OF_MANY_SIGNALS
 from ..views.kernels import KernelOptions, ViewKernel
 from ..views.view import View
-
-LANDMARKS_OF_MANY = 400
-"""Landmarks of more than `MANY_SIGNALS`: kernels take time in proportion. Few classes need no more.
-Measured with 1,200 signals of plants (`benchmarks/constants.py`): accuracy .985 with 100, .990 with
-200, .987 with 400; log loss .044, .038 and .048. Many classes do: accuracy on Crop, of 24, is .734
-with 400 and .757 with 1,000, in 2.5 times the seconds (`benchmarks/many_signals.py`)."""
 
 
 @dataclass(eq=False, repr=False)
@@ -38,25 +30,6 @@ class Settings:
     dtype: str = "float32"
     n_jobs: int | None = None
     random_state: int | np.random.RandomState | None = None
-
-
-def chosen_views(settings: Settings, default: Sequence[View], n: int) -> Sequence[View]:
-    """Return the views of a fit to n signals; `default` are those that "default" stands for."""
-    views = settings.views
-    if isinstance(views, str) and views in ("fast", "default"):
-        fast_or_all = FAST_VIEWS if views == "fast" else default
-        return VIEWS_OF_MANY_SIGNALS if n > MANY_SIGNALS else fast_or_all
-    if not is_sequence(views) or not len(views) or not all(isinstance(v, View) for v in views):
-        raise ValueError(f"views is {shown(views)}, expected 'fast', 'default' or a list of View")
-    return list(views)
-
-
-def draw_landmarks(settings: Settings, n: int, rng: np.random.RandomState) -> np.ndarray | None:
-    """Return the indices of the landmarks among n cases, or None if all cases are landmarks."""
-    by_default = LANDMARKS_OF_MANY if n > MANY_SIGNALS else n
-    m = by_default if settings.n_landmarks is None else settings.n_landmarks
-    m = check_integer(m, "n_landmarks", at_least=2)
-    return None if m >= n else np.sort(rng.permutation(n)[:m])
 
 
 def penalties_of(

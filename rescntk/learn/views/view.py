@@ -51,9 +51,18 @@ _FINE_POINTS = (64, 512)
 """Least and most points of views with ``length="fine"``."""
 
 _FINE_PRODUCT = 25_600
-"""Most points times signals of views with ``length="fine"``, above the least points."""
+"""Most points times signals of views with ``length="fine"``, above the least points; where signals
+have many channels, it is this divided by `channel_factor`."""
+
+_FEW_CHANNELS = 10
+"""Most channels of a signal that take no more time than one."""
 
 T = TypeVar("T")
+
+
+def channel_factor(X: Signals) -> float:
+    """Return how many times as long kernels of signals take as of signals of few channels."""
+    return max(1.0, len(X[0]) / _FEW_CHANNELS)
 
 
 def _parameter(default: T, check: Callable[[Any, str], Any]) -> T:
@@ -261,7 +270,7 @@ class View:
         """
         length = longest(X)
         before = WholeSpectrum.frequencies_of(length) if self.spectra == "whole" else length
-        block = -(-before // self._most_points(len(X), before))
+        block = -(-before // self._most_points(X, before))
         n_points = -(-before // block)
         steps = tuple(self._steps(block, n_points, length))
         if reason := self._refusal(X, steps, n_points):
@@ -298,13 +307,14 @@ class View:
             _with_filters_up_to(largest, network), pooled_head(self.head, (n_points,))
         )
 
-    def _most_points(self, n: int, length: int) -> int:
-        """Return the maximum number of points that the network sees of n signals."""
+    def _most_points(self, X: Signals, length: int) -> int:
+        """Return the maximum number of points that the network sees of signals X."""
         if self.length == "all":
             return length
         if self.length == "fine":
             least, most = _FINE_POINTS
-            return min(most, max(least, 2 ** int(math.log2(_FINE_PRODUCT / n))))
+            points = max(least, _FINE_PRODUCT / (len(X) * channel_factor(X)))
+            return min(most, 2 ** int(math.log2(points)))
         return int(self.length)
 
     def _steps(self, block: int, n_points: int, length: int) -> Iterator[Step]:
