@@ -73,8 +73,9 @@ def decay_constants(
 ) -> DecayConstants:
     """Return theorem 5.1's constants for a normalized kernel, computed and not fitted.
 
-    They bound the eigenvalues of the normalized kernel at positive frequencies on a set of pixels,
-    and 0 on all others (Barzilai et al. 2022, lemmas C.1 to C.7). ``lower`` may be 0.
+    They bound the eigenvalues at positive frequencies on a set of pixels, and 0 on all others
+    (Barzilai et al. 2022, lemmas C.1 to C.7). As in `eigenvalues`, kernels are normalized by
+    K(x, x) of the equivariant head, whatever their head. ``lower`` may be 0.
 
     Parameters
     ----------
