@@ -25,7 +25,6 @@ from .settings import (
     Settings,
     kernel_options,
     penalties_of,
-    tries_unexplained,
 )
 from .weights import ViewResults, average_of_folds, weigh_outputs, weights_at
 
@@ -168,11 +167,12 @@ def fit_ensemble(
                 targets,
                 landmarks=landmarks,
                 landmark_indices=landmark_indices,
-                penalties=penalties_of(settings, view.kernel, cases.weights, more_penalties),
+                penalties=penalties_of(
+                    settings, view.kernel, cases.weights, more_penalties, len(landmarks)
+                ),
                 error_weights=error_weights,
                 n_regressions=n_regressions,
                 options=options,
-                tries_unexplained=tries_unexplained(settings, view.kernel, more_penalties),
             )
             for view in resolved
         ]

@@ -7,7 +7,6 @@ regression on these features has closed-form leave-one-out errors.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -19,20 +18,7 @@ from ..reading.cases import Cases, unit_sum
 from ..reading.signals import Signals, take
 from ..views.kernels import KernelOptions, Prepared, ViewKernel
 from ..views.pipeline import ViewPipeline
-
-_UNEXPLAINED_SHARES = 0.01, 0.03, 0.1, 0.3, 1.0, 3.0
-"""Penalties that views of landmarks try beside a least one, less this one, in units of the mean
-variance that landmarks do not explain.
-
-This variance acts as noise. With the least penalty nothing damps it, and accuracy falls where
-landmarks are nearly as many as signals, a peak of interpolation. Measured on 1,500 signals of
-InsectWingbeatSound: log loss .911 to .887 with 400 landmarks, and 1.182 to .864 with 1,000."""
-
-_LEAST_OF_SIMILAR = 1.05
-"""The least penalty counts whose error is at most this multiple of the least error, among those of
-`_UNEXPLAINED_SHARES`: an average of views has less noise than each view, and wants smaller
-penalties than each view by itself. Measured on 4,000 simulated signals of 24 classes: log loss .050
-with the least penalty, .041 with that of the least error, and .038 so."""
+from .settings import Penalties
 
 
 @dataclass(eq=False)
@@ -161,18 +147,16 @@ def fit_view(
     *,
     landmarks: Signals,
     landmark_indices: np.ndarray | None,
-    penalties: Sequence[float],
+    penalties: Penalties,
     error_weights: np.ndarray,
     n_regressions: int,
     options: KernelOptions,
-    tries_unexplained: bool = False,
 ) -> ViewFit:
     r"""Return a view fitted to targets of cases, with residuals and novelty of cases left out.
 
     Landmarks are the cases at `landmark_indices`, or all if these are None.
-    Each of n_regressions, one for all outputs or one for each, has the penalty of least
-    leave-one-out error. With `tries_unexplained`, views of landmarks try greater penalties than the
-    given one (`_UNEXPLAINED_SHARES`). The prior's variance
+    Each of n_regressions, one for all outputs or one for each, has one of the penalties, chosen by
+    its leave-one-out error. The prior's variance
     :math:`\sigma^2 = y^\top (K + \lambda I)^{-1} (y - b) / n` maximizes the marginal likelihood.
     """
     measured, seen = pipeline.fit_and_transform(cases.signals, cases.weights)
@@ -182,24 +166,20 @@ def fit_view(
         if landmark_indices is None
         else _kernel_of_landmarks(measured.kernel, seen, weights, landmark_indices, options)
     )
-    spectrum, similar = kernel.spectrum, 1.0
-    if landmark_indices is not None and tries_unexplained:
-        mean = float(np.average(kernel.unexplained, weights=weights))
-        penalties = [*penalties, *(penalties[0] + share * mean for share in _UNEXPLAINED_SHARES)]
-        similar = _LEAST_OF_SIMILAR
+    spectrum, tried = kernel.spectrum, np.asarray(penalties.tried)
     groups = cases.groups if cases.n_groups < len(Y) else None  # without groups less time
-    residuals = spectrum.leave_one_out(Y, penalties, intercept=True, groups=groups)
-    choices, errors = _chosen_penalties(residuals, error_weights, n_regressions, similar)
-    penalty, of_outputs = np.asarray(penalties)[choices], np.resize(choices, Y.shape[1])
+    residuals = spectrum.leave_one_out(Y, tried, intercept=True, groups=groups)
+    choices, errors = _chosen_penalties(
+        residuals, error_weights, n_regressions, penalties.tolerance
+    )
+    penalty, of_outputs = tried[choices], np.resize(choices, Y.shape[1])
     beta, b = np.empty(Y.shape), np.empty(Y.shape[1])
     variance = np.empty((len(Y), n_regressions))
     for choice in np.unique(choices):
         with_choice = of_outputs == choice
         outputs = slice(None) if with_choice.all() else with_choice
-        beta[:, outputs], b[outputs] = spectrum.ridge(
-            Y[:, outputs], penalties[choice], intercept=True
-        )
-        left_out = spectrum.left_out_variance(penalties[choice], groups) + kernel.unexplained
+        beta[:, outputs], b[outputs] = spectrum.ridge(Y[:, outputs], tried[choice], intercept=True)
+        left_out = spectrum.left_out_variance(tried[choice], groups) + kernel.unexplained
         variance[:, choices == choice] = left_out[:, None]
     left_out_variance = np.array([np.average(column, weights=weights) for column in variance.T])
     sums = spectrum.eigenvalues[:, None] + penalty
@@ -268,15 +248,15 @@ def _lower_triangular(root: np.ndarray) -> np.ndarray:
 
 
 def _chosen_penalties(
-    residuals: np.ndarray, error_weights: np.ndarray, n_regressions: int, similar: float
+    residuals: np.ndarray, error_weights: np.ndarray, n_regressions: int, tolerance: float
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return the indices of the chosen penalties, and their mean squared errors.
 
     Both are (n_regressions,); `residuals` are (n_penalties, n_cases, n_outputs). The first penalty
-    is chosen whose error is at most `similar` times the least error.
+    is chosen whose error is at most `tolerance` times the least error.
     """
     unit_weights = unit_sum(error_weights)
     parts = np.split(residuals, n_regressions, axis=2)
     errors = np.array([(part**2).mean(axis=2) @ unit_weights for part in parts])
-    chosen = (errors <= similar * errors.min(axis=1, keepdims=True)).argmax(axis=1)
+    chosen = (errors <= tolerance * errors.min(axis=1, keepdims=True)).argmax(axis=1)
     return chosen, errors[np.arange(n_regressions), chosen]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass
+from typing import NamedTuple
 
 import numpy as np
 from joblib import effective_n_jobs
@@ -32,29 +33,62 @@ class Settings:
     random_state: int | np.random.RandomState | None = None
 
 
+_FEW_SIGNALS = 1000
+"""Up to so many signals, if all are landmarks, a view of a network has the least penalty alone: the
+average of views has less noise than each view, which by itself would choose a greater one."""
+
+_PENALTIES_OF_MANY = 3e-4, 1e-3, 3e-3, 1e-2, 3e-2, 1e-1
+"""Penalties of more signals, or of landmarks. What landmarks do not explain acts as noise, most of
+all where they are nearly as many as signals."""
+
+_SIMILAR = 1.05
+"""The least penalty counts whose error is at most this multiple of the least error, since the
+average of views wants smaller penalties than each view. Measured on 4,000 simulated signals of 24
+classes: log loss .050 with the least penalty, .041 with that of the least error, and .038 so."""
+
+_CAUTION = 0.5
+"""What is added to `_SIMILAR` for a little more than `_FEW_SIGNALS`, all landmarks. It falls
+to 0 at one and a half times as many, so that one signal more does not change all penalties."""
+
+
+def _tolerance(n: int, n_landmarks: int) -> float:
+    """Return the tolerance of more than `_FEW_SIGNALS`, or of signals with fewer landmarks."""
+    share = 2.0 * (n / _FEW_SIGNALS - 1.0) if n_landmarks == n else 1.0
+    return _SIMILAR + _CAUTION * max(0.0, 1.0 - share)
+
+
+class Penalties(NamedTuple):
+    """Penalties that a view tries."""
+
+    tried: Sequence[float]
+    """The least one is the first."""
+    tolerance: float
+    """The first one counts whose error of cases left out is at most this multiple of the least."""
+
+
 def penalties_of(
-    settings: Settings, kernel: ViewKernel, weights: np.ndarray, more: Sequence[float]
-) -> Sequence[float]:
+    settings: Settings,
+    kernel: ViewKernel,
+    weights: np.ndarray,
+    more: Sequence[float],
+    n_landmarks: int,
+) -> Penalties:
     """Return the penalties that a view with this kernel tries for cases of these weights.
 
-    If the settings have none, they are the least penalty and all greater ones of the kernel or, if
-    it has none, of `more`.
+    If the settings have none, they are the least penalty and all greater ones: of the kernel or,
+    if it has none, of `more`. If there are neither, few signals have the least penalty alone, and
+    many, or landmarks, also have `_PENALTIES_OF_MANY`.
     """
     if settings.penalty is None:
-        least = kernel.least_penalty(weights, check_dtype(settings.dtype))
-        return least, *(p for p in kernel.penalties or more if p > least)
+        least, n = kernel.least_penalty(weights, check_dtype(settings.dtype)), len(weights)
+        others, tolerance = kernel.penalties or more, 1.0
+        if not others and (n_landmarks < n or n > _FEW_SIGNALS):
+            others, tolerance = _PENALTIES_OF_MANY, _tolerance(n, n_landmarks)
+        return Penalties([least, *(p for p in others if p > least)], tolerance)
     penalties = check_nonnegative_vector(settings.penalty, "penalty")
     if not penalties.all():
         raise ValueError(f"penalty is {shown(settings.penalty)}, expected positive numbers")
-    return penalties.tolist()
-
-
-def tries_unexplained(settings: Settings, kernel: ViewKernel, more: Sequence[float]) -> bool:
-    """Return whether `penalties_of` returns the least penalty alone because nothing else is known.
-
-    A view of landmarks then tries penalties by what the landmarks do not explain.
-    """
-    return settings.penalty is None and not (kernel.penalties or more)
+    return Penalties(penalties.tolist(), 1.0)
 
 
 def kernel_options(settings: Settings) -> KernelOptions:
