@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 
 import rescntk as rk
-from rescntk.learn import ResidualKernelClassifier, ResidualKernelRegressor
+from rescntk.learn import ResidualKernelClassifier, ResidualKernelRegressor, View
+from rescntk.learn.ensemble.settings import penalties_of
 from tests import tolerances
 from tests.helpers import assert_within
 from tests.learn.cases import ONE, OPTIONS, waves
@@ -191,27 +192,37 @@ def mean_kernel_of(A, B):
     return np.mean(rk.gram(NET, A, B, kinds=("gpk", "ntk"), normalized=True), axis=0)
 
 
-def test_landmarks_try_penalties_by_what_they_do_not_explain(rng):
-    """The least one of an error within a twentieth of the least, by models of one penalty."""
+@pytest.mark.parametrize("noise", [0.1, 1.0])
+def test_landmarks_have_the_least_penalty_of_a_similar_error(noise, rng):
+    """The first one of an error within a twentieth of the least, by models of one penalty."""
     X, y = waves(rng, 60, 3)
-    X = X + 0.1 * rng.standard_normal(X.shape)
+    X = X + noise * rng.standard_normal(X.shape)
     options = {"n_landmarks": 25, "random_state": 3} | ONE
-    (fitted,) = fitted_views(ResidualKernelClassifier(**options).fit(X, y))
-    S, seen = map(fitted.pipeline.transform, (fitted.landmarks, X))
-    K, cross = mean_kernel_of(S, S), mean_kernel_of(seen, S)
-    explained = np.einsum("ij,ji->i", cross, np.linalg.solve(K, cross.T))
-    unexplained = np.mean(1.0 - explained)
-    least = fitted.pipeline.kernel.least_penalty(np.ones(60), "float64")
-    tried = [least, *(least + k * unexplained for k in (0.01, 0.03, 0.1, 0.3, 1.0, 3.0))]
+    model = ResidualKernelClassifier(**options).fit(X, y)
+    (fitted,) = fitted_views(model)
+    tried = penalties_of(model, fitted.pipeline.kernel, np.ones(60), (), 25).tried
     errors = np.array(
         [
             ResidualKernelClassifier(**options, penalty=penalty).fit(X, y).views_["error"][0]
             for penalty in tried
         ]
     )
-    expected = tried[int((errors <= 1.05 * errors.min()).argmax())]
-    assert tried[0] < expected < tried[-1]
-    assert_within(fitted.penalty[0], expected, tolerances.regression(60, least))
+    assert fitted.penalty[0] == tried[int((errors <= 1.05 * errors.min()).argmax())] > tried[0]
+
+
+def test_few_signals_have_the_least_penalty_and_more_choose_with_less_and_less_caution():
+    kernel, settings = View().pipeline(np.zeros((2, 1, 9))).kernel, ResidualKernelClassifier()
+    tolerances = []
+    for n in (2, 1000, 1001, 1250, 1500, 9000):
+        tried, tolerance = penalties_of(settings, kernel, np.ones(n), (), n)
+        assert tried[0] == kernel.least_penalty(np.ones(n), "float32")
+        assert (len(tried) > 1) == (n > 1000)
+        tolerances.append(tolerance)
+    few, _, *more, last = tolerances
+    assert few == 1.0 and (np.diff(more) < 0).all() and more[-1] == last
+    assert penalties_of(settings, kernel, np.ones(1001), (), 400).tolerance == last
+    given = ResidualKernelClassifier(penalty=(0.5, 2.0))
+    assert penalties_of(given, kernel, np.ones(9000), (), 400) == ([0.5, 2.0], 1.0)
 
 
 @pytest.mark.parametrize("given", [{"penalty": 0.1}, {"n_landmarks": None}])
