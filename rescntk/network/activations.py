@@ -70,8 +70,8 @@ class Activation(ABC):
     linear_share: float = 0.0
     """λ, the share of a linear network in `dual`."""
 
-    least_opposite: float = 0.0
-    """A lower bound of 1 + κ of a homogeneous activation, with κ = K/g; 0 of others."""
+    least_U_plus: float = 0.0
+    """A lower bound of U⁺/g = 1 + K/g behind a homogeneous activation; 0 for other activations."""
 
     linear_below: ClassVar[float | None] = None
     """Signals of smaller values see a linear network, up to relative errors of 2^-100."""
@@ -136,7 +136,7 @@ class Relu(Activation):
         self.dual_divisor = (1 + Fraction(negative_slope) ** 2) / 2
         self.linear_share = negative_slope / float(self.dual_divisor)
         # κ is at least λρ for ρ < 0, and at least 0 if the slope is negative.
-        self.least_opposite = min(1.0, 1.0 - self.linear_share)
+        self.least_U_plus = min(1.0, 1.0 - self.linear_share)
 
     def function(self, xp: ModuleType, special: ModuleType, u: Array) -> Array:
         return xp.where(u > 0, u, self.negative_slope * u)

@@ -127,7 +127,7 @@ class Program:
             terms=self._n_terms,
             n_operations=len(records),
             n_convolutions=len(taps),
-            has_opposite=operations.constants.has_opposite,
+            has_U_plus=operations.constants.has_U_plus,
             with_ntk="ntk" in request.kinds,
             linear_share=operations.constants.linear_share,
             initial=parts.initial,

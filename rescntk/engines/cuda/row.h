@@ -52,13 +52,13 @@ struct Row {
         }
     };
     struct State {
-        ThreadNumbers U, O, A;  // O is U+
-        FORMULA PairNumbers<R> at(int p, int q) const { return {U[p][q], O[p][q], A[p][q]}; }
-        template <bool OPPOSITE, bool NTK>
+        ThreadNumbers U, U_plus, A;
+        FORMULA PairNumbers<R> at(int p, int q) const { return {U[p][q], U_plus[p][q], A[p][q]}; }
+        template <bool CARRIES_U_PLUS, bool NTK>
         FORMULA void put(int p, int q, const PairNumbers<R> &numbers)
         {
             U[p][q] = numbers.U;
-            if (OPPOSITE) O[p][q] = numbers.O;
+            if (CARRIES_U_PLUS) U_plus[p][q] = numbers.U_plus;
             if (NTK) A[p][q] = numbers.A;
         }
     };
@@ -188,13 +188,13 @@ struct Row {
         }
     }
     // Leave a state for the team to read, between two barriers.
-    template <bool OPPOSITE, bool NTK>
+    template <bool CARRIES_U_PLUS, bool NTK>
     FORMULA void show(const State &s, bool halo = false) const
     {
         __syncthreads();
         put(0, s.U, halo);
         if (NTK) put(1, s.A, halo);
-        if (OPPOSITE) put(1 + NTK, s.O, halo);
+        if (CARRIES_U_PLUS) put(1 + NTK, s.U_plus, halo);
         __syncthreads();
     }
     FORMULA void add(int number, int pixel, R weight, R (&sum)[LANES]) const

@@ -3,8 +3,8 @@
 #pragma once
 #include "row.h"
 
-template <class R, int LANES, int THREAD_PIXELS, bool ALL, bool POOLED, bool OPPOSITE, bool NTK,
-          bool POINTS>
+template <class R, int LANES, int THREAD_PIXELS, bool ALL, bool POOLED, bool CARRIES_U_PLUS,
+          bool NTK, bool POINTS>
 struct Layers {
     using ThisRow = Row<R, LANES, THREAD_PIXELS, ALL>;
     using State = typename ThisRow::State;
@@ -67,7 +67,7 @@ struct Layers {
             OVER_LANES (q) {
                 const R g = row.product(C, p, q);
                 state.U[p][q] = g * w[q];
-                state.O[p][q] = g * (w[q] > R(1.9) ? v[q] : R(2) - w[q]);
+                state.U_plus[p][q] = g * (w[q] > R(1.9) ? v[q] : R(2) - w[q]);
                 state.A[p][q] = 0;
             }
         }
@@ -79,7 +79,8 @@ struct Layers {
         }
         OVER_PIXELS (p)
             OVER_LANES (q) {
-                const R pair_F0 = covariance(row.product(root, p, q), state.U[p][q], state.O[p][q]);
+                const R pair_F0 =
+                    covariance(row.product(root, p, q), state.U[p][q], state.U_plus[p][q]);
                 state.A[p][q] = R(job.initial) * pair_F0;
                 if (POINTS) {
                     separate.F0[p][q] = pair_F0;
@@ -100,7 +101,7 @@ struct Layers {
                 if (first)
                     activate<true>(l, o, now);
                 else
-                    activate<OPPOSITE>(l, o, now);
+                    activate<CARRIES_U_PLUS>(l, o, now);
                 if (ends) return;
             } else if (o.kind == SKIP) {
                 merge_features(l, o, now);
@@ -111,20 +112,20 @@ struct Layers {
             } else if (first && !o.after_activation)
                 change<true>(o, now);
             else
-                change<OPPOSITE>(o, now);
+                change<CARRIES_U_PLUS>(o, now);
         }
         state = now;
     }
     // Take a state through a norm, a convolution or a bias.
-    template <bool WITH_OPPOSITE>
+    template <bool WITH_U_PLUS>
     FORMULA void change(const Operation &o, State &s) const
     {
         if (o.kind == NORM)
-            normalize<WITH_OPPOSITE>(o.row + FACTOR_ROW, s);
+            normalize<WITH_U_PLUS>(o.row + FACTOR_ROW, s);
         else if (o.kind == CONVOLUTION)
-            convolution<WITH_OPPOSITE>(o, s);
+            convolution<WITH_U_PLUS>(o, s);
         else if (o.kind == BIAS)
-            bias<WITH_OPPOSITE>(o, s);
+            bias<WITH_U_PLUS>(o, s);
     }
 
     // ------------------------------------------------------------------ convolutions and biases
@@ -132,10 +133,10 @@ struct Layers {
     // Some taps of a convolution, from tap `begin` on: sums of the state's differences from the
     // middle, and of squared differences of coordinates.
     struct Taps {
-        R U[LANES], O[LANES], A[LANES], N[LANES];
-        FORMULA PairNumbers<R> at(int q) const { return {U[q], O[q], A[q]}; }
+        R U[LANES], U_plus[LANES], A[LANES], N[LANES];
+        FORMULA PairNumbers<R> at(int q) const { return {U[q], U_plus[q], A[q]}; }
     };
-    template <bool WITH_OPPOSITE>
+    template <bool WITH_U_PLUS>
     FORMULA void taps(const Convolution &w, int64 first, const State &s, int p, int begin, int end,
                       Taps &sum) const
     {
@@ -145,7 +146,7 @@ struct Layers {
         int shift = (begin - int(w.n_taps) / 2) * step % size;
         if (shift < 0) shift += size;
         const R *a = row.left(first + begin, p), *b = row.right(first + begin, p);
-        OVER_LANES (q) sum.U[q] = sum.O[q] = sum.A[q] = sum.N[q] = 0;
+        OVER_LANES (q) sum.U[q] = sum.U_plus[q] = sum.A[q] = sum.N[q] = 0;
         for (int tap = begin; tap < end; tap++) {
             a += row.x_stride;
             b += row.z_stride;
@@ -155,53 +156,53 @@ struct Layers {
             const R weight = R(w.is_triangle ? tap < 3 ? tap + 1 : 5 - tap : 1);
             row.add_difference(0, at, weight, s.U[p], sum.U);
             if (NTK) row.add_difference(1, at, weight, s.A[p], sum.A);
-            if (WITH_OPPOSITE) row.add_difference(1 + NTK, at, weight, s.O[p], sum.O);
+            if (WITH_U_PLUS) row.add_difference(1 + NTK, at, weight, s.U_plus[p], sum.U_plus);
         }
     }
-    template <bool WITH_OPPOSITE>
+    template <bool WITH_U_PLUS>
     FORMULA void convolution(const Operation &merge, State &s) const
     {
         const Convolution w = job.convolutions[merge.convolution];
         const R weight = R(w.weight);
-        row.template show<WITH_OPPOSITE, NTK>(s);
+        row.template show<WITH_U_PLUS, NTK>(s);
         OVER_PIXELS (p) {
             if (!row.has_pixel(p)) continue;
             Taps sum;
             const int n_taps = int(w.n_taps);
-            taps<WITH_OPPOSITE>(w, merge.row, s, p, 0, n_taps < PART ? n_taps : int(PART), sum);
+            taps<WITH_U_PLUS>(w, merge.row, s, p, 0, n_taps < PART ? n_taps : int(PART), sum);
             for (int begin = PART; begin < n_taps; begin += PART) {
                 Taps next;
                 const int end = begin + PART < n_taps ? begin + int(PART) : n_taps;
-                taps<WITH_OPPOSITE>(w, merge.row, s, p, begin, end, next);
+                taps<WITH_U_PLUS>(w, merge.row, s, p, begin, end, next);
                 OVER_LANES (q) {
                     sum.U[q] += next.U[q];
-                    sum.O[q] += next.O[q];
+                    sum.U_plus[q] += next.U_plus[q];
                     sum.A[q] += next.A[q];
                     sum.N[q] += next.N[q];
                 }
             }
             OVER_LANES (q) {
                 const R N = row.product(merge.row + FACTOR_ROW, p, q) * sum.N[q];
-                s.template put<WITH_OPPOSITE, NTK>(
-                    p, q, mean<WITH_OPPOSITE, NTK>(s.at(p, q), sum.at(q), weight, N));
+                s.template put<WITH_U_PLUS, NTK>(
+                    p, q, mean<WITH_U_PLUS, NTK>(s.at(p, q), sum.at(q), weight, N));
             }
         }
     }
     // Multiply a state by the factors of a row.
-    template <bool WITH_OPPOSITE>
+    template <bool WITH_U_PLUS>
     FORMULA void normalize(int64 factor_row, State &s) const
     {
         OVER_PIXELS (p)
             OVER_LANES (q) {
                 const R factor = row.product(factor_row, p, q);
                 const PairNumbers<R> f = s.at(p, q);
-                s.template put<WITH_OPPOSITE, NTK>(p, q,
-                                                   {factor * f.U, factor * f.O, factor * f.A});
+                s.template put<WITH_U_PLUS, NTK>(p, q,
+                                                 {factor * f.U, factor * f.U_plus, factor * f.A});
             }
     }
     // Add biases to a state: F or K grow by the product of both signals' standard deviations of the
     // biases, and A by a multiple of it.
-    template <bool WITH_OPPOSITE>
+    template <bool WITH_U_PLUS>
     FORMULA void bias(const Operation &o, State &s) const
     {
         const double multiple = o.after_activation ? job.outer_plus_iota : job.iota;
@@ -210,10 +211,10 @@ struct Layers {
             row.merge_term(o.row, 2, p, N);
             OVER_LANES (q) {
                 const R bias = biases[pair_of(q)];
-                s.template put<WITH_OPPOSITE, NTK>(
+                s.template put<WITH_U_PLUS, NTK>(
                     p, q,
-                    with_bias<WITH_OPPOSITE, NTK>(s.at(p, q), R(2.0 * o.bias_product) * bias,
-                                                  R(multiple * o.bias_product) * bias, N[q]));
+                    with_bias<WITH_U_PLUS, NTK>(s.at(p, q), R(2.0 * o.bias_product) * bias,
+                                                R(multiple * o.bias_product) * bias, N[q]));
             }
         }
     }
@@ -221,7 +222,7 @@ struct Layers {
     // ------------------------------------------------------------------ activation and merges
 
     // Replace the pre-activations by the branch, and add its K and M to the sums.
-    template <bool WITH_OPPOSITE>
+    template <bool WITH_U_PLUS>
     FORMULA void activate(const Layer &l, const Operation &o, State &s)
     {
         R K_sum[PAIRS], M_sum[PAIRS];
@@ -236,9 +237,10 @@ struct Layers {
                        over_b = row.lanes_of(row.right(o.row, p));
             OVER_LANES (q) {
                 const Correlation<R> at =
-                    correlation<WITH_OPPOSITE>(s.U[p][q], s.O[p][q], over_a * over_b[q]);
-                const Activated<R> result = activated<OPPOSITE, NTK>(relu, at, a * b[q], s.A[p][q]);
-                s.template put<OPPOSITE, NTK>(p, q, result.branch);
+                    correlation<WITH_U_PLUS>(s.U[p][q], s.U_plus[p][q], over_a * over_b[q]);
+                const Activated<R> result =
+                    activated<CARRIES_U_PLUS, NTK>(relu, at, a * b[q], s.A[p][q]);
+                s.template put<CARRIES_U_PLUS, NTK>(p, q, result.branch);
                 if (POINTS || q >= row.valid) continue;
                 R &K = K_sum[pair_of(q)], &M = M_sum[pair_of(q)];
                 K = POOLED ? fused(row.pool_counts[q], result.K, K) : K + result.K;
@@ -275,9 +277,9 @@ struct Layers {
             R N[LANES];
             row.merge_term(o.row, 2, p, N);
             OVER_LANES (q) {
-                R &U = state.U[p][q], &O = state.O[p][q];
+                R &U = state.U[p][q], &U_plus = state.U_plus[p][q];
                 add(U, branch.U[p][q], N[q]);
-                if (OPPOSITE) add(O, branch.O[p][q], N[q]);
+                if (CARRIES_U_PLUS) add(U_plus, branch.U_plus[p][q], N[q]);
                 if (POINTS) add(separate.F[p][q], row.product(o.std_row, p, q) - branch.U[p][q]);
                 if (!NTK) continue;
                 R &passing = POINTS ? separate.A[p][q] : state.A[p][q];

@@ -16,10 +16,10 @@
 //   rows.cu                 pairs of signals, results, the kernel
 #include "row_layers.h"
 
-template <class R, int LANES, int THREAD_PIXELS, bool ALL, bool POOLED, bool OPPOSITE, bool NTK,
-          bool POINTS>
+template <class R, int LANES, int THREAD_PIXELS, bool ALL, bool POOLED, bool CARRIES_U_PLUS,
+          bool NTK, bool POINTS>
 struct Pairs {
-    using TheseLayers = Layers<R, LANES, THREAD_PIXELS, ALL, POOLED, OPPOSITE, NTK, POINTS>;
+    using TheseLayers = Layers<R, LANES, THREAD_PIXELS, ALL, POOLED, CARRIES_U_PLUS, NTK, POINTS>;
     static constexpr int PAIRS = TheseLayers::PAIRS;
     const Launch &launch;
     const Job &job;
@@ -305,13 +305,13 @@ struct Pairs {
     }
 };
 
-template <class R, int LANES, int THREAD_PIXELS, bool ALL, bool POOLED, bool OPPOSITE, bool NTK,
-          bool POINTS>
+template <class R, int LANES, int THREAD_PIXELS, bool ALL, bool POOLED, bool CARRIES_U_PLUS,
+          bool NTK, bool POINTS>
 __global__ void __launch_bounds__(MOST_THREADS) rows(const __grid_constant__ Launch launch)
 {
     extern __shared__ __align__(16) double memory[];
-    Pairs<R, LANES, THREAD_PIXELS, ALL, POOLED, OPPOSITE, NTK, POINTS> pairs(launch,
-                                                                             (char *)memory);
+    Pairs<R, LANES, THREAD_PIXELS, ALL, POOLED, CARRIES_U_PLUS, NTK, POINTS> pairs(launch,
+                                                                                   (char *)memory);
     if constexpr (ALL)
         pairs.all_pairs();
     else

@@ -88,7 +88,7 @@ class ActivationStep(Step):
         K, deficits, times_slope, covariance = context.dual(before.deficits, c_w)
         if c_w is not None:
             K, deficits = factor * K, mapped(partial(mul, factor), deficits)
-        if not context.constants.has_opposite:
+        if not context.constants.has_U_plus:
             deficits = deficits._replace(U_plus=None)
         if A is None:
             return PairState(deficits, Kernels(K, None))

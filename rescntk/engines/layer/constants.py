@@ -321,7 +321,7 @@ class NetworkConstants:
         return self.network.norm or least < 2.0**-4 or not self.network.homogeneous
 
     @once
-    def has_opposite(self) -> bool:
+    def has_U_plus(self) -> bool:
         """True if U⁺ = a b (1 + ρ) is carried too, because v = 1 + ρ as 2 − w may be inaccurate.
 
         Behind a ReLU layer, v is at least (1 − λ) b / 2 at most pixel pairs. If v is above 2^-5,
@@ -329,7 +329,7 @@ class NetworkConstants:
         activations may leave v near 0, and so may normalization, whose branch is added to features
         of any size.
         """
-        least, norm = activation_of(self.network).least_opposite, self.network.norm
+        least, norm = activation_of(self.network).least_U_plus, self.network.norm
         weights = (constants.weights for constants in self._constants)
         weak = (norm or least * w.branch < 2.0**-4 for w in weights if w.features)
         return least < 0.1 or any(weak)

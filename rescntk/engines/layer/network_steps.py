@@ -160,7 +160,7 @@ def may_join(network: Network, constants: NetworkConstants, n_axes: int) -> bool
     that the features and the branch at a tap can be one part.
     """
     plain = network.filter_size == 3 and network.is_relu and n_axes == 1
-    return plain and not (constants.carried_parts.inner_minus_iota or constants.has_opposite)
+    return plain and not (constants.carried_parts.inner_minus_iota or constants.has_U_plus)
 
 
 def joined(network_steps: NetworkSteps) -> NetworkSteps:
