@@ -41,13 +41,13 @@ from ..checks.values import check_choice
 from .array.engine import ArrayEngine
 from .cpu.engine import CpuEngine
 from .cuda.engine import CudaEngine
-from .engine import Engine
+from .engine import AnyEngine
 from .request import Request
 from .textbook import TextbookEngine
 
 __all__ = ["available"]
 
-ENGINES: dict[str, Engine] = {
+ENGINES: dict[str, AnyEngine] = {
     engine.name: engine for engine in (TextbookEngine(), ArrayEngine(), CpuEngine(), CudaEngine())
 }
 """All engines by their names. "auto" chooses the last one that can compute a request."""
@@ -73,7 +73,7 @@ def available() -> dict[str, bool | str]:
     return {name: engine.why_not() or True for name, engine in ENGINES.items()}
 
 
-def choose(name: str, request: Request, X: Batch) -> Engine:
+def choose(name: str, request: Request, X: Batch) -> AnyEngine:
     """Return the engine with a name; "auto" is the last of `ENGINES` that can compute the request.
 
     "auto" considers only engines whose `Engine.auto_arrays` include the module of the arrays. For
@@ -122,7 +122,7 @@ def choose(name: str, request: Request, X: Batch) -> Engine:
     return engine
 
 
-def _last_that_serves(request: Request, X: Batch) -> Engine:
+def _last_that_serves(request: Request, X: Batch) -> AnyEngine:
     """Return the engine that "auto" chooses, or raise a ValueError if no engine can be chosen."""
     module, refusal = array_module(X).__name__, None
     for engine in reversed(ENGINES.values()):

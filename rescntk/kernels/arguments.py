@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 
@@ -83,10 +83,9 @@ def check_arguments(
     rising = tuple(sorted(set(depths)))
     result_dtype = np.dtype(check_dtype(dtype))
     _check_constants(network, kinds, rising[-1], result_dtype)
-    signals = Z.signals if isinstance(Z, PreparedKernel) else Z
-    prepared = signals if isinstance(signals, PreparedSignals) else None
+    prepared = _prepared_signals(Z)
     if prepared is not None:
-        Z = cast(Any, X if prepared.is_same(X) and not paired else prepared.batch)
+        Z = X if prepared.is_same(X) and not paired else prepared.batch
     head = check_head(head, heads)
     batches = check_batches(X, Z, head, paired, names)
     axes = pixel_axes(batches[0])
@@ -117,6 +116,12 @@ def check_arguments(
         check_flag(progress, "progress"),
         prepared,
     )
+
+
+def _prepared_signals(Z: object) -> PreparedSignals | None:
+    """Return the prepared signals that a caller gave as Z, or None if Z is something else."""
+    signals = Z.signals if isinstance(Z, PreparedKernel) else Z
+    return signals if isinstance(signals, PreparedSignals) else None
 
 
 def check_kernel_network(network: object) -> None:

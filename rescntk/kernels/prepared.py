@@ -11,7 +11,7 @@ import numpy as np
 
 from ..arrays import Array, ArrayT, Batch, SignalList
 from ..checks.messages import shown
-from ..engines.engine import Engine, EngineSignals
+from ..engines.engine import AnyEngine, EngineSignals
 from ..engines.request import Request, ScaledKernel
 
 
@@ -33,7 +33,7 @@ class PreparedSignals:
     """What they were prepared for."""
     dtype: np.dtype
     """Of the results that they were prepared for."""
-    engine: Engine
+    engine: AnyEngine
     """The engine that made the tables."""
 
     def __len__(self) -> int:
@@ -72,7 +72,7 @@ class PreparedSignals:
                     f"{shown(value)}, expected {expected[name]!r}"
                 )
 
-    def check_engine(self, engine: Engine) -> None:
+    def check_engine(self, engine: AnyEngine) -> None:
         """Raise a ValueError if another engine computes a call."""
         if engine.name != self.engine.name:
             raise ValueError(

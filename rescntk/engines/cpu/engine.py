@@ -9,7 +9,6 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Iterator
-from typing import cast
 
 import numpy as np
 
@@ -18,7 +17,7 @@ from ...memory import free_bytes
 from ...network.parameters import KERNEL_FIELDS
 from ..compiled.records import copied, pointer
 from ..compiled.signals import BlockTables, Signals, bytes_of_rows, bytes_to_hold, over_blocks
-from ..engine import Engine, EngineSignals, Plan, room_for_tables
+from ..engine import Engine, Plan, room_for_tables
 from ..heads import offset_ranges
 from ..request import Request, ScaledKernel
 from ..work import Tick, blocks, pool_of, processors, stop_flag
@@ -48,7 +47,7 @@ _TASK = 3e6
 threads idle at the end, and smaller ones need more calls."""
 
 
-class CpuEngine(Engine):
+class CpuEngine(Engine[Signals]):
     """The engine of compiled loops in threads, for NumPy arrays and ReLU networks."""
 
     name = "cpu"
@@ -69,8 +68,8 @@ class CpuEngine(Engine):
     def plan(
         self,
         request: Request,
-        X: EngineSignals,
-        Z: EngineSignals | None = None,
+        X: Batch | Signals,
+        Z: Batch | Signals | None = None,
         paired: bool = False,
     ) -> CpuPlan:
         return CpuPlan(request, X, Z, paired)
@@ -82,8 +81,8 @@ class CpuPlan(Plan):
     def __init__(
         self,
         request: Request,
-        X: EngineSignals,
-        Z: EngineSignals | None = None,
+        X: Batch | Signals,
+        Z: Batch | Signals | None = None,
         paired: bool = False,
     ) -> None:
         self.left = left = _signals(request, X)
@@ -179,15 +178,15 @@ class CpuPlan(Plan):
                 yield lefts, rights, n_lefts * (rights.stop - rights.start)
 
 
-def _signals(request: Request, X: EngineSignals, held_bytes: int = 0) -> Signals:
+def _signals(request: Request, X: Batch | Signals, held_bytes: int = 0) -> Signals:
     """Return signals with tables for the loops. Prepared signals are returned unchanged.
 
     Tables of at most `held_bytes` are kept between calls.
     """
     if isinstance(X, Signals):
         return X
-    batch, padding = cast(Batch, X), _padding(request)
-    row_bytes, longest = bytes_of_rows(request, batch, padding), channels_and_length(batch)[1]
+    padding = _padding(request)
+    row_bytes, longest = bytes_of_rows(request, X, padding), channels_and_length(X)[1]
     lanes = 1 if request.all_pairs else library.lanes(request.dtype)
     most = room_for_tables(_TABLE_BYTES, float(row_bytes.sum()))
     if lanes > 1:  # interleave no more right signals than there are and than fit into memory
@@ -202,7 +201,7 @@ def _signals(request: Request, X: EngineSignals, held_bytes: int = 0) -> Signals
         lanes = 1
     return Signals(
         request,
-        batch,
+        X,
         lanes=lanes,
         padding=padding,
         most_bytes=most,
