@@ -11,9 +11,11 @@ them. These are the files, from the request to the kernels:
   convolution.py, bias.py, activation.py, skip.py and joined.py; all but the normalization and the
   activation are merges (merge.py). weights.py, constants.py and taps.py have the numbers of a
   layer, and means.py sums and means of arrays. network_steps.py lists the steps of a network, and
-  operations.py numbers their table rows. recursion.py applies one step after the other, and
-  variances.py is the recursion of single signals for NumPy and CuPy.
-- signals/ divides signals by their sizes (input.py) and makes the tables of all steps (tables.py).
+  operations.py numbers their table rows. recursion.py applies one step after the other.
+- signals/ divides signals by their sizes (sizes.py, input.py) and makes the tables of all steps
+  (tables.py). context.py answers the questions of steps about the signals, pixel_1.py says which
+  pixels the head "equivariant" sees, and checks.py refuses signals whose kernels would be
+  inaccurate.
 - array/ computes pixel pairs with NumPy and CuPy, and jax/ with JAX, so that kernels can be
   differentiated. compiled/ has what the engines "cpu" and "cuda" share, and cpu/ and cuda/ are
   these two engines.
@@ -23,7 +25,7 @@ The way of signals X to a row of kernels, on the engine "array", is ::
     kernels/gram.py     gram: checks the arguments, and makes a Request (kernels/call.py)
     __init__.py         choose: the fastest engine that takes the request
     array/engine.py     ArrayEngine.plan: the bytes that the call will hold; Plan.compute
-    signals/tables.py   signal_tables: divides signals by their sizes (input.py), and writes tables
+    signals/input.py    read_input: divides signals by their sizes, for signal_tables of tables.py
     layer/recursion.py  variances_around_last_layer: Step.variances, the rows of all steps
     array/pairs.py      SignalPairs.at_depths: for all pixel pairs of some pairs of signals
     layer/recursion.py  pairs_behind_layer: Step.pairs, the deficits and kernels behind each step

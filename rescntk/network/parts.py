@@ -151,6 +151,14 @@ class Layer(NamedTuple):
         return Fraction(self.identity_factor) ** 2
 
     @property
+    def keeps_features(self) -> bool:
+        """True if the identity path passes features undiminished: `identity_factor` is at least 1.
+
+        Then the layer does not decrease any variance.
+        """
+        return self.exact_identity_gain >= 1
+
+    @property
     def branch_factor_squared(self) -> Fraction:
         """α² without rounding, the weight of the branch, its bias included, in variances."""
         return Fraction(self.branch_factor) ** 2

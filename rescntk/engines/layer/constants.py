@@ -340,9 +340,19 @@ class NetworkConstants:
         return any(constants.weights.features for constants in self._constants)
 
     @once
-    def has_ordinary_layers(self) -> bool:
-        """True if the features of some layer have the weight 0, as without a skip connection."""
-        return not all(constants.weights.features for constants in self._constants)
+    def may_lose_size(self) -> bool:
+        """True if the mean variance of a signal of size 1 may fall from layer to layer.
+
+        If the activation is homogeneous and the network has neither biases nor normalization,
+        layers are divided by their growth and keep the mean variance. With biases it may fall,
+        because the size of a signal includes biases that only later layers add. With normalization
+        it may fall if some layer does not keep features. If the activation is not homogeneous,
+        signals are not divided by their sizes, and the result is False.
+        """
+        net = self.network
+        if net.norm and net.homogeneous:
+            return not all(constants.layer.keeps_features for constants in self._constants)
+        return net.homogeneous and self.has_bias
 
     @once
     def largest_bias(self) -> float:
