@@ -17,7 +17,7 @@ from rescntk.engines.layer.network_steps import (
     may_join,
     with_five_taps,
 )
-from rescntk.engines.layer.operations import Operations, rounded_weights
+from rescntk.engines.layer.operations import Operations
 from rescntk.engines.layer.skip import SkipStep
 from rescntk.engines.layer.taps import Taps, taps_of_filter
 from rescntk.network.parts import Filter
@@ -221,7 +221,7 @@ def test_growths_beyond_float64_are_refused():
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_rounded_weights_keep_products_over_layers(dtype):
     operations = Operations(Network(1, alpha=0.3), 999, 1)
-    weights = np.array([w[:2] for w in rounded_weights(operations, dtype).values()])
+    weights = np.array([w[:2] for w in operations.rounded_weights(dtype).values()])
     assert (weights == weights.astype(dtype)).all()
     features, branch, _ = operations.constants.of_layer(1).weights
     for rounded, exact in zip(weights.T, (features, branch), strict=True):

@@ -20,7 +20,7 @@ from ...network.activations import Gaussians, activation_of
 from ..heads import offsets, pool_pixels, pool_weights
 from ..layer.constants import LayerConstants
 from ..layer.means import column, mean_over_taps, sum_over_terms, summed
-from ..layer.operations import Operation, Operations, rounded_weights
+from ..layer.operations import Operation, Operations
 from ..layer.recursion import by_kind, pairs_behind_layer
 from ..layer.step import Deficits, DualPairs, Kernels, PairContext, PairState, Variances, mapped
 from ..layer.taps import Taps
@@ -59,7 +59,7 @@ class SignalPairs:
             self.offsets = [offsets(*axis) for axis in pooled]
             self.right_rows = self.around(right.rows)
         self.with_ntk = "ntk" in request.kinds
-        self.weights = rounded_weights(operations, self.real.__name__)
+        self.weights = operations.rounded_weights(self.real.__name__)
         self.activation = activation_of(request.network)
 
     def row_of_both(self, row: int) -> tuple[Array, Array]:

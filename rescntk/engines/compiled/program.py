@@ -20,7 +20,7 @@ from ..layer.network_steps import (
     may_join,
     with_five_taps,
 )
-from ..layer.operations import Operations, rounded_weights
+from ..layer.operations import Operations
 from ..layer.skip import SkipStep
 from ..layer.taps import Taps
 from ..request import Request
@@ -157,7 +157,7 @@ class Program:
         """
         operations = self.operations
         every_operation = [*operations.input, *chain.from_iterable(operations.layers)]
-        weights = rounded_weights(operations, self.request.dtype)
+        weights = operations.rounded_weights(self.request.dtype)
         records = np.zeros(len(every_operation), OPERATION)
         for name in ("row", "std_row"):
             records[name] = [getattr(operation, name) for operation in every_operation]
