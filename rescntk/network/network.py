@@ -256,7 +256,7 @@ class Network:
         """β = α² c_v c_w (1 + s²)/2: a ReLU layer's branch adds β times the mean variance of F.
 
         Biases add their variance besides. All layers are alike, or this raises a ValueError, and
-        so do `growth` and `branch_weight`; `layer` has them for each layer.
+        so do `growth` and `branch_share`; `layer` has them for each layer.
         """
         return self._common_layer().branch_gain
 
@@ -266,9 +266,9 @@ class Network:
         return self._common_layer().growth
 
     @property
-    def branch_weight(self) -> float:
+    def branch_share(self) -> float:
         """β / (1 + β), or 1 without skips: the branch's part of the variance of a ReLU layer."""
-        return self._common_layer().branch_weight
+        return self._common_layer().branch_share
 
     def _common_layer(self) -> Layer:
         """Return the numbers of all layers, or raise a ValueError if these differ."""

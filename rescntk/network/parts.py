@@ -180,7 +180,7 @@ class Layer(NamedTuple):
         return float(self.exact_identity_gain + self.exact_branch_gain)
 
     @property
-    def branch_weight(self) -> float:
+    def branch_share(self) -> float:
         """β / (1 + β), or 1 without the identity path."""
         gain = self.exact_branch_gain
         identity = self.exact_identity_gain

@@ -120,7 +120,7 @@ def normalize_complements(complements: np.ndarray) -> np.ndarray:
 
 def check_nonzero(network: Network, kind: str) -> None:
     """Raise ValueError if the kernel of a ReLU network is 0 for every signal."""
-    parts, branches = network.parts, network.depth * network.branch_weight
+    parts, branches = network.parts, network.depth * network.branch_share
     count = parts.initial + (parts.inner + parts.outer) * branches if kind == "ntk" else 1.0
     if 0 in (network.growth, network.input_scale, count):
         raise ValueError(

@@ -490,7 +490,7 @@ def _propagate(
     """
     results, alike = np.empty((len(networks), *delta.shape)), defaultdict(list)
     for index in sorted(range(len(networks)), key=lambda index: -networks[index].depth):
-        alike[networks[index].branch_weight].append(index)
+        alike[networks[index].branch_share].append(index)
     groups, together = list(alike.items()), max(1, BLOCK // delta.size)
     for begin in range(0, len(groups), together):  # axis 1 has a group of networks at each place
         batch, ends = groups[begin : begin + together], defaultdict(list)

@@ -309,6 +309,6 @@ def stride_kernel(network: Network, t: np.ndarray, *, complement: bool = False) 
         windows = delta.reshape(*delta.shape[:-1], -1, outer, inner)
         (branch,) = activate(network.parts, 0.0, windows.mean(axis=-1))
         carried = windows[..., outer // 2, inner // 2]
-        (delta,) = add_branch((carried,), (branch.mean(axis=-1),), layer.branch_weight)
+        (delta,) = add_branch((carried,), (branch.mean(axis=-1),), layer.branch_share)
     delta = delta[..., 0]
     return delta if complement else 1.0 - delta

@@ -182,11 +182,12 @@ class Program:
         first, records = len(operations.input), np.zeros(operations.depth, LAYER)
         layers = zip(records, operations.layers, strict=True)
         for layer_number, (record, layer_operations) in enumerate(layers, start=1):
-            constants = operations.constants.of_layer(layer_number)
+            layer_constants = operations.constants.of_layer(layer_number)
             last, count = layer_operations[-1], len(layer_operations)
             record["first"], record["count"] = first, count
             record["std_row"] = -1 if isinstance(last.step, SkipStep) else last.std_row_after
-            record["feature_weight"], record["branch_weight"], _ = constants.weights.rounded
+            weights = layer_constants.weights.rounded
+            record["feature_weight"], record["branch_weight"] = weights.features, weights.branch
             record["input_weight"] = operations.constants.input_weight(layer_number)
             record["bias_product"] = (
                 operations.constants.bias_std(layer_number, after_activation=True) ** 2

@@ -115,7 +115,7 @@ def may_have_five_taps(network: Network, constants: NetworkConstants) -> bool:
     alike = network.filter_size == network.outer_filter_size != 1 and network.dilation == 1
     parts = constants.carried_parts
     changes = parts.inner or parts.outer or not parts.initial
-    are_means = all(constants.of_layer(k).weights.keeps_means for k in constants.different_layers)
+    are_means = all(layer_constants.weights.keeps_means for layer_constants in constants.distinct)
     plain = not (network.has_bias or network.norm) and are_means
     return size == 1 and alike and plain and bool(changes)
 

@@ -114,7 +114,7 @@ class Operations:
 
     @once
     def constants(self) -> NetworkConstants:
-        """The constants of all layers."""
+        """The constants of the network."""
         return NetworkConstants(self.network, self.depth)
 
     @lru_cache(maxsize=64)  # noqa: B019

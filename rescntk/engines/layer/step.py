@@ -167,7 +167,7 @@ class PairContext(Protocol):
 
     @property
     def constants(self) -> NetworkConstants:
-        """The constants of all layers."""
+        """The constants of the network."""
 
     @property
     def variances(self) -> tuple[Variances, ...]:

@@ -166,7 +166,7 @@ def check_branch(
     limits = np.finfo(request.dtype)
     variance = _least_branch_variance(operations, request, norm_std)
     is_beside = input_weight * input_part * float(limits.eps) ** 2 > variance
-    share = min(map(constants.branch_share, request.depths))
+    share = min(map(constants.total_branch_share, request.depths))
     has_branch = (input_variance.reshape(len(input_variance), -1) > 0).any(axis=1) & (share > 0)
     # The standard deviations of pre-activations must be divisors, even if only one tap of a filter
     # has values. Numbers above a hundred times the smallest normal one are accurate in sums.
@@ -191,7 +191,7 @@ def _least_branch_variance(
     if "ntk" not in request.kinds or net.trained != ("input",):
         return norm_std**2 + (norm_std * constants.least_bias) ** 2
     layers = map(constants.of_layer, range(1, operations.depth + 1))
-    n_dividing = sum(not of_layer.layer.keeps_features for of_layer in layers)
+    n_dividing = sum(not layer_constants.layer.keeps_features for layer_constants in layers)
     bits = min(2.0 * n_dividing * math.log2(constants.common_std), 1000.0)
     return norm_std**2 * 2.0**-bits
 

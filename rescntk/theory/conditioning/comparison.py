@@ -62,7 +62,7 @@ class Comparison(ReportTable[ComparisonRow]):
       is infinite.
     - ``ratio_lower``: of the lower bounds.
     - ``ratio_limit``: limit of both ratios at infinite depth. Of GPKs it is 1/p² with p the
-      ``Network.branch_weight``, infinite beyond float64; of NTKs 1. NaN where the laws do not hold
+      ``Network.branch_share``, infinite beyond float64; of NTKs 1. NaN where the laws do not hold
       for the signals.
     """
 

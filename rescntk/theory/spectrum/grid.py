@@ -175,7 +175,7 @@ class KernelOnGrid:
 def _at_variance(network: Network, q: float) -> tuple[Dual, float, float, float]:
     """Return the dual activation at features of variance q, μ0, α² K(x, x)/q and p."""
     if network.is_relu:
-        return relu_dual, 1.0, network.branch_gain, network.branch_weight
+        return relu_dual, 1.0, network.branch_gain, network.branch_share
     layer = network.layer(1)
     activation, q_g = activation_of(network), np.full(1, layer.c_w * q)
     if not q_g[0] < activation.largest_variance:
