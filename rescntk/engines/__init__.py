@@ -22,15 +22,17 @@ them. These are the files, from the request to the kernels:
 
 The way of signals X to a row of kernels, on the engine "array", is ::
 
-    kernels/gram.py     gram: checks the arguments, and makes a Request (kernels/call.py)
-    __init__.py         choose: the fastest engine that takes the request
-    array/engine.py     ArrayEngine.plan: the bytes that the call will hold; Plan.compute
-    signals/input.py    read_input: divides signals by their sizes, for signal_tables of tables.py
-    layer/recursion.py  variances_around_last_layer: Step.variances, the rows of all steps
-    array/pairs.py      SignalPairs.at_depths: for all pixel pairs of some pairs of signals
-    layer/recursion.py  pairs_behind_layer: Step.pairs, the deficits and kernels behind each step
-    array/pairs.py      SignalPairs.head: the mean over pixel pairs that the head reads
-    request.py          ScaledKernel: multiplied by the sizes of both signals
+    kernels/arguments.py  check_arguments checks the arguments of a call, and makes a Request
+    __init__.py           choose returns the fastest engine that can compute the request
+    array/engine.py       ArrayEngine.plan makes a plan, whose `compute` takes blocks of signals
+    signals/tables.py     signal_tables makes the tables of a block of signals
+    signals/input.py        read_input divides the signals by their sizes
+    layer/recursion.py      variances_around_last_layer calls Step.variances for the rows
+    array/pairs.py        SignalPairs.at_depths computes all pixel pairs of some pairs of signals
+    layer/recursion.py      pairs_behind_layer calls Step.pairs for deficits and kernels
+    array/pairs.py          SignalPairs.head takes the mean over the pixel pairs of the head
+    request.py            ScaledKernel has the kernels, and the sizes of the signals
+    kernels/results.py    Results multiplies the kernels by the sizes, or normalizes them
 """
 
 from __future__ import annotations
