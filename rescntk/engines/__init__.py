@@ -24,7 +24,7 @@ The way of signals X to a row of kernels, on the engine "array", is ::
 
     kernels/arguments.py  check_arguments checks the arguments of a call, and makes a Request
     __init__.py           choose returns the fastest engine that can compute the request
-    array/engine.py       ArrayEngine.plan makes a plan, whose `compute` takes blocks of signals
+    array/engine.py       ArrayEngine.plan makes a plan, which computes one block after the other
     signals/tables.py     signal_tables makes the tables of a block of signals
     signals/input.py        read_input divides the signals by their sizes
     layer/recursion.py      variances_around_last_layer calls Step.variances for the rows

@@ -66,7 +66,9 @@ class Activation(ABC):
     """Whether ``Network.negative_slope`` may be other than 0 with this activation."""
 
     dual_divisor: Fraction = Fraction(1)
-    """The divisor in the results of `dual` and `variance`: E[σ(u)²]/q for a homogeneous σ, else 1."""
+    """The divisor in the results of `dual` and `variance`.
+
+    It is E[σ(u)²]/q for homogeneous activations, and 1 for others."""
 
     linear_share: float = 0.0
     """λ, the share of a linear network in `dual`."""
@@ -75,8 +77,8 @@ class Activation(ABC):
     """A lower bound of U⁺/g = 1 + K/g behind a homogeneous activation; 0 for other activations."""
 
     linear_below: ClassVar[float | None] = None
-    """If the pre-activations of all layers are smaller than this, the network is linear up to relative
-    errors of 2^-100. None means that there is no such number."""
+    """If all pre-activations are smaller than this, the network is linear up to relative errors of
+    2^-100. None means that there is no such number."""
 
     largest_variance: ClassVar[float] = math.inf
     """For variances below this number, all numbers in `dual` stay in the range of float64."""

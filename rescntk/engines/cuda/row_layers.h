@@ -1,5 +1,5 @@
-// A row through the layers. A thread has THREAD_PIXELS left pixels, whose state stays in registers;
-// convolutions read neighbouring pixels from shared memory.
+// The layers, applied to a row of pixel pairs. A thread computes THREAD_PIXELS left pixels, whose
+// state stays in registers. Convolutions read neighbouring pixels from shared memory.
 #pragma once
 #include "row.h"
 
@@ -10,17 +10,17 @@ struct Layers {
     using State = typename ThisRow::State;
     using Pack = typename ThisRow::Pack;
     using ThreadNumbers = typename ThisRow::ThreadNumbers;
-    static constexpr int PAIRS = ALL ? 1 : LANES;  // pairs of signals of a row
+    static constexpr int PAIRS = ALL ? 1 : LANES;  // the number of signal pairs of a row
 
     ThisRow row;
     const Job &job;
     const Activation<R> relu;
-    R biases[PAIRS];  // the products of both sides' biases
+    R biases[PAIRS];  // the products of the standard deviations of both signals' biases
     State state;
     struct {
         ThreadNumbers F0, F, A;
-    } separate;  // F0, and both kernels without it: of heads of pixels
-    // The thread's sums of both kernels without F0, and of F0.
+    } separate;  // for results of single pixels: F0, and F and A without multiples of F0
+    // The sums of F and A without multiples of F0, and of F0, over the pixels of the thread.
     double F[PAIRS], A[PAIRS], F0[PAIRS];
 
     __device__ Layers(const Launch &launch, char *block_memory)
@@ -31,8 +31,8 @@ struct Layers {
     }
     FORMULA static int pair_of(int lane) { return ALL ? 0 : lane; }
 
-    // Take the row through all layers. Call report(layer) at the depths asked for. The sum of F0
-    // begins with `F0_sum`.
+    // Take the row through all layers, and call report(layer) behind each requested depth. The sum
+    // of F0 begins with `F0_sum`.
     template <class Report>
     FORMULA void run(double F0_sum, Report report)
     {
@@ -44,7 +44,8 @@ struct Layers {
         }
     }
 
-    // Half the squared distance of the input's unit vectors, or of their opposites.
+    // Half the squared distance between the unit vectors of both pixels of the input (sign -1), or
+    // between one of them and the negative of the other (sign 1).
     FORMULA Pack half_squares(int p, R sign) const
     {
         Pack sum = sum_of<Pack>(job.channels, [&](int64 c, Pack part) {
@@ -54,16 +55,16 @@ struct Layers {
         OVER_LANES (q) sum.lane[q] *= R(0.5);
         return sum;
     }
-    // U, U+ and A of the input's pixels, and sums of F0.
+    // Set U, U+ and A behind the input filter, and the sums of F0.
     FORMULA void enter(double F0_sum)
     {
         const int64 C = job.channels, root = job.n_input ? job.operations[job.n_input - 1].row : C;
         OVER_PIXELS (p) {
             const Pack w = half_squares(p, R(-1));
             Pack v = w;
-            bool opposed = false;
-            OVER_LANES (q) opposed = opposed || w[q] > R(1.9);  // 2 - w has lost its digits
-            if (opposed) v = half_squares(p, R(1));
+            bool any_near_2 = false;  // near w = 2, v cannot be computed as 2 - w
+            OVER_LANES (q) any_near_2 = any_near_2 || w[q] > R(1.9);
+            if (any_near_2) v = half_squares(p, R(1));
             OVER_LANES (q) {
                 const R g = row.product(C, p, q);
                 state.U[p][q] = g * w[q];
@@ -90,8 +91,8 @@ struct Layers {
             }
     }
 
-    // A layer: its operations, one after the other. The last layer ends with its sums, but for
-    // heads of pixels.
+    // Do the operations of a layer, one after the other. If it `ends`, it is the last layer, which
+    // ends with the sums of its activation, except for results of single pixels.
     FORMULA void pass(const Layer &l, bool first, bool ends)
     {
         State now = state;
@@ -116,7 +117,7 @@ struct Layers {
         }
         state = now;
     }
-    // Take a state through a norm, a convolution or a bias.
+    // Apply a normalization, a convolution or biases to a state.
     template <bool WITH_U_PLUS>
     FORMULA void change(const Operation &o, State &s) const
     {
@@ -130,8 +131,8 @@ struct Layers {
 
     // ------------------------------------------------------------------ convolutions and biases
 
-    // Some taps of a convolution, from tap `begin` on: sums of the state's differences from the
-    // middle, and of squared differences of coordinates.
+    // Sums over the taps `begin` ... `end` - 1 of a convolution: of the differences of the state
+    // from the middle tap, and of the squared differences of coordinates.
     struct Taps {
         R U[LANES], U_plus[LANES], A[LANES], N[LANES];
         FORMULA PairNumbers<R> at(int q) const { return {U[q], U_plus[q], A[q]}; }
@@ -188,7 +189,7 @@ struct Layers {
             }
         }
     }
-    // Multiply a state by the factors of a row.
+    // Multiply a state by the factors in a table row.
     template <bool WITH_U_PLUS>
     FORMULA void normalize(int64 factor_row, State &s) const
     {
@@ -248,7 +249,7 @@ struct Layers {
             }
         }
         if (POINTS) return;
-        double times = count;  // that biases are added
+        double times = count;  // how often the product of biases is added
         if (ALL && !POOLED) times *= row.valid;
         if (POOLED) {
             double count_sum = 0;
@@ -264,7 +265,7 @@ struct Layers {
             A[m] = fma(l.branch_weight, M, l.feature_weight * A[m]);
         }
     }
-    // Add the branch to the features, with their weights.
+    // Add the branch to the features, with the weights of both.
     FORMULA void merge_features(const Layer &l, const Operation &o, const State &branch)
     {
         const Form form = Form(o.form);
@@ -288,9 +289,9 @@ struct Layers {
             }
         }
     }
-    // From pre-activations to the next layer's: through two filters of 3 and the skip connection,
-    // one merge of five taps with weights 1 2 3 2 1. The pre-activations of layer 1, the input,
-    // pass the filter of layer 2 too.
+    // Compute the pre-activations of the next layer from the branch, by a joined step
+    // (layer/joined.py): one merge of five taps with the weights 1 2 3 2 1. In layer 1 (`first`)
+    // the pre-activations on the identity path pass the inner filter of layer 2 too.
     FORMULA void join(const Operation &o, const State &branch, bool first)
     {
         const R branch_weight = R(o.branch_weight), feature_weight = R(o.feature_weight);
