@@ -109,7 +109,9 @@ class SignalPairs:
         sides = (first, second) if self.all_pairs else (first,)
         return mean_over_taps(self.xp, values, taps, *sides)
 
-    def at(self, operation: Operation, before: PairState, features: PairState) -> ArrayPairContext:
+    def context_of(
+        self, operation: Operation, before: PairState, features: PairState
+    ) -> ArrayPairContext:
         """Return the object that answers the questions of the operation's step."""
         return ArrayPairContext(self, operation)
 
@@ -158,7 +160,7 @@ class SignalPairs:
         state = state._replace(kernels=Kernels(zeros, zeros if self.with_ntk else None))
         for layer_number, layer_operations in enumerate(self.operations.layers, start=1):
             in_tangent = self.constants.carried_parts.initial * input_weight(layer_number - 1)
-            state = pairs_behind_layer(self.at, layer_operations, state, in_tangent, F0)
+            state = pairs_behind_layer(self.context_of, layer_operations, state, in_tangent, F0)
             if layer_number in self.request.depths:
                 yield self.at_depth(state.kernels, input_weight(layer_number), F0)
 
@@ -174,7 +176,7 @@ class SignalPairs:
         )
         state = PairState(Deficits(U, U_plus), Kernels(None, None))
         for operation in self.operations.input:
-            state = operation.step.pairs(self.at(operation, state, state), state, state)
+            state = operation.step.pairs(self.context_of(operation, state, state), state, state)
             a, b = self.row_of_both(operation.row)
         check_stop()
         U, U_plus = state.deficits

@@ -38,7 +38,7 @@ _FREE_SHARE = 1 / 16
 where they exceed `_TABLE_BYTES`. Making a table takes as long as computing some 14 signal pairs, so
 that blocks of fewer signals would spend most of the time on tables."""
 
-_FEW = 4
+_FEW_SIGNALS = 4
 """The largest number of right signals whose tables, if they are large, are not interleaved. The
 interleaved tables would be a second copy."""
 
@@ -195,9 +195,9 @@ def _signals(request: Request, X: Batch | Signals, held_bytes: int = 0) -> Signa
             most = max(most, min(lanes * signal_bytes, free_bytes() * _FREE_SHARE))
         while lanes > 1 and (lanes // 2 >= len(X) or lanes * signal_bytes > most):
             lanes //= 2
-        if len(X) <= _FEW and len(X) * signal_bytes > _TABLE_BYTES // 3:
+        if len(X) <= _FEW_SIGNALS and len(X) * signal_bytes > _TABLE_BYTES // 3:
             lanes = 1  # without a second, interleaved copy of the tables
-    if request.pool and _meet_offsets(request, len(X), longest, lanes):
+    if request.pool and _lanes_are_offsets(request, len(X), longest, lanes):
         lanes = 1
     return Signals(
         request,
@@ -211,10 +211,10 @@ def _signals(request: Request, X: Batch | Signals, held_bytes: int = 0) -> Signa
 
 def _padding(request: Request) -> int:
     """Return the number of entries that follow each line of a table (`Signals.padding`)."""
-    return MOST_LANES if request.meets_others else 0
+    return MOST_LANES if request.has_offsets else 0
 
 
-def _meet_offsets(request: Request, n: int, d: int, lanes: int) -> bool:
+def _lanes_are_offsets(request: Request, n: int, d: int, lanes: int) -> bool:
     """Return whether the lanes of a vector are offsets of one right signal, for a pooled head.
 
     If not, they are several right signals. The results are the same. For `n` right signals of `d`

@@ -111,7 +111,7 @@ class LaunchPlan:
         real = {"float32": "float", "float64": "double"}[request.dtype]
         itemsize = np.dtype(request.dtype).itemsize
         ntk, pooled = "ntk" in request.kinds, request.pool > 0
-        self.lanes_are_offsets = request.meets_others
+        self.lanes_are_offsets = request.has_offsets
         self.lanes, self.pixels = next(cut[1:] for cut in CUTS[request.dtype] if d <= cut[0])
         self.threads = -(-d // self.pixels)
         self.teams = max(1, THREADS // self.threads)

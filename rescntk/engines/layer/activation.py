@@ -65,7 +65,7 @@ class ActivationStep(Step):
             activated = context.activation.variance(context.xp, pre_activations)
             variance = layer_constants.dual_factor * activated
             context.check_activated(variance)
-            after = context.state(variance)
+            after = context.exact_variances(variance)
         return after, self._rows(context, before, after)
 
     def _rows(

@@ -155,7 +155,7 @@ def check_branch(
     mean over pixel pairs may be 0. `norm_std`, `input_variance` and `means` are fields of `Input`.
     """
     xp, constants = array_module(input_variance), operations.constants
-    averages = means if request.meets_others else xp.sqrt(input_variance)[:, None]
+    averages = means if request.has_offsets else xp.sqrt(input_variance)[:, None]
     at_pixels = sum_over_terms(xp, averages * averages)
     input_part = at_pixels.reshape(len(input_variance), -1).mean(axis=1)
     input_weight = min(map(constants.input_weight, request.depths))

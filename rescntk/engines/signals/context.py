@@ -79,7 +79,7 @@ class ArraySignalContext:
     def norm_std(self) -> Array:
         return column(self.normalized_std, self.input_variance)
 
-    def state(self, variance: PixelNumbers) -> Variances:
+    def exact_variances(self, variance: PixelNumbers) -> Variances:
         rounding_error = 0.0 * variance if self.operations.constants.has_bias else None
         return Variances(variance, rounding_error, self.sqrt(variance))
 

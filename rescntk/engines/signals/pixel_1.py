@@ -49,7 +49,7 @@ def weights_at_pixel_1(operations: Operations, pixels: tuple[int, ...]) -> tuple
     input_variance[(0, *[0] * len(pixels))] = 1.0
     signals = ArraySignalContext(operations, np, input_variance, np.array([0.0, 1.0]), np.zeros(2))
     _, last = variances_around_last_layer(
-        signals.of_layer, operations, signals.state(input_variance)
+        signals.of_layer, operations, signals.exact_variances(input_variance)
     )
     pixel_weights, bias_weights = last.variance
     return pixel_weights, float(bias_weights.flat[0])

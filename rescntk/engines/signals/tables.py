@@ -114,7 +114,7 @@ def write_rows(
         least_std(request.dtype),
         request=request,
     )
-    entering = signals.state(inputs.input_variance)
+    entering = signals.exact_variances(inputs.input_variance)
     write(operations.n_channels, entering.std)
 
     def write_step(operation: Operation, rows: Iterable[PixelNumbers]) -> None:
