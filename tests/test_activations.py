@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 import rescntk as rk
 from rescntk.engines.compiled import polynomials
 from rescntk.network import activations
-from rescntk.theory.complements import relu_dual
+from rescntk.theory.tools.complements import relu_dual
 from tests import tolerances
 from tests.oracles import definition, quadruple
 from tests.strategies import EVERY_FIELD

@@ -23,7 +23,6 @@ from rescntk.network import OF_LAYERS, activations
 from rescntk.network.parameters import BASIC_FIELDS, FILTER_FIELDS, parameter
 from rescntk.network.parts import BRANCH_POWERS, Layer
 from rescntk.theory import (
-    argument_checks,
     conditioning,
     depth,
     learning,
@@ -33,6 +32,7 @@ from rescntk.theory import (
     smoothness,
     spectrum,
 )
+from rescntk.theory.tools import argument_checks
 from tests.helpers import CPU, parameters_of, takes
 from tests.oracles import definition, finite_width, quadruple, strided
 from tests.tolerances import KERNEL, ROUTES
@@ -140,7 +140,7 @@ def public():
                 names = set(parameters_of(value))
                 found |= {value} if names & {"network", "networks"} else set()
     kinds = {rk.CGPK, rk.CNTK, rk.ResCGPK, rk.ResCNTK}  # whose `network` are parameters
-    own = ("rescntk.network", "rescntk.theory.argument_checks")
+    own = ("rescntk.network", "rescntk.theory.tools.argument_checks")
     checks = {value for value in found if value.__module__ in own}
     return found - kinds - checks - {conditioning.Comparison}
 

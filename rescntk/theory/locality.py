@@ -13,8 +13,8 @@ import numpy as np
 from ..checks.values import check_flag
 from ..network import Network, check_network
 from ..network.parameters import RELU_FIELDS
-from .argument_checks import check_kind, check_length
-from .complements import check_nonzero, circular_mean
+from .tools.argument_checks import check_kind, check_length
+from .tools.complements import check_nonzero, circular_mean
 
 __all__ = ["effective_receptive_field", "width"]
 

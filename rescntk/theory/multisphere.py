@@ -35,14 +35,14 @@ from ..kernels.progress import progress_bar
 from ..memory import check_free_memory
 from ..network import Network, check_network
 from ..network.parameters import RELU_FIELDS
-from .argument_checks import (
+from .tools.argument_checks import (
     Map,
     check_dot_products,
     check_kind,
     check_known_head,
     check_layers,
 )
-from .complements import (
+from .tools.complements import (
     activate,
     add_branch,
     check_nonzero,
@@ -50,7 +50,7 @@ from .complements import (
     input_state,
     normalize_complements,
 )
-from .decimal_complements import decimal_complements
+from .tools.decimal_complements import decimal_complements
 
 __all__ = ["dot_products", "gram_complements", "normalized_gpk", "project", "sample"]
 

@@ -16,8 +16,8 @@ from ...checks.values import check_depths
 from ...network.network import Network, check_like_layers
 from ...network.parameters import RELU_FIELDS
 from .. import multisphere
-from ..argument_checks import check_branch, check_cases, check_resnet
-from ..report_table import ReportTable
+from ..tools.argument_checks import check_branch, check_cases, check_resnet
+from ..tools.report_table import ReportTable
 
 
 class MeanEntriesRow(NamedTuple):

@@ -7,7 +7,7 @@ import math
 from ...checks.values import check_nonnegative, check_positive
 from ...network import Network, check_network
 from ...network.parameters import RELU_FIELDS
-from ..argument_checks import check_branch
+from ..tools.argument_checks import check_branch
 
 
 def asymptotic_complement(network: Network, *, n_pixels: float = 1.0) -> float:

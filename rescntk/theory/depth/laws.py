@@ -25,8 +25,8 @@ from ...kernels.results import correlation
 from ...network.network import Network, check_like_layers
 from ...network.parameters import BASIC_FIELDS, FIELDS_WITHOUT_NORM
 from .. import multisphere
-from ..argument_checks import check_branch, check_kind, check_known_head
-from ..complements import circular_mean, circular_sum
+from ..tools.argument_checks import check_branch, check_kind, check_known_head
+from ..tools.complements import circular_mean, circular_sum
 from .half_power import ERROR, MAX_GAIN, flow_limit, of_unit_energy
 
 _EPS = float(np.finfo(np.float64).eps)

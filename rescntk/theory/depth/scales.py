@@ -16,8 +16,8 @@ from ...checks.values import check_nonnegative, check_positive_integer
 from ...network.network import Network, check_like_layers
 from ...network.parameters import RELU_FIELDS
 from ...network.parts import Filter
-from ..argument_checks import check_branch, check_length
-from ..report_table import ReportTable
+from ..tools.argument_checks import check_branch, check_length
+from ..tools.report_table import ReportTable
 
 
 class ScaleRow(NamedTuple):

@@ -17,8 +17,8 @@ from ...checks.messages import shown
 from ...checks.values import check_integer, is_sequence
 from ...network import Network, check_network
 from ...network.parameters import RELU_FIELDS
-from ..argument_checks import check_grid, check_kind
-from ..complements import check_nonzero
+from ..tools.argument_checks import check_grid, check_kind
+from ..tools.complements import check_nonzero
 from .grid import shifts, taps
 from .taylor import DEGREE, compose, multiply, series_in_one_variable
 

@@ -1,8 +1,8 @@
 """Multi-dot-product kernels on tensor grids: K(t) for every t whose entries are all nodes.
 
-The recursion is ``theory.complements``. Pixel j carries the array of pixel 0 with the axes rotated
-by j. An array has 1 entry along pixels that a layer has not seen. The last layer's branch is never
-stored, but handed on block by block.
+The recursion is that of ``theory.tools.complements``. Pixel j carries the array of pixel 0 with the
+axes rotated by j. An array has 1 entry along pixels that a layer has not seen. The last layer's
+branch is never stored, but handed on block by block.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import numpy as np
 from ...network import Network
 from ...network.activations import activation_of
 from ...network.parts import Filter
-from ..complements import Dual, activate, add_branch, input_state, relu_dual
+from ..tools.complements import Dual, activate, add_branch, input_state, relu_dual
 
 _BLOCK_ENTRIES = 100_000
 """Points that go through an activation together. Network(3), 4 pixels, on one core: 85,

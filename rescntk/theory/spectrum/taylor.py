@@ -16,8 +16,8 @@ from ...checks.values import check_integer, check_nonnegative
 from ...network import Network, check_network
 from ...network.parameters import RELU_FIELDS
 from ...network.parts import Filter
-from ..argument_checks import check_kind, check_pixels
-from ..complements import arc_cosines, check_nonzero, circular_mean
+from ..tools.argument_checks import check_kind, check_pixels
+from ..tools.complements import arc_cosines, check_nonzero, circular_mean
 from .grid import rotate, taps
 
 DEGREE = 256

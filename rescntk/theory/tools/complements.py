@@ -16,10 +16,10 @@ from operator import add
 
 import numpy as np
 
-from ..checks.messages import shown
-from ..network import Network
-from ..network.activations import angle_and_kappa1_excess
-from ..network.parts import Filter, TrainedParts
+from ...checks.messages import shown
+from ...network import Network
+from ...network.activations import angle_and_kappa1_excess
+from ...network.parts import Filter, TrainedParts
 
 Arrays = tuple[np.ndarray, ...]
 """δ, and for the tangent kernel ε too."""
