@@ -66,11 +66,11 @@ struct State {
     V *U, *U_plus, *A;
     INLINE PairNumbers<V> at(int64 j) const { return {U[j], U_plus[j], A[j]}; }
 };
-template <bool CARRIES_U_PLUS, bool NTK, class V>
+template <bool WITH_U_PLUS, bool NTK, class V>
 INLINE void put(const State<V> &state, int64 j, const PairNumbers<V> &numbers)
 {
     state.U[j] = numbers.U;
-    if (CARRIES_U_PLUS) state.U_plus[j] = numbers.U_plus;
+    if (WITH_U_PLUS) state.U_plus[j] = numbers.U_plus;
     if (NTK) state.A[j] = numbers.A;
 }
 

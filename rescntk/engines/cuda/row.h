@@ -54,11 +54,11 @@ struct Row {
     struct State {
         ThreadNumbers U, U_plus, A;
         FORMULA PairNumbers<R> at(int p, int q) const { return {U[p][q], U_plus[p][q], A[p][q]}; }
-        template <bool CARRIES_U_PLUS, bool NTK>
+        template <bool WITH_U_PLUS, bool NTK>
         FORMULA void put(int p, int q, const PairNumbers<R> &numbers)
         {
             U[p][q] = numbers.U;
-            if (CARRIES_U_PLUS) U_plus[p][q] = numbers.U_plus;
+            if (WITH_U_PLUS) U_plus[p][q] = numbers.U_plus;
             if (NTK) A[p][q] = numbers.A;
         }
     };
@@ -190,13 +190,13 @@ struct Row {
         }
     }
     // Write a state to shared memory, between two barriers, so that the team can read it.
-    template <bool CARRIES_U_PLUS, bool NTK>
+    template <bool WITH_U_PLUS, bool NTK>
     FORMULA void show(const State &s, bool halo = false) const
     {
         __syncthreads();
         put(0, s.U, halo);
         if (NTK) put(1, s.A, halo);
-        if (CARRIES_U_PLUS) put(1 + NTK, s.U_plus, halo);
+        if (WITH_U_PLUS) put(1 + NTK, s.U_plus, halo);
         __syncthreads();
     }
     FORMULA void add(int number, int pixel, R weight, R (&sum)[LANES]) const
