@@ -30,7 +30,7 @@ The way of signals X to a row of kernels, on the engine "array", is ::
     layer/recursion.py      variances_around_last_layer calls Step.variances for the rows
     array/pairs.py        SignalPairs.at_depths computes all pixel pairs of some pairs of signals
     layer/recursion.py      pairs_behind_layer calls Step.pairs for deficits and kernels
-    array/pairs.py          SignalPairs.head takes the mean over the pixel pairs of the head
+    array/pairs.py          SignalPairs.with_head takes the mean over the pixel pairs of the head
     request.py            ScaledKernel has the kernels, and the sizes of the signals
     kernels/results.py    Results multiplies the kernels by the sizes, or normalizes them
 """
@@ -114,7 +114,7 @@ def choose(name: str, request: Request, X: Batch) -> AnyEngine:
     """
     check_choice(name, "engine", ["auto", *ENGINES])
     if name == "auto":
-        return _last_that_serves(request, X)
+        return _choose_automatically(request, X)
     engine = ENGINES[name]
     if refusal := engine.refuses(request, X):
         others = (other for other in ENGINES.values() if other.auto_arrays)
@@ -126,7 +126,7 @@ def choose(name: str, request: Request, X: Batch) -> AnyEngine:
     return engine
 
 
-def _last_that_serves(request: Request, X: Batch) -> AnyEngine:
+def _choose_automatically(request: Request, X: Batch) -> AnyEngine:
     """Return the engine that "auto" chooses, or raise a ValueError if no engine can be chosen."""
     module, refusal = array_module(X).__name__, None
     for engine in reversed(ENGINES.values()):
@@ -135,12 +135,12 @@ def _last_that_serves(request: Request, X: Batch) -> AnyEngine:
         refusal = engine.refuses(request, X)
         if refusal is None:
             return engine
-        if engine.absence and refusal == engine.why_not():
-            tell_absence(engine.absence, refusal)
+        if engine.missing_warning and refusal == engine.why_not():
+            warn_of_missing(engine.missing_warning, refusal)
     raise ValueError(f"no engine can compute this call of {module} arrays: {refusal}")
 
 
 @cache
-def tell_absence(absence: str, reason: str) -> None:
+def warn_of_missing(missing_warning: str, reason: str) -> None:
     """Warn, once in a process for each message, that "auto" does not use an engine, and why."""
-    warn(f"{absence}: {reason}")
+    warn(f"{missing_warning}: {reason}")

@@ -52,7 +52,7 @@ class Engine(ABC, Generic[WithTables]):
     """The array modules for which "auto" may choose the engine."""
     lists: ClassVar[bool]
     """Whether the engine accepts signals of different lengths."""
-    absence: ClassVar[str | None] = None
+    missing_warning: ClassVar[str | None] = None
     """The beginning of a warning for users of "auto" if the engine does not work on their machine.
     None means that there is no warning."""
 

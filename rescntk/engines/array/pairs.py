@@ -57,7 +57,7 @@ class SignalPairs:
         if request.pool:
             pooled = zip(pool_pixels(request.pool, self.pixel_shape), self.pixel_shape, strict=True)
             self.offsets = [offsets(*axis) for axis in pooled]
-            self.right_rows = self.around(right.rows)
+            self.right_rows = self.extended(right.rows)
         self.with_ntk = "ntk" in request.kinds
         self.weights = operations.rounded_weights(self.real.__name__)
         self.activation = activation_of(request.network)
@@ -75,7 +75,7 @@ class SignalPairs:
             return left, right
         return left[(..., *ones)], right[(slice(None), *ones)]
 
-    def around(self, rows: Array) -> Array:
+    def extended(self, rows: Array) -> Array:
         """Return rows of right signals, extended periodically for `at_offsets`.
 
         Along each axis they begin at the smallest offset, and end at the last pixel plus the
@@ -115,16 +115,18 @@ class SignalPairs:
         """Return the object that answers the questions of the operation's step."""
         return ArrayPairContext(self, operation)
 
-    def at_depth(self, kernels: Kernels, input_weight: float, F0: Array) -> dict[str, Array]:
+    def kernels_with_head(
+        self, kernels: Kernels, input_weight: float, F0: Array
+    ) -> dict[str, Array]:
         """Return the kernels with the head applied.
 
         `kernels` are without their multiples of F⁰, `F0`. The features have the multiple
         `input_weight`, which is added.
         """
         weighted = by_kind(self.operations.constants, kernels, input_weight)
-        return {kind: self.head(*weighted[kind], F0) for kind in self.request.kinds}
+        return {kind: self.with_head(*weighted[kind], F0) for kind in self.request.kinds}
 
-    def head(self, kernel: Array, input_weight: float, F0: Array) -> Array:
+    def with_head(self, kernel: Array, input_weight: float, F0: Array) -> Array:
         """Return `kernel` + `input_weight` · `F0` with the head applied, (pairs, …)."""
         check_stop()
         request, n, d = self.request, len(kernel), math.prod(self.pixel_shape)
@@ -162,7 +164,7 @@ class SignalPairs:
             in_tangent = self.constants.carried_parts.initial * input_weight(layer_number - 1)
             state = pairs_behind_layer(self.context_of, layer_operations, state, in_tangent, F0)
             if layer_number in self.request.depths:
-                yield self.at_depth(state.kernels, input_weight(layer_number), F0)
+                yield self.kernels_with_head(state.kernels, input_weight(layer_number), F0)
 
     def enter(self) -> tuple[PairState, Array]:
         """Return the state of the pixel pairs before layer 1, without kernels, and F⁰."""

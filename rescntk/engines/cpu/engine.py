@@ -56,7 +56,7 @@ class CpuEngine(Engine[Signals]):
     arrays = frozenset(("numpy",))
     auto_arrays = arrays
     lists = True
-    absence = "kernels are computed by NumPy, several times slower than by compiled loops"
+    missing_warning = "kernels are computed by NumPy, several times slower than by compiled loops"
 
     def why_not(self) -> str | None:
         return library.why_not()
