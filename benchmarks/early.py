@@ -82,7 +82,7 @@ def ours(X: np.ndarray, y: np.ndarray, Z: np.ndarray, truth: np.ndarray) -> list
         options = (left_out, places, np.arange(len(y)), error)
         rule = call_by_name("rescntk.learn.early.stopping.rule_with_error_bound", *options)
         end = rule.simulate(new)
-        right, times = model.classes_[end.labels] == truth, model.prefixes_[end.last]
+        right, times = model.classes_[end.class_indices] == truth, model.prefixes_[end.last]
         rows.append({"error": error} | of_whole | scores(right, times, X.shape[2]))
     return rows
 

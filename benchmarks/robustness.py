@@ -23,7 +23,7 @@ import simulated
 from classification_methods import METHODS, OURS, SETS, signals
 from harness import Row
 
-from rescntk.learn.ensemble.calibration import probabilities
+from rescntk.learn.ensemble.calibration import Calibration
 
 LEVELS, DRAWS = (0.02, 0.05, 0.1), 3
 """Deviations of the noise; draws of noise, and of the directions of drift."""
@@ -100,7 +100,10 @@ def measure_novelty(method: str, name: str) -> list[Row]:
             proba = model.predict_proba(of_condition)
         else:
             decisions = model.decision_function(of_condition).reshape(len(Z), -1)
-            proba = probabilities(decisions, np.full((len(Z), 1), model.inverse_temperature_))
+            calibration = Calibration(
+                model.inverse_temperature_, np.zeros(1)
+            )  # offsets are in them
+            proba = calibration.probabilities(decisions, np.ones((len(Z), 1)))
         row = {"condition": condition, "certainty": float(proba.max(axis=1).mean())}
         if condition != "white noise":
             row["log_loss"] = log_loss(proba, model.classes_, truth)

@@ -1,4 +1,4 @@
-"""Simulated plants of eight sensors, and drift of the levels of any signals.
+"""Simulated plants of eight sensors, waves of classes that overlap, and drift of levels.
 
 Plants have states that differ in speed, height or ringing. Views and weights were chosen with an
 eye on them.
@@ -66,6 +66,13 @@ def step_responses(rng: np.random.Generator, n: int, plant: Plant) -> tuple[np.n
     rings = plant.ringing * np.exp(-since / 15) * np.sin(2 * np.pi * since / 9)
     X[labels == 2, 2:6] += rings[labels == 2, None]
     return X + levels[:, None], labels
+
+
+def overlapping_waves(rng: np.random.Generator, n: int) -> tuple[np.ndarray, np.ndarray]:
+    """Waves of ten frequencies, each near its neighbours, in as much noise; 32 points."""
+    labels, phase = np.arange(n) % 10, rng.uniform(0.0, 6.0, (n, 1))
+    waves = np.sin(np.arange(32) * (0.2 + 0.05 * labels[:, None]) + phase)
+    return (waves + rng.standard_normal((n, 32)))[:, None], labels
 
 
 def draw_problem(

@@ -1,15 +1,17 @@
-"""The classifiers and the regressor as aeon estimators.
+"""The classifiers and the regressor as estimators of aeon.
 
-Each has the parameters of the estimator of `rescntk.learn` that does its work: the fitted
-attribute `model_`. By aeon's convention `n_jobs`, where there is one, is 1 by default.
-`fit_predict` and `fit_predict_proba` return left-out results, without further fits. `fit`, and
-these two of the classifier, take `sample_weight` and `groups` by keyword.
+Each has the parameters of the estimator of `rescntk.learn` with its name. That one does the work,
+and is the fitted attribute `model_`. By aeon's convention `n_jobs`, where there is one, is 1 by
+default. `fit_predict` and `fit_predict_proba` of the classifier and the regressor return left-out
+results, without further fits. `fit`, and these two methods of the classifier, take `sample_weight`
+and `groups` by keyword.
 """
 
 from __future__ import annotations
 
-from contextvars import ContextVar
+from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass, field, replace
+from types import MappingProxyType
 from typing import Any, ClassVar, Self
 
 try:
@@ -31,11 +33,15 @@ from .reading.signals import Signals
 __all__ = ["EarlyClassifier", "ResidualKernelClassifier", "ResidualKernelRegressor"]
 
 
-_OPTIONS: ContextVar[dict[str, Any]] = ContextVar("options of fit")
-
-
 class _FitWithOptions:
-    """`fit` with weights and groups of signals, which aeon's own does not pass on."""
+    """`fit` with weights and groups of signals, which aeon's own does not pass on to `_fit`."""
+
+    _model: ClassVar[Any]
+    """The class of the estimator that does the work."""
+
+    __options: Mapping[str, Any] = MappingProxyType({})
+    """The weights and groups of a `fit` that is running. aeon resets a model in its `fit`, but for
+    attributes with two underscores in a row, as this one has on the model."""
 
     def fit(
         self,
@@ -50,7 +56,7 @@ class _FitWithOptions:
         Parameters
         ----------
         X, y
-            As aeon has them.
+            Signals and labels or targets, as aeon takes them.
         sample_weight, groups : array, (n_cases,), optional
             As for the estimator of `rescntk.learn`.
 
@@ -59,18 +65,24 @@ class _FitWithOptions:
         Self
             The model itself.
         """
-        given = {"sample_weight": sample_weight, "groups": groups}
-        token = _OPTIONS.set({name: value for name, value in given.items() if value is not None})
+        options = {"sample_weight": sample_weight, "groups": groups}
+        self.__options = {name: value for name, value in options.items() if value is not None}
         try:
             fitted: Self = super().fit(X, y)  # type: ignore[misc]
         finally:
-            _OPTIONS.reset(token)
+            del self.__options
         return fitted
+
+    def _fit(self, X: Signals, y: np.ndarray, **options: Any) -> Self:
+        """Fit `model_` with some options, by default those of a `fit` that is running."""
+        model = self._model(**self.get_params(deep=False))  # type: ignore[attr-defined]
+        self.model_ = model.fit(X, y, **(options or self.__options))
+        return self
 
 
 @dataclass(eq=False, repr=False)
 class _Wrapper(_FitWithOptions, Settings):
-    """The base of the classifier and the regressor."""
+    """The base of the classifier and the regressor, with the parameters that they share."""
 
     _: KW_ONLY
     n_jobs: int | None = 1
@@ -83,16 +95,9 @@ class _Wrapper(_FitWithOptions, Settings):
         "X_inner_type": ["np-list", "numpy3D"],
         "algorithm_type": "distance",
     }
-    _model: ClassVar[Any]
 
     def __post_init__(self) -> None:
         super(Settings, self).__init__()  # aeon's constructor
-
-    def _fit(self, X: Signals, y: np.ndarray, **options: Any) -> Self:
-        options = options or _OPTIONS.get({})
-        model = self._model(**self.get_params(deep=False))  # type: ignore[attr-defined]
-        self.model_ = model.fit(X, y, **options)
-        return self
 
     def _predict(self, X: Signals) -> np.ndarray:
         return np.asarray(self.model_.predict(X))
@@ -129,7 +134,7 @@ class ResidualKernelClassifier(_WithClasses, BaseClassifier):
         return spread
 
     def _fit_predict_proba(self, X: Signals, y: np.ndarray, **options: Any) -> np.ndarray:
-        """Return left-out probabilities; of signals that the fit leaves out, those of `predict`.
+        """Return left-out probabilities; of signals without, those of `predict_proba`.
 
         `options` are `sample_weight` and `groups`.
         """
@@ -164,11 +169,12 @@ class EarlyClassifier(_FitWithOptions, BaseEarlyClassifier):
     """`rescntk.learn.EarlyClassifier` as an early classifier of aeon.
 
     `predict` and `predict_proba` take the first time points of signals, from the first prefix on,
-    and return labels and decisions: whether a label is final. Others are -1, among texts "-1".
-    `update_predict` and `update_predict_proba` take more time points of the signals that had no
-    decision, in the same order. A row of `state_info` has five whole numbers: the index of the last
-    prefix, its time points, the index of the label in `classes_`, the prefixes in a row with this
-    label, and 1 for a decision. `score` returns harmonic mean, accuracy and earliness.
+    and return labels and decisions. A decision says whether the label is final; labels that are not
+    are -1, or "-1" if labels are texts. `update_predict` and `update_predict_proba` take more time
+    points of the signals that had no decision, in the same order. A row of `state_info` has five
+    whole numbers: the index of the last prefix, its number of time points, the index of the label
+    in `classes_`, the number of prefixes in a row with this label, and 1 for a decision. `score`
+    returns the harmonic mean of accuracy and 1 − earliness, the accuracy and the earliness.
 
     Examples
     --------
@@ -183,6 +189,7 @@ class EarlyClassifier(_FitWithOptions, BaseEarlyClassifier):
     """
 
     _tags: ClassVar = {"capability:multivariate": True}
+    _model = early.EarlyClassifier
 
     def __init__(
         self,
@@ -196,11 +203,6 @@ class EarlyClassifier(_FitWithOptions, BaseEarlyClassifier):
         self.estimator, self.n_prefixes = estimator, n_prefixes
         self.error, self.delay_cost, self.random_state = error, delay_cost, random_state
         super().__init__()
-
-    def _fit(self, X: np.ndarray, y: np.ndarray) -> Self:
-        model = early.EarlyClassifier(**self.get_params(deep=False))
-        self.model_ = model.fit(X, y, **_OPTIONS.get({}))
-        return self
 
     def _predict(self, X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         return self._labels(self.model_._follow(self.model_._read_prefix(X)))
@@ -216,14 +218,14 @@ class EarlyClassifier(_FitWithOptions, BaseEarlyClassifier):
 
     def _score(self, X: np.ndarray, y: np.ndarray) -> tuple[float, float, float]:
         end = self._store(self.model_._follow(self.model_._read(X)))
-        accuracy = np.mean(self.model_.classes_[end.labels] == y)
+        accuracy = np.mean(self.model_.classes_[end.class_indices] == y)
         earliness = np.mean(self.model_.prefixes_[end.last]) / self.model_.n_timepoints_
         return harmonic_mean(accuracy, earliness), accuracy, earliness
 
     def _continue(self, X: np.ndarray) -> Progress:
         """Return the progress of signals without a decision, which have more time points now."""
         signals = self.model_._read_prefix(X)
-        last, times, labels, streaks, _ = self.state_info[self.state_info[:, 4] == 0].T
+        last, times, class_indices, streaks, _ = self.state_info[self.state_info[:, 4] == 0].T
         if len(signals) != len(last):
             raise ValueError(
                 f"X has {len(signals)} signals, expected the {len(last)} without a decision so "
@@ -236,24 +238,24 @@ class EarlyClassifier(_FitWithOptions, BaseEarlyClassifier):
             )
         blank = Progress.begin(len(last), len(self.model_.classes_))
         return self.model_._follow(
-            signals, replace(blank, last=last, labels=labels, streaks=streaks)
+            signals, replace(blank, last=last, class_indices=class_indices, streaks=streaks)
         )
 
     def _store(self, progress: Progress) -> Progress:
         """Store the progress of signals in `state_info`, and return it."""
         times = self.model_.prefixes_[progress.last]
-        columns = progress.last, times, progress.labels, progress.streaks, progress.final
+        columns = progress.last, times, progress.class_indices, progress.streaks, progress.final
         self.state_info = np.stack(columns, axis=1).astype(int)
         return progress
 
     def _labels(self, progress: Progress) -> tuple[np.ndarray, np.ndarray]:
-        """Return labels, -1 where they are not final, and whether they are."""
+        """Return labels, which are -1 where they are not final, and whether they are final."""
         progress = self._store(progress)
-        labels = self.model_.classes_[progress.labels]
+        labels = self.model_.classes_[progress.class_indices]
         none = "-1" if isinstance(self.model_.classes_[0], str) else -1
         return np.where(progress.final, labels, none), progress.final
 
     def _proba(self, progress: Progress) -> tuple[np.ndarray, np.ndarray]:
-        """Return probabilities, -1 where labels are not final, and whether they are."""
+        """Return probabilities, which are -1 where labels are not final, and whether they are."""
         progress = self._store(progress)
         return np.where(progress.final[:, None], progress.proba, -1.0), progress.final

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
 from dataclasses import KW_ONLY, dataclass
 from typing import Self
 
@@ -12,31 +11,25 @@ from sklearn.base import ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 
 from ..checks.messages import LeftOutWarning, shown, warn
-from ..checks.values import check_nonnegative
 from .base import fitting
+from .class_targets import ClassTargets, ClassWeight, class_targets, weights_of_classes
 from .ensemble.calibration import (
+    Calibration,
     calibrate,
-    log_probabilities,
     margins,
-    probabilities,
     probabilities_of_folds,
 )
-from .ensemble.ensemble import fit_ensemble
 from .ensemble.estimator import REMEDY, ResidualKernelEstimator
 from .ensemble.left_out import COVERAGE, LeftOut, Nonconformity
 from .reading.cases import Cases, squared_sum
-from .reading.inputs import read_cases, read_labels, read_signals
-from .reading.signals import Signals, exponents_of
-from .views.defaults import CLASSIFIER_VIEWS
+from .reading.inputs import read_cases, read_labels
+from .reading.signals import Signals
+from .views.defaults import CLASSIFIER_DEFAULTS
 
 _NOVELTY_OF_DOUBT = 4.0
 """Novelty above which probabilities are less certain. Measured on six sets, with and without it
 (`benchmarks/robustness.py`): mean largest probability of white noise .50 and .83; log loss of clean
 signals the same to .001, with noise of .1 .457 and .421, due to one set."""
-
-_LEAST_CLASS_WEIGHT = 1e-100
-"""Least positive weight of a class, in units of the largest: however much larger another is, it and
-its squares stay positive in float64."""
 
 
 @dataclass(eq=False, repr=False)
@@ -50,66 +43,72 @@ class ResidualKernelClassifier(ClassifierMixin, ResidualKernelEstimator):
     Parameters
     ----------
     views : {"default", "fast"} or list of View, default "default"
-        All views that come with it, or those that take less time, or views of your own
-        (``docs/guide/classification.md``). More than 1,000 signals have fewer, the same of both
-        names.
+        "default" has all views that come with the estimator, "fast" those that take less time, and
+        a list has your own (``docs/guide/classification.md``). Thousands of signals have fewer of
+        them, and shorter ones, as far as a budget of work demands (``docs/guide/large_data.md``).
     penalty : float or sequence of float, optional
-        Penalty of ridge regression, in units of the kernel's diagonal. Of several, each view takes
-        the one of least leave-one-out error. By default the least that rounding errors allow:
-        leave-one-out errors weigh the views, and their average has less noise than each. Views of
-        landmarks then also try penalties by what landmarks do not explain. With wrong labels among
-        the training signals, try ``(1e-4, 1e-2, 1)``.
+        Penalty of ridge regression, in units of the kernel's diagonal. If you give several, each
+        view uses the one with the smallest leave-one-out error. By default a view uses the least
+        penalty that rounding errors allow, since the average of views has less noise than each of
+        them; where not all signals are landmarks, views also try penalties by what the landmarks do
+        not explain. If some training signals have wrong labels, try ``(1e-4, 1e-2, 1)``.
     n_landmarks : int, optional
-        Maximum number of signals, drawn at random, to which solutions are restricted. The default
-        is all of up to 1,000 signals, and 400 of more.
+        Maximum number of landmarks: signals, drawn at random, on whose kernels decisions depend. By
+        default every signal is a landmark as far as the budget allows, which up to 1,000 signals
+        always do. From more, as many are drawn as it allows, but from 1,000 to 3,000.
     class_weight : dict, "balanced" or None, default None
         Weights of the classes by label; a class that is not named has the weight 1. "balanced"
-        weighs each class by the inverse of its number of signals. Weights count in the views'
-        errors, and shift decisions; if all are equal, nothing changes. A class of weight 0 is
-        left out. A warning names the weights that match no signal.
+        weighs each class by the inverse of its number of signals, or of the sum of their
+        `sample_weight`. The weights count in the errors of views, and shift decisions; if all are
+        equal, nothing changes. A class of weight 0 is left out of the fit. A warning names the
+        class weights that match no signal.
     engine : str, default "auto"
-        As for calling a `rescntk.Kernel`. "auto" takes the fastest one that can serve.
+        The engine that computes kernels, as for calling a `rescntk.Kernel`. "auto" is the fastest
+        one that can.
     dtype : {"float32", "float64"}, default "float32"
-        Precision of kernels. Solutions are in float64. Kernels in "float64" take about twice the
-        time, and allow penalties below 1e-5, for targets nearly without noise.
+        Precision of kernels; regressions are solved in float64. Kernels in "float64" take about
+        twice the time. They allow penalties below 1e-5, for targets nearly without noise.
     n_jobs : int, optional
-        Number of threads that compute kernels, which does not change results. None and -1 are one
-        for each core: set 1 where several processes fit. Matrices are decomposed by one thread.
+        Number of threads that compute kernels, which does not change results. None and -1 stand for
+        one thread a core: give 1 where several processes fit. One thread decomposes matrices.
     random_state : int, RandomState or None, default None
-        Seed of the landmarks, and of the ten folds whose views are weighted by the other nine.
+        Seed of the landmarks, and of the ten folds: the errors of nine of them weigh the views for
+        the tenth.
 
     Attributes
     ----------
     classes_ : ndarray, (n_classes,)
     left_out_proba_ : ndarray, (n_cases, n_classes)
-        Probabilities of the signals given to `fit`, in their order, each left out (see Notes). NaN
-        for signals of weight 0, and of classes of weight 0.
+        Probabilities of the signals given to `fit`, in their order, each left out (see Notes). They
+        are NaN for signals of weight 0, and for those of classes of weight 0.
     left_out_novelty_ : ndarray, (n_cases,)
-        `novelty` of the same signals, each left out: a limit for new ones is a quantile of it.
+        The `novelty` of the same signals, each left out. A quantile of it is a limit for the
+        novelty of new signals.
     left_out_score_, left_out_score_error_ : float
         Accuracy on training signals left out, one by one or by groups, and its standard error.
-        `class_weight` does not weigh it.
-        The only signal of a class does not count.
+        `sample_weight` weighs it, and `class_weight` does not. The only signal, or group, of a
+        class does not count.
     views_ : dict of ndarray
-        A row for each view: "view", "error" (leave-one-out, targets ±1), "weight", and "note", why
-        a view is not fitted.
+        A table with a row for each view: "view"; "error", the mean squared leave-one-out error of
+        targets ±1; "weight" in the average; and "note", which says why a view is not fitted.
     intercept_ : ndarray, (n_outputs,)
-        What contributions are added to.
+        Decisions are the sum of this and of all contributions.
     inverse_temperature_ : float
-        Probabilities are the softmax of decisions times this number, unless a signal is novel
-        (`predict_proba`).
+        Probabilities are the softmax of decisions times this number, unless the novelty of a signal
+        is above 4 (`predict_proba`).
     offsets_ : ndarray, (n_outputs,)
-        Shift of the decisions by `class_weight`; else 0.
+        The shift of decisions by `class_weight`; 0 without it.
     n_channels_, n_timepoints_ : int
-        Of the signals; None for time points of lists.
+        Number of channels and of time points of the signals; if they are a list, `n_timepoints_`
+        is None.
 
     Notes
     -----
-    A signal is left out of each view's ridge regression, in closed form: with all its copies, or
-    with its group where `groups` are given. The other nine folds weigh the views, and calibrate the
-    probabilities. The signal has part in all else: the scales of views, landmarks, the choice among
-    several penalties, and the errors of other folds. So left-out results may be a little better
-    than those of new signals.
+    A signal is left out of each view's ridge regression, in closed form: together with its copies,
+    or with its group where `groups` are given. The other nine folds weigh the views, and calibrate
+    the probabilities. The signal takes part in all else: the scales of views, the landmarks, the
+    choice among several penalties, and the errors of other folds. So left-out results may be a
+    little better than those of new signals.
 
     Folds come from the signals' contents and `random_state`. Other models of the same signals,
     groups and integer `random_state` have the same folds.
@@ -124,7 +123,7 @@ class ResidualKernelClassifier(ClassifierMixin, ResidualKernelEstimator):
     """
 
     _: KW_ONLY
-    class_weight: dict[Hashable, float] | str | None = None
+    class_weight: ClassWeight = None
 
     def fit(
         self,
@@ -143,11 +142,11 @@ class ResidualKernelClassifier(ClassifierMixin, ResidualKernelEstimator):
         y : array, (n_cases,)
             Labels of one kind: whole numbers, booleans or texts.
         sample_weight : array, (n_cases,), optional
-            Weights of the signals, at least 0: the fit is that of signals repeated as often. Less
-            than 1e-12 of the largest is 0.
+            Weights of the signals, at least 0: the fit is that of signals repeated as often. A
+            weight of less than 1e-12 of the largest counts as 0.
         groups : array, (n_cases,), optional
             Labels of what signals have in common, such as a person, machine or day. Whole groups
-            are left out: errors, weights and probabilities are then about new groups.
+            are left out, so that errors, weights and probabilities are about new groups.
 
         Returns
         -------
@@ -168,165 +167,86 @@ class ResidualKernelClassifier(ClassifierMixin, ResidualKernelEstimator):
         self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None, groups: ArrayLike | None
     ) -> None:
         """Set the attributes of a fitted classifier."""
-        classes, class_indices = read_labels(y)
-        by_class = self._weights_of_classes(classes)
-        used = by_class[class_indices] > 0
-        cases = read_cases(self, X, y, class_indices[:, None], sample_weight, groups, used)
-        present, labels = np.unique(cases.y[:, 0], return_inverse=True)
-        self.classes_, by_class = classes[present], by_class[present]
-        if len(present) < 2:
-            raise ValueError(
-                f"y has one class, {shown(self.classes_.tolist())}, expected several of positive "
-                f"weight"
-            )
-        # Targets ±1: one column for two classes, else one a class against the rest.
-        signs = 2.0 * (labels[:, None] == np.arange(len(present))) - 1.0
-        self._warn_of_weights()
-        targets = signs[:, 1:] if len(present) == 2 else signs
-        # A class is unknown without its only case, or group: such errors tell nothing of a kernel.
-        parts = np.bincount(np.unique(np.column_stack([labels, cases.groups]), axis=0)[:, 0])
-        counted = np.where(parts[labels] > 1, cases.weights, 0.0)
-        if self.class_weight == "balanced":
-            by_class = 1.0 / np.bincount(labels, cases.weights)
-        has_class_weights = bool(np.ptp(by_class) > 0)
-        if not has_class_weights:
-            by_class = np.ones(len(present))
-        error_weights = by_class[labels] * counted
-        self._units = np.ones(1)
-        self._ensemble, left_out = fit_ensemble(
+        labels, label_indices = read_labels(y)
+        used = weights_of_classes(self.class_weight, labels)[label_indices] > 0
+        given, cases = read_cases(X, y, label_indices[:, None], sample_weight, groups, used)
+        self._remember(X, given)
+        targets = class_targets(cases, labels, self.class_weight)
+        self.classes_ = targets.classes
+        self._target_scale = np.ones(1)
+        left_out = self._fit_ensemble(
             cases,
-            targets,
-            self,
-            default_views=CLASSIFIER_VIEWS,
-            error_weights=error_weights,
+            targets.signs,
+            default_views=CLASSIFIER_DEFAULTS,
+            error_weights=targets.error_weights,
         )
-        self.views_ = left_out.table
-        self.left_out_novelty_ = cases.at_signals(left_out.novelty)
-        proba = self._calibrate(
-            left_out, cases, targets, labels, error_weights, by_class, has_class_weights
-        )
-        self._score(proba.argmax(axis=1) == labels, counted, cases, labels, has_class_weights)
+        proba = self._set_probabilities(left_out, targets, cases)
+        is_right = proba.argmax(axis=1) == targets.class_indices
+        score = _score_and_error(is_right, targets.score_weights, cases)
+        self.left_out_score_, self.left_out_score_error_ = score
+        self._warn_of_score(targets)
 
-    def _calibrate(
-        self,
-        left_out: LeftOut,
-        cases: Cases,
-        targets: np.ndarray,
-        labels: np.ndarray,
-        error_weights: np.ndarray,
-        by_class: np.ndarray,
-        has_class_weights: bool,
+    def _set_probabilities(
+        self, left_out: LeftOut, targets: ClassTargets, cases: Cases
     ) -> np.ndarray:
-        """Set what makes probabilities and sets of decisions, and left-out probabilities.
+        """Set what makes probabilities and sets of decisions, and the left-out probabilities.
 
         Returns
         -------
         ndarray, (n_cases, n_classes)
             Probabilities of cases left out, which the other folds calibrate.
         """
-        decisions = targets - left_out.of_views.average
-        calibrated = calibrate(decisions, labels, error_weights, has_class_weights)
-        self.inverse_temperature_, self.offsets_ = calibrated
+        decisions = targets.signs - left_out.residuals
+        fold_decisions = targets.signs - left_out.fold_residuals
+        of_targets = targets.class_indices, targets.error_weights, targets.has_class_weights
+        calibration = calibrate(decisions, *of_targets)
+        self.inverse_temperature_, self.offsets_ = calibration
         self.intercept_ = self._ensemble.mean_target + self.offsets_
         certainty = _certainty(left_out.novelty)
-        fold_decisions = targets - left_out.residuals
         proba = probabilities_of_folds(
-            fold_decisions,
-            certainty,
-            left_out.folds,
-            decisions,
-            labels,
-            error_weights,
-            has_class_weights,
+            fold_decisions, certainty, left_out.folds, decisions, *of_targets
         )
         self.left_out_proba_ = cases.at_signals(proba)
-        fold_probabilities = probabilities(
-            fold_decisions + self.offsets_, self.inverse_temperature_ * certainty
-        )
+        right = np.arange(len(decisions)), targets.class_indices
         self._nonconformity = Nonconformity(
-            -fold_probabilities[np.arange(len(labels)), labels],
-            by_class[labels] * cases.weights,
+            -calibration.probabilities(fold_decisions, certainty)[right],
+            targets.weights,
             cases.n_groups,
         )
         return proba
 
-    def _score(
-        self,
-        right: np.ndarray,
-        counted: np.ndarray,
-        cases: Cases,
-        labels: np.ndarray,
-        has_class_weights: bool,
-    ) -> None:
-        """Set the score and its error; warn if it is no better than the most common answer."""
-        total, hits = counted.sum(), np.where(right, counted, 0.0).sum()
-        classes = self.classes_[np.unique(labels[counted > 0])].tolist()
+    def _warn_of_score(self, targets: ClassTargets) -> None:
+        """Warn of classes that the score does not count, and if one answer for all is as good."""
+        weights = targets.score_weights
+        classes = self.classes_[np.unique(targets.class_indices[weights > 0])].tolist()
         if len(classes) < 2:
             subject = f"only class {shown(classes[0])} has" if classes else "no class has"
             extent = "about it alone" if classes else "not estimated"
             warn(
                 f"{subject} two signals, or groups: accuracy and probabilities are {extent}",
             )
-        if not total:
-            self.left_out_score_ = self.left_out_score_error_ = np.nan
             return
-        # Two right and two wrong answers are added (Agresti and Coull 1998): the error is never 0.
-        middle = (hits + 2.0) / (total + 4.0)
-        squares = squared_sum(right - middle, cases, counted) + 2 * (middle**2 + (1 - middle) ** 2)
-        self.left_out_score_ = hits / total
-        self.left_out_score_error_ = np.sqrt(squares) / (total + 4.0)
-        majority = np.bincount(labels, counted).max() / total
-        if self.left_out_score_ <= majority and not has_class_weights and len(classes) > 1:
+        majority = np.bincount(targets.class_indices, weights).max() / weights.sum()
+        if self.left_out_score_ <= majority and not targets.has_class_weights:
             warn(
                 f"left_out_score_ is {self.left_out_score_:.3g}, and the most common class has "
                 f"{majority:.3g}: these views do not find what tells the classes apart. {REMEDY}",
                 LeftOutWarning,
             )
 
-    def _weights_of_classes(self, classes: np.ndarray) -> np.ndarray:
-        """Return the weight of each class: 1, or what a dictionary says."""
-        class_weight, labels = self.class_weight, classes.tolist()
-        if class_weight is None or (isinstance(class_weight, str) and class_weight == "balanced"):
-            return np.ones(len(labels))
-        if not isinstance(class_weight, dict):
-            raise ValueError(
-                f"class_weight is {shown(class_weight)}, expected None, 'balanced' or a dict"
-            )
-        checked = {
-            label: check_nonnegative(weight, f"class_weight of {shown(label)}")
-            for label, weight in class_weight.items()
-        }
-        # A fold of cross-validation may lack a class: `_warn_of_weights` tells it.
-        unknown = [key for key in class_weight if key not in labels]
-        if unknown and any(label not in class_weight for label in labels):
-            raise ValueError(
-                f"class_weight has keys {shown(unknown)}, expected some of {shown(labels)}"
-            )
-        weights = np.array([checked.get(label, 1.0) for label in labels])
-        relative = np.maximum(np.ldexp(weights, -exponents_of(weights)), _LEAST_CLASS_WEIGHT)
-        return np.where(weights > 0, relative, 0.0)
-
-    def _warn_of_weights(self) -> None:
-        """Warn where a class has a positive weight, and no signal that counts."""
-        if not isinstance(self.class_weight, dict):
-            return
-        classes = self.classes_.tolist()
-        lost = [label for label, w in self.class_weight.items() if w and label not in classes]
-        if lost:
-            warn(f"class_weight has keys {shown(lost)}, which no signal of positive weight has")
-
     def decision_function(self, X: ArrayLike) -> np.ndarray:
-        """Return decisions: the class with the greatest decision is predicted.
+        """Return decisions; `predict` returns the class with the greatest one.
 
         Parameters
         ----------
         X : array, table or list
-            Signals as for `fit`, of as many channels and, but for lists, time points.
+            Signals as for `fit`, with as many channels and, unless `fit` was given a list, as many
+            time points.
 
         Returns
         -------
         ndarray, (n_cases, n_classes)
-            Of two classes (n_cases,): positive for the second class.
+            If there are two classes (n_cases,), positive for the second class.
 
         Raises
         ------
@@ -335,19 +255,20 @@ class ResidualKernelClassifier(ClassifierMixin, ResidualKernelEstimator):
         NotFittedError
             Before `fit`.
         """
-        decisions = self._decisions(read_signals(self, X))
+        decisions = self._decisions(self._read(X))
         return decisions[:, 0] if decisions.shape[1] == 1 else decisions
 
     def predict_proba(self, X: ArrayLike) -> np.ndarray:
         """Return the probability of each class.
 
-        The novelty of a signal above 4 divides its decisions by a quarter of the novelty: signals
-        unlike all training signals have less certain classes.
+        If the novelty of a signal is above 4, its decisions are divided by a quarter of the
+        novelty, so that signals unlike all training signals have less certain classes.
 
         Parameters
         ----------
         X : array, table or list
-            Signals as for `fit`, of as many channels and, but for lists, time points.
+            Signals as for `fit`, with as many channels and, unless `fit` was given a list, as many
+            time points.
 
         Returns
         -------
@@ -366,12 +287,13 @@ class ResidualKernelClassifier(ClassifierMixin, ResidualKernelEstimator):
     def predict_log_proba(self, X: ArrayLike) -> np.ndarray:
         """Return the logarithm of the probability of each class.
 
-        It keeps its digits where probabilities fall below the least number of float64.
+        Its digits are right also where a probability is below the least number of float64.
 
         Parameters
         ----------
         X : array, table or list
-            Signals as for `fit`, of as many channels and, but for lists, time points.
+            Signals as for `fit`, with as many channels and, unless `fit` was given a list, as many
+            time points.
 
         Returns
         -------
@@ -385,24 +307,25 @@ class ResidualKernelClassifier(ClassifierMixin, ResidualKernelEstimator):
         NotFittedError
             Before `fit`.
         """
-        signals = read_signals(self, X)
-        of_views = self._decide(signals)
-        decisions = of_views.average + self.offsets_
-        certainty = _certainty(self._ensemble.novelty(of_views.novelties, signals))
-        return log_probabilities(decisions, self.inverse_temperature_ * certainty)
+        signals = self._read(X)
+        results = self._decide(signals)
+        certainty = _certainty(self._ensemble.novelty(results.novelties, signals))
+        calibration = Calibration(self.inverse_temperature_, self.offsets_)
+        return calibration.log_probabilities(results.averaged_decisions, certainty)
 
     def predict_set(self, X: ArrayLike, coverage: float = COVERAGE) -> np.ndarray:
         """Return the classes that may be right.
 
-        A set has the most probable class, and each class whose probability is at least a threshold.
-        The share `coverage` of the training signals, each left out, give their own class at least
-        this. With `class_weight` the share is of signals drawn with these weights, with `groups` it
-        is about new groups.
+        A set has the most probable class, and each class whose probability is at least a threshold:
+        of the training signals, each left out, the share `coverage` give their own class at least
+        this probability. With `class_weight` the share is that of signals drawn with these weights,
+        and with `groups` it is about new groups.
 
         Parameters
         ----------
         X : array, table or list
-            Signals as for `fit`, of as many channels and, but for lists, time points.
+            Signals as for `fit`, with as many channels and, unless `fit` was given a list, as many
+            time points.
         coverage : float, default 0.9
             Share of sets that have the right class, between 0 and 1.
 
@@ -414,7 +337,8 @@ class ResidualKernelClassifier(ClassifierMixin, ResidualKernelEstimator):
         Raises
         ------
         ValueError
-            For signals of another shape than in `fit`, and a coverage that is no share.
+            For signals of another shape than in `fit`, missing values, and a coverage that is not
+            between 0 and 1.
         NotFittedError
             Before `fit`.
 
@@ -440,7 +364,8 @@ class ResidualKernelClassifier(ClassifierMixin, ResidualKernelEstimator):
         Parameters
         ----------
         X : array, table or list
-            Signals as for `fit`, of as many channels and, but for lists, time points.
+            Signals as for `fit`, with as many channels and, unless `fit` was given a list, as many
+            time points.
 
         Returns
         -------
@@ -454,18 +379,19 @@ class ResidualKernelClassifier(ClassifierMixin, ResidualKernelEstimator):
         NotFittedError
             Before `fit`.
         """
-        class_indices = margins(self._decisions(read_signals(self, X))).argmax(axis=1)
+        class_indices = margins(self._decisions(self._read(X))).argmax(axis=1)
         return self.classes_[class_indices]
 
     def median_contributions(self) -> np.ndarray | None:
         """Return the mean over predicted classes of median contributions of training signals.
 
-        Up to 40 signals are drawn. Pictures subtract them from the contributions of a signal.
+        Up to 40 training signals are drawn for this. Pictures subtract these medians from the
+        contributions of a signal.
 
         Returns
         -------
         ndarray, (n_outputs, n_timepoints), or None
-            None of models for lists.
+            None if `fit` was given a list.
 
         Raises
         ------
@@ -476,9 +402,26 @@ class ResidualKernelClassifier(ClassifierMixin, ResidualKernelEstimator):
 
     def _decisions(self, X: Signals) -> np.ndarray:
         """Return the shifted decisions about signals, (n_cases, n_outputs)."""
-        return self._decide(X).average + self.offsets_
+        return self._decide(X).averaged_decisions + self.offsets_
 
 
 def _certainty(novelty: np.ndarray) -> np.ndarray:
     """Return the factors of decisions, (n_cases, 1), of signals with a novelty (n_cases,)."""
     return 1.0 / np.maximum(1.0, novelty / _NOVELTY_OF_DOUBT)[:, None]
+
+
+def _score_and_error(
+    is_right: np.ndarray, weights: np.ndarray, cases: Cases
+) -> tuple[float, float]:
+    """Return the share of cases, by weights (n_cases,), that are right, and its standard error.
+
+    Both are NaN if all weights are 0. Two right and two wrong answers are added (Agresti and Coull
+    1998), so that the error is never 0.
+    """
+    total, hits = weights.sum(), np.where(is_right, weights, 0.0).sum()
+    if not total:
+        return np.nan, np.nan
+    middle = (hits + 2.0) / (total + 4.0)
+    squares = squared_sum(is_right - middle, cases, weights)
+    squares += 2 * (middle**2 + (1 - middle) ** 2)
+    return hits / total, np.sqrt(squares) / (total + 4.0)

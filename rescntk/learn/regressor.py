@@ -7,20 +7,17 @@ from typing import Self
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import MultiOutputMixin, RegressorMixin
-from sklearn.utils.validation import check_array, check_is_fitted
+from sklearn.utils.validation import check_is_fitted
 
-from ..checks.labels import check_known
 from ..checks.messages import LeftOutWarning, shown, warn
 from .base import fitting
-from .ensemble.ensemble import fit_ensemble
 from .ensemble.estimator import REMEDY, ResidualKernelEstimator
 from .ensemble.left_out import COVERAGE, Nonconformity
-from .ensemble.weights import ViewResults
+from .ensemble.weights import averaged
 from .reading.cases import squared_sum
-from .reading.inputs import check_target_container, read_cases, read_signals
+from .reading.inputs import read_cases, read_targets
 from .reading.signals import exponents_of
-from .reading.tables import check_numbers
-from .views.defaults import REGRESSOR_VIEWS
+from .views.defaults import REGRESSOR_DEFAULTS
 
 _PENALTIES = tuple(10.0**k for k in range(-4, 2))
 """Penalties that are tried besides the least one."""
@@ -33,58 +30,65 @@ come from almost the same training signals."""
 class ResidualKernelRegressor(MultiOutputMixin, RegressorMixin, ResidualKernelEstimator):
     """Predict numbers from signals by the kernels of infinitely wide convolutional ResNets.
 
-    The views and their average are as in `ResidualKernelClassifier`. Of several targets each has
-    penalties, weights of views and deviations of its own.
+    The views and their average are as in `ResidualKernelClassifier`. If there are several targets,
+    each has penalties, weights of views and deviations of its own.
 
     Parameters
     ----------
     views : {"default", "fast"} or list of View, default "default"
-        All views that come with it, or those that take less time, or views of your own
-        (``docs/guide/classification.md``). More than 1,000 signals have fewer, the same of both
-        names.
+        "default" has all views that come with the estimator, "fast" those that take less time, and
+        a list has your own (``docs/guide/classification.md``). Thousands of signals have fewer of
+        them, and shorter ones, as far as a budget of work demands (``docs/guide/large_data.md``).
     penalty : float or sequence of float, optional
-        Penalty of ridge regression, in units of the kernel's diagonal. Of several, each view and
-        target takes the one of least leave-one-out error. By default powers of ten up to 10,
-        for targets with noise, and the least that rounding errors allow, for exact ones.
+        Penalty of ridge regression, in units of the kernel's diagonal. If you give several, each
+        view uses for each target the one with the smallest leave-one-out error. By default these
+        are powers of ten up to 10, for targets with noise, and the least penalty that rounding
+        errors allow, for exact ones.
     n_landmarks : int, optional
-        Maximum number of signals, drawn at random, to which solutions are restricted. The default
-        is all of up to 1,000 signals, and 400 of more.
+        Maximum number of landmarks: signals, drawn at random, on whose kernels decisions depend. By
+        default every signal is a landmark as far as the budget allows, which up to 1,000 signals
+        always do. From more, as many are drawn as it allows, but from 1,000 to 3,000.
     engine : str, default "auto"
-        As for calling a `rescntk.Kernel`. "auto" takes the fastest one that can serve.
+        The engine that computes kernels, as for calling a `rescntk.Kernel`. "auto" is the fastest
+        one that can.
     dtype : {"float32", "float64"}, default "float32"
-        Precision of kernels. Solutions are in float64. Kernels in "float64" take about twice the
-        time, and allow penalties below 1e-5, for targets nearly without noise.
+        Precision of kernels; regressions are solved in float64. Kernels in "float64" take about
+        twice the time. They allow penalties below 1e-5, for targets nearly without noise.
     n_jobs : int, optional
-        Number of threads that compute kernels, which does not change results. None and -1 are one
-        for each core: set 1 where several processes fit. Matrices are decomposed by one thread.
+        Number of threads that compute kernels, which does not change results. None and -1 stand for
+        one thread a core: give 1 where several processes fit. One thread decomposes matrices.
     random_state : int, RandomState or None, default None
-        Seed of the landmarks, and of the ten folds whose views are weighted by the other nine.
+        Seed of the landmarks, and of the ten folds: the errors of nine of them weigh the views for
+        the tenth.
 
     Attributes
     ----------
     left_out_prediction_ : ndarray, (n_cases,) or (n_cases, n_targets)
-        Predictions of the signals given to `fit`, in their order, each left out (see Notes). NaN
-        for signals of weight 0.
+        Predictions of the signals given to `fit`, in their order, each left out (see Notes). They
+        are NaN for signals of weight 0.
     left_out_novelty_ : ndarray, (n_cases,)
-        `novelty` of the same signals, each left out: a limit for new ones is a quantile of it.
+        The `novelty` of the same signals, each left out. A quantile of it is a limit for the
+        novelty of new signals.
     left_out_score_, left_out_score_error_ : float
-        R² over all targets on training signals left out, and its standard error; NaN where all
-        targets are equal.
+        R² on training signals left out, a mean over targets, and its standard error. R² is NaN if
+        each target has one value.
     views_ : dict of ndarray
-        A row for each view: "view", "error" (leave-one-out, in units of the targets' variances),
-        "weight", and "note", why a view is not fitted. Of several targets errors and weights are
-        means.
+        A table with a row for each view: "view"; "error", the mean squared leave-one-out error in
+        units of the targets' variances; "weight" in the average; and "note", which says why a view
+        is not fitted. If there are several targets, errors and weights are means over them.
     n_channels_, n_timepoints_ : int
-        Of the signals; None for time points of lists.
+        Number of channels and of time points of the signals; if they are a list, `n_timepoints_`
+        is None.
     intercept_ : ndarray, (n_targets,)
-        The mean target, to which contributions are added.
+        The mean of each target. Predictions are the sum of this and of all contributions.
 
     Notes
     -----
-    A signal is left out of each view's ridge regression, in closed form: with all its copies, or
-    with its group where `groups` are given. The errors of the other nine folds weigh the views.
-    The signal has part in all else: the scales of views, landmarks, the choice of penalties, and
-    the errors of other folds. So left-out results may be a little better than those of new signals.
+    A signal is left out of each view's ridge regression, in closed form: together with its copies,
+    or with its group where `groups` are given. The errors of the other nine folds weigh the views.
+    The signal takes part in all else: the scales of views, the landmarks, the choice of penalties,
+    and the errors of other folds. So left-out results may be a little better than those of new
+    signals.
 
     Folds come from the signals' contents and `random_state`. Other models of the same signals,
     groups and integer `random_state` have the same folds.
@@ -122,7 +126,7 @@ class ResidualKernelRegressor(MultiOutputMixin, RegressorMixin, ResidualKernelEs
             Weights of the signals, at least 0: inverse to the variance of their noise.
         groups : array, (n_cases,), optional
             Labels of what signals have in common, such as a person, machine or day. Whole groups
-            are left out: errors, weights and deviations are then about new groups.
+            are left out, so that errors, weights and deviations are about new groups.
 
         Returns
         -------
@@ -143,55 +147,52 @@ class ResidualKernelRegressor(MultiOutputMixin, RegressorMixin, ResidualKernelEs
         self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None, groups: ArrayLike | None
     ) -> None:
         """Set the attributes of a fitted regressor."""
-        check_target_container(y)
-        check_known(y, "y")
-        check_numbers(y, "y")
-        try:
-            y_numbers = check_array(y, ensure_2d=False, dtype=np.float64, input_name="y")
-        except TypeError as refusal:
-            raise ValueError(f"y has objects, expected numbers: {refusal}") from None
+        y_numbers = read_targets(y)
+        columns = y_numbers.reshape(len(y_numbers), -1)
+        given, cases = read_cases(X, y, columns, sample_weight, groups)
+        self._remember(X, given)
         self._shape = y_numbers.shape[1:]
-        y_numbers = y_numbers.reshape(len(y_numbers), -1)
-        cases = read_cases(self, X, y, y_numbers, sample_weight, groups)
         weights, exponents = cases.weights, exponents_of(cases.y)
-        values = np.ldexp(cases.y, -exponents)
-        mean = np.average(values, axis=0, weights=weights)
-        spread = np.sqrt(np.average((values - mean) ** 2, axis=0, weights=weights))
-        unit = np.where(spread > 0, spread, 1.0)
-        self.intercept_, self._units = np.ldexp(mean, exponents), np.ldexp(unit, exponents)
-        targets = (values - mean) / unit
-        self._ensemble, left_out = fit_ensemble(
+        scaled = np.ldexp(cases.y, -exponents)  # sums of squares stay in float64
+        mean = np.average(scaled, axis=0, weights=weights)
+        spread = np.sqrt(np.average((scaled - mean) ** 2, axis=0, weights=weights))
+        divisor = np.where(spread > 0, spread, 1.0)
+        self.intercept_ = np.ldexp(mean, exponents)
+        self._target_scale = np.ldexp(divisor, exponents)
+        targets = (scaled - mean) / divisor
+        left_out = self._fit_ensemble(
             cases,
             targets,
-            self,
-            default_views=REGRESSOR_VIEWS,
+            default_views=REGRESSOR_DEFAULTS,
             error_weights=weights,
             more_penalties=_PENALTIES,
             is_per_output=True,
         )
-        self.views_ = left_out.table
-        self.left_out_novelty_ = cases.at_signals(left_out.novelty)
-        residuals = left_out.residuals
-        predicted = self._in_units(targets - residuals)
-        self.left_out_prediction_ = cases.at_signals(predicted)
-        deviations = self._deviations(left_out.of_views)
+        residuals = left_out.fold_residuals
+        self.left_out_prediction_ = cases.at_signals(self._in_units(targets - residuals))
+        deviations = self._deviations(
+            left_out.view_residuals, left_out.view_novelties, left_out.view_weights
+        )
         ratios = np.abs(residuals) / np.where(deviations > 0, deviations, 1.0)
         self._nonconformity = Nonconformity(ratios, weights, cases.n_groups)
         squares = (residuals**2).mean(axis=1)
         error = float(np.average(squares, weights=weights))
         self.left_out_score_ = 1.0 - error if spread.any() else np.nan
-        scores_of_targets = 1.0 - np.average(residuals**2, axis=0, weights=weights)
         standard_error = np.sqrt(squared_sum(squares - error, cases, weights)) / weights.sum()
         self.left_out_score_error_ = _DEPENDENCE * float(standard_error)
         if not spread.any():
             warn("y has one value, which predictions then have")
+        self._warn_of_score(1.0 - np.average(residuals**2, axis=0, weights=weights))
+
+    def _warn_of_score(self, scores: np.ndarray) -> None:
+        """Warn if the left-out score, or that of a target, (n_targets,), is no better than 0."""
         if self.left_out_score_ <= 0.0:
             warn(
                 f"left_out_score_, R² on signals left out, is {self.left_out_score_:.3g}: these "
                 f"views do not find what the targets depend on. {REMEDY}",
                 LeftOutWarning,
             )
-        elif lost := np.flatnonzero(scores_of_targets <= 0.0).tolist():
+        elif lost := np.flatnonzero(scores <= 0.0).tolist():
             warn(
                 f"R² on signals left out is at most 0 of the columns {shown(lost)} of y: these "
                 f"views do not find what they depend on. left_out_score_ is a mean over columns",
@@ -201,20 +202,22 @@ class ResidualKernelRegressor(MultiOutputMixin, RegressorMixin, ResidualKernelEs
     def predict(
         self, X: ArrayLike, return_std: bool = False
     ) -> np.ndarray | tuple[np.ndarray, np.ndarray]:
-        r"""Return predicted targets, and their standard deviations if asked for.
+        r"""Return predicted targets, and with `return_std` their standard deviations.
 
-        With weights w, the mean is :math:`\sum w f` and the variance of a new observation
-        :math:`\sum w (v + (f - \sum w f)^2)`, where a view has the mean f and the variance
-        :math:`v = \sigma^2 (K(x, x) - k^\top (K + \lambda I)^{-1} k + \lambda)`. Here K and k are
-        kernels of the training signals, among each other and with x; λ is the view's penalty; and
-        σ², of each view, makes the training targets most likely. K(x, x) is 1, but in linear
-        views. With landmarks S, K and k have :math:`K(\cdot, S) K(S, S)^{-1} K(S, \cdot)` in the
-        place of the kernel, and K(x, x) has not. In λI the weight of a signal divides its λ.
+        With the weights w of views at a signal x, the mean is :math:`\sum w f` and the variance of
+        a new observation :math:`\sum w (v + (f - \sum w f)^2)`, where a view has the mean f and the
+        variance :math:`v = \sigma^2 (K(x, x) - k^\top (K + \lambda I)^{-1} k + \lambda)`. Here K
+        and k are the kernels of the training signals, among each other and with x; λ is the view's
+        penalty; and the σ² of the view makes the training targets most likely. K(x, x) is 1 except
+        in linear views. With landmarks S, :math:`K(\cdot, S) K(S, S)^{-1} K(S, \cdot)` takes the
+        place of the kernel in K and k, but not in K(x, x). In λI the weight of a signal divides its
+        λ.
 
         Parameters
         ----------
         X : array, table or list
-            Signals as for `fit`, of as many channels and, but for lists, time points.
+            Signals as for `fit`, with as many channels and, unless `fit` was given a list, as many
+            time points.
         return_std : bool, default False
             Whether standard deviations of new observations are returned too.
 
@@ -223,7 +226,7 @@ class ResidualKernelRegressor(MultiOutputMixin, RegressorMixin, ResidualKernelEs
         mean : ndarray, (n_cases,) or (n_cases, n_targets)
             In the units of the targets.
         deviation : ndarray, as the mean
-            Only with `return_std`.
+            Returned with `return_std` alone, in the same units.
 
         Raises
         ------
@@ -232,24 +235,26 @@ class ResidualKernelRegressor(MultiOutputMixin, RegressorMixin, ResidualKernelEs
         NotFittedError
             Before `fit`.
         """
-        of_views = self._decide(read_signals(self, X))
-        mean = self._in_units(of_views.average)
+        results = self._decide(self._read(X))
+        mean = self._in_units(results.averaged_decisions)
         if not return_std:
             return mean
-        return mean, (self._deviations(of_views) * self._units).reshape(mean.shape)
+        return mean, (self._deviations(*results) * self._target_scale).reshape(mean.shape)
 
     def predict_interval(
         self, X: ArrayLike, coverage: float = COVERAGE
     ) -> tuple[np.ndarray, np.ndarray]:
         """Return the ends of intervals that are to cover new observations.
 
-        An interval reaches a number of standard deviations from the mean: with this number, the
-        share `coverage` of the left-out training targets is inside.
+        All intervals of a target reach the same number of standard deviations to both sides of the
+        mean: the number with which the share `coverage` of the training targets, each left out, is
+        inside.
 
         Parameters
         ----------
         X : array, table or list
-            Signals as for `fit`, of as many channels and, but for lists, time points.
+            Signals as for `fit`, with as many channels and, unless `fit` was given a list, as many
+            time points.
         coverage : float, default 0.9
             Share of intervals that cover the target, between 0 and 1.
 
@@ -261,7 +266,8 @@ class ResidualKernelRegressor(MultiOutputMixin, RegressorMixin, ResidualKernelEs
         Raises
         ------
         ValueError
-            For signals of another shape than in `fit`, and a coverage that is no share.
+            For signals of another shape than in `fit`, missing values, and a coverage that is not
+            between 0 and 1.
         NotFittedError
             Before `fit`.
 
@@ -285,12 +291,12 @@ class ResidualKernelRegressor(MultiOutputMixin, RegressorMixin, ResidualKernelEs
     def median_contributions(self) -> np.ndarray | None:
         """Return the median contributions of time points, over up to 40 training signals.
 
-        Pictures subtract them from the contributions of a signal.
+        Pictures subtract these medians from the contributions of a signal.
 
         Returns
         -------
         ndarray, (n_outputs, n_timepoints), or None
-            None of models for lists.
+            None if `fit` was given a list.
 
         Raises
         ------
@@ -301,11 +307,18 @@ class ResidualKernelRegressor(MultiOutputMixin, RegressorMixin, ResidualKernelEs
 
     def _in_units(self, mean: np.ndarray) -> np.ndarray:
         """Return means (n_cases, n_outputs) in the units and the shape of the targets."""
-        return (mean * self._units + self.intercept_).reshape(-1, *self._shape)
+        return (mean * self._target_scale + self.intercept_).reshape(-1, *self._shape)
 
-    def _deviations(self, of_views: ViewResults) -> np.ndarray:
-        """Return standard deviations of new observations in units of fit, (n_cases, n_outputs)."""
+    def _deviations(
+        self, view_means: np.ndarray, view_novelties: np.ndarray, view_weights: np.ndarray
+    ) -> np.ndarray:
+        """Return deviations of new observations, (n_cases, n_outputs), divided by `_target_scale`.
+
+        Each view has a mean, (n_views, n_cases, n_outputs): its decision, or its residual, which
+        differs from other views' residuals by as much. Novelties and weights are as in
+        `ViewResults`.
+        """
         views = self._ensemble.views
         variances = np.array([view.left_out_variance * view.prior_variance for view in views])
-        spread = (of_views.values - of_views.average) ** 2
-        return np.sqrt(of_views.averaged(of_views.novelties * variances[:, None] + spread))
+        spread = (view_means - averaged(view_means, view_weights)) ** 2
+        return np.sqrt(averaged(view_novelties * variances[:, None] + spread, view_weights))

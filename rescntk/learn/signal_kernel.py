@@ -26,10 +26,10 @@ class SignalKernel(SklearnKernel):
 
     ``SVC(kernel=SignalKernel(…))`` takes signals of three axes. Other models, such as
     ``GaussianProcessRegressor``, take flat arrays (n_cases, n_channels · n_timepoints), one channel
-    after the other: ``X.reshape(len(X), -1)``. It adds and multiplies with other kernels.
+    after the other: ``X.reshape(len(X), -1)``. Sums and products with other kernels are kernels.
 
-    Gaussian processes learn α, the weight of the residual branch, from the marginal likelihood:
-    five kernel matrices for each step of the optimizer.
+    Gaussian processes learn α, the weight of the residual branch, from the marginal likelihood.
+    Each step of the optimizer takes five kernel matrices.
 
     Parameters
     ----------
@@ -42,20 +42,20 @@ class SignalKernel(SklearnKernel):
     normalized : bool, default True
         Whether kernels of signals with themselves are 1.
     alpha_bounds : (float, float) or "fixed", default (0.01, 10.0)
-        Bounds between which α is learned. It is fixed where `alpha_derivative` does not take the
-        network, and without skip connections.
+        Bounds between which α is learned. It is fixed if the network has no skip connections, or
+        if `rescntk.derivative.alpha_derivative` does not take it.
     n_channels : int, optional
-        Number of channels of flat arrays. Without it they have one channel, with a warning.
+        Number of channels of flat arrays. Without it they are read as one channel, with a warning.
     engine, dtype, threads : default "auto", "float64" and all
         As for calling a `rescntk.Kernel`.
     **parameters
         Parameters of `rescntk.Network`, such as ``depth=2``, which replace those of `network`.
-        Searches set them by the same names.
+        Searches set them by these names.
 
     Raises
     ------
     ValueError
-        For a network that is none, and for parameters that `rescntk.Network` refuses.
+        For a `network` that is no `rescntk.Network`, and for parameters that it refuses.
 
     Examples
     --------
@@ -99,7 +99,7 @@ class SignalKernel(SklearnKernel):
         Parameters
         ----------
         deep : bool, default True
-            Whether the network's parameters are there too.
+            Whether the parameters of the network are returned too.
 
         Returns
         -------
@@ -114,7 +114,8 @@ class SignalKernel(SklearnKernel):
         Parameters
         ----------
         **params
-            Parameters by name. Those of the network replace those of a `network` given with them.
+            Parameters by name. Parameters of the network replace those of a `network` that is given
+            with them.
 
         Returns
         -------
@@ -175,14 +176,14 @@ class SignalKernel(SklearnKernel):
         Y : array, (m_cases, …), optional
             By default X: then half of the pairs are computed.
         eval_gradient : bool, default False
-            Whether the derivative is returned too; only without Y. If α is learned, it and K come
-            from `rescntk.derivative.alpha_derivative`, in float64.
+            Whether the derivative is returned too, which needs Y to be None. If α is learned, the
+            derivative and K come from `rescntk.derivative.alpha_derivative`, in float64.
 
         Returns
         -------
         K : ndarray, (n_cases, m_cases)
         derivative : ndarray, (n_cases, n_cases, 1)
-            Only with `eval_gradient`; (n_cases, n_cases, 0) if α is fixed.
+            Returned with `eval_gradient` alone; (n_cases, n_cases, 0) if α is fixed.
 
         Raises
         ------

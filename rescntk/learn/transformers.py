@@ -18,8 +18,8 @@ from ..checks.values import check_choice, check_positive_integer
 from ..kernels import Kernel
 from ..regression import pivoted_cholesky
 from .base import SignalEstimator, fitting
-from .reading.inputs import read_signals
-from .reading.signals import Signals, take
+from .reading.inputs import read_signals, read_training_signals
+from .reading.signals import Signals, scaled, take, unit_exponent
 from .signal_kernel import SignalKernel
 from .views.view import View
 
@@ -28,19 +28,25 @@ from .views.view import View
 class KernelMatrix(ClassNamePrefixFeaturesOutMixin, TransformerMixin, SignalEstimator):
     """Turn signals into rows of the kernel matrix with the signals fitted.
 
-    For pipelines whose last step takes a precomputed kernel, such as ``SVC(kernel="precomputed")``.
+    It serves pipelines whose last step takes a precomputed kernel, such as
+    ``SVC(kernel="precomputed")``.
 
     Parameters
     ----------
     kernel : Kernel or SignalKernel, optional
-        The default is ``rescntk.ResCNTK(3, normalized=True)``. A `SignalKernel` has parameters
-        to search, as ``kernel__depth``, channels of flat arrays, and options of the computation.
+        The default is ``rescntk.ResCNTK(3, normalized=True)``. A `SignalKernel` has parameters that
+        searches set, such as ``kernel__depth``; it knows the number of channels of flat arrays, and
+        how kernels are computed.
 
     Attributes
     ----------
     signals_ : ndarray, (n_cases, n_channels, n_timepoints), or list of ndarray
+        The signals given to `fit`.
     kernel_ : Kernel or SignalKernel
+        A copy of the kernel, as it was at `fit`.
     n_channels_, n_timepoints_ : int
+        Number of channels and of time points of the signals. For images `n_timepoints_` is (height,
+        width), and for a list it is None.
 
     Examples
     --------
@@ -60,8 +66,8 @@ class KernelMatrix(ClassNamePrefixFeaturesOutMixin, TransformerMixin, SignalEsti
         Parameters
         ----------
         X : array, (n_cases, n_channels, n_timepoints) or (n_cases, n_timepoints)
-            Or images (n_cases, n_channels, height, width), a table of numbers, and for the head
-            "gap" a list of (n_channels, n_timepoints_i).
+            Or images (n_cases, n_channels, height, width), or a table of numbers, or for the head
+            "gap" a list of signals (n_channels, n_timepoints_i).
         y : object, optional
             Ignored.
 
@@ -80,7 +86,7 @@ class KernelMatrix(ClassNamePrefixFeaturesOutMixin, TransformerMixin, SignalEsti
         return self
 
     def fit_transform(self, X: ArrayLike, y: object = None) -> np.ndarray:
-        """Fit, and return the transformed signals; half of the pairs are computed.
+        """Fit to signals, and return them transformed; half of the pairs are computed.
 
         Parameters
         ----------
@@ -90,7 +96,7 @@ class KernelMatrix(ClassNamePrefixFeaturesOutMixin, TransformerMixin, SignalEsti
         Returns
         -------
         ndarray, (n_cases, n_features)
-            As of `transform`.
+            As `transform` returns them.
 
         Raises
         ------
@@ -102,12 +108,13 @@ class KernelMatrix(ClassNamePrefixFeaturesOutMixin, TransformerMixin, SignalEsti
         return features
 
     def transform(self, X: ArrayLike) -> np.ndarray:
-        """Return the kernel with each fitted signal, or the features.
+        """Return the kernel of signals with each fitted signal, or the features.
 
         Parameters
         ----------
         X : array, (m_cases, …), table or list
-            Signals as for `fit`, of as many channels and, but for lists, time points.
+            Signals as for `fit`, with as many channels and, unless `fit` was given a list, as many
+            time points.
 
         Returns
         -------
@@ -117,16 +124,22 @@ class KernelMatrix(ClassNamePrefixFeaturesOutMixin, TransformerMixin, SignalEsti
         Raises
         ------
         ValueError
-            For signals of another shape.
+            For signals of another shape than in `fit`, and for missing values.
         NotFittedError
             Before `fit`.
         """
-        check_is_fitted(self)
-        return self._features(self._read(X, reset=False))
+        return self._features(self._read(X))
 
-    def _read(self, X: ArrayLike, reset: bool) -> Signals:
-        n_channels = getattr(self.kernel_, "n_channels", None)
-        return read_signals(self, X, reset=reset, n_channels=n_channels, images=True)
+    def _read(self, X: object) -> Signals:
+        """Return X as checked signals or images, of the shape of those in `fit`."""
+        check_is_fitted(self, "n_channels_")
+        given = read_signals(X, n_channels=self._n_flat_channels, images=True)
+        return self._compared(X, given)
+
+    @property
+    def _n_flat_channels(self) -> int | None:
+        """The number of channels of flat arrays, which a `SignalKernel` may tell."""
+        return getattr(self.kernel_, "n_channels", None)
 
     def _start(self, X: ArrayLike) -> Signals:
         """Set the kernel, keep signals, and return the signals to be transformed."""
@@ -136,8 +149,9 @@ class KernelMatrix(ClassNamePrefixFeaturesOutMixin, TransformerMixin, SignalEsti
                 f"kernel is {shown(kernel)}, expected a rescntk.Kernel or a SignalKernel"
             )
         self.kernel_ = clone(kernel, safe=False)
-        signals = self._read(X, reset=True)
-        self.signals_ = take(signals, np.arange(len(signals)))  # a copy: X may change
+        given = read_training_signals(X, n_channels=self._n_flat_channels, images=True)
+        self._remember(X, given)
+        self.signals_ = take(given.signals, np.arange(len(given.signals)))  # a copy: X may change
         return self.signals_  # the same object: half of the pairs are computed
 
     def _features(self, signals: Signals) -> np.ndarray:
@@ -152,17 +166,19 @@ class KernelMatrix(ClassNamePrefixFeaturesOutMixin, TransformerMixin, SignalEsti
 class LandmarkFeatures(KernelMatrix):
     r"""Turn signals into features F with :math:`F F^\top \approx K`, for any linear model.
 
-    n signals cost n · `n_landmarks` pairs of the kernel, not n². The features are Nyström's,
-    :math:`F = K(X, S) L^{-\top}`, with landmarks S, which randomly pivoted Cholesky chooses, and
-    :math:`K(S,S) = L L^\top`. They are exact between landmarks and any signals.
+    n signals cost n · `n_landmarks` pairs of the kernel instead of n². The features are Nyström's,
+    :math:`F = K(X, S) L^{-\top}`, with landmarks S that randomly pivoted Cholesky chooses, and
+    :math:`K(S,S) = L L^\top`. Between landmarks and any signals, the products of features are the
+    kernel, up to rounding errors.
 
     Parameters
     ----------
     kernel : Kernel or SignalKernel, optional
         The default is ``rescntk.ResCNTK(3, normalized=True)``. Features are computed in float64,
-        and have the kernel's dtype.
+        and returned in the kernel's dtype.
     n_landmarks : int, default 100
-        Maximum number of landmarks, and so of features; fewer where they explain all signals.
+        Maximum number of landmarks, and so of features. There are fewer where these explain all
+        signals.
     random_state : int, RandomState or None, default 0
         Seed of the landmarks.
 
@@ -173,7 +189,7 @@ class LandmarkFeatures(KernelMatrix):
     residual_ : float
         trace(K − F Fᵀ) / trace(K) of the fitted signals, from 0 to 1.
     signals_, kernel_, n_channels_, n_timepoints_
-        As for `KernelMatrix`; the signals are the landmarks.
+        As for `KernelMatrix`, but `signals_` are the landmarks.
 
     Examples
     --------
@@ -224,8 +240,10 @@ class ViewTransformer(TransformerMixin, SignalEstimator, auto_wrap_output_keys=N
     Attributes
     ----------
     view_ : View
+        The view at `fit`.
     n_channels_, n_timepoints_ : int
-        Of the signals; None for time points of lists.
+        Number of channels and of time points of the signals; if they are a list, `n_timepoints_`
+        is None.
 
     Examples
     --------
@@ -262,10 +280,13 @@ class ViewTransformer(TransformerMixin, SignalEstimator, auto_wrap_output_keys=N
         if not isinstance(view, View):
             raise ValueError(f"view is {shown(view)}, expected a View or None")
         with fitting(self) as fresh:
-            signals = read_signals(fresh, X, reset=True)
-            weights = np.ones(len(signals))
+            given = read_training_signals(X)
+            fresh._remember(X, given)
+            fresh._exponent = unit_exponent(given.signals)
+            signals = scaled(given.signals, fresh._exponent)
             fresh.view_ = view
-            fresh._pipeline, _ = view.pipeline(signals).fit_and_transform(signals, weights)
+            pipeline = view.pipeline(signals)
+            fresh._pipeline, _ = pipeline.fit_and_transform(signals, np.ones(len(signals)))
         return self
 
     def transform(self, X: ArrayLike) -> Signals:
@@ -274,28 +295,30 @@ class ViewTransformer(TransformerMixin, SignalEstimator, auto_wrap_output_keys=N
         Parameters
         ----------
         X : array, table or list
-            Signals as for `fit`, of as many channels and, but for lists, time points.
+            Signals as for `fit`, with as many channels and, unless `fit` was given a list, as many
+            time points.
 
         Returns
         -------
         ndarray, (n_cases, n_seen_channels, n_points), or a list of (n_seen_channels, n_points_i)
-            Numbers without unit.
+            Numbers in the units that `fit` has measured.
 
         Raises
         ------
         ValueError
-            For signals of another shape, and for values beyond float64 in units of `fit`.
+            For signals of another shape than in `fit`, for missing values, and for values that
+            leave float64 in the units of `fit`.
         NotFittedError
             Before `fit`.
         """
-        signals = read_signals(self, X)
-        return self._pipeline.transform(signals)
+        signals = self._read(X)
+        return self._pipeline.transform(scaled(signals, self._exponent))
 
     def set_output(self, *, transform: str | None = None) -> Self:
-        """Take the output of a pipeline, which signals of three axes do not have.
+        """Accept the kind of output that a pipeline sets for all its steps, and ignore it.
 
-        A pipeline sets the output of all its steps. This one returns arrays or lists whatever is
-        set, since tables have two axes.
+        This step returns arrays or lists whatever is set, since tables have two axes, and signals
+        three.
 
         Parameters
         ----------

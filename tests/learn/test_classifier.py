@@ -16,7 +16,7 @@ from scipy.optimize import minimize
 from scipy.special import log_softmax
 from sklearn import config_context
 from sklearn.base import clone
-from sklearn.exceptions import DataConversionWarning, NotFittedError
+from sklearn.exceptions import DataConversionWarning
 from sklearn.model_selection import GridSearchCV, GroupKFold, cross_val_score
 
 from rescntk.datasets import load_labelled
@@ -206,6 +206,15 @@ def test_classes_of_weight_0_are_left_out(rng):
     X, y = np.concatenate([X, X[:3] + 1]), np.append(y, [2, 2, 2])
     model = ResidualKernelClassifier(**ONE, class_weight={2: 0}).fit(X, y)
     assert model.classes_.tolist() == [0, 1]
+
+
+def test_a_class_that_is_not_named_has_the_weight_1(flat):
+    X, y = flat
+    named, both = (
+        ResidualKernelClassifier(**ONE, class_weight=given, random_state=0).fit(X, y).offsets_
+        for given in ({1: 3.0}, {0: 1.0, 1: 3.0})
+    )
+    assert named == both != 0
 
 
 @pytest.mark.parametrize(
@@ -489,14 +498,6 @@ def test_wrong_labels_weights_and_groups_are_refused(given, says, rng):
     X, y = waves(rng, 16, 2)
     with pytest.raises(ValueError, match=says):
         ResidualKernelClassifier(**ONE).fit(X, **({"y": y} | given))
-
-
-@pytest.mark.parametrize(
-    "call", ["predict", "predict_proba", "decision_function", "novelty", "contributions"]
-)
-def test_calls_before_fit_are_refused(call, rng):
-    with pytest.raises(NotFittedError):
-        getattr(ResidualKernelClassifier(), call)(waves(rng, 16, 2)[0])
 
 
 @pytest.mark.filterwarnings("ignore:left_out_score_ is")  # of the penalty 1e3

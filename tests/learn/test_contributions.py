@@ -85,7 +85,7 @@ def with_contributions(kind, n, rng):
 @pytest.mark.parametrize("kind", [ResidualKernelClassifier, ResidualKernelRegressor])
 def test_median_contributions_are_those_of_training_signals(kind, rng):
     model, parts, classes = with_contributions(kind, 40, rng)
-    size = np.abs(fitted_views(model)[-1].coefficients).sum() * model._units.max()
+    size = np.abs(fitted_views(model)[-1].coefficients).sum() * model._target_scale.max()
     expected = mean_of_medians(parts, classes)
     assert_within(model.median_contributions(), expected, tolerances.KERNEL["float64"], size)
 
@@ -94,7 +94,7 @@ def test_median_contributions_are_those_of_training_signals(kind, rng):
 def test_median_contributions_are_of_40_signals_at_most(kind, rng):
     """Of 41 training signals one is left out, and it is not known which."""
     model, parts, classes = with_contributions(kind, 41, rng)
-    size = np.abs(fitted_views(model)[-1].coefficients).sum() * model._units.max()
+    size = np.abs(fitted_views(model)[-1].coefficients).sum() * model._target_scale.max()
     found = model.median_contributions()
     errors = [
         np.abs(found - mean_of_medians(np.delete(parts, k, axis=0), np.delete(classes, k))).max()
@@ -137,7 +137,7 @@ def test_one_view_contributes_the_shares_of_its_kernel(rng):
         rk.pixel_shares(
             rk.Network(2),
             fitted.pipeline.transform(X[:3]),
-            fitted.landmarks,
+            fitted.pipeline.transform(fitted.landmarks),
             kind=kind,
             normalized=True,
         )

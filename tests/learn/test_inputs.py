@@ -66,6 +66,14 @@ def test_shapes_that_are_remembered(flat):
         model.predict(np.ones((3, 2, 24)))
 
 
+def test_a_later_fit_forgets_the_columns_of_an_earlier_one(flat, pd):
+    X, y = flat
+    table = pd.DataFrame(np.hstack([X, X[:, :3]])).add_prefix("t")
+    model = ResidualKernelClassifier(**ONE).fit(table, y).fit(X[:, None], y)
+    assert (model.predict(X) == model.predict(X[:, None])).all()
+    assert not hasattr(model, "feature_names_in_")
+
+
 def test_one_time_point_warns_at_any_size(rng):
     X, y = rng.standard_normal((12, 40, 1)), np.arange(12) % 2
     X[y == 1] += 2

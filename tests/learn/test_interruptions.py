@@ -15,6 +15,7 @@ from sklearn.base import clone
 from threadpoolctl import threadpool_info, threadpool_limits
 
 from rescntk.learn import (
+    EarlyClassifier,
     KernelMatrix,
     LandmarkFeatures,
     ResidualKernelClassifier,
@@ -24,6 +25,7 @@ from rescntk.learn import (
 )
 from tests.helpers import rarely
 from tests.learn.cases import FOUR, ONE, waves
+from tests.learn.estimators import ESTIMATORS
 
 
 def blas_threads():
@@ -67,13 +69,20 @@ INTERRUPTED = {
     "view": (ViewTransformer(TINY[0]), lambda model, X: model.transform(X)),
     "matrix": (KernelMatrix(), lambda model, X: model.transform(X)),
     "landmarks": (LandmarkFeatures(n_landmarks=4), lambda model, X: model.transform(X)),
+    "early": (
+        EarlyClassifier(ResidualKernelClassifier(TINY), n_prefixes=1, random_state=0),
+        lambda model, X: model.predict_proba(X),
+    ),
 }
 
 
 @cache
 def is_of_estimators(file):
     path = Path(file)
-    return path.parent.name == "learn" and path.name not in ("blas.py", Path(__file__).name)
+    return path.parent.name in ("learn", "early") and path.name not in (
+        "blas.py",
+        Path(__file__).name,
+    )
 
 
 def each_line(call, at):
@@ -99,6 +108,10 @@ def each_line(call, at):
     finally:
         sys.settrace(None)
     return len(seen)
+
+
+def test_every_estimator_is_interrupted():
+    assert {type(model) for model, _ in INTERRUPTED.values()} == set(map(type, ESTIMATORS))
 
 
 @pytest.mark.filterwarnings("ignore:left_out_score_")  # of few signals

@@ -257,7 +257,7 @@ def test_permuted_signals_have_permuted_left_out_results(lists, grouped, rng):
 
 
 def folds_of_fit(X, y, is_per_output=False, **parameters):
-    cases = read_cases(ResidualKernelRegressor(), X, y, y[:, None], None, None)
+    _, cases = read_cases(X, y, y[:, None], None, None)
     _, left_out = fit_ensemble(
         cases,
         1.0 * cases.y,

@@ -95,3 +95,37 @@ def test_rounding_errors_of_a_constant_channel_are_no_size(constant, rng):
     Z = X * (1 + np.finfo(float).eps * rng.integers(-1, 2, X.shape))
     levels = TrainingLevels(X, np.ones(20))
     assert_within(levels.distances(Z), levels.distances(X), tolerances.ROUTES)
+
+
+@pytest.mark.parametrize("lists", [False, True])
+@pytest.mark.parametrize("constant", [7.3, -1e9])
+def test_a_constant_is_as_far_on_either_side(constant, lists, rng):
+    """Beside a channel that varies, whose signals stay. A twentieth of the constant is near."""
+    X = rng.standard_normal((20, 2, 30))
+    X[:, 1] = constant
+    levels, Z = TrainingLevels(list(X) if lists else X, np.ones(20)), X[:10].copy()
+    sizes = {}
+    for factor in (1.0, 1.05, 0.95, -1.0, 3.0):
+        Z[:, 1] = factor * constant
+        sizes[factor] = levels.distances(Z)[1]
+    assert (np.maximum(sizes[1.05], sizes[0.95]) <= np.maximum(sizes[1.0], 1)).all()
+    assert sizes[-1.0].min() > 1
+    assert_within(sizes[-1.0], sizes[3.0], tolerances.ROUTES)
+
+
+def test_any_other_value_than_a_constant_zero_is_far(rng):
+    X = rng.standard_normal((20, 2, 30))
+    X[:, 1] = 0.0
+    levels, Z = TrainingLevels(X, np.ones(20)), X.copy()
+    Z[:, 1] = 1e-10
+    assert levels.distances(X)[1].min() < 1 < levels.distances(Z)[1].min()
+
+
+@pytest.mark.parametrize("deviation", [0.0, 0.5, 2.0])
+def test_the_unit_of_sizes_is_twice_their_deviation_and_a_fifth_of_an_octave(deviation):
+    """Of waves of +1 and −1, in two sizes that are as many octaves from their mean."""
+    wave, octaves = np.resize([1.0, -1.0], (1, 1, 20)), deviation * np.resize([1, -1], (30, 1, 1))
+    levels = TrainingLevels(wave * 2.0**octaves, np.ones(30))
+    for sign in (1, -1):
+        Z = wave * 2.0 ** (sign * (2 * deviation + 0.2))
+        assert_within(levels.distances(Z)[1], 1, tolerances.ROUTES)

@@ -5,7 +5,6 @@ import warnings
 
 import numpy as np
 import pytest
-from sklearn.exceptions import NotFittedError
 from sklearn.model_selection import StratifiedKFold, cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.svm import SVC
@@ -122,12 +121,6 @@ def test_landmarks_that_others_explain_are_not_taken(rng, recwarn):
     assert_within(F @ F.T, KERNEL(X, engine="array"), tolerances.ROUTES)
     with pytest.raises(ValueError, match="kernel is 0 at all signals"):
         features.fit(np.zeros((4, 1, 5)))
-
-
-@pytest.mark.parametrize("transformer", [KernelMatrix(KERNEL), LandmarkFeatures(KERNEL)])
-def test_features_before_fit_are_refused(transformer, rng):
-    with pytest.raises(NotFittedError, match=f"This {type(transformer).__name__} instance is not"):
-        transformer.transform(rng.standard_normal((5, 1, 6)))
 
 
 @pytest.mark.parametrize(

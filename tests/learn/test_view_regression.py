@@ -163,7 +163,7 @@ def test_landmarks_are_features(rng, groups):
     options = {"penalty": penalty, "n_landmarks": 7, "random_state": 3, **ONE}
     model = ResidualKernelRegressor(**options).fit(X, y * 1.0, sample_weight=weights, groups=groups)
     (fitted,) = fitted_views(model)
-    seen, S = fitted.pipeline.transform(X), fitted.landmarks
+    seen, S = map(fitted.pipeline.transform, (X, fitted.landmarks))
     cross = mean_kernel_of(seen, S)
     K = cross @ np.linalg.solve(mean_kernel_of(S, S), cross.T)
     w = weights / weights.mean()
@@ -197,7 +197,7 @@ def test_landmarks_try_penalties_by_what_they_do_not_explain(rng):
     X = X + 0.1 * rng.standard_normal(X.shape)
     options = {"n_landmarks": 25, "random_state": 3} | ONE
     (fitted,) = fitted_views(ResidualKernelClassifier(**options).fit(X, y))
-    S, seen = fitted.landmarks, fitted.pipeline.transform(X)
+    S, seen = map(fitted.pipeline.transform, (fitted.landmarks, X))
     K, cross = mean_kernel_of(S, S), mean_kernel_of(seen, S)
     explained = np.einsum("ij,ji->i", cross, np.linalg.solve(K, cross.T))
     unexplained = np.mean(1.0 - explained)

@@ -2,6 +2,7 @@
 
 import re
 from dataclasses import FrozenInstanceError, fields, replace
+from itertools import combinations, permutations
 
 import numpy as np
 import pytest
@@ -17,7 +18,6 @@ from rescntk.learn import (
     View,
     ViewTransformer,
 )
-from rescntk.learn.ensemble.ensemble import resolve_views
 from rescntk.learn.views.defaults import CLASSIFIER_VIEWS, FAST_VIEWS
 from rescntk.learn.views.view import UnsuitableSignals
 from tests import tolerances
@@ -249,10 +249,14 @@ def test_fine_views_see_more_points_of_fewer_signals(n, length, points, rng):
     assert ViewTransformer(View(length="all")).fit_transform(X).shape[2] == length
 
 
-def test_two_time_points_are_signals(X):
-    """They have deviations and differences."""
-    for view in (View(differences=True), View(differences="only"), View(spectra="whole")):
-        assert np.isfinite(ViewTransformer(view).fit_transform(X[:, :, :2])).all()
+@pytest.mark.parametrize("view", EVERY_STEP)
+def test_two_time_points_are_signals(view, X):
+    """They have deviations, differences, bands and spectra."""
+    seen = ViewTransformer(view).fit_transform(X[:, :, :2])
+    assert np.isfinite(seen).all() and seen.shape[2] in (1, 2)
+
+
+def test_two_time_points_have_differences(X):
     assert ViewTransformer(View(differences=True)).fit_transform(X[:, :, :2]).shape == (6, 5, 2)
 
 
@@ -295,9 +299,8 @@ def test_time_points_that_hardly_vary_stay_smaller(X):
 
 def test_lists_are_arrays_signal_by_signal(X):
     ragged = [x[:, : 25 - k] for k, x in enumerate(X)]
-    notes = resolve_views(CLASSIFIER_VIEWS, ragged)[1]
-    for view, note in zip(CLASSIFIER_VIEWS, notes, strict=True):
-        if "different lengths" in note:
+    for view in EVERY_STEP:
+        if needs_one_length(view):
             continue
         seen = ViewTransformer(replace(view, length=10)).fit(ragged)
         for found, x in zip(seen.transform(ragged), ragged, strict=True):
@@ -306,7 +309,7 @@ def test_lists_are_arrays_signal_by_signal(X):
 
 @pytest.mark.parametrize("power", [-900, -520, 520, 900])
 def test_units_of_any_size(power, X):
-    for view in (PLAIN, *CLASSIFIER_VIEWS):
+    for view in EVERY_STEP:
         if view.spectra:  # roots: another power changes last bits
             continue
         fitted = ViewTransformer(view).fit(np.ldexp(X, power))
@@ -318,7 +321,7 @@ def test_units_of_any_size(power, X):
 
 def test_constant_channels(X):
     X[:, 1] = 7.3
-    for view in CLASSIFIER_VIEWS:
+    for view in EVERY_STEP:
         assert np.isfinite(ViewTransformer(view).fit_transform(X)).all()
     assert_within(ViewTransformer(PLAIN).fit_transform(X)[:, 1], 0, tolerances.SEEN, 1)
     assert (ViewTransformer(View()).fit_transform(X)[:, 1] == 0).all()
@@ -532,7 +535,8 @@ def test_wrong_settings_are_refused(changes, says):
         View(**changes)
 
 
-NAMES = [f.name for f in fields(View)]
+DEFAULTS = {f.name: f.default for f in fields(View)}
+NAMES = [*DEFAULTS]
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -565,19 +569,29 @@ def named(start):
     return set(re.findall(r"\w+", sentence)) & set(NAMES)
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_each_setting_combines_with_linear_and_bands_as_documented(name, X):
-    refused = {
-        ("linear", True): name not in {"linear", *named("Linear views have")},
-        ("bands", "magnitudes"): name in {"linear", *named("Views of bands have no")},
+def refused_beside(name):
+    """Return the settings that the docstring refuses beside one that is set."""
+    return {
+        "linear": {*NAMES} - {"linear"} - named("Linear views have"),
+        "bands": {"linear"} | named("Views of bands have no"),
+        "network": named("in place of one of"),
+    }.get(name, set())
+
+
+@pytest.mark.parametrize("pair", [*combinations(NAMES, 2)], ids="-".join)
+def test_two_settings_are_refused_as_documented_or_else_both_act(pair, rng):
+    """Of 200 time points, in blocks. Short-time spectra take the place of statistics."""
+    both = {name: CHANGED[name] for name in pair}
+    if any(one in refused_beside(other) for one, other in permutations(pair)):
+        with pytest.raises(ValueError, match="expected .* with (linear|bands|network)="):
+            View(**both)
+        return
+    X = rng.standard_normal((6, 2, 200))
+    pipeline = View(**both).pipeline(X)
+    acting = {
+        name for name in pair if View(**both | {name: DEFAULTS[name]}).pipeline(X) != pipeline
     }
-    for (setting, value), is_refused in refused.items():
-        both = {setting: value} | {name: CHANGED[name]}
-        if is_refused:
-            with pytest.raises(ValueError, match="expected .* with (linear|bands|network)="):
-                View(**both)
-        else:
-            assert ViewTransformer(View(**both)).fit_transform(X).shape[0] == len(X)
+    assert acting == {*pair} - ({"statistics"} if "spectra" in pair else set())
 
 
 @pytest.mark.parametrize(

@@ -48,6 +48,14 @@ METHODS = {
     if value.__module__.startswith("rescntk.") and not method.startswith("_") and value.__doc__
 }
 CALLS = DOCUMENTED | METHODS
+OF_ESTIMATORS = [name for name in METHODS if hasattr(DOCUMENTED[name.rpartition(".")[0]], "fit")]
+
+
+@pytest.mark.parametrize("name", OF_ESTIMATORS)
+def test_docstring_of_a_method_of_an_estimator(name):
+    """Examples are in the docstrings of classes."""
+    allowed = HOUSE | {"EX01"}
+    assert not [(code, text) for code, text in validate(name)["errors"] if code not in allowed]
 
 
 def defaults(name):

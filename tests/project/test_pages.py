@@ -170,7 +170,7 @@ def test_quoted_speeds_are_measured(processor):
         assert all(quote in text for quote in of_page), page
 
 
-WORDS_FOR_NUMBERS = {8: "eight", 11: "eleven", 16: "sixteen", 17: "seventeenth"}
+WORDS_FOR_NUMBERS = {11: "eleven", 16: "sixteen"}
 LEARN = "rescntk.learn.views.defaults"
 
 
@@ -178,31 +178,28 @@ def test_the_guide_has_the_numbers_of_views():
     """In one place: no other page, and no docstring, says how many default views there are."""
     views = pytest.importorskip(LEARN)
     learn = import_module("rescntk.learn")
-    lists = views.FAST_VIEWS, views.CLASSIFIER_VIEWS, views.REGRESSOR_VIEWS
-    fast, of_classes, of_targets, of_many = (
-        WORDS_FOR_NUMBERS[len(each)] for each in (*lists, views.VIEWS_OF_MANY_SIGNALS)
-    )
+    lists = views.CLASSIFIER_DEFAULTS, views.REGRESSOR_DEFAULTS
+    fast, of_classes = (WORDS_FOR_NUMBERS[len(each)] for each in lists[0].values())
+    assert [len(each) for each in lists[1].values()] == [len(e) + 1 for e in lists[0].values()]
     home = "docs/guide/classification.md"
     for quote in (
         f"the first {fast} of the {of_classes} default views",
-        f"The regressor has a {of_targets}.",
-        f"More than {views.MANY_SIGNALS:,} signals have the same {of_many} views",
+        "The regressor adds one view to both.",
     ):
         assert quote in PAGES[home]
     others = [text for page, text in PAGES.items() if page != home]
     others += [learn.ResidualKernelClassifier.__doc__, learn.ResidualKernelRegressor.__doc__]
-    for word in (fast, of_classes, of_many, "seventeen"):
+    for word in (fast, of_classes, "twelve", "seventeen"):
         assert not any(re.search(rf"\b{word}( \w+)? views", text, re.I) for text in others)
 
 
 @pytest.mark.parametrize("kind", ["Classifier", "Regressor"])
 def test_docstrings_and_the_guide_have_the_numbers_of_landmarks(kind):
-    most = f"{pytest.importorskip(LEARN).MANY_SIGNALS:,}"
-    of_many = import_module("rescntk.learn.ensemble.settings").LANDMARKS_OF_MANY
+    pytest.importorskip(LEARN)
+    budget = import_module("rescntk.learn.ensemble.budget")
+    numbers = f"from {budget.LEAST_LANDMARKS:,} to {budget.MOST_LANDMARKS:,}"
     words = getattr(import_module("rescntk.learn"), f"ResidualKernel{kind}").__doc__.split()
-    assert f"is all of up to {most} signals, and {of_many} of more" in " ".join(words)
-    quote = f"landmarks up to {most}. Above that they draw {of_many} at random"
-    assert quote in PAGES["docs/guide/large_data.md"]
+    assert numbers in " ".join(words) and numbers in PAGES["docs/guide/large_data.md"]
 
 
 PROSE = {**PAGES, "CONTRIBUTING.md": (ROOT / "CONTRIBUTING.md").read_text("utf-8")}

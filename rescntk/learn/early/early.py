@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.utils import check_random_state
-from sklearn.utils.validation import has_fit_parameter
+from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 
 from ...checks.messages import LeftOutWarning, SignalsWarning, shown, warn
 from ...checks.values import check_nonnegative, check_positive, check_positive_integer
@@ -20,10 +20,11 @@ from ..base import SignalEstimator, fitting
 from ..classifier import ResidualKernelClassifier
 from ..ensemble.left_out import COVERAGE
 from ..reading.cases import Cases
-from ..reading.inputs import read_cases, read_labels, read_prefix, read_signals
+from ..reading.inputs import check_first_columns_of_fit, read_cases, read_labels, read_signals
 from .stopping import (
     SIGNIFICANCE,
     Progress,
+    StoppingRule,
     best_rule,
     harmonic_mean,
     negative_cost,
@@ -57,33 +58,32 @@ def prefix_lengths(n_timepoints: int, n_prefixes: int) -> np.ndarray:
 class EarlyClassifier(ClassifierMixin, SignalEstimator):
     """Classify signals before their end, as soon as a label is sure enough.
 
-    A classifier is fitted to each of several prefixes: the first time points of all signals. A
-    label is final at the first prefix where its probability reaches a threshold. Where
-    `agreement_` is 2, the prefix before must have the same label. At the full length all labels
-    are final. Threshold and agreement come from left-out results at all prefixes.
+    A classifier is fitted to each of several prefixes, which are the first time points of all
+    signals. A label is final at the first prefix where its probability reaches a threshold and, if
+    `agreement_` is 2, the prefix before has the same label. At the full length all labels are
+    final. Left-out results at all prefixes choose threshold and agreement.
 
     Parameters
     ----------
     estimator : classifier, optional
-        Its clones are fitted to the prefixes. After `fit` it needs `left_out_proba_`, the
-        probabilities of the training signals, each left out. By default
+        The classifier whose clones are fitted to the prefixes. Its `fit` must set
+        `left_out_proba_`, the probabilities of the training signals, each left out. The default is
         ``ResidualKernelClassifier("fast")``.
     n_prefixes : int, default 10
-        Number of prefixes, evenly spaced, of at least four time points. Equal ones count once, and
-        those in which all training signals are equal are not used.
+        Number of prefixes, evenly spaced, of at least four time points. Equal prefixes count once,
+        and those in which all training signals are equal are not used.
     error : float, optional
-        Bound of the chance of error among early labels, between 0 and 1 (see Notes): give it for
-        decisions. By default accuracy is traded for earliness: threshold and agreement have the
-        best harmonic mean of accuracy and 1 − earliness, the mean share of the time points that is
-        not needed.
+        Bound of the chance of error among early labels, between 0 and 1 (see Notes). Give it if
+        decisions depend on early labels. By default accuracy is traded for earliness, the mean
+        share of the time points that a label takes: threshold and agreement have the largest
+        harmonic mean of accuracy and 1 − earliness.
     delay_cost : float, optional
         Cost of waiting for all time points, at least 0, where a wrong label costs 1. Threshold and
         agreement then have the least mean error + `delay_cost` · earliness of left-out labels, in
-        the place of the harmonic mean. Earliness is the mean share of the time points that a label
-        takes. It is not given together with `error`.
+        place of the largest harmonic mean. It is not given together with `error`.
     random_state : int, RandomState or None, default None
-        Seed of all classifiers, in the place of `estimator`'s. With None an integer of `estimator`
-        stays.
+        Seed of all classifiers, in place of the seed of `estimator`. If None, the integer seed of
+        `estimator` is kept.
 
     Attributes
     ----------
@@ -99,10 +99,10 @@ class EarlyClassifier(ClassifierMixin, SignalEstimator):
     left_out_prediction_ : ndarray, (n_cases,)
         Final labels of the signals given to `fit`, each left out.
     left_out_times_ : ndarray of int, (n_cases,)
-        Numbers of time points that these labels take. Threshold and agreement were chosen by the
-        same results, so new signals may be somewhat worse.
+        Numbers of time points that these labels take. The same results have chosen threshold and
+        agreement, so that new signals may be somewhat worse.
     n_channels_, n_timepoints_ : int
-        Of the signals.
+        Number of channels and of time points of the signals.
 
     Notes
     -----
@@ -196,35 +196,29 @@ class EarlyClassifier(ClassifierMixin, SignalEstimator):
         self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None, groups: ArrayLike | None
     ) -> None:
         """Set the attributes of a fitted classifier."""
-        given = {"sample_weight": sample_weight, "groups": groups}
-        fit_options = {name: value for name, value in given.items() if value is not None}
+        options = {"sample_weight": sample_weight, "groups": groups}
+        fit_options = {name: value for name, value in options.items() if value is not None}
         inner = self._prefix_classifier(fit_options)
         n_prefixes = check_positive_integer(self.n_prefixes, "n_prefixes")
-        if self.error is not None and check_positive(self.error, "error") >= 1:
-            raise ValueError(f"error is {shown(self.error)}, expected None or a number below 1")
-        if self.delay_cost is not None:
-            check_nonnegative(self.delay_cost, "delay_cost")
-            if self.error is not None:
-                raise ValueError(f"delay_cost is {self.delay_cost}, expected None with an error")
+        self._check_rule()
         classes, class_indices = read_labels(y)
-        cases = read_cases(self, X, y, class_indices[:, None], sample_weight, groups)
-        if isinstance(cases.signals, list):
+        given, cases = read_cases(X, y, class_indices[:, None], sample_weight, groups)
+        self._remember(X, given)
+        signals, labels = given.signals, classes[class_indices]
+        if isinstance(signals, list):
             raise ValueError(
                 "X has signals of different lengths, expected one length, an array (n_cases, "
                 "n_channels, n_timepoints): prefixes are shares of a common time"
             )
         counted = cases.case_indices >= 0  # of positive weight
-        signals, labels = np.asarray(read_signals(self, X)), classes[class_indices]
-        different = len(np.unique(class_indices[counted]))
-        if different < len(classes):
+        if len(np.unique(class_indices[counted])) < len(classes):
             raise ValueError(
                 f"sample_weight is zero for all signals of a class of {shown(classes.tolist())}, "
                 f"expected a positive weight in each"
             )
         lengths = prefix_lengths(signals.shape[2], n_prefixes)
-        of_cases = np.asarray(cases.signals)
-        same = np.logical_and.accumulate((of_cases == of_cases[0]).all(axis=(0, 1))).sum()
-        self.prefixes_ = lengths[(lengths > same) | (lengths == signals.shape[2])]
+        n_equal = _equal_points(np.asarray(cases.signals))
+        self.prefixes_ = lengths[(lengths > n_equal) | (lengths == signals.shape[2])]
         self.estimators_, left_out = [], []
         for length in self.prefixes_:
             with warnings.catch_warnings():
@@ -239,7 +233,21 @@ class EarlyClassifier(ClassifierMixin, SignalEstimator):
             self.estimators_.append(fitted)
         self.classes_ = self.estimators_[-1].classes_
         class_indices = np.searchsorted(self.classes_, labels)
-        self._set_stopping_rule(np.array(left_out), class_indices, sample_weight, cases)
+        proba_of_prefixes = np.array(left_out)
+        self._rule = self._chosen_rule(proba_of_prefixes, class_indices, sample_weight, cases)
+        self.threshold_, self.agreement_ = self._rule.threshold, self._rule.agreement
+        end = self._rule.simulate(proba_of_prefixes)
+        self.left_out_prediction_ = self.classes_[end.class_indices]
+        self.left_out_times_ = self.prefixes_[end.last]
+
+    def _check_rule(self) -> None:
+        """Raise a ValueError if `error` or `delay_cost` is wrong, or both are given."""
+        if self.error is not None and check_positive(self.error, "error") >= 1:
+            raise ValueError(f"error is {shown(self.error)}, expected None or a number below 1")
+        if self.delay_cost is not None:
+            check_nonnegative(self.delay_cost, "delay_cost")
+            if self.error is not None:
+                raise ValueError(f"delay_cost is {self.delay_cost}, expected None with an error")
 
     def _prefix_classifier(self, fit_options: Iterable[str]) -> ProbabilityClassifier:
         """Return the classifier whose clones are fitted with some options, with its seed."""
@@ -262,15 +270,18 @@ class EarlyClassifier(ClassifierMixin, SignalEstimator):
             inner = clone(inner).set_params(random_state=seed)
         return inner
 
-    def _set_stopping_rule(
+    def _chosen_rule(
         self,
         left_out: np.ndarray,
         class_indices: np.ndarray,
         sample_weight: ArrayLike | None,
         cases: Cases,
-    ) -> None:
-        """Set the rule, from left-out probabilities (n_prefixes, n_cases, n_classes)."""
-        at = np.flatnonzero(cases.case_indices >= 0)  # signals of weight 0 do not count
+    ) -> StoppingRule:
+        """Return the rule that left-out probabilities, (n_prefixes, n_signals, n_classes), choose.
+
+        The right classes are `class_indices`, (n_signals,). Signals of weight 0 do not count.
+        """
+        at = np.flatnonzero(cases.case_indices >= 0)
         counted = left_out[:, at], class_indices[at]
         if self.error is None:
             weights = None
@@ -280,23 +291,19 @@ class EarlyClassifier(ClassifierMixin, SignalEstimator):
             value: Callable[[float, float], float] = harmonic_mean
             if self.delay_cost is not None:
                 value = partial(negative_cost, delay_cost=self.delay_cost)
-            self._rule = best_rule(*counted, self.prefixes_, value, weights)
-        else:
-            groups = cases.groups[cases.case_indices[at]]
-            self._rule = rule_with_error_bound(*counted, groups, self.error)
+            return best_rule(*counted, self.prefixes_, value, weights)
+        groups = cases.groups[cases.case_indices[at]]
+        rule = rule_with_error_bound(*counted, groups, self.error)
+        if not np.isfinite(rule.threshold) and len(left_out) > 1:
             n, needed = cases.n_groups, np.ceil(np.log(SIGNIFICANCE) / np.log1p(-self.error))
-            if not np.isfinite(self._rule.threshold) and len(left_out) > 1:
-                reason = "left-out labels are wrong more often, or too few of them are early"
-                if n < needed:
-                    reason = (
-                        f"{n} training signals or groups cannot show so few errors, which takes "
-                        f"{needed:.0f} right ones at least"
-                    )
-                warn(f"error is {self.error}, and no label is early: {reason}")
-        self.threshold_, self.agreement_ = self._rule.threshold, self._rule.agreement
-        end = self._rule.simulate(left_out)
-        self.left_out_prediction_ = self.classes_[end.labels]
-        self.left_out_times_ = self.prefixes_[end.last]
+            reason = "left-out labels are wrong more often, or too few of them are early"
+            if n < needed:
+                reason = (
+                    f"{n} training signals or groups cannot show so few errors, which takes "
+                    f"{needed:.0f} right ones at least"
+                )
+            warn(f"error is {self.error}, and no label is early: {reason}")
+        return rule
 
     def predict(self, X: ArrayLike) -> np.ndarray:
         """Return final labels.
@@ -304,7 +311,7 @@ class EarlyClassifier(ClassifierMixin, SignalEstimator):
         Parameters
         ----------
         X : array or table
-            Whole signals as for `fit`. What follows a label's prefix plays no part.
+            Whole signals as for `fit`. A label does not depend on what follows its prefix.
 
         Returns
         -------
@@ -318,8 +325,8 @@ class EarlyClassifier(ClassifierMixin, SignalEstimator):
         NotFittedError
             Before `fit`.
         """
-        labels = self._follow(self._read(X)).labels
-        return self.classes_[labels]
+        class_indices = self._follow(self._read(X)).class_indices
+        return self.classes_[class_indices]
 
     def predict_proba(self, X: ArrayLike) -> np.ndarray:
         """Return the probability of each class at the prefix where the label is final.
@@ -351,9 +358,9 @@ class EarlyClassifier(ClassifierMixin, SignalEstimator):
         X : array or table
             Whole signals as for `fit`.
         coverage : float, default 0.9
-            Share of sets that have the right class, among signals at one prefix, as for
-            `ResidualKernelClassifier.predict_set`. Labels are final where they are sure, so that
-            sets of final labels have the right class more often.
+            Share of sets that have the right class, among all signals at one prefix, as for
+            `ResidualKernelClassifier.predict_set`. A label is final where it is sure, so
+            that sets of final labels have the right class more often.
 
         Returns
         -------
@@ -363,15 +370,15 @@ class EarlyClassifier(ClassifierMixin, SignalEstimator):
         Raises
         ------
         ValueError
-            For signals of another shape than in `fit`, a coverage that is no share, and an
-            `estimator` without `predict_set`.
+            For signals of another shape than in `fit`, missing values, a coverage that is not
+            between 0 and 1, and an `estimator` without `predict_set`.
         NotFittedError
             Before `fit`.
         """
         return self._at_last_prefix(X, "predict_set", coverage)
 
     def novelty(self, X: ArrayLike) -> np.ndarray:
-        """Return how unlike the training signals are, at the prefix where the label is final.
+        """Return how unlike the training signals others are, at the prefix of each final label.
 
         Parameters
         ----------
@@ -381,13 +388,14 @@ class EarlyClassifier(ClassifierMixin, SignalEstimator):
         Returns
         -------
         ndarray, (n_cases,)
-            As for `ResidualKernelClassifier.novelty`: about 1 for signals like the training
-            signals.
+            About 1 for signals like the training signals, and larger for others, as
+            `ResidualKernelClassifier.novelty` says.
 
         Raises
         ------
         ValueError
-            For signals of another shape than in `fit`, and an `estimator` without `novelty`.
+            For signals of another shape than in `fit`, missing values, and an `estimator` without
+            `novelty`.
         NotFittedError
             Before `fit`.
         """
@@ -421,7 +429,7 @@ class EarlyClassifier(ClassifierMixin, SignalEstimator):
         Returns
         -------
         ndarray of int, (n_cases,)
-            One of `prefixes_` each.
+            For each signal one of `prefixes_`.
 
         Raises
         ------
@@ -445,8 +453,10 @@ class EarlyClassifier(ClassifierMixin, SignalEstimator):
         Returns
         -------
         labels : ndarray, (n_cases,)
-            The label as `predict` gives it where it is final, else the most probable one so far.
+            Where the label is final, it is that of `predict`; else it is the most probable one so
+            far.
         final : ndarray of bool, (n_cases,)
+            Whether the label is final.
 
         Raises
         ------
@@ -457,10 +467,10 @@ class EarlyClassifier(ClassifierMixin, SignalEstimator):
             Before `fit`.
         """
         progress = self._follow(self._read_prefix(X))
-        return self.classes_[progress.labels], progress.final
+        return self.classes_[progress.class_indices], progress.final
 
     def staged_predict_proba(self, X: ArrayLike) -> Iterator[np.ndarray]:
-        """Yield the probability of each class at each prefix, also after a label is final.
+        """Yield the probability of each class at each prefix, also at those after a final label.
 
         Parameters
         ----------
@@ -487,15 +497,18 @@ class EarlyClassifier(ClassifierMixin, SignalEstimator):
             if length <= signals.shape[2]
         )
 
-    def _read(self, X: ArrayLike) -> np.ndarray:
+    def _read(self, X: object) -> np.ndarray:
         """Return checked signals of all time points."""
-        signals = read_signals(self, X)
+        signals = super()._read(X)
         assert isinstance(signals, np.ndarray)  # a list was refused: its shape is another
         return signals
 
     def _read_prefix(self, X: ArrayLike) -> np.ndarray:
         """Return checked signals of some or all time points."""
-        signals = read_prefix(self, X)
+        check_is_fitted(self, "n_channels_")
+        given = read_signals(X)
+        check_first_columns_of_fit(given, self._columns)
+        signals = given.signals
         if isinstance(signals, list):
             raise ValueError("X has signals of different lengths, expected as many time points")
         (n_channels, n), first = signals.shape[1:], self.prefixes_[0]
@@ -516,6 +529,12 @@ class EarlyClassifier(ClassifierMixin, SignalEstimator):
             progress = Progress.begin(len(signals), len(self.classes_))
         n_seen = int(np.searchsorted(self.prefixes_, signals.shape[2], side="right"))
         return self._rule.update(progress, proba_at, len(self.prefixes_), n_seen)
+
+
+def _equal_points(signals: np.ndarray) -> int:
+    """Return the number of time points at the beginning in which all signals are equal."""
+    is_equal = (signals == signals[0]).all(axis=(0, 1))
+    return int(np.logical_and.accumulate(is_equal).sum())
 
 
 def _left_out_proba(fitted: Any, n_cases: int, counted: np.ndarray) -> np.ndarray:

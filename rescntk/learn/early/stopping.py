@@ -24,16 +24,16 @@ PrefixProba = Callable[[int, np.ndarray], np.ndarray]
 
 @dataclass
 class Progress:
-    """The most probable labels of signals at their last prefixes, and which are final."""
+    """The most probable classes of signals at their last prefixes, and which are final."""
 
     last: np.ndarray
     """Index of the last prefix that was seen, (n_cases,); -1 before the first."""
-    labels: np.ndarray
-    """Index of the most probable class at this prefix, (n_cases,)."""
+    class_indices: np.ndarray
+    """Index of the most probable class at this prefix, (n_cases,); -1 before the first."""
     streaks: np.ndarray
-    """Number of prefixes in a row with this label, (n_cases,)."""
+    """Number of prefixes in a row, up to this one, at which it is the same class, (n_cases,)."""
     final: np.ndarray
-    """Whether the label is final, (n_cases,)."""
+    """Whether the class is final, (n_cases,)."""
     proba: np.ndarray
     """Probabilities at the last prefix, (n_cases, n_classes)."""
 
@@ -64,11 +64,13 @@ class StoppingRule:
             if not len(at):
                 break
             proba = proba_at(k, at)
-            labels = proba.argmax(axis=1)
-            streaks = np.where(labels == progress.labels[at], progress.streaks[at] + 1, 1)
+            class_indices = proba.argmax(axis=1)
+            is_same = class_indices == progress.class_indices[at]
+            streaks = np.where(is_same, progress.streaks[at] + 1, 1)
             sure = (proba.max(axis=1) >= self.threshold) & (streaks >= self.agreement)
-            progress.last[at], progress.labels[at], progress.streaks[at] = k, labels, streaks
-            progress.final[at], progress.proba[at] = sure | (k == n_prefixes - 1), proba
+            progress.last[at], progress.class_indices[at] = k, class_indices
+            progress.streaks[at], progress.proba[at] = streaks, proba
+            progress.final[at] = sure | (k == n_prefixes - 1)
         return progress
 
     def simulate(self, proba: np.ndarray) -> Progress:
@@ -107,7 +109,7 @@ def best_rule(
     def value_of(rule: StoppingRule) -> float:
         end = rule.simulate(proba)
         earliness = np.average(lengths[end.last], weights=weights) / lengths[-1]
-        return value(np.average(end.labels == class_indices, weights=weights), earliness)
+        return value(np.average(end.class_indices == class_indices, weights=weights), earliness)
 
     chosen = StoppingRule(np.inf)
     best = value_of(chosen)
@@ -144,7 +146,7 @@ def rule_with_error_bound(
         end = rule.simulate(proba)
         early = end.last < last
         counts = np.bincount(groups[early])
-        wrong = np.bincount(groups[early], (end.labels != class_indices)[early])
+        wrong = np.bincount(groups[early], (end.class_indices != class_indices)[early])
         n, n_wrong = np.count_nonzero(counts), float(np.sum(wrong[counts > 0] / counts[counts > 0]))
         if (1.0 - error) ** n > SIGNIFICANCE:
             continue

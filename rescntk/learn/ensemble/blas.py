@@ -1,4 +1,4 @@
-"""BLAS has one thread while an estimator works, also where other threads of the process compute."""
+"""One thread for BLAS while an estimator works, also if several Python threads use estimators."""
 
 from __future__ import annotations
 
@@ -54,15 +54,16 @@ def one_blas_thread() -> Iterator[None]:
 
 
 def _has_own_numbers(library: Any) -> bool:
-    """Return whether each Python thread has its own number of threads of a library."""
+    """Return whether a library has a number of threads for each Python thread."""
     of_openmp = getattr(library, "threading_layer", "") == "openmp"
     return of_openmp and bool(library.internal_api == "openblas")
 
 
 def _set_threads(library: Any, count: int) -> None:
-    """Set a library's number of threads, from whichever Python thread.
+    """Set a library's number of threads, from any Python thread.
 
-    threadpoolctl 3.8 lets only the first Python thread set numbers, until that is cleared.
+    In threadpoolctl 3.8 only the Python thread that has set a number first may set others, until
+    this is cleared.
     """
     clear = getattr(library, "clear_controlling_thread", lambda force: None)
     clear(force=True)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 from scipy.optimize import minimize
 from scipy.special import log_softmax
@@ -9,38 +11,47 @@ from scipy.special import log_softmax
 from ..reading.cases import unit_sum
 
 _LEAST_SCALE = 1e-5
-"""Least factor of decisions, in units of the largest one: decisions that are mostly wrong count for
-next to nothing, and offsets are divided by it."""
+"""Least inverse temperature, for decisions divided by the largest one. Decisions that are mostly
+wrong would have one of 0, by which offsets cannot be divided."""
 
 
 def margins(decisions: np.ndarray) -> np.ndarray:
-    """Return decisions with one column for each class, even for two classes."""
+    """Return decisions with one column for each class, also if there are two classes."""
     return decisions if decisions.shape[1] > 1 else np.hstack([-decisions, decisions])
 
 
-def probabilities(decisions: np.ndarray, inverse_temperatures: np.ndarray) -> np.ndarray:
-    """Return probabilities, (n_cases, n_classes), of decisions with offsets.
+class Calibration(NamedTuple):
+    """What makes probabilities of decisions, (n_cases, n_outputs).
 
-    Inverse temperatures are (n_cases, 1).
+    Log-probabilities are s · c · (decision + offset), up to a constant for each case, with the
+    certainty c of the case, (n_cases, 1), which is 1 unless its signal is novel.
     """
-    return np.exp(log_probabilities(decisions, inverse_temperatures))
 
+    inverse_temperature: float
+    """s"""
+    offsets: np.ndarray
+    """(n_outputs,)"""
 
-def log_probabilities(decisions: np.ndarray, inverse_temperatures: np.ndarray) -> np.ndarray:
-    """Return the logarithms of `probabilities`."""
-    logs: np.ndarray = log_softmax(inverse_temperatures * margins(decisions), axis=1)
-    return logs
+    def log_probabilities(self, decisions: np.ndarray, certainty: np.ndarray) -> np.ndarray:
+        """Return the logarithms of the probabilities of classes, (n_cases, n_classes)."""
+        factors = self.inverse_temperature * certainty
+        logs: np.ndarray = log_softmax(factors * margins(decisions + self.offsets), axis=1)
+        return logs
+
+    def probabilities(self, decisions: np.ndarray, certainty: np.ndarray) -> np.ndarray:
+        """Return the probabilities of classes, (n_cases, n_classes)."""
+        return np.exp(self.log_probabilities(decisions, certainty))
 
 
 def calibrate(
     decisions: np.ndarray, labels: np.ndarray, weights: np.ndarray, shift: bool
-) -> tuple[float, np.ndarray]:
-    """Return the inverse temperature s and the offsets, (n_outputs,), of decisions left out.
+) -> Calibration:
+    """Return the calibration of decisions left out, (n_cases, n_outputs), with certainty 1.
 
-    Log-probabilities are s · (decision + offset), up to a constant. They minimize the weighted mean
-    cross-entropy, which is convex (Guo et al. 2017); without `shift` offsets are 0. As by Platt
-    (1999), the class of a case gets the probability (n + 1)/(n + 2): s is finite where all
-    decisions are right. If all weights are 0, s divides decisions by the largest one.
+    `labels` are indices of classes, (n_cases,). Log-probabilities minimize the weighted mean
+    cross-entropy, which is convex (Guo et al. 2017); without `shift` all offsets are 0. As by Platt
+    (1999), the class of a case has the target probability (n + 1)/(n + 2), so that s is finite
+    where all decisions are right. If all weights are 0, s is 1 over the largest decision.
     """
     columns = margins(decisions)
     n, n_classes = columns.shape
@@ -50,7 +61,7 @@ def calibrate(
     columns = columns / scale
 
     def loss(parameters: np.ndarray) -> tuple[float, np.ndarray]:
-        """Return the cross-entropy and its gradient in s and the biases b."""
+        """Return the cross-entropy and its gradient in s and the biases, s times offsets."""
         log_proba = log_softmax(parameters[0] * columns + parameters[1:], axis=1)
         slopes = unit_weights * (np.exp(log_proba) - smoothed)
         gradient = np.append(np.sum(slopes * columns), shift * slopes.sum(axis=0))
@@ -65,7 +76,7 @@ def calibrate(
         options={"ftol": 1e-15, "gtol": 1e-10, "maxiter": 1000},
     ).x
     offsets = (biases - np.mean(biases)) * scale / s
-    return float(s / scale), offsets[1:] if n_classes == 2 else offsets
+    return Calibration(float(s / scale), offsets[1:] if n_classes == 2 else offsets)
 
 
 def probabilities_of_folds(
@@ -79,12 +90,13 @@ def probabilities_of_folds(
 ) -> np.ndarray:
     """Return probabilities of cases, (n_cases, n_classes), which the other folds calibrate.
 
-    `fold_decisions` become probabilities, with factors `certainty`, (n_cases, 1), and the numbers
-    of folds `folds`, (n_cases,). `decisions` calibrate them, with other arguments of `calibrate`.
+    `fold_decisions` become the probabilities, with `certainty`, (n_cases, 1); `folds` are the
+    numbers of the cases' folds, (n_cases,). The `decisions` of the other folds calibrate them, with
+    the other arguments of `calibrate`.
     """
     proba = np.empty(margins(decisions).shape)
     for fold in np.unique(folds):
         at = folds == fold
-        inverse_temperature, offsets = calibrate(decisions[~at], labels[~at], weights[~at], shift)
-        proba[at] = probabilities(fold_decisions[at] + offsets, inverse_temperature * certainty[at])
+        calibration = calibrate(decisions[~at], labels[~at], weights[~at], shift)
+        proba[at] = calibration.probabilities(fold_decisions[at], certainty[at])
     return proba

@@ -5,27 +5,24 @@ Leave-one-out errors weigh the views (regression.py, weights.py).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 
 import numpy as np
 from sklearn.utils import check_random_state
 
-from ...checks.messages import warn
 from ..reading.cases import Cases
 from ..reading.signals import Signals, longest, scaled, take, unit_exponent
 from ..views.kernels import KernelOptions
-from ..views.pipeline import ViewPipeline
-from ..views.view import UnsuitableSignals, View
+from ..views.view import View
 from .blas import one_blas_thread
+from .budget import chosen_views, draw_landmarks, resolve_views
 from .left_out import LeftOut, folds_of
 from .levels import TrainingLevels
 from .regression import ViewRegression, fit_view
 from .settings import (
     Settings,
-    chosen_views,
-    draw_landmarks,
     kernel_options,
     penalties_of,
     tries_unexplained,
@@ -34,9 +31,6 @@ from .weights import ViewResults, average_of_folds, weigh_outputs, weights_at
 
 _NUMBERS_AT_ONCE = 2**22
 """Numbers of signals, or of their kernels, that a view computes at once. More take more memory."""
-
-_MUCH_WORK = 1e12
-"""Pixel pairs times layers above which a fit warns: some ten minutes on two cores."""
 
 _EXAMPLES = 40
 """Maximum number of training signals whose contributions are compared with those of others."""
@@ -133,7 +127,7 @@ def fit_ensemble(
     targets: np.ndarray,
     settings: Settings,
     *,
-    default_views: Sequence[View],
+    default_views: Mapping[str, Sequence[View]],
     error_weights: np.ndarray,
     more_penalties: Sequence[float] = (),
     is_per_output: bool = False,
@@ -148,8 +142,8 @@ def fit_ensemble(
         What is regressed.
     settings : Settings
         The parameters of the estimator.
-    default_views : sequence of View
-        The views of ``views="default"``.
+    default_views : mapping from str to sequence of View
+        The views that the estimator has by words.
     error_weights : ndarray, (n_cases,)
         Weights of the cases in the errors by which penalties and weights of views are chosen.
     more_penalties : sequence of float
@@ -159,12 +153,12 @@ def fit_ensemble(
     """
     n, rng = len(cases.weights), check_random_state(settings.random_state)
     folds = folds_of(cases.groups, rng)  # first: the same for all fits of one seed
-    views = chosen_views(settings, default_views, n)
-    landmark_indices, options = draw_landmarks(settings, n, rng), kernel_options(settings)
-    exponent = unit_exponent(cases.signals)
+    exponent, options = unit_exponent(cases.signals), kernel_options(settings)
     given, cases = cases.signals, cases._replace(signals=scaled(cases.signals, exponent))
+    views = chosen_views(settings, default_views, cases.signals)
     resolved, notes = resolve_views(views, cases.signals)
-    _warn_of_work(resolved, n, n if landmark_indices is None else len(landmark_indices))
+    landmark_indices = draw_landmarks(settings, resolved, cases.signals, rng)
+    landmarks = cases.signals if landmark_indices is None else take(cases.signals, landmark_indices)
     n_regressions = targets.shape[1] if is_per_output else 1
     with one_blas_thread():
         fits = [
@@ -172,6 +166,7 @@ def fit_ensemble(
                 view,
                 cases,
                 targets,
+                landmarks=landmarks,
                 landmark_indices=landmark_indices,
                 penalties=penalties_of(settings, view.kernel, cases.weights, more_penalties),
                 error_weights=error_weights,
@@ -202,41 +197,15 @@ def fit_ensemble(
     )
     at_cases = weights_at(weights[used], novelties[used], distances, depend_on_levels[used])
     left_out = LeftOut(
-        of_views=ViewResults(residuals[used], novelties[used], at_cases),
+        view_residuals=residuals[used],
+        view_novelties=novelties[used],
+        view_weights=at_cases,
         novelty=ensemble.novelty(novelties[used], given),
-        residuals=averaged,
+        fold_residuals=averaged,
         folds=folds,
         table=_table(views, [*resolved.values()], fitted, weights, notes),
     )
     return ensemble, left_out
-
-
-def resolve_views(views: Sequence[View], X: Signals) -> tuple[dict[ViewPipeline, int], np.ndarray]:
-    """Return different views of signals with their indices; and notes, why others have no part."""
-    notes, resolved = np.full(len(views), "", dtype=object), dict[ViewPipeline, int]()
-    for k, view in enumerate(views):
-        try:
-            of_signals = view.pipeline(X)
-        except UnsuitableSignals as refusal:
-            notes[k] = refusal.reason
-            continue
-        if of_signals in resolved:
-            notes[k] = f"sees the same as view {resolved[of_signals]}"
-        else:
-            resolved[of_signals] = k
-    if not resolved:
-        raise ValueError(f"views has none for these signals: {notes[0]}")
-    return resolved, notes
-
-
-def _warn_of_work(views: Iterable[ViewPipeline], n: int, n_landmarks: int) -> None:
-    """Warn of a fit that takes long."""
-    work = sum(view.work for view in views) * n * n_landmarks
-    if work > _MUCH_WORK:
-        warn(
-            f"this fit computes {work:.0e} pixel pairs times layers: fewer landmarks or shorter "
-            f"views take less time",
-        )
 
 
 def _table(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from typing import ClassVar
 
 import numpy as np
@@ -10,9 +10,11 @@ from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 
 from ..base import SignalEstimator
-from ..reading.inputs import read_signals
+from ..reading.cases import Cases
 from ..reading.signals import Signals
-from .ensemble import Ensemble
+from ..views.view import View
+from .ensemble import Ensemble, fit_ensemble
+from .left_out import LeftOut
 from .settings import Settings, kernel_options
 from .weights import ViewResults
 
@@ -26,40 +28,75 @@ REMEDY = (
 class ResidualKernelEstimator(Settings, SignalEstimator):
     """Average the decisions of several views of the signals.
 
-    `fit` of a subclass sets `intercept_`, and the attributes below.
+    `fit` of a subclass calls `_fit_ensemble`, and sets `intercept_` and `_target_scale`.
     """
 
     # With metadata routing, searches of scikit-learn pass groups on to `fit`.
     __metadata_request__fit: ClassVar[dict[str, bool]] = {"groups": True}
 
     intercept_: np.ndarray
+    views_: dict[str, np.ndarray]
+    left_out_novelty_: np.ndarray
     _ensemble: Ensemble
-    _units: np.ndarray
-    """The units of decisions, (n_outputs,), or (1,) for all."""
+    _target_scale: np.ndarray
+    """By what the targets of `_ensemble` were divided, (n_outputs,), or (1,) for all outputs."""
+
+    def _fit_ensemble(
+        self,
+        cases: Cases,
+        targets: np.ndarray,
+        *,
+        default_views: Mapping[str, Sequence[View]],
+        error_weights: np.ndarray,
+        more_penalties: Sequence[float] = (),
+        is_per_output: bool = False,
+    ) -> LeftOut:
+        """Fit the ensemble to cases, as `fit_ensemble`, and set the attributes that tell of it.
+
+        Returns
+        -------
+        LeftOut
+            The results of cases left out, in the units of the targets (n_cases, n_outputs).
+        """
+        self._ensemble, left_out = fit_ensemble(
+            cases,
+            targets,
+            self,
+            default_views=default_views,
+            error_weights=error_weights,
+            more_penalties=more_penalties,
+            is_per_output=is_per_output,
+        )
+        self.views_ = left_out.table
+        self.left_out_novelty_ = cases.at_signals(left_out.novelty)
+        return left_out
 
     def novelty(self, X: ArrayLike) -> np.ndarray:
         r"""Return how unlike the training signals some signals are.
 
-        It is :math:`\max(\prod_v \nu_v^{p_v}, s)`. View v has the variance :math:`\nu_v` of an
-        observation in its Gaussian process, in units of its mean at training signals left out. The
-        powers :math:`p_v` are proportional to inverse errors of views, and their sum is 1. Of
-        several targets the product is the geometric mean of theirs. The size s is the largest
+        It is :math:`\max(\prod_v \nu_v^{p_v}, s)`. Here :math:`\nu_v` is the variance of an
+        observation in the Gaussian process of view v, divided by its mean over training signals
+        left out. The powers :math:`p_v` are proportional to the inverse errors of the views, and
+        their sum is 1. If there are several targets, the product is the geometric mean of theirs.
+        The size s is the largest
         :math:`((z - m)/(c (2d + 0.2)))^2` of all channels, where z is log2 of a channel's mean
         magnitude, or of its deviation from its mean, with mean m and deviation d over training
         signals. The factor c, at least 1, is such that s is above 1 at one of twenty training
-        signals left out, or fewer.
+        signals left out, or fewer. A channel that has one value a in all training signals counts
+        with the magnitude :math:`|a| + |x - a|` at a time point x: then −a is as far as 3a.
 
         Parameters
         ----------
         X : array, table or list
-            Signals as for `fit`, of as many channels and, but for lists, time points.
+            Signals as for `fit`, with as many channels and, unless `fit` was given a list, as many
+            time points.
 
         Returns
         -------
         ndarray, (n_cases,)
             About 1 for new signals like the training signals, and larger for signals far from them
-            or of other sizes. The training signals themselves have less: `left_out_novelty_` has
-            theirs, each left out, for limits.
+            or of other sizes. The training signals themselves have less. For limits,
+            `left_out_novelty_` has theirs, each left out.
 
         Raises
         ------
@@ -68,25 +105,26 @@ class ResidualKernelEstimator(Settings, SignalEstimator):
         NotFittedError
             Before `fit`.
         """
-        signals = read_signals(self, X)
+        signals = self._read(X)
         return self._ensemble.novelty(self._decide(signals).novelties, signals)
 
     def contributions(self, X: ArrayLike) -> Signals:
         """Return the contribution of each time point to each decision.
 
-        Their sum over time and ``intercept_`` are the decisions, up to rounding errors. A
-        contribution includes what the network sees around the time point.
+        Decisions are ``intercept_`` plus the sum of contributions over time, up to rounding errors.
+        The contribution of a time point includes what the network sees around it.
 
         Parameters
         ----------
         X : array, table or list
-            Signals as for `fit`, of as many channels and, but for lists, time points.
+            Signals as for `fit`, with as many channels and, unless `fit` was given a list, as many
+            time points.
 
         Returns
         -------
         ndarray, (n_cases, n_outputs, n_timepoints)
-            For lists a list of (n_outputs, n_timepoints_i). A target or class has an output; of
-            two classes the second one.
+            For lists a list of (n_outputs, n_timepoints_i). Each target, or each class, has an
+            output; if there are two classes, only the second one has.
 
         Raises
         ------
@@ -95,7 +133,7 @@ class ResidualKernelEstimator(Settings, SignalEstimator):
         NotFittedError
             Before `fit`.
         """
-        signals = read_signals(self, X)
+        signals = self._read(X)
         of_signals = self._contributions(signals)
         return np.array(of_signals) if isinstance(signals, np.ndarray) else of_signals
 
@@ -120,4 +158,4 @@ class ResidualKernelEstimator(Settings, SignalEstimator):
     def _contributions(self, X: Signals) -> list[np.ndarray]:
         """Return the contributions of time points in the units of decisions."""
         of_signals = self._ensemble.contributions(X, kernel_options(self))
-        return [self._units[:, None] * part for part in of_signals]
+        return [self._target_scale[:, None] * part for part in of_signals]

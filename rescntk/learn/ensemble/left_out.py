@@ -8,7 +8,7 @@ import numpy as np
 
 from ...checks.messages import shown, warn
 from ...checks.values import check_positive
-from .weights import ViewResults
+from .weights import averaged
 
 _FOLDS = 10
 """Number of folds. The weights of views at a fold come from the errors of the other folds."""
@@ -22,34 +22,46 @@ COVERAGE = 0.9
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class LeftOut:
-    """Results of cases, each left out of a fit with its group."""
+    """Results of cases, each left out of the views' regressions together with its group."""
 
-    of_views: ViewResults
-    """Residuals, novelties and weights of views. The weights come from the errors of all cases."""
+    view_residuals: np.ndarray
+    """Targets less decisions of each view, (n_views, n_cases, n_outputs)."""
+    view_novelties: np.ndarray
+    """(n_views, n_cases, n_regressions), as in `ViewResults`."""
+    view_weights: np.ndarray
+    """(n_views, n_cases, n_regressions), as in `ViewResults`, by the errors of all cases."""
     novelty: np.ndarray
     """Of all views together, (n_cases,)."""
-    residuals: np.ndarray
-    """Residuals of the average, (n_cases, n_outputs). The weights of views at a fold come from the
-    errors of the other folds."""
+    fold_residuals: np.ndarray
+    """Targets less averaged decisions, (n_cases, n_outputs), where the weights of views at a fold
+    come from the errors of the other folds."""
     folds: np.ndarray
     """The number of each case's fold, (n_cases,)."""
     table: dict[str, np.ndarray]
     """The errors and weights of all views: the attribute `views_` of estimators."""
 
+    @property
+    def residuals(self) -> np.ndarray:
+        """Targets less averaged decisions, (n_cases, n_outputs), by weights of all cases."""
+        return averaged(self.view_residuals, self.view_weights)
+
 
 @dataclass(frozen=True, eq=False)
 class Nonconformity:
-    """Scores of cases left out: how far each is from its prediction. Sets and intervals use it."""
+    """Scores of cases left out, of which sets and intervals take a quantile.
+
+    A score says how far a case is from its prediction, in a unit of its own.
+    """
 
     scores: np.ndarray
     """(n_cases, …)"""
     weights: np.ndarray
-    """(n_cases,)"""
+    """The weights of the cases in the quantile, (n_cases,)."""
     n_groups: int
-    """Number of groups that were left out, or of different signals without groups."""
+    """Number of groups that were left out; of different signals where no groups were given."""
 
     def quantile(self, coverage: float) -> np.ndarray:
-        """Return the quantile of scores that the share `coverage` of new cases does not exceed.
+        """Return the quantile of scores, (…), that the share `coverage` of new cases is not above.
 
         Its rank counts n + 1 different signals, or groups: those left out, and the new one.
         """
@@ -66,5 +78,8 @@ class Nonconformity:
 
 
 def folds_of(groups: np.ndarray, rng: np.random.RandomState) -> np.ndarray:
-    """Return the number of each case's fold, (n_cases,), from numbers of groups, (n_cases,)."""
+    """Return the number of each case's fold, (n_cases,): a group is in one fold.
+
+    `groups` are numbers of groups, (n_cases,).
+    """
     return (rng.permutation(groups.max() + 1) % _FOLDS)[groups]

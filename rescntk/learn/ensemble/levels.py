@@ -23,48 +23,59 @@ class TrainingLevels:
     a size twice its deviation and .2. The distance of levels is their root mean square over
     channels, and that of sizes the largest one of all channels. Units of levels, and of sizes, are
     magnified together so that at most one of twenty training signals, left out, is farther than 1.
+
+    The level of a channel that has one value c in all training signals has no unit, and its
+    distance is 0. The magnitude of such a channel is the mean of |c| + |x − c|, so that the sizes
+    of −c are as far as those of 3c.
     """
 
     def __init__(self, X: Signals, weights: np.ndarray) -> None:
-        values = _levels_and_sizes(X)
-        self.mean = np.average(values, axis=0, weights=weights)
-        level, *sizes = np.sqrt(np.average((values - self.mean) ** 2, axis=0, weights=weights))
+        self.constants = np.zeros(len(X[0]))  # until it is known which channels are constant
+        levels_and_sizes = self._levels_and_sizes(X)
+        self.means = np.average(levels_and_sizes, axis=0, weights=weights)
+        squares = (levels_and_sizes - self.means) ** 2
+        level, *sizes = np.sqrt(np.average(squares, axis=0, weights=weights))
         deviations = np.reshape([x.std(axis=-1) for x in arrays(X)], (len(X), -1))
         inside = np.average(deviations, axis=0, weights=weights)
         level = np.maximum(level, _LEAST_LEVEL_UNIT * inside)
         magnitudes = np.reshape([np.abs(x).max(axis=-1) for x in arrays(X)], (len(X), -1))
-        level = np.where(level > ROUNDING * magnitudes.max(axis=0), level, 0.0)  # constant channels
-        units = [2 * (size + _ADDED_TO_SIZES) for size in sizes]
-        self.unit = np.stack([np.where(level > 0, level, np.inf), *units])
-        left_out = self.distances(X) / (1.0 - unit_sum(weights))
+        is_constant = level <= ROUNDING * magnitudes.max(axis=0)
+        size_units = [2 * (size + _ADDED_TO_SIZES) for size in sizes]
+        self.units = np.stack([np.where(is_constant, np.inf, level), *size_units])
+        left_out = self._distances(levels_and_sizes) / (1.0 - unit_sum(weights))
         most = [
             np.quantile(of_kind, 0.95, weights=weights, method="inverted_cdf")
             for of_kind in left_out
         ]
-        self.unit[0] *= max(1.0, most[0])
-        self.unit[1:] *= max(1.0, most[1])
+        self.units[0] *= max(1.0, most[0])
+        self.units[1:] *= max(1.0, most[1])
+        self.constants = np.where(is_constant, self.means[0], 0.0)
 
     def distances(self, X: Signals) -> np.ndarray:
         """Return the distances of levels and of sizes from the training signals', (2, n_cases)."""
-        deviations = (_levels_and_sizes(X) - self.mean) / self.unit
+        return self._distances(self._levels_and_sizes(X))
+
+    def _distances(self, levels_and_sizes: np.ndarray) -> np.ndarray:
+        """Return `distances` from levels and sizes, (n_cases, 3, n_channels)."""
+        deviations = (levels_and_sizes - self.means) / self.units
         with np.errstate(over="ignore"):  # infinitely far
             levels = np.sqrt(np.mean(deviations[:, 0] ** 2, axis=1))
         return np.stack([levels, np.abs(deviations[:, 1:]).max(axis=(1, 2))])
 
+    def _levels_and_sizes(self, X: Signals) -> np.ndarray:
+        """Return the level and both sizes of each channel of signals, (n_cases, 3, n_channels).
 
-def _levels_and_sizes(X: Signals) -> np.ndarray:
-    """Return the level and both sizes of each channel of signals, (n_cases, 3, n_channels).
-
-    A deviation that may be a rounding error counts as the largest rounding error.
-    """
-    of_signals = []
-    for x in arrays(X):
-        magnitudes = np.abs(x)
-        largest = magnitudes.max(axis=-1, keepdims=True)
-        unit = np.ldexp(1.0, np.frexp(largest)[1] - 1)  # squares of x / unit stay in float64
-        deviation = (x / unit).std(axis=-1) * unit[..., 0]
-        least = np.maximum(ROUNDING * largest[..., 0], np.finfo(np.float64).tiny)
-        sizes = magnitudes.mean(axis=-1), deviation
-        logs = (np.log2(np.maximum(size, least)) for size in sizes)
-        of_signals.append(np.stack([x.mean(axis=-1), *logs], axis=-2))
-    return np.reshape(of_signals, (len(X), 3, -1))
+        A deviation that may be a rounding error counts as the largest rounding error.
+        """
+        constants = self.constants[:, None]
+        of_signals = []
+        for x in arrays(X):
+            largest = np.abs(x).max(axis=-1, keepdims=True)
+            unit = np.ldexp(1.0, np.frexp(largest)[1] - 1)  # squares of x / unit stay in float64
+            deviation = (x / unit).std(axis=-1) * unit[..., 0]
+            magnitudes = np.abs(constants) + np.abs(x - constants)
+            least = np.maximum(ROUNDING * largest[..., 0], np.finfo(np.float64).tiny)
+            sizes = magnitudes.mean(axis=-1), deviation
+            logs = (np.log2(np.maximum(size, least)) for size in sizes)
+            of_signals.append(np.stack([x.mean(axis=-1), *logs], axis=-2))
+        return np.reshape(of_signals, (len(X), 3, -1))

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.linalg
@@ -47,16 +47,18 @@ class ViewRegression:
     pipeline: ViewPipeline
     """The view, as measured on the training signals."""
     landmarks: Signals
-    """As the view shows them."""
+    """As they were before the view's steps: all views share them."""
     coefficients: np.ndarray
     """(n_landmarks, n_outputs)"""
     intercepts: np.ndarray
     """(n_outputs,)"""
     root: np.ndarray
-    """R, (n_landmarks, rank), of the first penalty: the process has the variance K(x, x) − ‖Rᵀk‖²
-    at a signal x with the kernel k with landmarks."""
-    ratios: np.ndarray
-    """(μ + λ₀)/(μ + λ), (rank, n_regressions), by which λ multiplies the squares of Rᵀk."""
+    """R, (n_landmarks, rank), of the first penalty λ₀: the process has the variance
+    K(x, x) − ‖Rᵀk‖² at a signal x with the kernel k with landmarks. R is lower triangular if there
+    is one regression."""
+    ratios: np.ndarray | None
+    """(μ + λ₀)/(μ + λ), (rank, n_regressions), by which the penalties λ of several regressions
+    multiply the squares of Rᵀk."""
     penalty: np.ndarray
     """λ, (n_regressions,)."""
     left_out_variance: np.ndarray
@@ -69,13 +71,26 @@ class ViewRegression:
     """The options of the last call, and the landmarks prepared for them."""
 
     def __getstate__(self) -> dict[str, object]:
-        return vars(self) | {"prepared_landmarks": None}
+        """Return the attributes without what can be computed: prepared landmarks, zeros of R."""
+        state = vars(self) | {"prepared_landmarks": None}
+        if self.ratios is None:
+            rows, columns = self.root.shape
+            state["root"] = self.root.shape, self.root[np.tril_indices(rows, m=columns)]
+        return state
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state)
+        if self.ratios is None:
+            (rows, columns), numbers = state["root"]
+            self.root = np.zeros((rows, columns))
+            self.root[np.tril_indices(rows, m=columns)] = numbers
 
     def matrix(self, seen: Signals, options: KernelOptions) -> np.ndarray:
         """Return the kernel matrix of signals in the view with the landmarks, in float64."""
         prepared = self.prepared_landmarks  # read once: another thread may replace it
         if prepared is None or prepared[0] != options:
-            prepared = options.copy(), self.pipeline.kernel.prepared(self.landmarks, options)
+            seen_landmarks = self.pipeline.transform(self.landmarks)
+            prepared = options.copy(), self.pipeline.kernel.prepared(seen_landmarks, options)
             self.prepared_landmarks = prepared
         return self.pipeline.kernel.matrix(seen, prepared[1], options)
 
@@ -87,8 +102,9 @@ class ViewRegression:
         seen = self.pipeline.transform(X)
         K, diagonal = self.matrix(seen, options), self.pipeline.kernel.diag(seen)[:, None]
         squares = (K @ self.root) ** 2
-        several = len(self.penalty) > 1
-        explained = squares @ self.ratios if several else squares.sum(axis=1, keepdims=True)
+        explained = (
+            squares.sum(axis=1, keepdims=True) if self.ratios is None else squares @ self.ratios
+        )
         variance = np.maximum(diagonal - explained, 0.0) + self.penalty
         return K @ self.coefficients + self.intercepts, variance / self.left_out_variance
 
@@ -98,7 +114,8 @@ class ViewRegression:
         Their sums are decisions less intercepts.
         """
         seen = self.pipeline.transform(X)
-        parts = self.pipeline.kernel.contributions(seen, self.landmarks, self.coefficients, options)
+        landmarks = self.pipeline.transform(self.landmarks)
+        parts = self.pipeline.kernel.contributions(seen, landmarks, self.coefficients, options)
         # Rounding errors, which large coefficients magnify, are divided evenly.
         sums = self.matrix(seen, options) @ self.coefficients
         counts = np.array([x.shape[1] for x in seen])
@@ -111,7 +128,6 @@ class _KernelOfCases(NamedTuple):
     """The kernel matrix of weighted cases: all of it, or the part that landmarks explain."""
 
     spectrum: Decomposition
-    landmarks: Signals
     root: np.ndarray
     """R √(μ + λ), (n_landmarks, rank), which no penalty changes."""
     unexplained: np.ndarray
@@ -143,6 +159,7 @@ def fit_view(
     cases: Cases,
     targets: np.ndarray,
     *,
+    landmarks: Signals,
     landmark_indices: np.ndarray | None,
     penalties: Sequence[float],
     error_weights: np.ndarray,
@@ -152,6 +169,7 @@ def fit_view(
 ) -> ViewFit:
     r"""Return a view fitted to targets of cases, with residuals and novelty of cases left out.
 
+    Landmarks are the cases at `landmark_indices`, or all if these are None.
     Each of n_regressions, one for all outputs or one for each, has the penalty of least
     leave-one-out error. With `tries_unexplained`, views of landmarks try greater penalties than the
     given one (`_UNEXPLAINED_SHARES`). The prior's variance
@@ -185,13 +203,14 @@ def fit_view(
         variance[:, choices == choice] = left_out[:, None]
     left_out_variance = np.array([np.average(column, weights=weights) for column in variance.T])
     sums = spectrum.eigenvalues[:, None] + penalty
+    root = kernel.root / np.sqrt(sums[:, 0])
     fitted = ViewRegression(
         measured,
-        landmarks=kernel.landmarks,
+        landmarks=landmarks,
         coefficients=kernel.at_landmarks(beta),
         intercepts=b,
-        root=kernel.root / np.sqrt(sums[:, 0]),
-        ratios=sums[:, :1] / sums,
+        root=_lower_triangular(root) if n_regressions == 1 else root,
+        ratios=None if n_regressions == 1 else sums[:, :1] / sums,
         penalty=penalty,
         left_out_variance=left_out_variance,
         prior_variance=np.mean(beta * Y, axis=0),  # Σβ is 0, so that b makes no difference
@@ -207,7 +226,7 @@ def _kernel_of_all(
     """Return the decomposed kernel matrix of cases, as a view shows them."""
     spectrum = decompose(kernel.matrix(seen, None, options), weights, clip=True)
     root = spectrum.roots[:, None] * spectrum.eigenvectors
-    return _KernelOfCases(spectrum, seen, root, np.zeros(len(seen)))
+    return _KernelOfCases(spectrum, root, np.zeros(len(seen)))
 
 
 def _kernel_of_landmarks(
@@ -239,8 +258,13 @@ def _kernel_of_landmarks(
     )
     spectrum = Decomposition(values, roots * features / np.sqrt(values), eps, roots[:, 0])
     return _KernelOfCases(
-        spectrum, landmarks, inverse_root * np.sqrt(values), unexplained, inverse_root, features
+        spectrum, inverse_root * np.sqrt(values), unexplained, inverse_root, features
     )
+
+
+def _lower_triangular(root: np.ndarray) -> np.ndarray:
+    """Return the lower triangular matrix L with L Lᵀ = R Rᵀ, in the shape of R."""
+    return np.asarray(scipy.linalg.qr(root.T, mode="r")[0].T)
 
 
 def _chosen_penalties(

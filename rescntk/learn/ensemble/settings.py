@@ -1,4 +1,4 @@
-"""Parameters of the estimators of several views, and what they mean for a number of signals."""
+"""Parameters of the estimators of several views, and what a fit takes from them."""
 
 from __future__ import annotations
 
@@ -13,22 +13,14 @@ from ...checks.values import (
     check_dtype,
     check_integer,
     check_nonnegative_vector,
-    is_sequence,
 )
-from ..views.defaults import FAST_VIEWS, MANY_SIGNALS, VIEWS_OF_MANY_SIGNALS
 from ..views.kernels import KernelOptions, ViewKernel
 from ..views.view import View
-
-LANDMARKS_OF_MANY = 400
-"""Landmarks of more than `MANY_SIGNALS`: kernels take time in proportion. Few classes need no more.
-Measured with 1,200 signals of plants (`benchmarks/constants.py`): accuracy .985 with 100, .990 with
-200, .987 with 400; log loss .044, .038 and .048. Many classes do: accuracy on Crop, of 24, is .734
-with 400 and .757 with 1,000, in 2.5 times the seconds (`benchmarks/many_signals.py`)."""
 
 
 @dataclass(eq=False, repr=False)
 class Settings:
-    """Parameters that the estimators of several views have, those of aeon.py too."""
+    """The parameters that the classifier and the regressor share, here and in aeon.py."""
 
     views: str | Sequence[View] = "default"
     _: KW_ONLY
@@ -40,31 +32,13 @@ class Settings:
     random_state: int | np.random.RandomState | None = None
 
 
-def chosen_views(settings: Settings, default: Sequence[View], n: int) -> Sequence[View]:
-    """Return the views of n signals; `default` are those that the word "default" names."""
-    views = settings.views
-    if isinstance(views, str) and views in ("fast", "default"):
-        fast_or_all = FAST_VIEWS if views == "fast" else default
-        return VIEWS_OF_MANY_SIGNALS if n > MANY_SIGNALS else fast_or_all
-    if not is_sequence(views) or not len(views) or not all(isinstance(v, View) for v in views):
-        raise ValueError(f"views is {shown(views)}, expected 'fast', 'default' or a list of View")
-    return list(views)
-
-
-def draw_landmarks(settings: Settings, n: int, rng: np.random.RandomState) -> np.ndarray | None:
-    """Return the indices of the landmarks among n cases, or None for all."""
-    by_default = LANDMARKS_OF_MANY if n > MANY_SIGNALS else n
-    m = by_default if settings.n_landmarks is None else settings.n_landmarks
-    m = check_integer(m, "n_landmarks", at_least=2)
-    return None if m >= n else np.sort(rng.permutation(n)[:m])
-
-
 def penalties_of(
     settings: Settings, kernel: ViewKernel, weights: np.ndarray, more: Sequence[float]
 ) -> Sequence[float]:
     """Return the penalties that a view with this kernel tries for cases of these weights.
 
-    By default they are the least one, and greater ones of the kernel, or else of `more`.
+    If the settings have none, they are the least penalty and all greater ones of the kernel or, if
+    it has none, of `more`.
     """
     if settings.penalty is None:
         least = kernel.least_penalty(weights, check_dtype(settings.dtype))
@@ -76,15 +50,15 @@ def penalties_of(
 
 
 def tries_unexplained(settings: Settings, kernel: ViewKernel, more: Sequence[float]) -> bool:
-    """Return whether the least penalty is the only one that a view with this kernel tries.
+    """Return whether `penalties_of` returns the least penalty alone because nothing else is known.
 
-    Views of landmarks then try penalties by what landmarks do not explain.
+    A view of landmarks then tries penalties by what the landmarks do not explain.
     """
     return settings.penalty is None and not (kernel.penalties or more)
 
 
 def kernel_options(settings: Settings) -> KernelOptions:
-    """Return how kernels are computed."""
+    """Return how the settings say that kernels are computed."""
     n_jobs = settings.n_jobs
     threads = None if n_jobs is None else effective_n_jobs(check_integer(n_jobs, "n_jobs"))
     return {"engine": settings.engine, "dtype": check_dtype(settings.dtype), "threads": threads}

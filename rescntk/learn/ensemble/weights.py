@@ -14,7 +14,7 @@ _NEGLIGIBLE = 0.02
 """Largest sum of the least weights that become 0, so that their views need not be computed."""
 
 _ERROR_POWER = 4.0
-"""Power of errors in w₀, near which weights stay: chosen for noise. Measured
+"""Power of errors in w₀, near which weights of views stay: chosen for noise. Measured
 (`benchmarks/constants.py`): log loss on signals with noise of a twentieth of the deviation .118
 with 0, .114 with 4, .133 with 12. On signals that drift 0 is best, with .184, then .191 and .210.
 """
@@ -30,23 +30,27 @@ and .943 with 8."""
 
 
 class ViewResults(NamedTuple):
-    """What views find about signals, new ones or cases left out."""
+    """What views find about signals."""
 
-    values: np.ndarray
-    """Decisions, or residuals of cases left out, (n_views, n_cases, n_outputs)."""
+    decisions: np.ndarray
+    """(n_views, n_cases, n_outputs)"""
     novelties: np.ndarray
     """(n_views, n_cases, n_regressions), as `ViewRegression.decide` returns them."""
     weights: np.ndarray
-    """(n_views, n_cases, n_regressions), of sum 1 over views."""
-
-    def averaged(self, values: np.ndarray) -> np.ndarray:
-        """Return the weighted average over views of some values, (n_cases, n_outputs)."""
-        return np.asarray((self.weights * values).sum(axis=0))
+    """The views' weights at the signals, (n_views, n_cases, n_regressions), of sum 1 over views."""
 
     @property
-    def average(self) -> np.ndarray:
-        """The weighted average over views of `values`, (n_cases, n_outputs)."""
-        return self.averaged(self.values)
+    def averaged_decisions(self) -> np.ndarray:
+        """The weighted average of the decisions over views, (n_cases, n_outputs)."""
+        return averaged(self.decisions, self.weights)
+
+
+def averaged(values: np.ndarray, view_weights: np.ndarray) -> np.ndarray:
+    """Return the weighted average over views, (n_cases, n_outputs), of values of each view.
+
+    Values are (n_views, n_cases, n_outputs), and the weights as in `ViewResults`.
+    """
+    return np.asarray((view_weights * values).sum(axis=0))
 
 
 def weigh(residuals: np.ndarray, error_weights: np.ndarray) -> np.ndarray:
@@ -58,13 +62,13 @@ def weigh(residuals: np.ndarray, error_weights: np.ndarray) -> np.ndarray:
     """
     rows = (residuals * np.sqrt(unit_sum(error_weights))[:, None]).reshape(len(residuals), -1)
     errors = (rows**2).sum(axis=1)
-    unit = max(errors.min(), np.finfo(np.float64).eps * errors.max()) or 1.0
-    near = (np.maximum(errors, unit) / unit) ** -_ERROR_POWER
+    least = max(errors.min(), np.finfo(np.float64).eps * errors.max()) or 1.0
+    near = (np.maximum(errors, least) / least) ** -_ERROR_POWER
     near /= near.sum()
     # Least squares with a last row 1ᵀw = 1, which changes the scale of w and not its direction.
     ones = np.ones(len(errors))
     distance = np.eye(len(errors)) - np.outer(near, ones)
-    system = np.vstack([rows.T / np.sqrt(unit), distance, ones])
+    system = np.vstack([rows.T / np.sqrt(least), distance, ones])
     weights = nnls(system, np.append(np.zeros(len(system) - 1), 1.0))[0]
     weights /= weights.sum()
     rising = np.argsort(weights, kind="stable")
@@ -75,7 +79,10 @@ def weigh(residuals: np.ndarray, error_weights: np.ndarray) -> np.ndarray:
 def weigh_outputs(
     residuals: np.ndarray, error_weights: np.ndarray, n_regressions: int
 ) -> np.ndarray:
-    """Return the weights of views, (n_views, n_regressions): of all outputs, or of each."""
+    """Return the weights of views, (n_views, n_regressions), as `weigh` does for each regression.
+
+    One regression has all outputs, or each output has one.
+    """
     parts = np.split(residuals, n_regressions, axis=2)
     return np.stack([weigh(part, error_weights) for part in parts], axis=1)
 
@@ -88,9 +95,9 @@ def weights_at(
 ) -> np.ndarray:
     """Return the views' weights at signals, (n_views, n_cases, n_regressions), of sum 1 over views.
 
-    `weights` are (n_views, n_regressions), `novelties` (n_views, n_cases, n_regressions), and
-    `distances` of levels (n_cases,). A view has less weight where a signal is novel to it, and a
-    view that sees levels has less where they are far away.
+    Without novelty they are `weights`, (n_views, n_regressions). A view has less weight at a signal
+    that is novel to it, by `novelties` (n_views, n_cases, n_regressions), and a view that depends
+    on levels has less where these are far away, by `distances` (n_cases,).
     """
     above = np.maximum(1.0, novelties)
     products = weights[:, None] * (above / above.min(axis=0)) ** -_NOVELTY_POWER
@@ -107,16 +114,16 @@ def average_of_folds(
     distances: np.ndarray,
     depends_on_levels: np.ndarray,
 ) -> np.ndarray:
-    """Return the average's residuals, (n_cases, n_outputs).
+    """Return the residuals of the averaged decisions, (n_cases, n_outputs).
 
-    The weights of views at a fold come from the errors of the other folds. Other arguments are as
-    for `weigh_outputs` and `weights_at`.
+    The weights of views at a fold come from the errors of the other folds; `folds` are numbers of
+    folds, (n_cases,). Other arguments are as for `weigh_outputs` and `weights_at`.
     """
-    averaged = np.zeros(residuals.shape[1:])
+    of_average = np.zeros(residuals.shape[1:])
     for fold in np.unique(folds):
         at = folds == fold
         outside = np.where(at, 0.0, error_weights)
         weights = weigh_outputs(residuals, outside, novelties.shape[2])
         weights = weights_at(weights, novelties[:, at], distances[at], depends_on_levels)
-        averaged[at] = (weights * residuals[:, at]).sum(axis=0)
-    return averaged
+        of_average[at] = averaged(residuals[:, at], weights)
+    return of_average

@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from enum import Enum
-from functools import partial
-from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.base import BaseEstimator
 from sklearn.exceptions import DataConversionWarning
 from sklearn.utils import check_array, check_consistent_length, column_or_1d
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import check_is_fitted, validate_data
 
-from ...checks.labels import check_groups, check_labels, distinct
+from ...checks.labels import check_groups, check_known, check_labels, distinct
 from ...checks.messages import SignalsWarning, shown, warn
 from ...checks.values import (
     check_batch,
@@ -25,8 +21,8 @@ from ...checks.values import (
     check_shape,
     check_unmasked,
 )
-from .cases import Cases
-from .signals import Signals, exponents_of, take
+from .cases import Cases, different_cases
+from .signals import Signals, exponents_of
 from .tables import (
     check_cells,
     check_columns,
@@ -45,96 +41,95 @@ from .tables import (
 _SHAPE = "(n_cases, n_channels, n_timepoints)"
 
 _LEAST_WEIGHT = 1e-12
-"""Weight above which a signal counts, in units of the largest: less has few digits in sums."""
+"""Weight above which a signal counts, in units of the largest: a sum has few digits of less."""
 
 
-class _Read(NamedTuple):
-    """Signals as they were read, and how they were given."""
+class GivenSignals(NamedTuple):
+    """Signals that a user gave, checked, and what is known of their columns."""
 
     signals: Signals
     columns: list[Hashable] | None
-    """The names of a table's columns."""
+    """The names of a table's columns; None of arrays and lists."""
     has_columns: bool
-    """Whether each time point was a column of a table, or of an array of two axes."""
+    """Whether each time point was a column, of a table or of an array of two axes."""
+
+    @property
+    def shape(self) -> tuple[int, int | tuple[int, int] | None]:
+        """Number of channels, and of time points: None for a list, two numbers for images."""
+        axes = self.signals.shape[2:] if isinstance(self.signals, np.ndarray) else (None,)
+        return len(self.signals[0]), axes[0] if len(axes) == 1 else axes
 
 
-def read_signals(
-    estimator: BaseEstimator,
-    X: object,
-    *,
-    reset: bool = False,
-    n_channels: int | None = None,
-    images: bool = False,
-) -> Signals:
-    """Return `X` as signals; with `reset` the estimator remembers their shape, else it has one.
+def read_signals(X: object, *, n_channels: int | None = None, images: bool = False) -> GivenSignals:
+    """Return `X` as signals.
 
-    Tables and arrays of two axes go through scikit-learn's `validate_data`, which remembers and
-    compares the names of columns. Names that are no texts are compared here. Columns are points of
-    `n_channels` channels, one channel after the other. With `images`, X may have four axes.
+    Columns of tables and of arrays of two axes are points of `n_channels` channels, one channel
+    after the other. With `images`, X may have four axes.
     """
-    if not reset:
-        check_is_fitted(estimator, "n_channels_")
-    validate = partial(validate_data, estimator, reset=reset)
-    read = _read(X, validate, n_channels, images)
-    signals, columns, _ = read
-    axes = signals.shape[2:] if isinstance(signals, np.ndarray) else (None,)
-    shape = len(signals[0]), axes[0] if len(axes) == 1 else axes
-    if reset:
-        (estimator.n_channels_, estimator.n_timepoints_), estimator._columns = shape, columns
-        _warn_of_shape(read)
-        return signals
-    expected = estimator.n_channels_, estimator.n_timepoints_
-    if shape[0] != expected[0] or expected[1] not in (None, shape[1]):
-        swapped = "; X.swapaxes(1, 2) has these axes" if shape[::-1] == expected else ""
-        raise ValueError(
-            f"X has signals of {shape[0]} channels × {shape[1] or 'several'} time points, expected "
-            f"{expected[0]} channels × {expected[1] or 'several'} time points as in fit{swapped}"
-        )
-    if columns and estimator._columns and columns != estimator._columns:
-        if list(map(str, columns)) == list(map(str, estimator._columns)):
-            raise ValueError(
-                f"X has the column {shown(columns[0])}, expected {shown(estimator._columns[0])} as "
-                f"in fit: give the names of columns as numbers in both tables, or as texts in both"
-            )
-        raise ValueError("X has columns of other names, or in another order, than in fit")
-    return signals
-
-
-def read_prefix(estimator: BaseEstimator, X: object) -> Signals:
-    """Return the first time points of signals; columns of tables have the first names of `fit`."""
-    check_is_fitted(estimator, "n_channels_")
-    signals, columns, _ = _read(X, check_array)
-    if columns and estimator._columns and columns != estimator._columns[: len(columns)]:
-        raise ValueError(
-            f"X has the columns {shown(columns)}, expected the first of those in fit, in their "
-            f"order: {shown(estimator._columns[: len(columns)])}"
-        )
-    return signals
-
-
-def _read(
-    X: object,
-    validate: Callable[..., np.ndarray],
-    n_channels: int | None = None,
-    images: bool = False,
-) -> _Read:
-    """Return `X` as signals; `validate` is scikit-learn's check of tables and flat arrays."""
     check_unmasked(X, "X", _SHAPE)
     columns = check_columns(X) if is_table(X) else None
     if not columns and getattr(X, "ndim", 3 if isinstance(X, (list, tuple)) else 2) >= 3:
-        return _Read(_as_signals(X, images), None, has_columns=False)
+        return GivenSignals(_as_signals(X, images), None, has_columns=False)
     if columns is None:
         check_numbers(X, "X")
-    flat = validate(X, dtype=np.float64, order="C", ensure_all_finite=False)
+    flat = check_array(X, dtype=np.float64, order="C", ensure_all_finite=False, input_name="X")
     if not columns:
         check_padding(flat[:, None])
     check_cells(flat, X)
-    return _Read(split_channels(flat, n_channels, "X"), columns, has_columns=True)
+    return GivenSignals(split_channels(flat, n_channels, "X"), columns, has_columns=True)
 
 
-def _warn_of_shape(read: _Read) -> None:
-    """Warn of a column that numbers the signals, and of signals that look transposed."""
-    signals, columns, has_columns = read
+def read_training_signals(
+    X: object, *, n_channels: int | None = None, images: bool = False
+) -> GivenSignals:
+    """Return `X` as `read_signals` does, for a fit, and warn of what it seems to mean.
+
+    That is a column that numbers the signals, and the axes of time and channels in another order.
+    """
+    given = read_signals(X, n_channels=n_channels, images=images)
+    _warn_of_shape(given)
+    return given
+
+
+def check_shape_of_fit(given: GivenSignals, fitted: tuple[object, object]) -> None:
+    """Raise a ValueError unless signals have the `GivenSignals.shape` of those of a fit.
+
+    Signals of any length have the shape of a list.
+    """
+    shape = given.shape
+    if shape[0] != fitted[0] or fitted[1] not in (None, shape[1]):
+        swapped = "; X.swapaxes(1, 2) has these axes" if shape[::-1] == fitted else ""
+        raise ValueError(
+            f"X has signals of {shape[0]} channels × {shape[1] or 'several'} time points, expected "
+            f"{fitted[0]} channels × {fitted[1] or 'several'} time points as in fit{swapped}"
+        )
+
+
+def check_columns_of_fit(given: GivenSignals, fitted: list[Hashable] | None) -> None:
+    """Raise a ValueError if tables, the given one and that of a fit, have different columns."""
+    columns = given.columns
+    if columns and fitted and columns != fitted:
+        if list(map(str, columns)) == list(map(str, fitted)):
+            raise ValueError(
+                f"X has the column {shown(columns[0])}, expected {shown(fitted[0])} as in fit: "
+                f"give the names of columns as numbers in both tables, or as texts in both"
+            )
+        raise ValueError("X has columns of other names, or in another order, than in fit")
+
+
+def check_first_columns_of_fit(given: GivenSignals, fitted: list[Hashable] | None) -> None:
+    """Raise a ValueError if a table does not have the first columns of the table of a fit."""
+    columns = given.columns
+    if columns and fitted and columns != fitted[: len(columns)]:
+        raise ValueError(
+            f"X has the columns {shown(columns)}, expected the first of those in fit, in their "
+            f"order: {shown(fitted[: len(columns)])}"
+        )
+
+
+def _warn_of_shape(given: GivenSignals) -> None:
+    """Warn of a column that seems to number the signals, and of signals that look transposed."""
+    signals, columns, has_columns = given
     if not isinstance(signals, np.ndarray):
         return
     flat = signals.reshape(len(signals), -1)
@@ -195,7 +190,7 @@ def split_channels(flat: np.ndarray, n_channels: int | None, name: str) -> np.nd
     return flat.reshape(len(flat), n_channels, -1)
 
 
-def check_target_container(y: object) -> None:
+def _check_labels_or_targets(y: object) -> None:
     """Raise a ValueError if y is None, a masked array, or a table that is not in memory."""
     if y is None:
         raise ValueError("fit requires y to be passed, but the target y is None")
@@ -203,12 +198,24 @@ def check_target_container(y: object) -> None:
     check_container(y, "y")
 
 
+def read_targets(y: ArrayLike) -> np.ndarray:
+    """Return targets as finite numbers in float64, (n_signals,) or (n_signals, n_targets)."""
+    _check_labels_or_targets(y)
+    check_known(y, "y")
+    check_numbers(y, "y")
+    try:
+        numbers: np.ndarray = check_array(y, ensure_2d=False, dtype=np.float64, input_name="y")
+    except TypeError as refusal:
+        raise ValueError(f"y has objects, expected numbers: {refusal}") from None
+    return numbers
+
+
 _DECODED = {bytes: "[label.decode() for label in y]", Enum: "[label.name for label in y]"}
 
 
 def read_labels(y: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
-    """Return the different labels y in order, and the place of each case's label among them."""
-    check_target_container(y)
+    """Return the different labels of y, in order, and the index of each signal's label."""
+    _check_labels_or_targets(y)
     labels = check_labels(y, "y")
     if labels.shape[1:] == (1,):
         warn(
@@ -231,7 +238,7 @@ def read_labels(y: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _warn_of_overlap(signals: np.ndarray) -> None:
-    """Warn of signals that share time points with their neighbours."""
+    """Warn of signals that have the last time points of the signal before as their first ones."""
     row = overlapping_row(signals)
     if row is not None:
         warn(
@@ -244,7 +251,7 @@ def _warn_of_overlap(signals: np.ndarray) -> None:
 def _warn_of_target(
     signals: np.ndarray, y_numbers: np.ndarray, y: object, columns: list[Hashable] | None
 ) -> None:
-    """Warn of time points that are equal to a target in all signals, or to the codes of classes."""
+    """Warn of a time point that equals a target in all signals, or the index of the class."""
     labels, targets = np.asarray(y).reshape(len(y_numbers), -1), [*y_numbers.T]
     if labels.dtype.kind in "biuf":
         targets += [*labels.T]
@@ -263,55 +270,54 @@ def _warn_of_target(
 
 
 def read_cases(
-    estimator: BaseEstimator,
     X: object,
     y: object,
     y_numbers: np.ndarray,
     sample_weight: ArrayLike | None,
     groups: ArrayLike | None,
     used: bool | np.ndarray = True,
-) -> Cases:
-    """Return the different cases of positive weight: a copy of a case is left out with it.
+) -> tuple[GivenSignals, Cases]:
+    """Return all signals that were given to a fit, and their different cases.
 
-    `y_numbers` are `Cases.y` of all signals; `used` says which signals to take, all by default.
-    Cases are sorted by their numbers, so that the order of the signals plays no part.
+    `y_numbers` are `Cases.y` of all signals. Signals that are not `used`, all by default, have no
+    case.
     """
-    arguments = {"y": y, "sample_weight": sample_weight, "groups": groups}
+    _check_together(X, y=y, sample_weight=sample_weight, groups=groups)
+    n = len(y_numbers)
+    check_rows(X, n)
+    given = read_training_signals(X)
+    check_consistent_length(given.signals, y_numbers)
+    if isinstance(given.signals, np.ndarray):
+        _warn_of_target(given.signals, y_numbers, y, given.columns)
+        if groups is None:
+            _warn_of_overlap(given.signals)
+    weights = _read_weights(sample_weight, used, n)
+    counted = np.flatnonzero(weights)
+    group_numbers = None
+    if groups is not None:
+        group_numbers = np.zeros(n, dtype=np.intp)
+        group_numbers[counted] = check_groups(groups, n, counted)
+    cases = different_cases(given.signals, y_numbers, weights, group_numbers)
+    if cases.n_groups == 1:  # `check_groups` has refused a single group
+        raise ValueError("X has n_samples=1 up to copies, expected two signals that differ")
+    return given, cases
+
+
+def _check_together(X: object, **arguments: object) -> None:
+    """Raise a ValueError if X and other arguments of a fit are no containers, or do not match."""
     for name, values in {"X": X, **arguments}.items():
         check_container(values, name)
     check_index_order({"X": X, **arguments}.items())
     check_no_label_column(X, **arguments)
-    check_rows(X, len(y_numbers))
-    signals, n = read_signals(estimator, X, reset=True), len(y_numbers)
-    check_consistent_length(signals, y_numbers)
-    if isinstance(signals, np.ndarray):
-        _warn_of_target(signals, y_numbers, y, estimator._columns)
-        if groups is None:
-            _warn_of_overlap(signals)
-    weights = np.ones(n) if sample_weight is None else sample_weight
-    weights = np.where(used, check_shape(weights, "sample_weight", (n,)), 0.0)
+
+
+def _read_weights(sample_weight: ArrayLike | None, used: bool | np.ndarray, n: int) -> np.ndarray:
+    """Return the weights of n signals, in some unit: above 0, or 0 of signals without a case."""
+    given = np.ones(n) if sample_weight is None else sample_weight
+    weights = np.where(used, check_shape(given, "sample_weight", (n,)), 0.0)
     if weights.min() < 0:
         raise ValueError(f"sample_weight has {weights.min():.3g}, expected numbers of at least 0")
-    weights = np.ldexp(weights, -exponents_of(weights))
-    counted = np.flatnonzero(weights > _LEAST_WEIGHT * weights.max())
-    if not len(counted):
+    if not weights.any():
         raise ValueError("sample_weight or class_weight is zero for all, expected some above")
-    group_numbers = np.zeros(n, dtype=np.intp)
-    if groups is not None:
-        group_numbers[counted] = check_groups(groups, n, counted)
-    # + 0.0 makes 0.0 of -0.0: both are one signal.
-    contents = (((signals[k] + 0.0).tobytes(), *y_numbers[k], group_numbers[k]) for k in counted)
-    rows = np.fromiter(contents, dtype=object, count=len(counted))
-    different, first, case_of = np.unique(rows, return_index=True, return_inverse=True)
-    sums, first = np.bincount(case_of, weights[counted]), counted[first]
-    if groups is None:  # copies of a signal are left out together
-        group_numbers = np.cumsum([False, *(a[0] != b[0] for a, b in pairwise(different))])
-        if not group_numbers.any():
-            raise ValueError("X has n_samples=1 up to copies, expected two signals that differ")
-    else:
-        group_numbers = group_numbers[first]
-    case_indices = np.full(n, -1)
-    case_indices[counted] = case_of
-    return Cases(
-        take(signals, first), y_numbers[first], sums / sums.mean(), group_numbers, case_indices
-    )
+    weights = np.ldexp(weights, -exponents_of(weights))
+    return np.where(weights > _LEAST_WEIGHT * weights.max(), weights, 0.0)

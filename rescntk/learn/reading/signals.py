@@ -1,4 +1,4 @@
-"""Checked signals, an array or a list: copies, lengths, and powers of two as units."""
+"""Signals that were checked, an array or a list: copies, lengths, and powers of two as units."""
 
 from __future__ import annotations
 
@@ -17,29 +17,34 @@ def take(X: Signals, cases: np.ndarray) -> Signals:
 
 
 def arrays(X: Signals) -> list[np.ndarray]:
-    """Return a list of arrays, one for all signals or one each; a signal has the last two axes."""
+    """Return a list with one array of all signals, or with an array of each signal of a list.
+
+    The last two axes of each array are channels and time points.
+    """
     return [X] if isinstance(X, np.ndarray) else X
 
 
 def unit_exponent(X: Signals) -> int:
-    """Return an even exponent of the largest number where squares leave float64, else 0.
+    """Return the binary exponent of the largest number, made even; 0 if squares are in float64.
 
-    Even, so that square roots of scaled signals have the same digits.
+    They are for exponents from −300 to 300. An even one keeps digits of square roots of signals
+    that `scaled` divides.
     """
     exponent = int(np.frexp(max(np.abs(x).max() for x in arrays(X)))[1])
     return exponent // 2 * 2 if abs(exponent) > 300 else 0
 
 
 def exponents_of(numbers: np.ndarray) -> np.ndarray:
-    """Return the exponents of the largest of numbers (n, …) along their first axis.
+    """Return the binary exponents, (…), of the largest of numbers (n, …) along the first axis.
 
-    Numbers divided by these powers of two have sums and squares in float64, and the same digits.
+    Divided by these powers of two, the numbers have their digits, and sums of their squares are in
+    float64.
     """
     return np.frexp(np.abs(numbers).max(axis=0))[1]
 
 
 def scaled(X: Signals, exponent: int) -> Signals:
-    """Return signals divided by a power of two; they become infinite where they leave float64."""
+    """Return signals divided by 2 to the power `exponent`; what leaves float64 is infinite."""
     if not exponent:
         return X
     with np.errstate(over="ignore"):
@@ -53,5 +58,8 @@ def longest(X: Signals) -> int:
 
 
 def map_signals(function: Callable[[np.ndarray], np.ndarray], X: Signals) -> Signals:
-    """Apply a function of arrays (n_cases, n_channels, n_timepoints) to signals of any lengths."""
+    """Return signals after a function of arrays (n_cases, n_channels, n_timepoints).
+
+    The function is called for all signals, or for each signal of a list.
+    """
     return function(X) if isinstance(X, np.ndarray) else [function(x[None])[0] for x in X]

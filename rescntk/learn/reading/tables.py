@@ -22,7 +22,7 @@ _CALLS_TO_MEMORY = {"collect": "collect()", "compute": "compute()", "column_name
 """Attributes of tables that are not in memory, and the call that returns one in memory."""
 
 _COMPARED_ROWS = 40
-"""Rows whose ends are compared with the beginnings of the next ones."""
+"""Maximum number of rows whose ends are compared with the beginnings of the next rows."""
 
 _MISSING = "missing values"
 _DATES = (datetime.date, np.datetime64)
@@ -262,7 +262,7 @@ def _overlap(one: np.ndarray, following: np.ndarray) -> bool:
 
 
 def check_rows(X: Any, n: int) -> None:
-    """Raise a ValueError if a table, or an array of two axes, has n columns and other rows."""
+    """Raise a ValueError if a table or an array of two axes has n columns, and not n rows."""
     shape = np.array(getattr(X, "shape", ()))
     if len(shape) == 2 and shape[0] != n and shape[1] == n:
         raise ValueError(
@@ -305,7 +305,10 @@ def looks_transposed(X: np.ndarray) -> bool:
 
 
 def check_index_order(named_values: Iterable[tuple[str, object]]) -> None:
-    """Raise a ValueError if pandas' objects, given by name, have one index in several orders."""
+    """Raise a ValueError if two objects of pandas have the same index in different orders.
+
+    Objects come with their names in messages.
+    """
     firsts = dict[frozenset[tuple[Any, int]], tuple[str, Any]]()
     last: Any = None
     for name, values in named_values:
@@ -324,8 +327,8 @@ def check_index_order(named_values: Iterable[tuple[str, object]]) -> None:
 def check_no_label_column(X: Any, **arguments: Any) -> None:
     """Raise a ValueError if a table of signals has a column of labels, weights or groups too.
 
-    Names that are texts tell so. Other names, such as numbers, may be alike by chance: there the
-    values are compared.
+    Such a column has the name of an argument, a series or a column of a table. Names that are no
+    texts, such as numbers, may be alike by chance: then the values are compared too.
     """
     if not is_table(X):
         return

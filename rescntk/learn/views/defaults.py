@@ -6,12 +6,10 @@ thirteen more sets, and on smaller sets and simulated machines, with noise and w
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from .view import View
-
-MANY_SIGNALS = 1000
-"""More signals than this have `VIEWS_OF_MANY_SIGNALS`, and some of them are landmarks."""
 
 _BANDS = View(bands="rectified", standardize="local", length="fine")
 _LINEAR_POINTS = View(linear=True, standardize="point", length="all")
@@ -24,6 +22,13 @@ _DIFFERENCES_AT_TIMES = View(differences="only", standardize="point", head="trac
 _SPECTRUM_AT_FREQUENCIES = View(spectra="whole", filter_size=3, head="trace", length=512)
 _SPECTRUM = View(spectra="whole", statistics=True, time=1.0, filter_size=3, length=32)
 _SPECTRA_AT_TIMES = View(spectra=True, filter_size=3, head="trace", length=32)
+
+_LINEAR_BLOCKS = View(linear=True, differences=True, standardize="point")
+_BANDS_AT_TIMES = View(bands="rectified", time=1.0)
+_SIGNS_AT_TIMES = View(bands="signs", time=1.0)
+_DIFFERENCES = View(differences="only", length="fine")
+_WIDE_DIFFERENCES = View(differences="only", filter_size=3, input_filter_size=9)
+_STATISTICS_BESIDE = View(differences=True, statistics=True, standardize="channel")
 
 FAST_VIEWS = (
     _BANDS,
@@ -38,33 +43,43 @@ FAST_VIEWS = (
     _SPECTRUM,
     _SPECTRA_AT_TIMES,
 )
-"""Views of ``views="fast"``."""
 
 CLASSIFIER_VIEWS = (
     *FAST_VIEWS,
-    View(bands="rectified", time=1.0),
-    View(bands="signs", time=1.0),
-    View(differences="only", length="fine"),
-    View(differences="only", filter_size=3, input_filter_size=9),
-    View(differences=True, statistics=True, standardize="channel"),
+    _BANDS_AT_TIMES,
+    _SIGNS_AT_TIMES,
+    _DIFFERENCES,
+    _WIDE_DIFFERENCES,
+    _STATISTICS_BESIDE,
 )
-"""Views of ``views="default"`` of the classifier."""
 
-REGRESSOR_VIEWS = (
-    *CLASSIFIER_VIEWS,
-    View(linear=True, differences=True, standardize="point"),
-)
-"""Views of ``views="default"`` of the regressor. The last one has means over blocks:
-they have little of the noise of recorded spectra, whose ends may have nothing else."""
+CLASSIFIER_DEFAULTS = {"fast": FAST_VIEWS, "default": CLASSIFIER_VIEWS}
+"""Views of the classifier, by the words that its parameter `views` takes."""
 
-VIEWS_OF_MANY_SIGNALS = (
-    replace(_CHANNELS, length=32),
-    _STATISTICS,
-    _SPECTRA,
-    View(spectra=True, time=1.0, standardize="channel", filter_size=3, length=32),
-    _DIFFERENCES_AT_TIMES,
-    _SPECTRUM_AT_FREQUENCIES,
-    _SPECTRUM,
-    _SPECTRA_AT_TIMES,
+REGRESSOR_DEFAULTS = {name: (*views, _LINEAR_BLOCKS) for name, views in CLASSIFIER_DEFAULTS.items()}
+"""Views of the regressor. The last one has means over blocks: they have little of the noise of
+recorded spectra, whose ends may have nothing else."""
+
+_SAVINGS: tuple[tuple[View, tuple[View, ...]], ...] = (
+    (_STATISTICS_BESIDE, ()),
+    (_WIDE_DIFFERENCES, ()),
+    (_DIFFERENCES, ()),
+    (_SIGNS_AT_TIMES, ()),
+    (_BANDS_AT_TIMES, (replace(_BANDS_AT_TIMES, length=32),)),
+    (_BANDS, (replace(_BANDS, length=32),)),
+    (_CHANNELS, (replace(_CHANNELS, length=32),)),
 )
-"""Views of both names for many signals: a fit takes two fifths of the time of `FAST_VIEWS`."""
+"""Views of much work, in the order in which many signals do without them, and what takes their
+place. All together save three quarters of the work of the default views of long signals. Measured
+on 1,500 signals of InsectWingbeatSound with 1,000 landmarks: accuracy .737 and log loss .845
+without savings, .740 and .849 with the first four, .738 and .865 with all."""
+
+
+def with_savings(views: Sequence[View]) -> Iterator[tuple[View, ...]]:
+    """Yield the views, then fewer or shorter ones, of less and less work."""
+    yield tuple(views)
+    for view, substitutes in _SAVINGS:
+        if view in views:
+            place = views.index(view)
+            views = *views[:place], *substitutes, *views[place + 1 :]
+            yield views

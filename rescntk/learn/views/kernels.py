@@ -42,14 +42,14 @@ Prepared: TypeAlias = PreparedSignals | np.ndarray
 
 
 class ViewKernel(ABC):
-    """A kernel of signals as a view shows them."""
+    """A kernel of signals, as a view shows them: all X and Z below are such signals."""
 
     reach: float
-    """How many points around a point it sees."""
+    """How many points on each side of a point it sees."""
     largest: float = math.inf
-    """The largest value that it takes, in units of the training signals."""
+    """The largest magnitude of a signal as a view shows it that the kernel takes."""
     penalties: ClassVar[tuple[float, ...]] = ()
-    """Penalties that are tried where none are given, besides the least one."""
+    """Penalties that are tried besides the least one if an estimator is given none."""
 
     @abstractmethod
     def work(self, n_points: int) -> int:
@@ -67,9 +67,9 @@ class ViewKernel(ABC):
     def matrix(
         self, X: Signals, Z: Signals | Prepared | None, options: KernelOptions
     ) -> np.ndarray:
-        """Return the kernel matrix (n, m) in float64.
+        """Return the kernel matrix of X and Z, (n, m), in float64.
 
-        Z are signals, prepared ones, or None: X itself.
+        Z are signals, or `prepared` landmarks, or None, which stands for X.
         """
 
     @abstractmethod
@@ -82,8 +82,8 @@ class ViewKernel(ABC):
     ) -> np.ndarray:
         """Return the contributions of points to ``matrix(X, landmarks) @ coefficients``.
 
-        (n_cases, n_outputs, n_points), with the points of the longest signal. Sums over points are
-        the product.
+        They are (n_cases, n_outputs, n_points), where n_points is that of the longest signal, and
+        0 behind the end of a shorter one. Their sums over points are the product.
         """
 
 
@@ -148,7 +148,7 @@ class NetworkKernel(ViewKernel):
 
 @lru_cache(maxsize=64)
 def _kinds_of(network: Network) -> tuple[str, ...]:
-    """Return the kinds of kernels that are not 0: without trained parts the tangent kernel is."""
+    """Return the kinds of kernels that are not 0: the tangent kernel is 0 without trained parts."""
     of_one_point = gram(network, np.ones((1, 1, 1)), kinds=KINDS)
     kinds = tuple(kind for kind, K in zip(KINDS, of_one_point, strict=True) if K.any())
     if not kinds:
@@ -165,7 +165,8 @@ class LinearKernel(ViewKernel):
     penalties = tuple(10.0**k for k in range(-8, 2))
 
     def work(self, n_points: int) -> int:
-        return n_points
+        """Return a thirty-second part: BLAS multiplies so many numbers in a pixel pair's time."""
+        return -(-n_points // 32)
 
     def least_penalty(self, weights: np.ndarray, dtype: str) -> float:
         """Return the least penalty of `penalties`: products have rounding errors of float64."""
@@ -188,7 +189,7 @@ class LinearKernel(ViewKernel):
     def contributions(
         self, X: Signals, landmarks: Signals, coefficients: np.ndarray, options: KernelOptions
     ) -> np.ndarray:
-        """Return values times coefficients, added up over channels."""
+        """Return the points of X times coefficients, added up over channels."""
         x = np.asarray(X)
         of_points = np.tensordot(coefficients.T, np.asarray(landmarks), 1) / x[0].size
         return np.einsum("ncd,kcd->nkd", x, of_points)

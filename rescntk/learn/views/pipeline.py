@@ -1,4 +1,4 @@
-"""A view of given signals: its steps and its kernel; `fit_and_transform` learns from them."""
+"""A view of signals of known lengths: its steps and its kernel, which training signals measure."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .steps import Step
 
 @dataclass(frozen=True)
 class ViewPipeline:
-    """The steps that change signals, and the kernel of the result."""
+    """The steps that change signals of known lengths, and the kernel of the result."""
 
     kernel: ViewKernel
     n_points: int
@@ -31,7 +31,7 @@ class ViewPipeline:
         return all(step.depends_on_levels for step in self.steps)
 
     def fit_and_transform(self, X: Signals, weights: np.ndarray) -> tuple[ViewPipeline, Signals]:
-        """Return the view as measured on signals X with weights, (n_cases,); and what it sees."""
+        """Return the view as signals X with weights, (n_cases,), measure it; and what it sees."""
         steps = []
         for step in self.steps:
             steps.append(step.fit(X, weights))
@@ -39,7 +39,7 @@ class ViewPipeline:
         return replace(self, steps=tuple(steps)), X
 
     def transform(self, X: Signals) -> Signals:
-        """Return signals as the network sees them, by a view that was measured."""
+        """Return signals as the network sees them, by a pipeline that was measured."""
         with np.errstate(over="ignore", invalid="ignore"):
             for step in self.steps:
                 X = map_signals(step.transform, X)
@@ -49,7 +49,10 @@ class ViewPipeline:
         return X
 
     def to_time(self, contributions: np.ndarray, x: np.ndarray) -> np.ndarray:
-        """Return contributions of x's time points, (…, n_timepoints), from those of points seen."""
+        """Return contributions of the time points of x from those of the points that are seen.
+
+        They are (…, n_timepoints) and (…, n_points). x is a signal, (n_channels, n_timepoints).
+        """
         before = [x[None]]
         for step in self.steps[:-1]:
             before.append(step.transform(before[-1]))

@@ -8,11 +8,11 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field, replace
-from typing import ClassVar, Self
+from typing import ClassVar, NamedTuple, Self
 
 import numpy as np
 
-from ..reading.signals import Signals, map_signals, scaled, unit_exponent
+from ..reading.signals import Signals, map_signals
 
 ROUNDING = 10 * float(np.finfo(np.float64).eps)
 """Largest deviation that counts as 0, as a part of the largest magnitude."""
@@ -79,22 +79,6 @@ class LengthKeepingStep(Step):
 
     def to_time(self, contributions: np.ndarray, x: np.ndarray, reach: float) -> np.ndarray:
         return contributions
-
-
-@dataclass(frozen=True)
-class Unit(LengthKeepingStep):
-    """Divide all signals by a power of two, where their squares leave float64."""
-
-    exponent: int = field(default=0, compare=False)
-    stage = "the unit of all signals"
-    reach = 0
-    depends_on_levels = True
-
-    def fit(self, X: Signals, weights: np.ndarray) -> Self:
-        return replace(self, exponent=unit_exponent(X))
-
-    def transform(self, X: np.ndarray) -> np.ndarray:
-        return np.asarray(scaled(X, self.exponent))
 
 
 @dataclass(frozen=True)
@@ -264,6 +248,19 @@ class WholeSpectrum(BlockStep):
         return np.asarray(contributions @ parts)
 
 
+class Scale(NamedTuple):
+    """What a step subtracts from signals, and by what it divides the difference.
+
+    Each is one number, or has one for each channel, or for each time point of each channel.
+    """
+
+    subtracted: np.ndarray
+    divisor: np.ndarray
+    """0 where all training signals have one value."""
+    size: np.ndarray
+    """The size of the training signals' values, of which `ROUNDING` may be a rounding error."""
+
+
 @dataclass(frozen=True)
 class ChannelScale(LengthKeepingStep):
     """Give each channel of all signals mean 0 and deviation 1; constant ones are 0.
@@ -274,47 +271,45 @@ class ChannelScale(LengthKeepingStep):
     """
 
     least: float = 0.0
-    mean: float | np.ndarray = field(default=0.0, compare=False, kw_only=True)
+    subtracted: float | np.ndarray = field(default=0.0, compare=False, kw_only=True)
     divisor: float | np.ndarray = field(default=1.0, compare=False, kw_only=True)
     rounding: float | np.ndarray = field(default=0.0, compare=False, kw_only=True)
-    """The largest value after the subtraction that counts as a rounding error."""
+    """The largest difference that counts as a rounding error."""
     stage = "the scale of channels"
     reach = 0
     depends_on_levels = True
 
     def fit(self, X: Signals, weights: np.ndarray) -> Self:
-        mean, divisor, size = self.moments(X, weights)
-        constant = divisor <= 0
+        scale = self.scale_of(X, weights)
+        is_constant = scale.divisor <= 0
         return replace(
             self,
-            mean=mean,
-            divisor=np.where(constant, 1.0, divisor),
-            rounding=np.where(constant, ROUNDING * size, 0.0),
+            subtracted=scale.subtracted,
+            divisor=np.where(is_constant, 1.0, scale.divisor),
+            rounding=np.where(is_constant, ROUNDING * scale.size, 0.0),
         )
 
     def transform(self, X: np.ndarray) -> np.ndarray:
-        centred = X - self.mean
+        centred = X - self.subtracted
         if np.any(self.rounding):
             centred = np.where(np.abs(centred) <= self.rounding, 0.0, centred)
         return np.asarray(centred / self.divisor)
 
-    def moments(self, X: Signals, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Return what `transform` subtracts, by what it divides, and the size of values.
-
-        A divisor of 0 becomes 1; there a part of the size may be a rounding error.
-        """
-        mean, deviation, size = _moments(X, weights)
-        divisor = np.maximum(deviation, self.least * deviation.max())
-        return mean[:, None], divisor[:, None], size[:, None]
+    def scale_of(self, X: Signals, weights: np.ndarray) -> Scale:
+        """Return the scale of training signals X with weights, (n_cases,)."""
+        channels = _moments(X, weights)
+        divisor = np.maximum(channels.deviation, self.least * channels.deviation.max())
+        sizes = channels.root_mean_square
+        return Scale(channels.mean[:, None], divisor[:, None], sizes[:, None])
 
 
 @dataclass(frozen=True)
 class CommonScale(ChannelScale):
     """Give all channels together the root mean square 1; means stay."""
 
-    def moments(self, X: Signals, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        size = np.sqrt(np.mean(_moments(X, weights)[2] ** 2))
-        return np.zeros(()), size, size
+    def scale_of(self, X: Signals, weights: np.ndarray) -> Scale:
+        size = np.sqrt(np.mean(_moments(X, weights).root_mean_square ** 2))
+        return Scale(np.zeros(()), size, size)
 
 
 @dataclass(frozen=True)
@@ -325,14 +320,14 @@ class StatisticsScale(ChannelScale):
     smaller.
     """
 
-    def moments(self, X: Signals, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        sizes = _moments(X, weights)[2].reshape(len(Statistics.NAMES), -1)
+    def scale_of(self, X: Signals, weights: np.ndarray) -> Scale:
+        sizes = _moments(X, weights).root_mean_square.reshape(len(Statistics.NAMES), -1)
         # Smaller sizes are rounding errors of constant channels.
         large = sizes > ROUNDING * sizes.max(axis=0)
         least = self.least * sizes.max(axis=1, keepdims=True)
         divisor = np.maximum(np.where(large, sizes, 0.0), least)
         largest = np.broadcast_to(sizes.max(axis=0), sizes.shape)
-        return np.zeros(()), divisor.reshape(-1, 1), largest.reshape(-1, 1)
+        return Scale(np.zeros(()), divisor.reshape(-1, 1), largest.reshape(-1, 1))
 
 
 @dataclass(frozen=True)
@@ -347,22 +342,26 @@ class PointScale(ChannelScale):
     stage = "the scale of time points"
     reason_against_lists = "signals of different lengths have no time points in common"
 
-    def moments(self, X: Signals, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        points = np.asarray(X)
-        of_points = _moments(points.reshape(len(points), -1, 1), weights)[:2]
-        mean, deviation = (part.reshape(points.shape[1:]) for part in of_points)
+    def scale_of(self, X: Signals, weights: np.ndarray) -> Scale:
+        X = np.asarray(X)
+        points = _moments(X.reshape(len(X), -1, 1), weights)  # each as a channel
+        mean, deviation = (part.reshape(X.shape[1:]) for part in (points.mean, points.deviation))
         least = self.least * np.sqrt(np.mean(deviation**2, axis=1, keepdims=True))
-        return mean, np.maximum(deviation, least), np.abs(mean)
+        return Scale(mean, np.maximum(deviation, least), np.abs(mean))
 
 
 @dataclass(frozen=True)
 class Differences(LengthKeepingStep):
-    """Add central differences of each channel, in its unit; the kind "only" drops the channel."""
+    """Add central differences, which have the deviation of their channel, as channels.
+
+    The kind "only" drops the channels themselves.
+    """
 
     stage = "differences"
     reach = 1
     kind: bool | str
-    unit: float | np.ndarray = field(default=1.0, compare=False)
+    factor: float | np.ndarray = field(default=1.0, compare=False)
+    """What differences of each channel are multiplied by; 0 of channels without differences."""
 
     @property
     def reason_against_one_point(self) -> str:
@@ -375,14 +374,13 @@ class Differences(LengthKeepingStep):
         return self.kind != "only"
 
     def fit(self, X: Signals, weights: np.ndarray) -> Self:
-        slopes, deviations = (
-            _moments(A, weights)[1] for A in (map_signals(self.central_differences, X), X)
-        )
-        unit = np.divide(deviations, slopes, out=np.zeros(slopes.shape), where=slopes > 0)
-        return replace(self, unit=unit[:, None])
+        slopes = _moments(map_signals(self.central_differences, X), weights).deviation
+        deviations = _moments(X, weights).deviation
+        factor = np.divide(deviations, slopes, out=np.zeros(slopes.shape), where=slopes > 0)
+        return replace(self, factor=factor[:, None])
 
     def transform(self, X: np.ndarray) -> np.ndarray:
-        slopes = self.central_differences(X) * self.unit
+        slopes = self.central_differences(X) * self.factor
         return slopes if self.kind == "only" else np.concatenate([X, slopes], axis=1)
 
     def central_differences(self, X: np.ndarray) -> np.ndarray:
@@ -400,7 +398,7 @@ class ConstantChannel(LengthKeepingStep):
     depends_on_levels = True
 
     def fit(self, X: Signals, weights: np.ndarray) -> Self:
-        value = float(np.sqrt(np.mean(_moments(X, weights)[2] ** 2)))
+        value = float(np.sqrt(np.mean(_moments(X, weights).root_mean_square ** 2)))
         return replace(self, value=value or 1.0)
 
     def transform(self, X: np.ndarray) -> np.ndarray:
@@ -432,15 +430,21 @@ class ConstantAndTime(ConstantChannel):
         return np.concatenate([super().transform(X), times], axis=1)
 
 
-def _moments(X: Signals, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return mean, deviation and root mean square of each channel, (n_channels,) each.
+class _Moments(NamedTuple):
+    """Moments of each channel, (n_channels,) each, over time points of weighted signals."""
 
-    They are means over weighted cases and time points. A constant channel has deviation 0.
-    """
+    mean: np.ndarray
+    deviation: np.ndarray
+    """From the mean; 0 of a constant channel."""
+    root_mean_square: np.ndarray
+
+
+def _moments(X: Signals, weights: np.ndarray) -> _Moments:
+    """Return the moments of signals with weights (n_cases,), which all their points have."""
     points, weights = np.concatenate(list(X), axis=1), weights.repeat([x.shape[1] for x in X])
     weights = weights / weights.sum()
     mean = points @ weights
     mean = mean + (points - mean[:, None]) @ weights  # a product of n numbers errs by n units
     deviation = np.sqrt((points - mean[:, None]) ** 2 @ weights)
     deviation = np.where(deviation > ROUNDING * np.abs(points).max(axis=1), deviation, 0.0)
-    return mean, deviation, np.sqrt(points**2 @ weights)
+    return _Moments(mean, deviation, np.sqrt(points**2 @ weights))

@@ -34,25 +34,40 @@ from .steps import (
     SignalScale,
     Statistics,
     Step,
-    Unit,
     WholeSpectrum,
 )
+
+_NETWORK_PARAMETERS = ("depth", "filter_size", "input_filter_size")
+"""Parameters of `View` that are also those of `Network`."""
+
+EXCLUDES = {
+    "bands": ("differences", "spectra", "linear"),
+    "linear": ("spectra", "statistics", "time", "head", "network", *_NETWORK_PARAMETERS),
+    "network": _NETWORK_PARAMETERS,
+}
+"""For some parameters of `View`, the others that must have their defaults where it is set."""
 
 _FINE_POINTS = (64, 512)
 """Least and most points of views with ``length="fine"``."""
 
 _FINE_PRODUCT = 25_600
-"""Most points times signals of views with ``length="fine"``, above the least points."""
+"""Most points times signals of views with ``length="fine"``, above the least points; where signals
+have many channels, it is this divided by `channel_factor`."""
+
+_FEW_CHANNELS = 10
+"""Most channels of a signal that take no more time than one."""
 
 T = TypeVar("T")
 
 
-def _parameter(default: T, check: Callable[[Any, str], Any], *, not_with: str = "") -> T:
-    """Declare a parameter of `View`, with the check of its value and name.
+def channel_factor(X: Signals) -> float:
+    """Return how many times as long kernels of signals take as of signals of few channels."""
+    return max(1.0, len(X[0]) / _FEW_CHANNELS)
 
-    `not_with` names parameters. If one of them is set, this parameter must have its default.
-    """
-    return field(default=default, metadata={"check": check, "not_with": not_with.split()})
+
+def _parameter(default: T, check: Callable[[Any, str], Any]) -> T:
+    """Declare a parameter of `View`, with the check of its value and name."""
+    return field(default=default, metadata={"check": check})
 
 
 def _flag_or(word: str) -> Callable[[object, str], bool | str]:
@@ -91,7 +106,7 @@ def _check_network(value: object, name: str) -> Network:
 
 
 def _with_filters_up_to(largest: int, network: Network) -> Network:
-    """Return a network whose filters have at most a size."""
+    """Return a network whose filters have the size `largest` at most."""
     sizes: dict[str, int | tuple[int, ...]] = {}
     for name in ("filter_size", "outer_filter_size", "input_filter_size"):
         size = getattr(network, name)
@@ -101,7 +116,7 @@ def _with_filters_up_to(largest: int, network: Network) -> Network:
 
 
 class UnsuitableSignals(ValueError):
-    """Signals cannot have a view. `args` are the view and the reason."""
+    """An error for signals that cannot have a view. Its `args` are the view and the reason."""
 
     @property
     def reason(self) -> str:
@@ -116,80 +131,87 @@ class UnsuitableSignals(ValueError):
 class View:
     """A view: how signals are prepared for a network, and the network that sees them.
 
-    A view is a value that cannot be changed: the function replace of Python's module dataclasses
-    returns another one. `ViewTransformer` shows what the network sees. The signals go through these
-    steps in order:
+    A view cannot be changed; the function replace of Python's module dataclasses returns another
+    one. `ViewTransformer` shows what the network sees. The signals go through these steps in order:
 
-    1. the unit of all signals, a power of two, where their squares leave float64
-    2. each signal's own scale (`standardize="signal"`, or "local")
-    3. spectra, bands or blocks
-    4. the scale of channels
-    5. differences
-    6. the scale of time points (`standardize="point"`)
-    7. a constant channel, of the root mean square of all others, which is always added, and two
+    1. each signal's own scale (`standardize="signal"`, or "local")
+    2. spectra, bands or blocks
+    3. the scale of channels
+    4. differences
+    5. the scale of time points (`standardize="point"`)
+    6. a constant channel, of the root mean square of all others, which is always added, and two
        channels of time (`time`)
+
+    Before these steps, all signals are divided by one power of two if their squares leave float64.
 
     Parameters
     ----------
     differences : bool or "only", default False
-        Whether central differences of each channel along time are added, or take its place.
+        Whether central differences of each channel along time are added as channels, or, with
+        "only", take the channels' place.
     spectra : bool or "whole", default False
-        Whether short-time spectra of the blocks, or the whole signal's spectrum, take the place of
-        the signals: roots of magnitudes.
+        Whether short-time spectra of the blocks or, with "whole", the spectrum of the whole signal
+        take the place of the signals. The network sees the square roots of magnitudes.
     bands : {"rectified", "magnitudes", "signs"}, optional
-        Whether bands of an octave, at the signals' own resolution, take the place of the signals:
-        differences of Gaussians b, from 0.7 points to an eighth of the longest signal. Blocks then
-        average max(b, 0) and max(−b, 0) ("rectified"), or magnitudes, or where b is above −1, −0.3,
-        0.3 and 1 of its deviations ("signs"). Detail that blocks of the signals lose stays. Views
-        of bands have no differences and no spectra.
+        Whether bands of an octave take the place of the signals, at the signals' own resolution. A
+        band b is the difference of two smoothings by Gaussians, from 0.7 points to an eighth of the
+        longest signal. Blocks then average max(b, 0) and max(−b, 0) ("rectified"), or the absolute
+        value of b ("magnitudes"), or whether b is above −1, −0.3, 0.3 and 1 of its deviations
+        ("signs"), and so keep detail that blocks of the signals lose. Views of bands have no
+        differences and no spectra.
     statistics : bool, default False
-        Whether deviation, minimum and maximum of each block are added to its mean.
+        Whether the deviation, minimum and maximum of each block are added to its mean, as channels.
     standardize : {"signal", "local", "channel", "point"}, default "signal"
-        What the mean is taken away from, and the deviation divides. "signal": each signal by
-        itself, and then all; "local": the same, after a division by the local deviation;
-        "channel": each channel of all signals; "point": each time point of all signals.
+        Over what a mean is subtracted, and a deviation divided by. "signal": over each channel of
+        each signal, and then over each channel of all signals; "local": the same, with local
+        means and deviations in between; "channel": over each channel of all signals; "point": over
+        each channel of all signals, and then over each time point of all signals.
     time : float, default 0.0
-        Scale of two channels with the relative time, a half circle. 0 has none. With the head
-        "gap", 1 tells at which time a pattern is.
+        Scale of two channels that show the relative time, as the points of a half circle. If it is
+        0, there are none. With the head "gap", 1 lets the network tell at which time a pattern is.
     length : int, "all" or "fine", default 64
         Maximum number of points that the network sees of the signals given to `fit`. Longer signals
-        are averaged over blocks; signals of a list that are longer still have more points.
-        Signals that are not longer have neither short-time spectra nor statistics. "all" has no
-        maximum. "fine" has one that falls with the number n of signals in `fit`: the largest power
-        of two up to 25,600/n, but 64 at least and 512 at most. From 50 to 400 signals the kernel
-        matrix of a GAP view then takes about the same time.
+        are averaged over blocks, whose length `fit` sets: new signals of a list that are longer
+        than all in `fit` have more points. Signals that are not longer have neither short-time
+        spectra nor statistics. "all" stands for no maximum. "fine" stands for one that falls with
+        the number n of signals in `fit`: the largest power of two up to 25,600/n, but 64 at least
+        and 512 at most. From 50 to 400 signals the kernel matrix of a GAP view then takes about the
+        same time.
     linear : bool, default False
-        Whether the kernel is the inner product of all points, in place of a network's: ridge
-        regression on it is ridge regression on the points. Linear views have `differences`,
+        Whether the kernel is the inner product of all points, in place of a network's kernel.
+        Ridge regression on it is ridge regression on the points. Linear views have `differences`,
         `standardize` and `length` alone. Their time points, standardized by ``"point"``, have
         deviation 1 however little they vary.
     filter_size : int, default 9
-        Size of the network's inner and outer filters, odd; cut to the number of points.
+        Size of the network's inner and outer filters, an odd number. It is cut to the number of
+        points.
     input_filter_size : int, default 1
-        Size of the network's first filter, odd; cut to the number of points.
+        Size of the network's first filter, an odd number. It is cut to the number of points.
     head : {"gap", "trace", "equivariant"} or int, default "gap"
         The readout, as for `rescntk.Kernel`: an integer counts points that the network sees.
     depth : int, default 2
-        Number of residual layers of the network. More see longer patterns, for their time.
+        Number of residual layers of the network. Deeper networks see longer patterns, and take more
+        time.
     network : Network, optional
         The network that sees the signals, in place of one of `depth`, `filter_size` and
-        `input_filter_size`, which keep their defaults then. Filters are cut to the number of points
-        as theirs are.
+        `input_filter_size`, which must then have their defaults. Its filters are cut to the number
+        of points too.
 
     Raises
     ------
     ValueError
-        For values that a parameter does not take, alone or beside others.
+        For values that a parameter does not take, alone or beside those of other parameters.
 
     Notes
     -----
     Views of the same parameters are equal, and have the same hash.
 
-    Short-time spectra take the place of statistics too.
+    Short-time spectra take the place of statistics too: `statistics` then changes nothing.
 
-    Some views refuse lists of signals of different lengths, or signals of a single time point: the
-    error says what the signals lack. What a view only adds, a single time point does without. Among
-    longer signals, a signal of a single time point is taken as constant.
+    Some views refuse lists of signals of different lengths, or signals of a single time point. The
+    error says what the signals lack. Differences that are added to channels, short-time spectra and
+    statistics are left out if all signals have a single time point. Among longer signals, a signal
+    of a single time point is taken as constant.
 
     Examples
     --------
@@ -202,36 +224,37 @@ class View:
     (20, 7, 50)
     """
 
-    differences: bool | str = _parameter(False, _flag_or("only"), not_with="bands")
-    spectra: bool | str = _parameter(False, _flag_or("whole"), not_with="linear bands")
-    bands: str | None = _parameter(None, _none_or(_one_of(*Bands.KINDS)), not_with="linear")
-    statistics: bool = _parameter(False, check_flag, not_with="linear")
+    differences: bool | str = _parameter(False, _flag_or("only"))
+    spectra: bool | str = _parameter(False, _flag_or("whole"))
+    bands: str | None = _parameter(None, _none_or(_one_of(*Bands.KINDS)))
+    statistics: bool = _parameter(False, check_flag)
     standardize: str = _parameter("signal", _one_of("signal", "local", "channel", "point"))
-    time: float = _parameter(0.0, check_nonnegative, not_with="linear")
+    time: float = _parameter(0.0, check_nonnegative)
     length: int | str = _parameter(64, _check_length)
-    linear: bool = _parameter(False, check_flag, not_with="bands network")
-    filter_size: int = _parameter(9, check_filter_size, not_with="linear network")
-    input_filter_size: int = _parameter(1, check_filter_size, not_with="linear network")
-    head: str | int = _parameter("gap", lambda value, _: check_head(value), not_with="linear")
-    depth: int = _parameter(2, check_positive_integer, not_with="linear network")
-    network: Network | None = _parameter(  # noqa: RUF009
-        None, _none_or(_check_network), not_with="linear"
-    )
+    linear: bool = _parameter(False, check_flag)
+    filter_size: int = _parameter(9, check_filter_size)
+    input_filter_size: int = _parameter(1, check_filter_size)
+    head: str | int = _parameter("gap", lambda value, _: check_head(value))
+    depth: int = _parameter(2, check_positive_integer)
+    network: Network | None = _parameter(None, _none_or(_check_network))  # noqa: RUF009
 
     def __post_init__(self) -> None:
         """Check the parameters, and keep them as their checks return them."""
         for f in fields(self):
             object.__setattr__(self, f.name, f.metadata["check"](getattr(self, f.name), f.name))
+        for name in EXCLUDES:
+            if getattr(self, name):
+                self._check_others_of(name)
+
+    def _check_others_of(self, name: str) -> None:
+        """Raise a ValueError if a parameter that `name` excludes has not its default."""
         for f in fields(self):
             value = getattr(self, f.name)
-            if value == f.default:
-                continue
-            for other in f.metadata["not_with"]:
-                if getattr(self, other):
-                    raise ValueError(
-                        f"{f.name} is {shown(value)}, expected {f.default!r} with "
-                        f"{other}={getattr(self, other)!r}"
-                    )
+            if f.name in EXCLUDES[name] and value != f.default:
+                raise ValueError(
+                    f"{f.name} is {shown(value)}, expected {f.default!r} with "
+                    f"{name}={getattr(self, name)!r}"
+                )
 
     def __repr__(self) -> str:
         """Return the call that makes the view, without parameters that have their defaults."""
@@ -241,12 +264,13 @@ class View:
     def pipeline(self, X: Signals) -> ViewPipeline:
         """Return the steps that checked signals go through, and the network that sees them.
 
-        The steps are not measured yet. Views that do the same with the signals have equal
-        pipelines. Signals that the view cannot take raise `UnsuitableSignals`, a ValueError.
+        Nothing is measured yet: `ViewPipeline.fit_and_transform` does that, and needs signals whose
+        squares are in float64. Views that do the same with the signals have equal pipelines.
+        Signals that the view cannot take raise `UnsuitableSignals`, a ValueError.
         """
         length = longest(X)
         before = WholeSpectrum.frequencies_of(length) if self.spectra == "whole" else length
-        block = -(-before // self._most_points(len(X), before))
+        block = -(-before // self._most_points(X, before))
         n_points = -(-before // block)
         steps = tuple(self._steps(block, n_points, length))
         if reason := self._refusal(X, steps, n_points):
@@ -283,22 +307,22 @@ class View:
             _with_filters_up_to(largest, network), pooled_head(self.head, (n_points,))
         )
 
-    def _most_points(self, n: int, length: int) -> int:
-        """Return the maximum number of points that the network sees of n signals."""
+    def _most_points(self, X: Signals, length: int) -> int:
+        """Return the maximum number of points that the network sees of signals X."""
         if self.length == "all":
             return length
         if self.length == "fine":
             least, most = _FINE_POINTS
-            return min(most, max(least, 2 ** int(math.log2(_FINE_PRODUCT / n))))
+            points = max(least, _FINE_PRODUCT / (len(X) * channel_factor(X)))
+            return min(most, 2 ** int(math.log2(points)))
         return int(self.length)
 
     def _steps(self, block: int, n_points: int, length: int) -> Iterator[Step]:
         """Yield the steps in their order.
 
-        The longest signal has `length` time points. Of them, or of its frequencies, blocks of
-        `block` make `n_points`.
+        The longest signal has `length` time points. Blocks of `block` of them, or of its
+        frequencies, are the `n_points` that the network sees.
         """
-        yield Unit()
         if self.standardize in ("signal", "local"):
             yield SignalScale()
         if self.standardize == "local":

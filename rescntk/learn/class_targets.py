@@ -1,0 +1,121 @@
+"""Classes as targets of regression, and the weights with which their cases count."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import numpy as np
+
+from ..checks.messages import shown, warn
+from ..checks.values import check_nonnegative
+from .reading.cases import Cases
+from .reading.signals import exponents_of
+
+_LEAST_CLASS_WEIGHT = 1e-100
+"""Least positive weight of a class, in units of the largest: however much larger another is, it and
+its squares stay positive in float64."""
+
+ClassWeight: TypeAlias = dict[Hashable, float] | str | None
+"""The parameter `class_weight`: weights by label, "balanced", or None."""
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class ClassTargets:
+    """The classes of cases as targets of regression, and the weights with which cases count."""
+
+    classes: np.ndarray
+    """The labels of the classes that have cases, in order, (n_classes,)."""
+    class_indices: np.ndarray
+    """The index of the class of each case, (n_cases,)."""
+    class_weights: np.ndarray
+    """The weights of the classes, (n_classes,): all 1 if they are equal."""
+    case_weights: np.ndarray
+    """The weights of the cases without those of their classes, (n_cases,)."""
+    score_weights: np.ndarray
+    """`case_weights` of cases that the left-out score counts, and 0 of others, (n_cases,).
+
+    It does not count the only case, or group, of a class: when that is left out, no training signal
+    has the class, and the error tells nothing of a kernel.
+    """
+
+    @property
+    def signs(self) -> np.ndarray:
+        """The targets, (n_cases, n_outputs): 1 for the class of a case, and −1 for others.
+
+        Two classes have one output, for the second class.
+        """
+        signs = 2.0 * (self.class_indices[:, None] == np.arange(len(self.classes))) - 1.0
+        return signs[:, 1:] if len(self.classes) == 2 else signs
+
+    @property
+    def weights(self) -> np.ndarray:
+        """The weights of the cases times those of their classes, (n_cases,)."""
+        return self.class_weights[self.class_indices] * self.case_weights
+
+    @property
+    def error_weights(self) -> np.ndarray:
+        """The `weights` of the cases that the score counts, and 0 of others, (n_cases,)."""
+        return self.class_weights[self.class_indices] * self.score_weights
+
+    @property
+    def has_class_weights(self) -> bool:
+        """Whether the weights of the classes differ."""
+        return bool(np.ptp(self.class_weights) > 0)
+
+
+def weights_of_classes(class_weight: ClassWeight, classes: np.ndarray) -> np.ndarray:
+    """Return the weight of each of some labels: 1, or what a dictionary says.
+
+    The weights of "balanced" are known when cases are: `class_targets` computes them.
+    """
+    labels = classes.tolist()
+    if class_weight is None or (isinstance(class_weight, str) and class_weight == "balanced"):
+        return np.ones(len(labels))
+    if not isinstance(class_weight, dict):
+        raise ValueError(
+            f"class_weight is {shown(class_weight)}, expected None, 'balanced' or a dict"
+        )
+    checked = {
+        label: check_nonnegative(weight, f"class_weight of {shown(label)}")
+        for label, weight in class_weight.items()
+    }
+    # A fold of cross-validation may lack a class: `class_targets` warns of it.
+    unknown = [key for key in class_weight if key not in labels]
+    if unknown and any(label not in class_weight for label in labels):
+        raise ValueError(
+            f"class_weight has keys {shown(unknown)}, expected some of {shown(labels)}"
+        )
+    weights = np.array([checked.get(label, 1.0) for label in labels])
+    relative = np.maximum(np.ldexp(weights, -exponents_of(weights)), _LEAST_CLASS_WEIGHT)
+    return np.where(weights > 0, relative, 0.0)
+
+
+def class_targets(cases: Cases, classes: np.ndarray, class_weight: ClassWeight) -> ClassTargets:
+    """Return the targets of cases, whose `y` are indices of labels, `classes`.
+
+    Only labels with a case are classes of the targets. A single one is refused, and a weight of a
+    label without cases is warned of.
+    """
+    present, class_indices = np.unique(cases.y[:, 0], return_inverse=True)
+    labels = classes[present].tolist()
+    if len(labels) < 2:
+        raise ValueError(f"y has one class, {shown(labels)}, expected several of positive weight")
+    if isinstance(class_weight, dict):
+        lost = [label for label, w in class_weight.items() if w and label not in labels]
+        if lost:
+            warn(f"class_weight has keys {shown(lost)}, which no signal of positive weight has")
+    if class_weight == "balanced":
+        class_weights = 1.0 / np.bincount(class_indices, cases.weights)
+    else:
+        class_weights = weights_of_classes(class_weight, classes)[present]
+    pairs = np.unique(np.column_stack([class_indices, cases.groups]), axis=0)
+    n_groups = np.bincount(pairs[:, 0])  # of each class
+    return ClassTargets(
+        classes=classes[present],
+        class_indices=class_indices,
+        class_weights=class_weights if np.ptp(class_weights) > 0 else np.ones(len(present)),
+        case_weights=cases.weights,
+        score_weights=np.where(n_groups[class_indices] > 1, cases.weights, 0.0),
+    )
