@@ -53,7 +53,7 @@ EXCLUDES = {
 """For some parameters of `View`, the others that must have their defaults where it is set."""
 
 _FINE_POINTS = (64, 512)
-"""Least and most points of views with ``length="fine"``."""
+"""Least and most points of views with ``length="fine"``. Many channels have half of the least."""
 
 _FINE_PRODUCT = 25_600
 """Most points times signals of views with ``length="fine"``, above the least points; where signals
@@ -186,9 +186,9 @@ class View:
         than all in `fit` have more points. Signals that are not longer have neither short-time
         spectra nor statistics. "all" stands for no maximum. "fine" stands for one that falls with
         the number n of signals in `fit`, and with the number c of their channels if it is above 10:
-        the largest power of two up to 25,600/n, or 256,000/(c n), but 64 at least and 512 at most.
-        From 50 to 400 signals of few channels the kernel matrix of a GAP view then takes about the
-        same time.
+        the largest power of two up to 25,600/n, but 64 at least and 512 at most; or up to
+        256,000/(c n), but 32 at least. From 50 to 400 signals of few channels the kernel matrix of
+        a GAP view then takes about the same time.
     linear : bool, default False
         Whether the kernel is the inner product of all points, in place of a network's kernel.
         Ridge regression on it is ridge regression on the points. Linear views have `differences`,
@@ -326,8 +326,9 @@ class View:
             return length
         if self.length == "fine":
             least, most = _FINE_POINTS
-            points = max(least, _FINE_PRODUCT / (len(X) * channel_factor(X)))
-            return min(most, 2 ** int(math.log2(points)))
+            factor = channel_factor(X)
+            points = _FINE_PRODUCT / (len(X) * factor)
+            return min(most, 2 ** int(math.log2(max(least if factor == 1 else least // 2, points))))
         return int(self.length)
 
     def _steps(self, block: int, n_points: int, length: int) -> Iterator[Step]:
