@@ -51,14 +51,19 @@ If signals are nearly equal, sums over five taps make the same rounding error in
 def operations_of(request: Request, channels: int, n_axes: int) -> Operations:
     """Return the operations of a request, rewritten for compiled engines where this is possible.
 
-    The tables of signals have exactly the rows of these operations.
+    The tables of signals have exactly the rows of these operations. If compiled engines lack a
+    step, a NotImplementedError is raised.
     """
     network, depth = request.network, request.depths[-1]
     operations = Operations(network, depth, channels, n_axes)
+    for layers in operations.steps:
+        for step in layers.steps:
+            if step.kind not in OPERATION_KINDS:
+                raise NotImplementedError(f"compiled engines have no step {step.kind!r}")
     if not request.has_sums:
         return operations
     steps = ending_with_activation(operations.steps)
-    if may_have_five_taps(network, operations.constants) and depth <= _FIVE_TAPS_DEPTH:
+    if may_have_five_taps(network, operations.constants, steps) and depth <= _FIVE_TAPS_DEPTH:
         steps = with_five_taps(steps)
         if may_join(network, operations.constants, n_axes):
             steps = joined(steps)

@@ -133,7 +133,7 @@ private:
             return in;
         case ACTIVATION:
         case JOINED:
-            break;  // `layer` does both; without the cases the compiler would warn
+            break;  // `layer` does both; a kind without a case makes the compiler warn
         }
         return in;
     }

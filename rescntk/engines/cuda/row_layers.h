@@ -121,12 +121,18 @@ struct Layers {
     template <bool WITH_U_PLUS>
     FORMULA void change(const Operation &o, State &s) const
     {
-        if (o.kind == NORM)
-            normalize<WITH_U_PLUS>(o.row + FACTOR_ROW, s);
-        else if (o.kind == CONVOLUTION)
-            convolution<WITH_U_PLUS>(o, s);
-        else if (o.kind == BIAS)
-            bias<WITH_U_PLUS>(o, s);
+        switch (OperationKind(o.kind)) {
+        case NORM:
+            return normalize<WITH_U_PLUS>(o.row + FACTOR_ROW, s);
+        case CONVOLUTION:
+            return convolution<WITH_U_PLUS>(o, s);
+        case BIAS:
+            return bias<WITH_U_PLUS>(o, s);
+        case ACTIVATION:
+        case SKIP:
+        case JOINED:
+            break;  // `pass` does these; a kind without a case makes the compiler warn
+        }
     }
 
     // ------------------------------------------------------------------ convolutions and biases
