@@ -56,8 +56,8 @@ def operations_of(request: Request, channels: int, n_axes: int) -> Operations:
     """
     network, depth = request.network, request.depths[-1]
     operations = Operations(network, depth, channels, n_axes)
-    for layers in operations.steps:
-        for step in layers.steps:
+    for repeated in operations.steps:
+        for step in repeated.steps:
             if step.kind not in OPERATION_KINDS:
                 raise NotImplementedError(f"compiled engines have no step {step.kind!r}")
     if not request.has_sums:

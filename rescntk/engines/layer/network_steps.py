@@ -96,8 +96,8 @@ def ending_with_activation(network_steps: NetworkSteps) -> NetworkSteps:
     other steps follow an activation, a NotImplementedError is raised.
     """
     _, *layers = network_steps
-    for layer in layers:
-        for step in layer.steps[_activation(layer.steps) + 1 :]:
+    for _, steps in layers:
+        for step in steps[_activation(steps) + 1 :]:
             if not isinstance(step, ConvolutionStep | BiasStep | SkipStep):
                 raise NotImplementedError(
                     f"compiled engines cannot apply the step {step.kind!r}, which follows an "
@@ -118,8 +118,10 @@ def may_have_five_taps(
     inner or outer weights are trained, or A is 0. If neither were trained, layers would hardly
     change A, and sums over five taps would make the same rounding error in each layer.
     """
-    every_step = (step for layers in network_steps for step in layers.steps)
-    if not all(isinstance(step, ConvolutionStep | ActivationStep | SkipStep) for step in every_step):
+    every_step = (step for repeated in network_steps for step in repeated.steps)
+    if not all(
+        isinstance(step, ConvolutionStep | ActivationStep | SkipStep) for step in every_step
+    ):
         return False
     size = network.filter_size
     if not isinstance(size, int) or isinstance(network.skip, tuple):

@@ -14,6 +14,7 @@ import numpy as np
 from ...arrays import Array, PixelNumbers, SignalArray, SignalNumbers, array_module
 from ...network import Network
 from ...network.activations import activation_of
+from ...network.parts import BRANCH_FACTOR, OUTER_VARIANCE, WEIGHT_VARIANCES
 from ..layer.means import column, sum_over_terms
 from ..layer.operations import Operations
 from ..layer.step import Variances
@@ -252,7 +253,8 @@ def check_preactivations(
     if bool(((enters > 0) & (layer.inner_variance * last < _LEAST_VARIANCE)).any()):
         raise OverflowError(
             f"variances of layer {layer_number} fall below {_LEAST_VARIANCE:g}, expected a "
-            f"smaller depth or larger c_v and c_w: float64 does not resolve kernels that small"
+            f"smaller depth or larger {' and '.join(WEIGHT_VARIANCES)}: float64 does not resolve "
+            f"kernels that small"
         )
 
 
@@ -261,7 +263,7 @@ def check_activated(layer_number: int, variance: PixelNumbers) -> None:
     if not bool(array_module(variance).isfinite(variance).all()):
         raise OverflowError(
             f"variances of layer {layer_number} exceed float64, expected smaller "
-            f"signals, alpha or c_v"
+            f"signals, {' or '.join(BRANCH_FACTOR + OUTER_VARIANCE)}"
         )
 
 
@@ -282,7 +284,7 @@ def check_last_layer(
         return
     flat = (of.variance.reshape(len(of.variance), -1) for of in (features, last))
     passing, mean = (variances.mean(axis=1) for variances in flat)
-    if operations.rewritten is not None:  # these operations end with the last activation
+    if operations.end_with_activation:  # the biases and the skip connection are applied to sums
         layer_constants = constants.of_layer(operations.depth)
         of_bias = (constants.bias_std(operations.depth, after_activation=True) * bias) ** 2
         mean = layer_constants.weights.rounded.weighted_sum(passing, mean + of_bias)

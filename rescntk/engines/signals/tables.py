@@ -53,8 +53,8 @@ class Tables:
 def signal_tables(operations: Operations, request: Request, X: SignalArray, pad: int = 0) -> Tables:
     """Return the tables of signals X, (n, channels, *pixels).
 
-    Each table row ends with `pad` more pixels, which are 0. Signals that the request cannot have
-    raise an OverflowError (checks.py).
+    Each table row ends with `pad` more pixels, which are 0. Signals whose kernels would be
+    inaccurate raise an OverflowError (checks.py).
     """
     xp, pixels = array_module(X), X.shape[2:]
     with np.errstate(over="ignore", invalid="ignore"):  # found when the results are checked
@@ -80,7 +80,7 @@ def zeros(shape: tuple[int, ...], dtype: str, xp: ModuleType) -> Array:
 
 @dataclass(eq=False)
 class CheckedSignalContext(ArraySignalContext):
-    """An `ArraySignalContext` that refuses signals that a request cannot have (checks.py)."""
+    """An `ArraySignalContext` that refuses signals with inaccurate kernels (checks.py)."""
 
     request: Request = field(kw_only=True)
 
