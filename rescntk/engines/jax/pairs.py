@@ -85,7 +85,7 @@ def read_signal(operations: Operations, head: str | int, x: jax.Array) -> Signal
     unit = safe_quotient(x, safe_root(squares)[None])
     flat, root = x.reshape(len(x), -1), input_scale**0.5
     sums = (
-        compensated_sum(jnp, flat) if operations.constants.has_weak_branches else flat.sum(axis=1)
+        compensated_sum(jnp, flat) if operations.constants.needs_exact_means else flat.sum(axis=1)
     )
     means = root * sums / flat.shape[1]
     if not isinstance(head, str):
@@ -281,7 +281,7 @@ class PairLayer:
     def context_of(
         self, operation: Operation, before: PairState, features: PairState
     ) -> JaxPairContext:
-        """Return the object that answers the questions of the operation's step."""
+        """Return the `PairContext` of the operation's step."""
         return JaxPairContext(self, operation, before, features)
 
     def bias_std(self, after_activation: bool) -> jax.Array:
@@ -402,6 +402,8 @@ class JaxPairContext:
     def dual(self, deficits: Deficits, inner_variance: float | None) -> DualPairs:
         if inner_variance is not None:
             raise NotImplementedError("JAX has the formulas of ReLU alone")
+        # These are the formulas of `activations.Relu`, in a form whose derivatives are right also
+        # where g is 0, and where the two pixels are equal or opposite.
         linear_share, g = self.constants.linear_share, self.pair.product(self.before.variances)
         w, v = mapped(lambda u: jnp.where(g > 0, safe_quotient(u, g), 1.0), deficits)
         w = w - lax.stop_gradient(jnp.maximum(w - 2.0, 0.0))

@@ -18,7 +18,7 @@ All engines use the following words. A layer has two paths, the branch and the i
 of a path multiplies its features, and a *weight* of a path multiplies its kernel in the sum of
 both; any other factor multiplies the whole sum. A *gain* is the number by which a path multiplies
 variances, and a *growth* the number by which the whole layer does. The *variance* of a pixel is F
-of the signal with itself at this pixel (variances.py), and its square root is a standard deviation
+of the signal with itself at this pixel (`Variances`), and its square root is a standard deviation
 ("std" in names). A *scale* is the number by which a signal was divided (`Input` has it), or a
 parameter of `Network` with "scale" in its name.
 
@@ -307,10 +307,12 @@ class NetworkConstants:
         return activation_of(self.network).linear_share
 
     @property
-    def has_weak_branches(self) -> bool:
-        """True if a layer may add little to the features.
+    def needs_exact_means(self) -> bool:
+        """True if means of signals need all their digits, because a layer may add little to F⁰.
 
-        Then parts of the features that cancel in the head leave kernels that are small beside them.
+        Heads that average over pixel pairs add a product of the means of both signals, which is a
+        mean of F⁰, to what the branches add. Where the means are small and branches are weak, the
+        kernel is small, and has no more digits than the means.
         """
         least = min(layer_constants.weights.branch for layer_constants in self.distinct)
         return self.network.norm or least < 2.0**-4 or not self.network.homogeneous
@@ -433,6 +435,7 @@ class NetworkConstants:
             std *= layer_constants.layer.bias / self.largest_bias
         return std * (layer_constants.bias_ratio if after_activation else 1.0)
 
+    # The cache keeps these objects alive, as those of engines do (B019).
     @lru_cache(maxsize=256)  # noqa: B019
     def total_divisor(self, layer_number: int) -> tuple[float, int]:
         """Return the product of G over layers 1 … l, as (m, e) with the value m · 2^e.

@@ -49,8 +49,8 @@ class Input:
     The shape is (n, channels), for the means over all pixels. For pooled heads it is
     (n, channels, *pixels), for the mean over the pool that begins at each pixel; with shares, these
     means are averaged again over all pools that contain the pixel. The means are computed with more
-    digits than float64 and then rounded, except if the activation is homogeneous, branches are not
-    weak and the head has no pools.
+    digits than float64 and then rounded, except if the activation is homogeneous, the head has no
+    pools, and `NetworkConstants.needs_exact_means` is False.
     """
     scale: SignalNumbers
     """(n,), the number by which each signal was divided. It is infinite or NaN if it is outside the
@@ -90,9 +90,7 @@ def _divided_by_sizes(operations: Operations, request: Request, X: SignalArray) 
     size = xp.sqrt(sizes.squared)
     inverse_size = 1.0 / xp.where(size > 0, size, math.inf)  # a signal of 0 stays 0
     input_variance = variances * column(inverse_size**2, variances)
-    # The head "gap" adds products of means to α² times the branch, so that the means need all their
-    # digits even if they are as small as α.
-    exact = constants.has_weak_branches or request.pool
+    exact = constants.needs_exact_means or request.pool
     divided_means = (
         means_of(request, divided) if exact else divided.reshape(*X.shape[:2], -1).mean(axis=2)
     )
