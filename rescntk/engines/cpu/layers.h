@@ -1,5 +1,5 @@
-// The operations of a layer on a strip: convolutions, biases, the activation and the skip
-// connection.
+// The operations of a layer on a strip: normalization, convolutions, biases, the activation and the
+// skip connection.
 //
 // The parameters of templates are
 //
@@ -164,12 +164,11 @@ private:
     INLINE PairNumbers<V> input_numbers(const Rows<R> &at, int64 j) const
     {
         const int64 C = job.channels;
-        const V half = number<V>(0.5), most = number<V>(1.9);
+        const V half = number<V>(0.5), most = number<V>(NEARLY_OPPOSITE);
         const V g = at.product(C, j), w = half * squares<-1>(at, C, j);
         V v = number<V>(2.0) - w;
-        // Near w = 2, v cannot be computed as 2 - w, which is inaccurate, but is a sum of squares.
-        // If there are few channels this sum is always computed, because it takes less time than a
-        // branch that the processor predicts wrongly.
+        // If there are few channels, the sum of squares is always computed, because it takes less
+        // time than a branch that the processor predicts wrongly.
         if (C <= FEW || any_less(most, w)) v = pick(most, w, half * squares<1>(at, C, j), v);
         return {g * w, g * v, V{}};
     }

@@ -62,13 +62,13 @@ struct Layers {
         OVER_PIXELS (p) {
             const Pack w = half_squares(p, R(-1));
             Pack v = w;
-            bool any_near_2 = false;  // near w = 2, v cannot be computed as 2 - w
-            OVER_LANES (q) any_near_2 = any_near_2 || w[q] > R(1.9);
-            if (any_near_2) v = half_squares(p, R(1));
+            bool any_opposite = false;
+            OVER_LANES (q) any_opposite = any_opposite || w[q] > R(NEARLY_OPPOSITE);
+            if (any_opposite) v = half_squares(p, R(1));
             OVER_LANES (q) {
                 const R g = row.product(C, p, q);
                 state.U[p][q] = g * w[q];
-                state.U_plus[p][q] = g * (w[q] > R(1.9) ? v[q] : R(2) - w[q]);
+                state.U_plus[p][q] = g * (w[q] > R(NEARLY_OPPOSITE) ? v[q] : R(2) - w[q]);
                 state.A[p][q] = 0;
             }
         }
@@ -131,7 +131,7 @@ struct Layers {
         case ACTIVATION:
         case SKIP:
         case JOINED:
-            break;  // `pass` does these; a kind without a case makes the compiler warn
+            break;  // `pass` does these
         }
     }
 
