@@ -11,7 +11,7 @@ A layer is ::
 
     Σ = c_w box(F) + σ_b²,                           T_Σ = c_w box(T) + Σ [inner],
     ρ = Σ / g,  g = √(Σ_jj(x, x) Σ_j'j'(z, z)),
-    K = c_v g κ₁(ρ) / 2,                             K̇ = c_v κ₀(ρ) / 2,
+    K = c_v (s Σ + (1 − s)² g κ₁(ρ) / 2),            K̇ = c_v (s + (1 − s)² κ₀(ρ) / 2),
     B = box(K) + σ_b²,                               T_B = box(K̇ T_Σ) + B [outer],
     F ← F + α² B,                                    T ← T + α² T_B.
 
@@ -21,9 +21,10 @@ of ReLU, ::
     κ₀(ρ) = (π − arccos ρ) / π,  κ₁(ρ) = (√(1 − ρ²) + ρ (π − arccos ρ)) / π.
 
 These formulas are in Barzilai et al. 2022, theorem A.1 and appendix A, and in
-docs/theory/recursion.md. A leaky ReLU of slope s is s u + (1 − s) relu(u). In a layer without a
-skip connection, F and T on the right of the last line and the factor α² are absent. With
-normalization, F and T are divided by √(F_jj(x, x) F_j'j'(z, z)) before they enter a branch.
+docs/theory/recursion.md. A leaky ReLU of slope s is s u + (1 − s) relu(u), and s is 0 for ReLU. In
+a layer without a skip connection, F and T on the right of the last line and the factor α² are
+absent. With normalization, F and T are divided by √(F_jj(x, x) F_j'j'(z, z)) before they enter a
+branch.
 
 Other engines compute 1 − ρ without cancellation (docs/theory/deficits.md). Here ρ itself is
 rounded. Where pixels are nearly parallel, κ₀ therefore has only half of its digits, and T has a
@@ -105,8 +106,10 @@ def behind_layer(network: Network, number: int, features: Features) -> Features:
         c_v * (1.0 + s**2) / 2.0 * box(v, layer.outer, 1) + variance_of_bias for v in (left, right)
     )
     branch = Features(B, T_B, *of_branch)
-    passing, alpha = layer.identity_factor**2, layer.branch_factor**2
-    return Features(*(passing * f + alpha * b for f, b in zip(features, branch, strict=True)))
+    passing, alpha_squared = layer.identity_factor**2, layer.branch_factor**2
+    return Features(
+        *(passing * f + alpha_squared * b for f, b in zip(features, branch, strict=True))
+    )
 
 
 def normalized(features: Features) -> Features:
@@ -117,15 +120,15 @@ def normalized(features: Features) -> Features:
     return Features(quotient(F, sizes), quotient(T, sizes), *units)
 
 
-def box(A: Array, taps: Filter, n_sides: int) -> Array:
+def box(A: Array, convolution_filter: Filter, n_sides: int) -> Array:
     """Return the means over the taps of a filter.
 
     `A` has `n_sides` pixel axes, which are its last ones. A tap moves the pixels of all of them.
     """
     axes = tuple(range(-n_sides, 0))
-    moved = (np.roll(A, (-k,) * n_sides, axes) for k in taps.offsets)
+    moved = (np.roll(A, (-k,) * n_sides, axes) for k in convolution_filter.offsets)
     total: Array = reduce(operator.add, moved)
-    return total / taps.size
+    return total / convolution_filter.size
 
 
 def kappa_0(rho: Array) -> Array:
