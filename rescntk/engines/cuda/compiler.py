@@ -60,6 +60,7 @@ def compiled(device: int, name: str) -> Any:
 
 
 def device_limits() -> DeviceLimits:
+    """Return the limits and numbers of the current device."""
     runtime = import_module("cupy").cuda.runtime
     attributes = (
         runtime.cudaDevAttrMaxSharedMemoryPerBlockOptin,
