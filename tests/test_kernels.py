@@ -156,7 +156,7 @@ def made(monkeypatch):
         made.append(len(arguments[2]))
         return tables.signal_tables(*arguments, **options)
 
-    monkeypatch.setattr("rescntk.engines.compiled.signals.signal_tables", counted)
+    monkeypatch.setattr("rescntk.engines.compiled.tabled_signals.signal_tables", counted)
     return made
 
 

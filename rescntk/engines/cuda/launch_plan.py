@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 
 from ..compiled.records import RECORDS, constant, records
-from ..compiled.signals import row_bytes
+from ..compiled.tabled_signals import row_bytes
 from ..heads import offset_ranges
 from ..layer.operations import Operations
 from ..request import Request
@@ -81,7 +81,7 @@ class LaunchPlan:
     lanes_are_offsets : bool
         Whether the lanes of a row are offsets of one pair of signals. If not, they are right
         signals.
-    lanes, pixels, threads : int
+    lanes, thread_pixels, threads : int
         The number of lanes of a row, of pixels of a thread, and of threads of a team, which
         computes one row at a time.
     teams, units : int
@@ -112,8 +112,8 @@ class LaunchPlan:
         itemsize = np.dtype(request.dtype).itemsize
         ntk, pooled = "ntk" in request.kinds, request.pool > 0
         self.lanes_are_offsets = request.has_offsets
-        self.lanes, self.pixels = next(cut[1:] for cut in CUTS[request.dtype] if d <= cut[0])
-        self.threads = -(-d // self.pixels)
+        self.lanes, self.thread_pixels = next(cut[1:] for cut in CUTS[request.dtype] if d <= cut[0])
+        self.threads = -(-d // self.thread_pixels)
         self.teams = max(1, THREADS // self.threads)
         self.units = 1
         *_, line_pixels = request.axes(d)
@@ -148,9 +148,9 @@ class LaunchPlan:
                 "fewer kinds, dtype='float32' or engine='array'"
             )
         self.teams = min(self.teams, device.shared_bytes // self.team_bytes)
-        has_U_plus, points = operations.constants.has_U_plus, not request.has_sums
-        switches = self.lanes_are_offsets, pooled, has_U_plus, ntk, points
-        words = real, self.lanes, self.pixels, *switches
+        has_U_plus, keeps_pixels = operations.constants.has_U_plus, not request.has_sums
+        switches = self.lanes_are_offsets, pooled, has_U_plus, ntk, keeps_pixels
+        words = real, self.lanes, self.thread_pixels, *switches
         self.name = f"rows<{', '.join(str(word).lower() for word in words)}>"
         entries = d * request.n_offsets(d)
         cost = device.double_cost if request.dtype == "float64" else 1

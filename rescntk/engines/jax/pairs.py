@@ -49,11 +49,11 @@ class Signal(NamedTuple):
 
     unit: jax.Array
     """(channels, *pixels), each pixel's vector divided by its norm."""
-    pixels: jax.Array
+    scaled: jax.Array
     """(channels, *pixels), the divided signal, multiplied by the square root of the network's input
     scale. The inner products of pixels over channels are F⁰ before the input filter."""
     means: jax.Array
-    """The means of `pixels`: (channels,), over all pixels, or for pooled heads (channels, *pixels),
+    """The means of `scaled`: (channels,), over all pixels, or for pooled heads (channels, *pixels),
     over the pool of each pixel."""
     input_variance: jax.Array
     """(*pixels), the variance of each pixel, F⁰ at x = z, before the input filter."""
@@ -202,7 +202,7 @@ class SignalPair:
     def enter(self) -> tuple[PairState, jax.Array]:
         """Return the state of the pixel pairs before layer 1, and F⁰."""
         x, z = self.x, self.z
-        F0 = self.over_channels(mul, x.pixels, z.pixels)
+        F0 = self.over_channels(mul, x.scaled, z.scaled)
         sides = self.exact_variances(x.input_variance), self.exact_variances(z.input_variance)
         g, deficits = self.product(sides), []
         for sign in (-1.0, 1.0):

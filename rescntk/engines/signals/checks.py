@@ -292,11 +292,11 @@ def check_last_layer(
 
 
 def check_pixel_1(
-    operations: Operations, request: Request, pixels: SignalArray, last: Variances
+    operations: Operations, request: Request, scaled: SignalArray, last: Variances
 ) -> None:
     """Raise an OverflowError if the variance at pixel 1 is too small to be accurate.
 
-    `pixels` is the field of `Input`, and `last` are the variances behind the last layer. Signals
+    `scaled` is the field of `Input`, and `last` are the variances behind the last layer. Signals
     whose values do not influence pixel 1 are not checked.
     """
     net, stds = operations.network, last.std
@@ -305,7 +305,7 @@ def check_pixel_1(
     # Pixels below `least_std` have a share below eps of what pixel 1 sees.
     least = 4.0 * least_std(request.dtype) / math.sqrt(float(np.finfo(request.dtype).eps))
     seen = array_module(stds).asarray(seen_by_pixel_1(operations, stds.shape[1:]))
-    sees_values = ((pixels != 0).any(axis=1) & seen).reshape(len(stds), -1).any(axis=1)
+    sees_values = ((scaled != 0).any(axis=1) & seen).reshape(len(stds), -1).any(axis=1)
     if bool((sees_values & (stds.reshape(len(stds), -1)[:, 0] < least)).any()):
         raise OverflowError(
             f"pixel 1 has standard deviations below {least:.1e}, expected larger signals at the "

@@ -122,5 +122,5 @@ def write_rows(
             write(row, values)
 
     features, last = variances_around_last_layer(signals.of_layer, operations, entering, write_step)
-    check_pixel_1(operations, request, inputs.pixels, last)
+    check_pixel_1(operations, request, inputs.scaled, last)
     check_last_layer(operations, request, inputs.bias, features, last)

@@ -24,7 +24,7 @@ def plan(
 def test_rows_of_all_pixel_pairs():
     """100 pixels: four lanes, a thread a pixel, two teams of 256 threads; 25 rows are few."""
     found = plan(100)
-    assert (found.lanes, found.pixels, found.threads, found.teams) == (4, 1, 100, 2)
+    assert (found.lanes, found.thread_pixels, found.threads, found.teams) == (4, 1, 100, 2)
     assert found.units == found.n_partial_sums == 1
     assert found.team_bytes == 3 * (100 + 4) * 4 * 4  # U, U⁺ and A, with a halo of two pixels
     assert found.name == "rows<float, 4, 1, true, false, false, true, false>"
@@ -49,7 +49,7 @@ def test_pooled_heads_have_more_pairs_a_launch():
 def test_long_rows_have_several_pixels_a_thread_and_blocks():
     """2000 float64 pixels: one lane, four pixels a thread; eight rows of one team are a block."""
     found = plan(2000, dtype="float64", kinds=("gpk",))
-    assert (found.lanes, found.pixels, found.threads, found.teams) == (1, 4, 500, 1)
+    assert (found.lanes, found.thread_pixels, found.threads, found.teams) == (1, 4, 500, 1)
     assert found.units == 64  # of 2000 / 8 = 250
     assert found.team_bytes == 2 * 2004 * 8
 
