@@ -87,10 +87,10 @@ def test_products_of_biases():
     inner, outer = (
         operations(found)["bias", after_activation] for after_activation in (False, True)
     )
-    assert inner["bias_product"] == pytest.approx(1 / 2, rel=CONSTANT)
+    assert inner["bias_variance"] == pytest.approx(1 / 2, rel=CONSTANT)
     assert (
-        outer["bias_product"]
-        == layers(found)[0]["bias_product"]
+        outer["bias_variance"]
+        == layers(found)[0]["bias_variance"]
         == pytest.approx(1 / 4, rel=CONSTANT)
     )
 

@@ -175,7 +175,7 @@ constexpr int FACTOR_ROW = 1, COORDINATE_ROWS = 2;
 
 // How many numbers a line of pixels has in a table. If vectors of neighbouring right pixels are
 // read from any pixel on, each line is stored twice and followed by `padding` numbers, at least as
-// many as a vector has lanes. Otherwise `padding` is 0 (`row_bytes` of signals.py).
+// many as a vector has lanes. Otherwise `padding` is 0 (`row_bytes` of tabled_signals.py).
 FORMULA long long line_numbers(long long line_pixels, long long padding)
 {
     return padding ? 2 * line_pixels + padding : line_pixels;

@@ -174,7 +174,7 @@ class Program:
         ]
         for record, (step, layer_number, row, _) in zip(records, every_operation, strict=True):
             if bias_std := step.bias_std(operations.constants, layer_number):
-                record["bias_product"] = bias_std**2
+                record["bias_variance"] = bias_std**2
             if row in weights:
                 features, branch, form = weights[row]
                 record["feature_weight"], record["branch_weight"] = features, branch
@@ -194,7 +194,7 @@ class Program:
             weights = layer_constants.weights.rounded
             record["feature_weight"], record["branch_weight"] = weights.features, weights.branch
             record["input_weight"] = operations.constants.input_weight(layer_number)
-            record["bias_product"] = (
+            record["bias_variance"] = (
                 operations.constants.bias_std(layer_number, after_activation=True) ** 2
             )
             record["report"] = depths.index(layer_number) if layer_number in depths else -1

@@ -299,8 +299,8 @@ private:
     {
         const int64 row = o.row;
         const double multiple = o.after_activation ? job.outer_plus_iota : job.iota;
-        const V twice = number<V>(2.0 * o.bias_product) * strip.biases,
-                more = number<V>(multiple * o.bias_product) * strip.biases;
+        const V twice = number<V>(2.0 * o.bias_variance) * strip.biases,
+                more = number<V>(multiple * o.bias_variance) * strip.biases;
         strip.runs([&](const Rows<R> &at, int64 j, int64 to) INLINED {
             for (; j < to; j++)
                 put<WITH_U_PLUS, NTK>(in, j,

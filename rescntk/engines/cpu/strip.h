@@ -100,17 +100,18 @@ struct Sum {
 // The sums over the rows of a strip, for heads that need them: of F0 (layer 0), and of K and M of
 // each layer.
 struct Sums {
-    double *numbers;           // (2 kinds, depth + 1, points, lanes)
+    double *numbers;           // (2 kinds, depth + 1, left_pixels, lanes)
     double *rounding_errors;   // of the same shape: the rounding errors of sums of many terms
     double *over_offsets[2];   // for pooled heads: sums over offsets, and over opposite offsets
-    int64 points, lanes;       // `lanes` is 1 if all lanes belong to one pair of signals
+    int64 left_pixels;         // the left pixels that have sums of their own: all for shares, or 1
+    int64 lanes;               // 1 if all lanes belong to one pair of signals
     int64 size;                // how many numbers each kind has
     bool has_many;             // whether sums have more than LONG terms
     double times[MOST_LANES];  // how often each lane counts, if all belong to one pair of signals
 
-    double *at(int64 kind, int64 layer, int64 point) const
+    double *at(int64 kind, int64 layer, int64 pixel) const
     {
-        return numbers + kind * size + (layer * points + point) * lanes;
+        return numbers + kind * size + (layer * left_pixels + pixel) * lanes;
     }
     void clear()
     {
@@ -118,11 +119,11 @@ struct Sums {
     }
     // Add the first `valid` lanes of K and M, which are vectors or arrays, to the sums of a layer.
     template <int LANES, class T>
-    INLINE void add(int64 layer, int64 point, int64 valid, const T &K, const T &M)
+    INLINE void add(int64 layer, int64 pixel, int64 valid, const T &K, const T &M)
     {
         constexpr int AT_ONCE =
             LANES < 4 ? LANES : 4;  // so sums have the same bits for all wider vectors
-        double *const k = at(0, layer, point), *const m = at(1, layer, point);
+        double *const k = at(0, layer, pixel), *const m = at(1, layer, pixel);
         if (lanes > 1) {
             for (int q = 0; q < LANES; q++) {
                 add_to(k[q], double(K[q]));
@@ -253,9 +254,9 @@ struct Strips {
     // Allocate memory for the strips of a layout. Return whether there is enough.
     bool lay_out(const Job &job, const Layout &layout)
     {
-        const int64 points = job.output == SHARES ? layout.left_length : 1,
+        const int64 left_pixels = job.output == SHARES ? layout.left_length : 1,
                     lanes = job.all_pairs ? 1 : Lanes<R>::LANES,
-                    size = (job.depth + 1) * points * lanes;
+                    size = (job.depth + 1) * left_pixels * lanes;
         count = job.all_pairs         ? 1
                 : job.n_offset_ranges ? MOST_STRIPS
                                       : job.last_left - job.first_left;
@@ -285,8 +286,8 @@ struct Strips {
             return numbers - 2 * size;
         };
         for (int64 s = 0; s < count; s++) {
-            strip[s].sums = {kinds(), kinds(), {}, points, lanes, size, layout.right_length > LONG,
-                             {}};
+            strip[s].sums = {
+                kinds(), kinds(), {}, left_pixels, lanes, size, layout.right_length > LONG, {}};
             if (!job.n_offset_ranges) continue;
             for (double *&over : strip[s].sums.over_offsets) over = kinds();
         }

@@ -1,10 +1,19 @@
 // The layers, applied to a row of pixel pairs. A thread computes THREAD_PIXELS left pixels, whose
 // state stays in registers. Convolutions read neighbouring pixels from shared memory.
+//
+// The other parameters of templates are
+//
+//   LANES           the number of right pixels of each left one;
+//   ALL, POOLED     which right pixels these are (rows.cu);
+//   KEEPS_PIXELS    whether F and A are kept at each pixel, for kernels of single pixels and for
+//                   shares; if not, their sums over pixels are;
+//
+// and CARRIES_U_PLUS, WITH_U_PLUS and NTK, as in ../cpu/layers.h.
 #pragma once
 #include "row.h"
 
 template <class R, int LANES, int THREAD_PIXELS, bool ALL, bool POOLED, bool CARRIES_U_PLUS,
-          bool NTK, bool POINTS>
+          bool NTK, bool KEEPS_PIXELS>
 struct Layers {
     using ThisRow = Row<R, LANES, THREAD_PIXELS, ALL>;
     using State = typename ThisRow::State;
@@ -19,7 +28,7 @@ struct Layers {
     State state;
     struct {
         ThreadNumbers F0, F, A;
-    } separate;  // for results of single pixels: F0, and F and A without multiples of F0
+    } separate;  // if KEEPS_PIXELS: F0, and F and A without multiples of F0
     // The sums of F and A without multiples of F0, and of F0, over the pixels of the thread.
     double F[PAIRS], A[PAIRS], F0[PAIRS];
 
@@ -39,7 +48,7 @@ struct Layers {
         enter(F0_sum);
         for (int layer_number = 1; layer_number <= job.depth; layer_number++) {
             const Layer &l = job.layers[layer_number - 1];
-            pass(l, layer_number == 1, !POINTS && layer_number == job.depth);
+            pass(l, layer_number == 1, !KEEPS_PIXELS && layer_number == job.depth);
             if (l.report >= 0) report(l);
         }
     }
@@ -83,7 +92,7 @@ struct Layers {
                 const R pair_F0 =
                     covariance(row.product(root, p, q), state.U[p][q], state.U_plus[p][q]);
                 state.A[p][q] = R(job.initial) * pair_F0;
-                if (POINTS) {
+                if (KEEPS_PIXELS) {
                     separate.F0[p][q] = pair_F0;
                     separate.F[p][q] = separate.A[p][q] = 0;
                 }
@@ -92,7 +101,7 @@ struct Layers {
     }
 
     // Do the operations of a layer, one after the other. If it `ends`, it is the last layer, which
-    // ends with the sums of its activation, except for results of single pixels.
+    // ends with the sums of its activation, except if KEEPS_PIXELS.
     FORMULA void pass(const Layer &l, bool first, bool ends)
     {
         State now = state;
@@ -220,8 +229,8 @@ struct Layers {
                 const R bias = biases[pair_of(q)];
                 s.template put<WITH_U_PLUS, NTK>(
                     p, q,
-                    with_bias<WITH_U_PLUS, NTK>(s.at(p, q), R(2.0 * o.bias_product) * bias,
-                                                R(multiple * o.bias_product) * bias, N[q]));
+                    with_bias<WITH_U_PLUS, NTK>(s.at(p, q), R(2.0 * o.bias_variance) * bias,
+                                                R(multiple * o.bias_variance) * bias, N[q]));
             }
         }
     }
@@ -248,13 +257,13 @@ struct Layers {
                 const Activated<R> result =
                     activated<CARRIES_U_PLUS, NTK>(relu, at, a * b[q], s.A[p][q]);
                 s.template put<CARRIES_U_PLUS, NTK>(p, q, result.branch);
-                if (POINTS || q >= row.valid) continue;
+                if (KEEPS_PIXELS || q >= row.valid) continue;
                 R &K = K_sum[pair_of(q)], &M = M_sum[pair_of(q)];
                 K = POOLED ? fused(row.pool_counts[q], result.K, K) : K + result.K;
                 M = POOLED ? fused(row.pool_counts[q], result.branch.A, M) : M + result.branch.A;
             }
         }
-        if (POINTS) return;
+        if (KEEPS_PIXELS) return;
         double times = count;  // how often the product of biases is added
         if (ALL && !POOLED) times *= row.valid;
         if (POOLED) {
@@ -264,7 +273,7 @@ struct Layers {
         }
         UNROLL
         for (int m = 0; m < PAIRS; m++) {
-            const double product = times * l.bias_product * double(biases[m]);
+            const double product = times * l.bias_variance * double(biases[m]);
             const double K = double(K_sum[m]) + product,
                          M = double(M_sum[m]) + job.outer_plus_iota * product;
             F[m] = fma(l.branch_weight, K, l.feature_weight * F[m]);
@@ -287,11 +296,12 @@ struct Layers {
                 R &U = state.U[p][q], &U_plus = state.U_plus[p][q];
                 add(U, branch.U[p][q], N[q]);
                 if (CARRIES_U_PLUS) add(U_plus, branch.U_plus[p][q], N[q]);
-                if (POINTS) add(separate.F[p][q], row.product(o.std_row, p, q) - branch.U[p][q]);
+                if (KEEPS_PIXELS)
+                    add(separate.F[p][q], row.product(o.std_row, p, q) - branch.U[p][q]);
                 if (!NTK) continue;
-                R &passing = POINTS ? separate.A[p][q] : state.A[p][q];
+                R &passing = KEEPS_PIXELS ? separate.A[p][q] : state.A[p][q];
                 add(passing, branch.A[p][q]);
-                if (POINTS) state.A[p][q] = fused(input_weight, separate.F0[p][q], passing);
+                if (KEEPS_PIXELS) state.A[p][q] = fused(input_weight, separate.F0[p][q], passing);
             }
         }
     }

@@ -17,9 +17,10 @@
 #include "row_layers.h"
 
 template <class R, int LANES, int THREAD_PIXELS, bool ALL, bool POOLED, bool CARRIES_U_PLUS,
-          bool NTK, bool POINTS>
+          bool NTK, bool KEEPS_PIXELS>
 struct Pairs {
-    using TheseLayers = Layers<R, LANES, THREAD_PIXELS, ALL, POOLED, CARRIES_U_PLUS, NTK, POINTS>;
+    using TheseLayers =
+        Layers<R, LANES, THREAD_PIXELS, ALL, POOLED, CARRIES_U_PLUS, NTK, KEEPS_PIXELS>;
     static constexpr int PAIRS = TheseLayers::PAIRS;
     const Launch &launch;
     const Job &job;
@@ -112,8 +113,8 @@ struct Pairs {
         const R *rows_i = (const R *)job.left.rows + job.left.begin[i];
         const R *rows_k = (const R *)job.right.rows + job.right.begin[k];
         row.x_stride = row.z_stride = row.lines * int(line_numbers(row.line_pixels, LANES));
-        const bool exchanged = !POINTS && order_of(job.left.key[i], rows_i, job.right.key[k],
-                                                   rows_k, job.n_rows * row.x_stride) > 0;
+        const bool exchanged = !KEEPS_PIXELS && order_of(job.left.key[i], rows_i, job.right.key[k],
+                                                         rows_k, job.n_rows * row.x_stride) > 0;
         row.x = exchanged ? rows_k : rows_i;
         row.z = exchanged ? rows_i : rows_k;
         if (exchanged) return {&job.right, &job.left, k, i};
@@ -136,7 +137,7 @@ struct Pairs {
                   lines = POOLED ? int(job.n_offset_ranges) : row.lines,
                   per_line = (along + LANES - 1) / LANES, groups = lines * per_line,
                   step = int(launch.units * launch.teams);
-        const double means = POOLED && !POINTS && unit == 0 ? thread_means(sides) : 0.0;
+        const double means = POOLED && !KEEPS_PIXELS && unit == 0 ? thread_means(sides) : 0.0;
         for (int first = int(unit * launch.teams); first < groups; first += step) {
             const bool active = first + row.team < groups;
             const int group = active ? first + row.team : groups - 1, line = group / per_line,
@@ -152,7 +153,7 @@ struct Pairs {
             }
             row.place(shift, offset);
             layers.run(first + row.team == 0 ? means : 0.0, [&](const Layer &l) {
-                if (POINTS)
+                if (KEEPS_PIXELS)
                     report_pixels(l, l.report * numbers(), at, shift, offset);
                 else
                     report_sums(l, (unit * launch.n_depths + l.report) * numbers() + at);
@@ -210,19 +211,20 @@ struct Pairs {
     FORMULA void finish(int64 unit, const Sides &sides, int64 at) const
     {
         auto &row = layers.row;
-        if (job.output == PIXELS || (!POINTS && threadIdx.x != 0)) return;
+        if (job.output == PIXELS || (!KEEPS_PIXELS && threadIdx.x != 0)) return;
         const double count = double(row.n) * (POOLED ? job.pool_count_sum : double(row.n));
         for (int layer_number = 1; layer_number <= job.depth; layer_number++) {
             const Layer &l = job.layers[layer_number - 1];
             if (l.report < 0) continue;
             OVER_PIXELS (p) {
-                if (POINTS ? !row.has_pixel(p) : p > 0) continue;
-                const bool in_sums = POOLED && !POINTS;  // the sums include F0
-                const double sum = unit == 0 && !in_sums
-                                       ? l.input_weight * F0_sum(sides, POINTS ? row.pixel(p) : -1)
-                                       : 0.0;
+                if (KEEPS_PIXELS ? !row.has_pixel(p) : p > 0) continue;
+                const bool in_sums = POOLED && !KEEPS_PIXELS;  // the sums include F0
+                const double sum =
+                    unit == 0 && !in_sums
+                        ? l.input_weight * F0_sum(sides, KEEPS_PIXELS ? row.pixel(p) : -1)
+                        : 0.0;
                 const int64 to = (unit * launch.n_depths + l.report) * numbers() +
-                                 (POINTS ? at * row.n + row.pixel(p) : at);
+                                 (KEEPS_PIXELS ? at * row.n + row.pixel(p) : at);
                 write(to, job.gpk ? (job.gpk[to] + sum) / count : 0.0,
                       job.ntk ? (job.ntk[to] + (job.initial + job.later_readout) * sum) / count
                               : 0.0);
@@ -237,8 +239,9 @@ struct Pairs {
         const Side &a = *sides.left, &b = *sides.right;
         const int64 C = job.terms, place = POOLED ? pixel : 0;
         const double sum = sum_of<double>(C, [&](int64 c, double part) {
-            const double left = pixel < 0 ? a.means[sides.i * C + c]
-                                          : a.pixels[(sides.i * C + c) * a.share_pixels + pixel];
+            const double left = pixel < 0
+                                    ? a.means[sides.i * C + c]
+                                    : a.left_terms[(sides.i * C + c) * a.share_pixels + pixel];
             return part + left * b.means[(sides.k * C + c) * job.places + place];
         });
         if (POOLED) return sum * job.pool_count_sum;
@@ -276,7 +279,7 @@ struct Pairs {
         row.valid = LANES;
         row.place(0, 0);
         layers.run(0.0, [&](const Layer &l) {
-            const double *total = POINTS ? nullptr : totals(l.input_weight);
+            const double *total = KEEPS_PIXELS ? nullptr : totals(l.input_weight);
             OVER_LANES (q) {
                 if (!counts(q)) continue;
                 report_lane(l, q, case_at(i, block * LANES + q), total);
@@ -288,7 +291,7 @@ struct Pairs {
         auto &row = layers.row;
         const int64 begin = l.report * numbers();
         const int n = row.n, pair = layers.pair_of(q);
-        if (!POINTS) {
+        if (!KEEPS_PIXELS) {
             if (row.t == 0)
                 write(begin + at, total[pair * row.threads] / n,
                       total[(PAIRS + pair) * row.threads] / n);
@@ -307,12 +310,12 @@ struct Pairs {
 };
 
 template <class R, int LANES, int THREAD_PIXELS, bool ALL, bool POOLED, bool CARRIES_U_PLUS,
-          bool NTK, bool POINTS>
+          bool NTK, bool KEEPS_PIXELS>
 __global__ void __launch_bounds__(MOST_THREADS) rows(const __grid_constant__ Launch launch)
 {
     extern __shared__ __align__(16) double memory[];
-    Pairs<R, LANES, THREAD_PIXELS, ALL, POOLED, CARRIES_U_PLUS, NTK, POINTS> pairs(launch,
-                                                                                   (char *)memory);
+    Pairs<R, LANES, THREAD_PIXELS, ALL, POOLED, CARRIES_U_PLUS, NTK, KEEPS_PIXELS> pairs(
+        launch, (char *)memory);
     if constexpr (ALL)
         pairs.all_pairs();
     else
