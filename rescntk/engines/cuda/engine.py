@@ -1,8 +1,8 @@
 """The engine "cuda": the recursion of ReLU networks on a GPU, through CuPy.
 
-One GPU kernel computes rows of pixel pairs through all layers (rows.cu). As in the engine "cpu",
-signals are divided into blocks whose tables fit into memory (compiled/tabled_signals.py). The pairs
-of two blocks are divided into tiles, and each tile is one launch (launch_plan.py).
+One GPU kernel computes strips of pixel pairs through all layers (strips.cu). As in the engine
+"cpu", signals are divided into blocks whose tables fit into memory (compiled/tabled_signals.py).
+The pairs of two blocks are divided into tiles, and each tile is one launch (launch_plan.py).
 
 The computation runs on the current device. Signals on another device are copied to the current one
 before they come here, when they are checked.
