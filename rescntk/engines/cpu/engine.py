@@ -28,7 +28,7 @@ from ..heads import offset_ranges
 from ..request import Request, ScaledKernel
 from ..work import Tick, blocks, pool_of, processors, stop_flag
 from . import library
-from .library import MOST_LANES, MOST_ROWS, MOST_STRIPS
+from .library import MOST_LANES, MOST_STRIPS, MOST_VECTORS
 
 _TABLE_BYTES = 96 << 20
 """The bytes that the tables of one block of signals may occupy. A larger number needs more memory;
@@ -116,8 +116,8 @@ class CpuPlan(Plan):
             count = lanes = 1
         elif not request.pool:
             count = min(count, self.shape[0])
-        count = max(1, min(count, MOST_ROWS // pixels))
-        # For each pixel, a strip has six vectors, and all strips share six more.
+        count = max(1, min(count, MOST_VECTORS // pixels))
+        # For each left pixel, a strip has six vectors of numbers, and all strips share six more.
         states = vector_bytes * (2 + 2 * count) * 3 * pixels
         # Each of both kinds has sums and their rounding errors; pooled heads have sums over offsets
         # and over opposite offsets too.

@@ -17,7 +17,7 @@ namespace
 // Up to FEW channels, both deficits of the input are always computed as sums of squares.
 constexpr int64 FEW = 4;
 
-// The taps of a convolution at consecutive rows. TAPS is their number, or 0 if the compiler does
+// The taps of a convolution at consecutive vectors. TAPS is their number, or 0 if the compiler does
 // not know it.
 template <class V, int TAPS>
 struct Taps {

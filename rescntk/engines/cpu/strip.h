@@ -17,8 +17,9 @@ constexpr int64 LONG = 1024;
 // The largest number of strips that go through a layer one after the other, so that the tables of
 // their right signals in this layer stay in the cache.
 constexpr int64 MOST_STRIPS = 8;
-// The largest number of rows of these strips together. More would need more than 64 MB of memory.
-constexpr int64 MOST_ROWS = 65536;
+// The largest number of vectors of these strips together. More would need more than 64 MB of
+// memory.
+constexpr int64 MOST_VECTORS = 65536;
 
 // ---------------------------------------------------------------------- tables
 
@@ -28,8 +29,8 @@ struct Table {
     int64 stride;
 };
 
-// The tables of the left and the right signal at consecutive rows of a strip. In the functions,
-// `row` is a table row and j a row of the strip.
+// The tables of the left and the right signal at consecutive vectors of a strip. In the functions,
+// `row` is a table row and j a vector of the strip.
 template <class R>
 struct Rows {
     using V = typename Lanes<R>::V;
@@ -60,7 +61,7 @@ INLINE typename Lanes<R>::V merge_term(const Rows<R> &at, int64 row, int64 parts
 
 // ---------------------------------------------------------------------- state
 
-// U, U+ and A at each row of a strip.
+// U, U+ and A at each vector of a strip.
 template <class V>
 struct State {
     V *U, *U_plus, *A;
@@ -97,8 +98,8 @@ struct Sum {
     }
 };
 
-// The sums over the rows of a strip, for heads that need them: of F0 (layer 0), and of K and M of
-// each layer.
+// The sums over the vectors of a strip, for heads that need them: of F0 (layer 0), and of K and M
+// of each layer.
 struct Sums {
     double *numbers;           // (2 kinds, depth + 1, left_pixels, lanes)
     double *rounding_errors;   // of the same shape: the rounding errors of sums of many terms
@@ -196,7 +197,7 @@ struct Strip {
     Table<R> x, z;      // of the left and of the right signal
     V biases;           // the product of the standard deviations of both signals' biases
     int64 valid;        // how many lanes count
-    int64 begin, end;   // the rows begin ... end - 1 have a valid state
+    int64 begin, end;   // the vectors begin ... end - 1 have a valid state
     State<V> features;  // or the pre-activations, if layers lead from these to the next ones
     // For results of single pixels and skip connections: F0, and F and A without multiples of F0.
     struct {
@@ -211,9 +212,9 @@ struct Strip {
         return {x.rows + layout->left_place[j] - j, z.rows + layout->right_place[j] - j * stride,
                 x.stride, z.stride, stride};
     }
-    // Call body(rows, j, end) for each run of rows from `from` to `to` that a convolution can
-    // compute by consecutive positions and taps (`Layout::run_of`). A run of more than LONG rows is
-    // divided into several calls, between which long sums are added to `Sums` (`add_and_clear`).
+    // Call body(rows, j, end) for each run of vectors from `from` to `to` that a convolution can
+    // compute by consecutive positions and taps (`Layout::run_of`). A run of more than LONG vectors
+    // is divided into several calls, between which long sums are added to `Sums` (`add_and_clear`).
     template <class Body>
     INLINE void runs(int64 convolution, int64 from, int64 to, Body body) const
     {
@@ -228,7 +229,7 @@ struct Strip {
     {
         runs(convolution, begin, end, body);
     }
-    // Call body(rows, j, end) for each run of rows with consecutive positions.
+    // Call body(rows, j, end) for each run of vectors with consecutive positions.
     template <class Body>
     INLINE void runs(Body body) const
     {
@@ -261,7 +262,7 @@ struct Strips {
                 : job.n_offset_ranges ? MOST_STRIPS
                                       : job.last_left - job.first_left;
         if (count > MOST_STRIPS) count = MOST_STRIPS;
-        while (count > 1 && count * layout.n > MOST_ROWS) count--;
+        while (count > 1 && count * layout.n > MOST_VECTORS) count--;
         // Without a spacing, arrays whose size is a power of 2 would evict each other from the
         // cache. `_strip_bytes` of engine.py counts these bytes.
         const int64 spacing = layout.n + 5;
