@@ -97,8 +97,10 @@ private:
             const int64 stop = block * BLOCK + BLOCK < n ? block * BLOCK + BLOCK : n;
             double part[ABREAST] = {}, sum = 0;
             int64 k = block * BLOCK;
-            for (; k + ABREAST <= stop; k += ABREAST) UNROLL
-            for (int64 q = 0; q < ABREAST; q++) part[q] += a[k + q] * b[k + q];
+            for (; k + ABREAST <= stop; k += ABREAST) {
+                UNROLL
+                for (int64 q = 0; q < ABREAST; q++) part[q] += a[k + q] * b[k + q];
+            }
             for (; k < stop; k++) sum += a[k] * b[k];
             for (const double term : part) sum += term;
             return total + sum;

@@ -53,9 +53,12 @@ INLINE typename Lanes<R>::V merge_term(const Rows<R> &at, int64 row, int64 parts
         return fused(e, e, sum);
     };
     V sum{};
-    if (PARTS) UNROLL
-    for (int64 t = 0; t < PARTS - 1; t++) sum = add(t, sum);
-    else sum = sum_between<1, V>(0, parts - 1, add);
+    if (PARTS) {
+        UNROLL
+        for (int64 t = 0; t < PARTS - 1; t++) sum = add(t, sum);
+    } else {
+        sum = sum_between<1, V>(0, parts - 1, add);
+    }
     return at.product(row + FACTOR_ROW, j) * sum;
 }
 

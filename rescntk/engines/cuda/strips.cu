@@ -53,9 +53,11 @@ struct Pairs {
         while (2 * half < threads) half *= 2;
         for (; half > 0; half /= 2) {
             __syncthreads();
-            if (t < half && t + half < threads) UNROLL
-            for (int m = 0; m < 2 * PAIRS; m++)
-                total[m * threads + t] += total[m * threads + t + half];
+            if (t < half && t + half < threads) {
+                UNROLL
+                for (int m = 0; m < 2 * PAIRS; m++)
+                    total[m * threads + t] += total[m * threads + t + half];
+            }
         }
         __syncthreads();
         return total;
