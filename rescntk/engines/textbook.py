@@ -151,7 +151,7 @@ def quotient(A: Array, by: Array) -> Array:
     return np.divide(A, by, out=np.zeros_like(A), where=by > 0)
 
 
-HEADS: dict[str | int, Callable[[Array], Array]] = {
+HEAD_FORMULAS: dict[str | int, Callable[[Array], Array]] = {
     "equivariant": lambda P: P[..., 0, 0],
     "trace": lambda P: np.trace(P, axis1=-2, axis2=-1) / P.shape[-1],
     "gap": lambda P: P.mean(axis=(-2, -1)),
@@ -184,8 +184,8 @@ class TextbookEngine(Engine[Batch]):
     def refuses(self, request: Request, X: Batch) -> str | None:
         if refusal := super().refuses(request, X):
             return refusal
-        if request.head not in HEADS or request.shares or request.line_pixels > 1:
-            heads = ", ".join(map(repr, HEADS))
+        if request.head not in HEAD_FORMULAS or request.shares or request.line_pixels > 1:
+            heads = ", ".join(map(repr, HEAD_FORMULAS))
             return f"it computes signals, not images, without shares, and only the heads {heads}"
         biases = map(float, request.network.values_of("bias"))
         numbers = np.array([*np.abs(np.asarray(X)).flat, *biases])
@@ -232,7 +232,7 @@ class TextbookPlan(Plan):
         return _ARRAYS * 8.0 * self.n_pairs
 
     def _compute(self, tick: Tick) -> ScaledKernel:
-        depths, head = self.request.depths, HEADS[self.request.head]
+        depths, head = self.request.depths, HEAD_FORMULAS[self.request.head]
         values = {kind: np.zeros((len(depths), *self.result_axes)) for kind in self.request.kinds}
         blocks = [slice(k, k + 1) for k in range(len(self.X))] if self.paired else [slice(None)]
         for cases in blocks:

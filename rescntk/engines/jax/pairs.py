@@ -110,6 +110,10 @@ class LayerNumbers(NamedTuple):
     branch_weight: jax.Array
     """b, the weight of the branch."""
 
+    def of(self, layers: int | slice) -> LayerNumbers:
+        """Return the numbers of one layer, or of several layers, from those of all layers."""
+        return LayerNumbers(*(values[layers] for values in self))
+
 
 def _numbers_of_layers(operations: Operations, dtype: DTypeLike) -> LayerNumbers:
     """Return the numbers of layers 1 … depth, as arrays (depth,)."""
@@ -189,12 +193,12 @@ class SignalPair:
             return _Carried.of(after), None
 
         state = state._replace(kernels=Kernels(zeros, zeros if "ntk" in kinds else None))
-        carried, _ = passed(operations.layers[0], _Carried.of(state), _part(numbers, 0))
+        carried, _ = passed(operations.layers[0], _Carried.of(state), numbers.of(0))
         for _, group in groupby(operations.layers[1:], partial(_what_is_compiled, operations)):
             alike = list(group)
             first = alike[0][0].layer_number - 1
             layer = jax.checkpoint(partial(passed, alike[0]), prevent_cse=False)
-            carried, _ = lax.scan(layer, carried, _part(numbers, slice(first, first + len(alike))))
+            carried, _ = lax.scan(layer, carried, numbers.of(slice(first, first + len(alike))))
         input_weight = operations.constants.input_weight(operations.depth)
         weighted = by_kind(operations.constants, carried.kernels, input_weight)
         return [self.with_head(*weighted[kind], F0) for kind in kinds]
@@ -430,8 +434,3 @@ class JaxPairContext:
     ) -> PairState:
         """Return ``function(self, state)``, computed for all pixel pairs at once."""
         return function(self, state)
-
-
-def _part(numbers: LayerNumbers, layers: int | slice) -> LayerNumbers:
-    """Return the numbers of one layer, or of several layers."""
-    return LayerNumbers(*(values[layers] for values in numbers))
