@@ -10,8 +10,9 @@ them. These are the files, from the request to the kernels:
 - layer/ has a layer, step by step. step.py says what a step is. The steps are in norm.py,
   convolution.py, bias.py, activation.py, skip.py and joined.py; all but the normalization and the
   activation are merges (merge.py). weights.py, constants.py and taps.py have the numbers of a
-  layer, and means.py sums and means of arrays. network_steps.py lists the steps of a network, and
-  operations.py numbers their table rows. recursion.py applies one step after the other.
+  layer, network_constants.py those of all layers together, and means.py sums and means of arrays.
+  network_steps.py lists the steps of a network, and operations.py numbers their table rows.
+  recursion.py applies one step after the other.
 - signals/ divides signals by their sizes (sizes.py, input.py) and makes the tables of all steps
   (tables.py). context.py has what steps may ask about the signals, pixel_1.py says which
   pixels the head "equivariant" sees, and checks.py refuses signals whose kernels would be

@@ -19,9 +19,9 @@ from typing import NamedTuple, TypeAlias
 from ...network import Network
 from .activation import ActivationStep
 from .bias import BiasStep
-from .constants import NetworkConstants
 from .convolution import ConvolutionStep
 from .joined import JoinedStep
+from .network_constants import NetworkConstants
 from .norm import NormStep
 from .skip import SkipStep
 from .step import Step

@@ -16,7 +16,7 @@ from ...lazy import once
 from ...network import Network
 from ..request import ScaledKernel
 from .activation import ActivationStep
-from .constants import NetworkConstants
+from .network_constants import NetworkConstants
 from .network_steps import NetworkSteps, steps_of
 from .step import Step
 from .weights import RoundedWeights, rounded_in_turn

@@ -26,7 +26,8 @@ from typing import Any, ClassVar, NamedTuple, Protocol, TypeAlias, TypeVar
 
 from ...arrays import AnyArray
 from ...network.activations import Activation
-from .constants import LayerConstants, NetworkConstants
+from .constants import LayerConstants
+from .network_constants import NetworkConstants
 from .taps import NO_TAPS, Taps
 from .weights import RoundedWeights, Weights
 
