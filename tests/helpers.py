@@ -4,6 +4,7 @@ import inspect
 import os
 import subprocess
 import sys
+from dataclasses import dataclass
 from importlib.util import find_spec
 from itertools import product
 
@@ -14,6 +15,7 @@ import pytest
 import rescntk as rk
 from rescntk.checks import values as validation
 from rescntk.network.activations import ACTIVATIONS
+from rescntk.network.parameters import parameter
 
 HEADS = (*validation.HEADS, 3)
 """Heads by name, and pools of three pixels: of many tests' signals, more than half."""
@@ -33,6 +35,15 @@ GROUPS = [pytest.param(CPU, id="cpu"), pytest.param(["cuda"], id="cuda", marks=G
 needs_jax = pytest.mark.skipif(find_spec("jax") is None, reason="JAX is not installed")
 SUBJECTS = [*ENGINES, pytest.param("jax", marks=needs_jax)]
 """All that computes kernels: the engines, and the functions of `rescntk.jax` (`gram_of`)."""
+
+
+@dataclass(frozen=True)
+class Wider(rk.Network):
+    """A network with one more number of each layer."""
+
+    made_up: float | tuple[float, ...] = parameter(
+        validation.check_nonnegative, 0.0, of_layers=True
+    )
 
 
 def gram_of(engine, network, X, Z=None, **options):

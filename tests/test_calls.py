@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import rescntk as rk
-from rescntk.engines.compiled.signals import BlockTables
+from rescntk.engines.compiled.tabled_signals import BlockTables
 from rescntk.engines.signals import checks
 from rescntk.kernels.arguments import check_arguments
 from rescntk.kernels.call import KernelCall
@@ -236,7 +236,7 @@ def test_tables_of_several_blocks(head, monkeypatch):
 
     X = np.random.default_rng(0).standard_normal((60, 1, 50))
     expected = rk.gram(NETWORK, X, head=head, engine="cpu")
-    monkeypatch.setattr("rescntk.engines.compiled.signals.BlockTables", counted)
+    monkeypatch.setattr("rescntk.engines.compiled.tabled_signals.BlockTables", counted)
     monkeypatch.setattr("rescntk.engines.cpu.engine._TABLE_BYTES", 40_000)
     K = rk.gram(NETWORK, X, head=head, engine="cpu")
     assert all((one == other).all() for one, other in zip(K, expected, strict=True))

@@ -1,4 +1,4 @@
-"""Networks, kernels and Grams are values; every kind of array is taken; prepared signals."""
+"""Kernels and Grams are values; every kind of array is taken; prepared signals."""
 
 import copy
 import dataclasses
@@ -50,38 +50,6 @@ def test_values(value, equal, other):
         setattr(value, dataclasses.fields(value)[0].name, 7)
 
 
-def test_defaults_are_the_papers():
-    parts = ("inner", "outer", "readout")
-    fields = {"skip": True, "alpha": 1.0, "c_v": 2.0, "c_w": 1.0, "input_scale": None}
-    sizes = {"filter_size": 3, "outer_filter_size": 3, "input_filter_size": 1}
-    assert rk.Network(5) == rk.Network(5, **sizes, **fields, trained=parts)
-    with pytest.raises(TypeError):
-        rk.Network(5, 3, 3)  # what follows the filter size goes by name
-
-
-NETWORK, GROWING = rk.Network(5, alpha=0.5), rk.Network(3, dilation=(1, 2, 4))
-
-
-def test_a_replaced_field_changes_a_copy():
-    assert NETWORK.replace(filter_size=5) == rk.Network(5, 5, alpha=0.5)
-    assert NETWORK == rk.Network(5, alpha=0.5)
-
-
-def test_a_replaced_filter_size_keeps_the_outer_one():
-    assert rk.Network(5, outer_filter_size=1).replace(filter_size=5).outer_filter_size == 1
-    assert NETWORK.replace(filter_size=5, outer_filter_size=3).outer_filter_size == 3
-
-
-def test_a_smaller_depth_keeps_the_first_values_of_layers():
-    assert GROWING.replace(depth=2).dilation == (1, 2)
-
-
-def test_a_larger_depth_needs_values_of_its_layers():
-    assert GROWING.replace(depth=4, dilation=3) == rk.Network(4, dilation=3)
-    with pytest.raises(ValueError, match=r"dilation is \(1, 2, 4\), expected .* 5 of them"):
-        GROWING.replace(depth=5)
-
-
 def test_kernels_replace_their_own_fields_and_their_networks():
     kernel = rk.ResCNTK(5, head="trace", alpha=0.5)
     assert kernel.replace(depth=7, kind="gpk", head="gap") == rk.ResCGPK(7, alpha=0.5)
@@ -89,7 +57,7 @@ def test_kernels_replace_their_own_fields_and_their_networks():
 
 def test_depths_of_a_gram_have_values_of_layers():
     with pytest.raises(ValueError, match=r"depths has 4: expected depths of at most 3"):
-        rk.gram(GROWING, np.ones((1, 1, 3)), depths=(1, 4))
+        rk.gram(rk.Network(3, dilation=(1, 2, 4)), np.ones((1, 1, 3)), depths=(1, 4))
 
 
 @pytest.mark.parametrize(
@@ -156,7 +124,7 @@ def made(monkeypatch):
         made.append(len(arguments[2]))
         return tables.signal_tables(*arguments, **options)
 
-    monkeypatch.setattr("rescntk.engines.compiled.signals.signal_tables", counted)
+    monkeypatch.setattr("rescntk.engines.compiled.tabled_signals.signal_tables", counted)
     return made
 
 

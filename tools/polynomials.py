@@ -2,10 +2,11 @@
 
 With a = min(1 − ρ, 1 + ρ) in [0, 1] the arc-cosine kernels need two functions:
 
-    p(a) = arccos(1 − a) / (π √a),     r(a) = (√(a(2 − a)) − (1 − a) arccos(1 − a)) / (π a^(3/2)).
+    p(a) = arccos(1 − a) / (π √a),     r(a) = (√(a(2 − a)) − (1 − a) arccos(1 − a)) / (π a^(3/2)),
 
-Both functions are analytic but for a ≥ 2. There they have the same branch point, so quotients with
-one denominator, P(t)/D(t) and R(t)/D(t), are near them, where t = 1 − a.
+which formulas.h calls psi0 and psi1. Both functions are analytic but for a ≥ 2. There they have the
+same branch point, so quotients with one denominator, P(t)/D(t) and R(t)/D(t), are near them, where
+t = 1 − a.
 
 - Quotients equal the functions at the zeros of Chebyshev polynomials of [0, 1], in 60 digits. The
   zeros of P, R and D lie at a > 2, so that all coefficients of powers of t are positive.
@@ -99,8 +100,8 @@ def derive(dtype: type) -> tuple[list[list[float]], float, float]:
 def source() -> str:
     """Return the text of the file."""
     lines = [
-        "// ReLU's dual activation: p(a) = P(t)/D(t) and r(a) = R(t)/D(t) with t = 1 - a.",
-        "// Constants first. Written by tools/polynomials.py.",
+        "// ReLU's dual activation (formulas.h): psi0 = P(t)/D(t), psi1 = R(t)/D(t), t = 1 - a.",
+        "// The coefficients of t^0 come first. Written by tools/polynomials.py.",
         "#pragma once",
         "template <class R> struct Quotients;",
     ]

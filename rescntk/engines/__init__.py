@@ -10,10 +10,11 @@ them. These are the files, from the request to the kernels:
 - layer/ has a layer, step by step. step.py says what a step is. The steps are in norm.py,
   convolution.py, bias.py, activation.py, skip.py and joined.py; all but the normalization and the
   activation are merges (merge.py). weights.py, constants.py and taps.py have the numbers of a
-  layer, and means.py sums and means of arrays. network_steps.py lists the steps of a network, and
-  operations.py numbers their table rows. recursion.py applies one step after the other.
+  layer, network_constants.py those of all layers together, and means.py sums and means of arrays.
+  network_steps.py lists the steps of a network, and operations.py numbers their table rows.
+  recursion.py applies one step after the other.
 - signals/ divides signals by their sizes (sizes.py, input.py) and makes the tables of all steps
-  (tables.py). context.py answers the questions of steps about the signals, pixel_1.py says which
+  (tables.py). context.py has what steps may ask about the signals, pixel_1.py says which
   pixels the head "equivariant" sees, and checks.py refuses signals whose kernels would be
   inaccurate.
 - array/ computes pixel pairs with NumPy and CuPy, and jax/ with JAX, so that kernels can be
@@ -23,7 +24,8 @@ them. These are the files, from the request to the kernels:
 The way of signals X to a row of kernels, on the engine "array", is ::
 
     kernels/arguments.py  check_arguments checks the arguments of a call, and makes a Request
-    __init__.py           choose returns the fastest engine that can compute the request
+    kernels/call.py       KernelCall chooses an engine, asks it for a plan, and computes this plan
+    __init__.py             choose returns the fastest engine that can compute the request
     array/engine.py       ArrayEngine.plan makes a plan, which computes one block after the other
     signals/tables.py     signal_tables makes the tables of a block of signals
     signals/input.py        read_input divides the signals by their sizes

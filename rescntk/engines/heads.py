@@ -70,7 +70,7 @@ def check_head(head: object, heads: tuple[str, ...] = HEADS) -> str | int:
     )
 
 
-def in_words(head: str | int) -> str:
+def head_in_words(head: str | int) -> str:
     """Return a description of a head for titles of plots and tables."""
     return f"{head} head" if isinstance(head, str) else f"windows of {head} pixels"
 

@@ -86,7 +86,7 @@ def check_arguments(
     result_dtype = np.dtype(check_dtype(dtype))
     _check_constants(network, kinds, rising[-1], result_dtype)
     prepared = _prepared_signals(Z)
-    if prepared is not None:
+    if prepared is not None:  # where Z is X itself, the kernel matrix is symmetric (check_batches)
         Z = X if prepared.is_same(X) and not paired else prepared.batch
     head = check_head(head, heads)
     batches = check_batches(X, Z, head, paired, names)
@@ -100,8 +100,8 @@ def check_arguments(
         # Activations that are not homogeneous are computed in float64 (docs/theory/deficits.md).
         dtype=result_dtype.name if network.homogeneous else "float64",
         threads=None if threads is None else check_positive_integer(threads, "threads"),
-        # An image of one line, or of one column, is a signal.
         shares=shares,
+        # An image of one line, or of one column, is a signal.
         line_pixels=axes[1] if len(axes) == 2 and min(axes) > 1 else 1,
     )
     if prepared is not None:

@@ -78,7 +78,7 @@ class KernelCall:
         Their shape is (depths, n, m, …).
         """
         if self.arguments.normalized and self.right is not None:
-            self._keep_few_tables()
+            self.keep_few_tables()
         return self._results(self.plan(self.left, self.right))
 
     def paired_kernels(self) -> dict[str, Array]:
@@ -102,7 +102,7 @@ class KernelCall:
         with progress_bar(self.arguments.progress, pairs, unit) as tick:
             return plan.compute(tick)
 
-    def _keep_few_tables(self) -> None:
+    def keep_few_tables(self) -> None:
         """Keep the tables of X for two plans if they are small (`_FEW_NUMBERS`)."""
         if self.left is self.arguments.X and not self.request.shares:
             X = self.arguments.X
@@ -165,7 +165,7 @@ def mean_of_normalized(X: Array, Z: PreparedSignals) -> Array:
         prepared=Z,
     )
     call = KernelCall(arguments)
-    call._keep_few_tables()
+    call.keep_few_tables()
     of_X, of_Z = call.diagonals()
     values = call.plan(call.left, call.right).compute().values
     kernels = [correlation(K, of_X.values[kind], of_Z.values[kind]) for kind, K in values.items()]

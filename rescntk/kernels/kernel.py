@@ -110,9 +110,19 @@ class Kernel:
         MemoryError
             If the matrix needs more memory than is free on this machine.
         """
-        kernels: Any = {"head": self.head, "kinds": (self.kind,), "normalized": self.normalized}
-        call: Any = {"engine": engine, "dtype": dtype, "threads": threads, "progress": progress}
-        return gram(self.network, X, Z, **kernels, **call)[0]
+        grams = gram(
+            self.network,
+            X,
+            Z,
+            head=self.head,
+            kinds=(self.kind,),
+            normalized=self.normalized,
+            engine=engine,
+            dtype=dtype,
+            threads=threads,
+            progress=progress,
+        )
+        return grams[0]
 
     def prepare(
         self,
@@ -161,8 +171,15 @@ class Kernel:
         True
         """
         options: Any = {"engine": engine, "dtype": dtype}
-        kernels: Any = {"head": self.head, "kinds": (self.kind,), "normalized": self.normalized}
-        signals = prepare(self.network, Z, **kernels, **options, threads=threads)
+        signals = prepare(
+            self.network,
+            Z,
+            head=self.head,
+            kinds=(self.kind,),
+            normalized=self.normalized,
+            threads=threads,
+            **options,
+        )
         return PreparedKernel(self, signals, options)
 
     def diag(

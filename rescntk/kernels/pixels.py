@@ -150,8 +150,20 @@ def pixel_shares(
     ((5, 2, 16), True)
     """
     check_choice(kind, "kind", KINDS)
-    call: Any = {"engine": engine, "dtype": dtype, "threads": threads, "progress": progress}
-    shares = gram_shares(network, X, Z, head, (kind,), None, normalized=normalized, **call)[0][0]
+    of_kinds = gram_shares(
+        network,
+        X,
+        Z,
+        head,
+        (kind,),
+        None,
+        normalized=normalized,
+        engine=engine,
+        dtype=dtype,
+        threads=threads,
+        progress=progress,
+    )
+    shares = of_kinds[0][0]
     batch: Any = X
     if isinstance(batch, (list, tuple, SignalList)):
         sizes = [np.shape(x)[1:] for x in batch]

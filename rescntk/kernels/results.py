@@ -77,7 +77,7 @@ class Results:
                 return of_pairs
             return [self._root(side.values[kind]) for side in diagonals()]
 
-        def scale(t: int, values: Array, piece: tuple[slice, ...], out: Array) -> None:
+        def multiply(t: int, values: Array, piece: tuple[slice, ...], out: Array) -> None:
             a, b = (side[piece[:2]] for side in mantissas)
             factor = a * b
             x_power, z_power = (side[piece[:2]] for side in powers)
@@ -93,7 +93,7 @@ class Results:
                 if bool(is_lost.any()):
                     raise below
 
-        return self._results(scaled, kind, scale, "; normalized=True has no such limit")
+        return self._results(scaled, kind, multiply, "; normalized=True has no such limit")
 
     def _root(self, squares: Array) -> Array:
         """Return √K(x,x), (depths, cases), from `squares`, the kernels K(x,x).

@@ -20,8 +20,8 @@ from ..checks.values import (
 from .activations import ACTIVATIONS, Relu, activation_of
 from .parameters import (
     BASIC_ACTIVATIONS,
-    FIELDS_WITHOUT_NORM,
     FILTER_FIELDS,
+    LAYER_FORMULA_FIELDS,
     alike,
     check_filter_size,
     check_input_scale,
@@ -281,7 +281,7 @@ class Network:
 
     def _common_layer(self) -> Layer:
         """Return the numbers of all layers, or raise a ValueError if these differ."""
-        check_network(self, FIELDS_WITHOUT_NORM, activations=None, of_layers=FILTER_FIELDS)
+        check_network(self, LAYER_FORMULA_FIELDS, activations=None, of_layers=FILTER_FIELDS)
         return self.layer(1)
 
     def factor_of_input(self, n_channels: int) -> float:

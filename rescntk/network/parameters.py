@@ -124,9 +124,12 @@ function of theory that supports it declares this by ``check_network(network, BA
 {"new"})``. All other functions refuse it by name.
 """
 
+LAYER_FORMULA_FIELDS = BASIC_FIELDS | {"bias"}
+"""The fields that `Network.branch_gain`, `growth` and `branch_share` allow: those that the same
+properties of `Layer` include, and those that do not change them."""
+
 FIELDS_WITHOUT_NORM = BASIC_FIELDS | {"bias"}
-"""The fields that the formulas of `Layer` support, and functions of theory that allow biases but no
-normalization."""
+"""The fields that functions of theory support that allow biases but no normalization."""
 
 FIELDS_WITH_NORM = FIELDS_WITHOUT_NORM | {"norm"}
 """The fields that functions of theory support that allow biases and normalization."""

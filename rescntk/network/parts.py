@@ -39,10 +39,8 @@ class Filter(NamedTuple):
 
     size: int
     """q = 2h + 1, the number of taps, which is odd."""
-
     dilation: int = 1
     """r, the number of pixels from one tap to the next."""
-
     n_axes: int = 1
     """The number of axes with `size` taps each: 1 for signals, 2 for images."""
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..engines.heads import in_words
+from ..engines.heads import head_in_words
 from .style import (
     BLUE,
     VERMILION,
@@ -111,7 +111,7 @@ def condition_numbers(
         c = comparison
         title = (
             f"{c.n_cases} signals, {c.n_channels} channels × {c.n_timepoints} pixels; "
-            f"{in_words(c.head)}, filter size {c.network.filter_size}, α = {c.network.alpha:g}"
+            f"{head_in_words(c.head)}, filter size {c.network.filter_size}, α = {c.network.alpha:g}"
         )
     add_title_and_legend(ax, 2, title, _entries(ax.get_lines()[before:], bool(ax.collections)))
     return ax

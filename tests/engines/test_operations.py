@@ -8,15 +8,18 @@ import pytest
 
 from rescntk import Network, gram
 from rescntk.engines.layer.activation import ActivationStep
+from rescntk.engines.layer.bias import BiasStep
 from rescntk.engines.layer.constants import check_growth
 from rescntk.engines.layer.convolution import ConvolutionStep
 from rescntk.engines.layer.network_steps import (
+    RepeatedLayer,
     ending_with_activation,
     joined,
     may_have_five_taps,
     may_join,
     with_five_taps,
 )
+from rescntk.engines.layer.norm import NormStep
 from rescntk.engines.layer.operations import Operations
 from rescntk.engines.layer.skip import SkipStep
 from rescntk.engines.layer.taps import Taps, taps_of_filter
@@ -82,6 +85,21 @@ def test_sums_over_pixels_end_with_the_last_activation():
     assert [step.kind for step in steps[-1].steps] == ["convolution", "activation"]
 
 
+def behind_activations(network_steps, layer_number, step):
+    """Return the steps of a network with one more step before the end of a layer."""
+    n_layers, steps = network_steps[layer_number]
+    changed = RepeatedLayer(n_layers, (*steps[:-1], step, steps[-1]))
+    return (*network_steps[:layer_number], changed, *network_steps[layer_number + 1 :])
+
+
+@pytest.mark.parametrize("layer_number", [1, 2])
+def test_sums_over_pixels_refuse_other_steps_behind_an_activation(layer_number):
+    """Loops apply skip connections and biases to sums, of which such a step would be no part."""
+    steps = Operations(Network(2, 3), depth=2, n_channels=1).steps
+    with pytest.raises(NotImplementedError, match="the step 'norm', which follows an activation"):
+        ending_with_activation(behind_activations(steps, layer_number, NormStep()))
+
+
 def test_five_taps_join_convolutions_of_two_layers():
     """Layers 2 and 3 end with the convolutions of the next one's pre-activations, as five taps."""
     plain = Operations(Network(4, 3), depth=4, n_channels=1)
@@ -105,7 +123,13 @@ def merged(plain):
 
 
 def test_layers_of_filters_of_three_may_have_five_taps(plain):
-    assert may_have_five_taps(plain.network, plain.constants)
+    assert may_have_five_taps(plain.network, plain.constants, plain.steps)
+
+
+def test_layers_with_other_steps_may_not_have_five_taps(plain):
+    for step in (NormStep(), BiasStep(after_activation=True)):
+        steps = behind_activations(plain.steps, 1, step)
+        assert not may_have_five_taps(plain.network, plain.constants, steps)
 
 
 def test_layers_of_filters_of_three_may_join(plain):

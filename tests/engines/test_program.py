@@ -6,8 +6,12 @@ import numpy as np
 import pytest
 
 from rescntk import Network
-from rescntk.engines.compiled.program import Program
+from rescntk.checks.values import KINDS
+from rescntk.engines.compiled.program import Program, operations_of
 from rescntk.engines.compiled.records import CONVOLUTION, LAYER, OPERATION, OPERATION_KINDS, OUTPUTS
+from rescntk.engines.layer import operations as operations_module
+from rescntk.engines.layer.network_steps import RepeatedLayer, steps_of
+from rescntk.engines.layer.norm import NormStep
 from rescntk.engines.request import Request
 from tests.tolerances import CONSTANT
 
@@ -83,10 +87,10 @@ def test_products_of_biases():
     inner, outer = (
         operations(found)["bias", after_activation] for after_activation in (False, True)
     )
-    assert inner["bias_product"] == pytest.approx(1 / 2, rel=CONSTANT)
+    assert inner["bias_variance"] == pytest.approx(1 / 2, rel=CONSTANT)
     assert (
-        outer["bias_product"]
-        == layers(found)[0]["bias_product"]
+        outer["bias_variance"]
+        == layers(found)[0]["bias_variance"]
         == pytest.approx(1 / 4, rel=CONSTANT)
     )
 
@@ -112,6 +116,24 @@ def test_heads_of_the_loops(head, options, expected):
 def test_depths_are_reported_in_their_order():
     found = program(Network(5), depths=(2, 5))
     assert [record["report"] for record in layers(found)] == [-1, 0, -1, -1, 1]
+
+
+class MadeUpStep(NormStep):
+    kind = "made up"
+
+
+@pytest.mark.parametrize("head", ["gap", "trace", "equivariant", 3, "pixels"])
+@pytest.mark.parametrize("depth", [1, 3])
+@pytest.mark.parametrize("place", [0, -1])
+def test_steps_that_the_loops_lack_are_refused_by_name(head, depth, place, monkeypatch):
+    def with_a_made_up_step(*arguments):
+        *before, (n_layers, steps) = steps_of(*arguments)
+        steps = (*steps[:place], MadeUpStep(), *steps[place:])
+        return (*before, RepeatedLayer(n_layers, steps))
+
+    monkeypatch.setattr(operations_module, "steps_of", with_a_made_up_step)
+    with pytest.raises(NotImplementedError, match="compiled engines have no step 'made up'"):
+        operations_of.__wrapped__(Request(Network(depth, 3), head, KINDS, (depth,)), 1, 1)
 
 
 @pytest.mark.parametrize(

@@ -45,7 +45,7 @@ def test_rows_of_two_pixels():
     np.testing.assert_allclose(found.rows[0], expected, rtol=CONSTANT)
     assert found.input.scale[0] == pytest.approx(size, rel=CONSTANT)
     np.testing.assert_allclose(
-        found.input.pixels[0, 0], np.array([3.0, -4.0]) / size, rtol=CONSTANT
+        found.input.scaled[0, 0], np.array([3.0, -4.0]) / size, rtol=CONSTANT
     )
     assert found.input.means[0, 0] == pytest.approx(-0.5 / size, rel=CONSTANT)
 
@@ -107,7 +107,7 @@ def test_rows_are_counted_as_they_are_stored(engine, network, batches, head, dty
         stored.append((operations, tables_of.rows.shape[1]))
         return tables_of
 
-    module = {"cpu": "compiled.signals", "array": "array.engine"}[engine]
+    module = {"cpu": "compiled.tabled_signals", "array": "array.engine"}[engine]
     with mock.patch(f"rescntk.engines.{module}.signal_tables", made):
         head = "gap" if isinstance(X, list) else head
         rk.Kernel(network, "ntk", head)(X, engine=engine, dtype=dtype)

@@ -9,7 +9,7 @@ enum { RELU, ERF, GELU };  // activations, in the order of quadruple.py
 typedef struct {
     long depth, input, activation, norm, of_input, of_inner, of_outer, of_readout, channels, length;
     double readout, input_scale, slope;
-    const long *inner, *outer, *dilation, *skip;  // of each layer
+    const long *filter_size, *outer_filter_size, *dilation, *skip;  // of each layer
     const double *alpha, *c_v, *c_w, *bias;
 } Network;
 
@@ -90,7 +90,7 @@ static void offset_of(const Network *net, const double *x, const double *z, long
     box(room, F, d, net->input, 1);
     for (long j = 0; j < d; j++) T[j] = net->of_input * F[j];
     for (long layer = 0; layer < net->depth; layer++) {
-        const long inner = layer ? net->inner[layer] : 1, step = net->dilation[layer],
+        const long inner = layer ? net->filter_size[layer] : 1, step = net->dilation[layer],
                    at = features + layer * d;
         const Q bias = (Q)net->bias[layer] * net->bias[layer], c_w = net->c_w[layer],
                 c_v = net->c_v[layer], alpha = net->alpha[layer],
@@ -121,7 +121,8 @@ static void offset_of(const Network *net, const double *x, const double *z, long
                 slope = (1 + (Q)net->slope * net->slope) / 2, K[j] = slope * S[j];
             M[j] = slope * (c_w * M[j] + net->of_inner * S[j]);
         }
-        box(K, S, d, net->outer[layer], step), box(M, K, d, net->outer[layer], step);
+        box(K, S, d, net->outer_filter_size[layer], step),
+            box(M, K, d, net->outer_filter_size[layer], step);
         for (long j = 0; j < d; j++) {
             const Q branch = c_v * S[j] + bias;
             F[j] = (net->skip[layer] ? F[j] : 0) + strength * branch;

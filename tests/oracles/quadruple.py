@@ -3,6 +3,7 @@
 import ctypes
 import functools
 import os
+import re
 import shutil
 import subprocess
 import tempfile
@@ -14,10 +15,9 @@ from rescntk.checks.values import KINDS, PARTS
 
 from . import definition
 
-INTEGERS = "depth input activation norm of_input of_inner of_outer of_readout channels length"
-NUMBERS = "readout input_scale slope"
+SOURCE = Path(__file__).with_suffix(".c")
 OF_LAYERS = "filter_size outer_filter_size dilation skip alpha c_v c_w bias"
-"""As in quadruple.c: the first four are integers."""
+"""The fields that are arrays in quadruple.c; the first four are integers."""
 
 OF_NETWORK = "depth input_filter_size activation norm trained readout_scale input_scale"
 KNOWN_FIELDS = {"negative_slope", *OF_NETWORK.split(), *OF_LAYERS.split()}
@@ -32,12 +32,18 @@ SHARE_LEFT = 0.2
 relative to the terms: where they nearly cancel, no sum of rounded terms is accurate."""
 
 
+def fields_of_struct():
+    """Yield the names and types of the fields of the struct Network in quadruple.c."""
+    (body,) = re.findall(r"^typedef struct \{(.*?)\} Network;", SOURCE.read_text(), re.M | re.S)
+    for declaration in re.findall(r"(?:long|double) [^;]+", body):
+        kind, names = declaration.split(maxsplit=1)
+        for name in names.split(","):
+            pointer = ctypes.c_void_p if "*" in name else None
+            yield name.strip(" *\n"), pointer or getattr(ctypes, f"c_{kind}")
+
+
 class Network(ctypes.Structure):
-    _fields_ = (
-        *((name, ctypes.c_long) for name in INTEGERS.split()),
-        *((name, ctypes.c_double) for name in NUMBERS.split()),
-        *((name, ctypes.c_void_p) for name in OF_LAYERS.split()),
-    )
+    _fields_ = tuple(fields_of_struct())
 
 
 @functools.cache
@@ -49,7 +55,7 @@ def library():
     with tempfile.TemporaryDirectory() as folder:
         built = Path(folder, "quadruple.so")
         options = ["-O2", "-shared", "-fPIC", "-Wall", "-Wextra", "-o", str(built)]
-        source = [str(Path(__file__).with_suffix(".c")), "-lquadmath", "-lm"]
+        source = [str(SOURCE), "-lquadmath", "-lm"]
         done = subprocess.run([compiler, *options, *source], capture_output=True, text=True)
         if done.returncode:  # other compilers have no numbers of 128 bits
             return f"{compiler} does not compile quadruple.c: {done.stderr[:200]}"
@@ -63,24 +69,26 @@ class Grams:
         definition.refuse_other_fields(network, KNOWN_FIELDS, "the arithmetic of 128 bits")
         X = np.ascontiguousarray(X, np.float64)
         n, channels, length = X.shape
-        depth, trained = network.depth, [part in network.trained for part in PARTS]
         kinds = zip(OF_LAYERS.split(), [np.int64] * 4 + [np.float64] * 4, strict=True)
-        of_layers = [np.full(depth, getattr(network, name), kind) for name, kind in kinds]
-        of_layers[2] %= length
-        scale = -1.0 if network.input_scale is None else network.input_scale
-        record = Network(
-            depth,
-            network.input_filter_size,
-            ACTIVATIONS.index(network.activation),
-            network.norm,
-            *trained,
-            channels,
-            length,
-            network.readout_scale,
-            scale,
-            network.negative_slope,
-            *(values.ctypes.data for values in of_layers),
+        of_layers = {
+            name: np.full(network.depth, getattr(network, name), kind) for name, kind in kinds
+        }
+        of_layers["dilation"] %= length
+        values = dict(
+            depth=network.depth,
+            input=network.input_filter_size,
+            activation=ACTIVATIONS.index(network.activation),
+            norm=network.norm,
+            channels=channels,
+            length=length,
+            readout=network.readout_scale,
+            input_scale=-1.0 if network.input_scale is None else network.input_scale,
+            slope=network.negative_slope,
+            **{f"of_{part}": part in network.trained for part in PARTS},
+            **{name: array.ctypes.data for name, array in of_layers.items()},
         )
+        assert values.keys() == dict(Network._fields_).keys()
+        record = Network(**values)
         shape = len(KINDS), len(HEADS)
         self.high, self.low = np.empty((2, *shape, n, n))
         self.mantissa, exponent = np.empty((*shape, n)), np.empty((*shape, n), np.intc)

@@ -187,8 +187,8 @@ class ArrayPlan(Plan):
             signals = batch[self.xp.asarray(cases)]
             signals = signals.reshape(*signals.shape[:2], *self.axes)
         tables = signal_tables(self.operations, self.request, signals)
-        pixels = moved(tables.input.pixels, np)
-        keys = [hashlib.blake2b(one.tobytes(), digest_size=16).digest() for one in pixels]
+        scaled = moved(tables.input.scaled, np)
+        keys = [hashlib.blake2b(one.tobytes(), digest_size=16).digest() for one in scaled]
         return Block(cases, tables, np.array(keys, "S16"))
 
     def fill(self, values: dict[str, Array], pairs: PairsOfBlocks, tick: Tick) -> None:

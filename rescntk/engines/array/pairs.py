@@ -112,7 +112,7 @@ class SignalPairs:
     def context_of(
         self, operation: Operation, before: PairState, features: PairState
     ) -> ArrayPairContext:
-        """Return the object that answers the questions of the operation's step."""
+        """Return the `PairContext` of the operation's step."""
         return ArrayPairContext(self, operation)
 
     def kernels_with_head(

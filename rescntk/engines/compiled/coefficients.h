@@ -1,5 +1,5 @@
-// ReLU's dual activation: p(a) = P(t)/D(t) and r(a) = R(t)/D(t) with t = 1 - a.
-// Constants first. Written by tools/polynomials.py.
+// ReLU's dual activation (formulas.h): psi0 = P(t)/D(t), psi1 = R(t)/D(t), t = 1 - a.
+// The coefficients of t^0 come first. Written by tools/polynomials.py.
 #pragma once
 template <class R> struct Quotients;
 // Relative errors: 3e-17, and 3e-17 with rounded coefficients.

@@ -110,7 +110,7 @@ FORMULA const Quotients<double> &quotients(double)
 #endif
 
 // The value of a polynomial in t, by Horner's scheme in t^2 with pairs of coefficients. Their
-// number is even, and the constant is the first one.
+// number is even, and the coefficient of t^0 is the first one.
 template <class V, class R, int n>
 FORMULA V polynomial(V t, V square, const R (&c)[n])
 {
@@ -164,6 +164,10 @@ FORMULA V times_slope(V k0, V w, V v, V A)
     return pick(w, v, A - part, part);
 }
 
+// If 1 - rho of two pixels of the input is larger than this, they are nearly opposite, and 1 + rho
+// is computed as half a sum of squares, because 2 - (1 - rho) would have lost digits.
+constexpr double NEARLY_OPPOSITE = 1.9;
+
 // The positions of some table rows, counted from the first row of a merge or of NORM. The first row
 // has the square roots of the variances after the operation. The next one has (a + a_0) / sqrt(2),
 // or n / a of NORM. The further rows have the coordinates of all parts but part 0 (merge.py).
@@ -171,7 +175,7 @@ constexpr int FACTOR_ROW = 1, COORDINATE_ROWS = 2;
 
 // How many numbers a line of pixels has in a table. If vectors of neighbouring right pixels are
 // read from any pixel on, each line is stored twice and followed by `padding` numbers, at least as
-// many as a vector has lanes. Otherwise `padding` is 0 (`row_bytes` of signals.py).
+// many as a vector has lanes. Otherwise `padding` is 0 (`row_bytes` of tabled_signals.py).
 FORMULA long long line_numbers(long long line_pixels, long long padding)
 {
     return padding ? 2 * line_pixels + padding : line_pixels;
@@ -233,8 +237,7 @@ FORMULA V covariance(V g, V U, V U_plus)
 }
 
 // A convolution whose taps have equal weights. `differences` are the sums, over the taps, of the
-// differences from the middle tap. So the mean of equal numbers is exact, while a plain sum would
-// make the same rounding error in each layer.
+// differences from the middle tap, from which means are computed (`weighted_mean` of means.py).
 template <bool WITH_U_PLUS, bool NTK, class V>
 FORMULA PairNumbers<V> mean(const PairNumbers<V> &middle, const PairNumbers<V> &differences,
                             V weight, V N)
@@ -302,9 +305,8 @@ FORMULA Activated<V> activated(const Activation<V> &constants, const Correlation
     return result;
 }
 
-// The weighted sum of the features of a layer and its branch. A mean is the part with the larger
-// weight plus a multiple of a difference, so that it is exact if both parts are equal. N is given
-// only for deficits.
+// The weighted sum of the features of a layer and its branch, in one of the forms of weights.py. N
+// is given only for deficits.
 template <class V, class... Deficit>
 FORMULA V merged(Form form, V feature_weight, V branch_weight, V features, V branch, Deficit... N)
 {

@@ -51,14 +51,19 @@ If signals are nearly equal, sums over five taps make the same rounding error in
 def operations_of(request: Request, channels: int, n_axes: int) -> Operations:
     """Return the operations of a request, rewritten for compiled engines where this is possible.
 
-    The tables of signals have exactly the rows of these operations.
+    The tables of signals have exactly the rows of these operations. If compiled engines lack a
+    step, a NotImplementedError is raised.
     """
     network, depth = request.network, request.depths[-1]
     operations = Operations(network, depth, channels, n_axes)
+    for repeated in operations.steps:
+        for step in repeated.steps:
+            if step.kind not in OPERATION_KINDS:
+                raise NotImplementedError(f"compiled engines have no step {step.kind!r}")
     if not request.has_sums:
         return operations
     steps = ending_with_activation(operations.steps)
-    if may_have_five_taps(network, operations.constants) and depth <= _FIVE_TAPS_DEPTH:
+    if may_have_five_taps(network, operations.constants, steps) and depth <= _FIVE_TAPS_DEPTH:
         steps = with_five_taps(steps)
         if may_join(network, operations.constants, n_axes):
             steps = joined(steps)
@@ -169,7 +174,7 @@ class Program:
         ]
         for record, (step, layer_number, row, _) in zip(records, every_operation, strict=True):
             if bias_std := step.bias_std(operations.constants, layer_number):
-                record["bias_product"] = bias_std**2
+                record["bias_variance"] = bias_std**2
             if row in weights:
                 features, branch, form = weights[row]
                 record["feature_weight"], record["branch_weight"] = features, branch
@@ -189,7 +194,7 @@ class Program:
             weights = layer_constants.weights.rounded
             record["feature_weight"], record["branch_weight"] = weights.features, weights.branch
             record["input_weight"] = operations.constants.input_weight(layer_number)
-            record["bias_product"] = (
+            record["bias_variance"] = (
                 operations.constants.bias_std(layer_number, after_activation=True) ** 2
             )
             record["report"] = depths.index(layer_number) if layer_number in depths else -1

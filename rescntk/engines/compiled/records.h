@@ -21,7 +21,7 @@ struct Operation {
     int64 std_row;           // the table row of the square roots of the variances before it
     int64 convolution;       // of CONVOLUTION and JOINED: the index of the convolution; else -1
     int64 after_activation;  // whether it is the activation of its layer, or comes after it
-    double bias_product;     // of BIAS: the variance of the biases, for two signals of size 1
+    double bias_variance;    // of BIAS: the variance of the biases, for two signals of size 1
     double feature_weight, branch_weight;  // of SKIP, rounded; of JOINED: the weights of a tap
     int64 form;                            // of SKIP
 };
@@ -31,8 +31,8 @@ struct Layer {
     int64 std_row;       // the table row of the features' square roots; -1 if it ends with SKIP
     int64 report;        // the index of this depth among the requested ones, or -1
     double feature_weight, branch_weight;  // for sums of F and A; they are not rounded
-    double bias_product;  // the variance of the biases after the activation, like the one above
-    double input_weight;  // the weight of F0 in the features behind the layer
+    double bias_variance;  // the variance of the biases after the activation, like the one above
+    double input_weight;   // the weight of F0 in the features behind the layer
 };
 
 struct Side {  // the left or the right signals of a call
@@ -42,10 +42,10 @@ struct Side {  // the left or the right signals of a call
     const int64 *key;     // (n,), see `order_of` in formulas.h
     const double *bias;   // (n,), the standard deviation of biases, divided by the signal's scale
     // The head's mean of F0 is a sum over terms of a left factor times a right factor. The right
-    // factor is `means`. The left factor is `pixels` if there are shares, and `means` if not.
-    const double *means;   // (n, terms, places)
-    const double *pixels;  // (n, terms, share_pixels), only for shares
-    int64 share_pixels;    // the number of pixels of the longest signal; 0 without shares
+    // factor is `means`. The left factor is `left_terms` if there are shares, and `means` if not.
+    const double *means;       // (n, terms, places)
+    const double *left_terms;  // (n, terms, share_pixels), only for shares
+    int64 share_pixels;        // the number of pixels of the longest signal; 0 without shares
 };
 
 // Consecutive offsets of right pixels from left ones, along a line.

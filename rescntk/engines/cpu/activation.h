@@ -4,8 +4,9 @@
 
 namespace
 {
-// The number of rows by which correlations are computed in advance and stored, a power of 2. Square
-// roots and quotients take long, and so the rest of a row's computation need not wait for them.
+// The number of vectors by which correlations are computed in advance and stored, a power of 2.
+// Square roots and quotients take long, and so the rest of a vector's computation need not wait for
+// them.
 constexpr int64 AHEAD = 8;
 
 // PLAIN: the activation is ReLU without a leak, and no covariance is added to A (inner = iota).
@@ -26,7 +27,7 @@ struct ActivatedLayer {
                number<V>(job.outer_plus_iota), job.linear_share != 0.0, job.inner_minus_iota != 0.0}
     {
     }
-    // Compute the rows `from` ... `to` - 1, and add their K and M to the sums of the layer.
+    // Compute the vectors `from` ... `to` - 1, and add their K and M to the sums of the layer.
     INLINE void run(int64 from, int64 to)
     {
         const bool shares = strip.layout->job.output == SHARES;
@@ -38,7 +39,7 @@ struct ActivatedLayer {
                            for (const int64 cut : cuts)
                                if (j < cut && cut < stop) stop = cut;
                            pass(at, j, stop, strip.is_counted(j) && !shares);
-                           if (shares && strip.is_counted(j)) add_rows(at, j, stop);
+                           if (shares && strip.is_counted(j)) add_each(at, j, stop);
                        }
                        if (K_sum.terms >= LONG) add_and_clear();
                    });
@@ -50,7 +51,7 @@ private:
     {
         strip.sums.add_and_clear(layer_number, strip.valid, K_sum, M_sum);
     }
-    // Compute rows with consecutive positions, which are all part of the sums or all not.
+    // Compute vectors with consecutive positions, which are all part of the sums or all not.
     INLINE void pass(const Rows<R> &at, int64 j, int64 stop, bool counts)
     {
         const V two = number<V>(2.0);
@@ -90,8 +91,8 @@ private:
             M_sum.add(M, count);
         }
     }
-    // Add K and M of each row to the sums of its left pixel, for shares.
-    INLINE void add_rows(const Rows<R> &at, int64 j, int64 stop)
+    // Add K and M of each vector to the sums of its left pixel, for shares.
+    INLINE void add_each(const Rows<R> &at, int64 j, int64 stop)
     {
         for (; j < stop; j++)
             strip.sums.template add<Lanes<R>::LANES>(

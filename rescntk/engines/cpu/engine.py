@@ -16,13 +16,19 @@ from ...arrays import Batch, channels_and_length
 from ...memory import free_bytes
 from ...network.parameters import KERNEL_FIELDS
 from ..compiled.records import copied, pointer
-from ..compiled.signals import BlockTables, Signals, bytes_of_rows, bytes_to_hold, over_blocks
+from ..compiled.tabled_signals import (
+    BlockTables,
+    TabledSignals,
+    bytes_of_rows,
+    bytes_to_hold,
+    over_blocks,
+)
 from ..engine import Engine, Plan, room_for_tables
 from ..heads import offset_ranges
 from ..request import Request, ScaledKernel
 from ..work import Tick, blocks, pool_of, processors, stop_flag
 from . import library
-from .library import MOST_LANES, MOST_ROWS, MOST_STRIPS
+from .library import MOST_LANES, MOST_STRIPS, MOST_VECTORS
 
 _TABLE_BYTES = 96 << 20
 """The bytes that the tables of one block of signals may occupy. A larger number needs more memory;
@@ -47,7 +53,7 @@ _TASK = 3e6
 threads idle at the end, and smaller ones need more calls."""
 
 
-class CpuEngine(Engine[Signals]):
+class CpuEngine(Engine[TabledSignals]):
     """The engine of compiled loops in threads, for NumPy arrays and ReLU networks."""
 
     name = "cpu"
@@ -61,15 +67,15 @@ class CpuEngine(Engine[Signals]):
     def why_not(self) -> str | None:
         return library.why_not()
 
-    def with_tables(self, request: Request, X: Batch) -> Signals:
+    def with_tables(self, request: Request, X: Batch) -> TabledSignals:
         """Return signals that keep the tables of their first blocks between calls."""
         return _signals(request, X, int(min(_HELD_BYTES, free_bytes() * _HELD_SHARE)))
 
     def plan(
         self,
         request: Request,
-        X: Batch | Signals,
-        Z: Batch | Signals | None = None,
+        X: Batch | TabledSignals,
+        Z: Batch | TabledSignals | None = None,
         paired: bool = False,
     ) -> CpuPlan:
         return CpuPlan(request, X, Z, paired)
@@ -81,8 +87,8 @@ class CpuPlan(Plan):
     def __init__(
         self,
         request: Request,
-        X: Batch | Signals,
-        Z: Batch | Signals | None = None,
+        X: Batch | TabledSignals,
+        Z: Batch | TabledSignals | None = None,
         paired: bool = False,
     ) -> None:
         self.left = left = _signals(request, X)
@@ -110,8 +116,8 @@ class CpuPlan(Plan):
             count = lanes = 1
         elif not request.pool:
             count = min(count, self.shape[0])
-        count = max(1, min(count, MOST_ROWS // pixels))
-        # For each pixel, a strip has six vectors, and all strips share six more.
+        count = max(1, min(count, MOST_VECTORS // pixels))
+        # For each left pixel, a strip has six vectors of numbers, and all strips share six more.
         states = vector_bytes * (2 + 2 * count) * 3 * pixels
         # Each of both kinds has sums and their rounding errors; pooled heads have sums over offsets
         # and over opposite offsets too.
@@ -178,12 +184,12 @@ class CpuPlan(Plan):
                 yield lefts, rights, n_lefts * (rights.stop - rights.start)
 
 
-def _signals(request: Request, X: Batch | Signals, held_bytes: int = 0) -> Signals:
+def _signals(request: Request, X: Batch | TabledSignals, held_bytes: int = 0) -> TabledSignals:
     """Return signals with tables for the loops. Prepared signals are returned unchanged.
 
     Tables of at most `held_bytes` are kept between calls.
     """
-    if isinstance(X, Signals):
+    if isinstance(X, TabledSignals):
         return X
     padding = _padding(request)
     row_bytes, longest = bytes_of_rows(request, X, padding), channels_and_length(X)[1]
@@ -199,7 +205,7 @@ def _signals(request: Request, X: Batch | Signals, held_bytes: int = 0) -> Signa
             lanes = 1  # without a second, interleaved copy of the tables
     if request.pool and _lanes_are_offsets(request, len(X), longest, lanes):
         lanes = 1
-    return Signals(
+    return TabledSignals(
         request,
         X,
         lanes=lanes,
@@ -210,7 +216,7 @@ def _signals(request: Request, X: Batch | Signals, held_bytes: int = 0) -> Signa
 
 
 def _padding(request: Request) -> int:
-    """Return the number of entries that follow each line of a table (`Signals.padding`)."""
+    """Return the number of entries that follow each line of a table (`TabledSignals.padding`)."""
     return MOST_LANES if request.has_offsets else 0
 
 

@@ -36,7 +36,7 @@ struct FiveTaps {
     }
 };
 
-// The sum of a row and its two neighbours.
+// The sum of a vector and its two neighbours.
 template <class V>
 struct ThreeTaps {
     V before{}, middle{};
@@ -49,7 +49,7 @@ struct ThreeTaps {
     }
 };
 
-// A merge of five taps along a line of rows. If WITH_SKIP, it includes the skip connection from
+// A merge of five taps along a line of vectors. If WITH_SKIP, it includes the skip connection from
 // `before`, the pre-activations of the layer. In layer 1 (FIRST) these pass the inner filter of
 // layer 2 too, because they have no convolution.
 template <class R, bool NTK, bool FIRST, bool WITH_SKIP>
@@ -60,7 +60,7 @@ struct FiveTapsMerge {
     const Weight<V> ninth;
     const V branch_weight, feature_weight;
     const State<V> in, before, out;  // `out` may be `before`, except if FIRST
-    int64 begin = 0, end = 0;        // the rows of the line
+    int64 begin = 0, end = 0;        // the vectors of the line
     FiveTaps<V> U, M;
     ThreeTaps<V> U_around, A_around;
 
@@ -71,8 +71,8 @@ struct FiveTapsMerge {
           feature_weight(number<V>(merge.feature_weight)), in(in), before(before), out(out)
     {
     }
-    // Compute the rows of the line `from` ... `to` - 1: all of them if the line is a ring, and all
-    // but the first two and the last two if the strip is open.
+    // Compute the vectors of the line `from` ... `to` - 1: all of them if the line is a ring, and
+    // all but the first two and the last two if the strip is open.
     INLINE void along(int64 from, int64 to)
     {
         begin = from;
@@ -100,15 +100,15 @@ struct FiveTapsMerge {
     }
 
 private:
-    // The row j of the line, where rows beyond its ends continue periodically.
+    // The vector j of the line, where vectors beyond its ends continue periodically.
     INLINE int64 near(int64 j) const
     {
         while (j < begin) j += end - begin;
         while (j >= end) j -= end - begin;
         return j;
     }
-    // Compute the rows j ... `to` - 1, where the last tap is `last` rows and the next neighbour
-    // `next` rows after each row.
+    // Compute the vectors j ... `to` - 1, where the last tap is `last` vectors and the next
+    // neighbour `next` vectors after each vector.
     INLINE void pass(const Rows<R> &at, int64 j, int64 to, int64 last, int64 next)
     {
         for (; j < to; j++) {

@@ -1,5 +1,5 @@
-// The operations of a layer on a strip: convolutions, biases, the activation and the skip
-// connection.
+// The operations of a layer on a strip: normalization, convolutions, biases, the activation and the
+// skip connection.
 //
 // The parameters of templates are
 //
@@ -17,7 +17,7 @@ namespace
 // Up to FEW channels, both deficits of the input are always computed as sums of squares.
 constexpr int64 FEW = 4;
 
-// The taps of a convolution at consecutive rows. TAPS is their number, or 0 if the compiler does
+// The taps of a convolution at consecutive vectors. TAPS is their number, or 0 if the compiler does
 // not know it.
 template <class V, int TAPS>
 struct Taps {
@@ -133,7 +133,7 @@ private:
             return in;
         case ACTIVATION:
         case JOINED:
-            break;  // `layer` does both; without the cases the compiler would warn
+            break;  // `layer` does both; a kind without a case makes the compiler warn
         }
         return in;
     }
@@ -164,12 +164,11 @@ private:
     INLINE PairNumbers<V> input_numbers(const Rows<R> &at, int64 j) const
     {
         const int64 C = job.channels;
-        const V half = number<V>(0.5), most = number<V>(1.9);
+        const V half = number<V>(0.5), most = number<V>(NEARLY_OPPOSITE);
         const V g = at.product(C, j), w = half * squares<-1>(at, C, j);
         V v = number<V>(2.0) - w;
-        // Near w = 2, v cannot be computed as 2 - w, which is inaccurate, but is a sum of squares.
-        // If there are few channels this sum is always computed, because it takes less time than a
-        // branch that the processor predicts wrongly.
+        // If there are few channels, the sum of squares is always computed, because it takes less
+        // time than a branch that the processor predicts wrongly.
         if (C <= FEW || any_less(most, w)) v = pick(most, w, half * squares<1>(at, C, j), v);
         return {g * w, g * v, V{}};
     }
@@ -300,8 +299,8 @@ private:
     {
         const int64 row = o.row;
         const double multiple = o.after_activation ? job.outer_plus_iota : job.iota;
-        const V twice = number<V>(2.0 * o.bias_product) * strip.biases,
-                more = number<V>(multiple * o.bias_product) * strip.biases;
+        const V twice = number<V>(2.0 * o.bias_variance) * strip.biases,
+                more = number<V>(multiple * o.bias_variance) * strip.biases;
         strip.runs([&](const Rows<R> &at, int64 j, int64 to) INLINED {
             for (; j < to; j++)
                 put<WITH_U_PLUS, NTK>(in, j,

@@ -1,22 +1,23 @@
-// The rows of a strip: which pixel pairs they have, and at which rows the taps of convolutions are.
+// The vectors of a strip: which pixel pairs they have, and in which vectors the taps of
+// convolutions are.
 //
-// A row of a strip consists of one left pixel and LANES right pixels, which are the lanes of a
-// vector. The taps of a filter move both pixels of a pair to another row. This is a strip of two
-// signals of d = e = 4 pixels, with LANES = 2 lanes that have the offsets 1 and 2:
+// A vector of a strip consists of the pixel pairs of one left pixel with LANES right pixels. The
+// taps of a filter move both pixels of a pair to another vector. This is a strip of two signals of
+// d = e = 4 pixels, with LANES = 2 lanes that have the offsets 1 and 2:
 //
-//              row    left  right         closed: a ring, whose last row is beside its first
+//             vector   left  right         closed: a ring, whose last vector is beside its first
 //     ┌──▶      0      0     1 2
 //     │         1      1     2 3     }
-//     │         2      2     3 0     }  a convolution of three taps around row 2
+//     │         2      2     3 0     }  a convolution of three taps around vector 2
 //     └──       3      3     0 1     }
 //
-// If signals have d = 2 and e = 5 pixels, the ring has 10 rows, of which filters that reach 2
+// If signals have d = 2 and e = 5 pixels, the ring has 10 vectors, of which filters that reach 2
 // pixels need only 6:
 //
-//              row    left  right         open: a strip, which becomes shorter with each filter
+//             vector   left  right         open: a strip, which becomes shorter with each filter
 //               0      0     3 4
 //               1      1     4 0
-//     first     2      0     0 1     }  the left signal itself: rows that count
+//     first     2      0     0 1     }  the left signal itself: vectors that count
 //               3      1     1 2     }
 //     last      4      0     2 3
 //               5      1     3 4
@@ -66,21 +67,22 @@ struct Layout {
     const Job &job;
     int64 left_length = 0, right_length = 0;
     int64 left_lines, right_lines;  // by how many lines the pixels of an image are shifted
-    int64 n;                        // the number of rows
-    int64 first, last;              // rows first ... last - 1 are the left signal itself
+    int64 n;                        // the number of vectors
+    int64 first, last;              // vectors first ... last - 1 are the left signal itself
     int64 stride;                   // how many numbers a table has from a right pixel to the next
     bool closed;
-    int *left_place, *right_place;  // (n,), the positions of the rows' pixels in a table row
-    int **near_of;                  // for each convolution (n_taps, n), the rows at its taps
-    // For each convolution (n,): in the rows from j to run_of[convolution][j] - 1, the positions of
-    // pixels and the rows at each tap are consecutive. The last array considers only the positions.
+    int *left_place, *right_place;  // (n,), the positions of the vectors' pixels in a table row
+    int **near_of;                  // for each convolution (n_taps, n), the vectors of its taps
+    // For each convolution (n,): in the vectors from j to run_of[convolution][j] - 1, the positions
+    // of pixels and the vectors at each tap are consecutive. The last array considers only the
+    // positions.
     int **run_of;
 
     explicit Layout(const Job &job) : job(job) {}
     bool is_of(int64 d, int64 e) const { return left_length == d && right_length == e; }
 
-    // Lay out the rows of a left signal of d pixels and a right signal of e pixels. Return whether
-    // there is enough memory.
+    // Lay out the vectors of a left signal of d pixels and a right signal of e pixels. Return
+    // whether there is enough memory.
     bool lay_out(int64 d, int64 e)
     {
         left_length = d;
@@ -117,17 +119,18 @@ struct Layout {
                     int(stride) * place(modulo(position(j), right_length), right_length, lines);
         right_lines = lines;
     }
-    // The number of rows from the middle tap of a convolution to the last one, in an open strip.
-    int64 reach(const Convolution &w) const { return rows_in(w.dilation) * (w.n_taps / 2); }
+    // The number of vectors from the middle tap of a convolution to the last one, in an open strip.
+    int64 reach(const Convolution &w) const { return vectors_in(w.dilation) * (w.n_taps / 2); }
 
 private:
-    // The dilations of all convolutions are multiples of `unit` pixels, which are `unit_rows` rows.
-    int64 unit, unit_rows;
+    // The dilations of all convolutions are multiples of `unit` pixels, which are `unit_vectors`
+    // vectors.
+    int64 unit, unit_vectors;
     Memory memory;
 
-    // Determine the number of rows. An open strip extends on both sides by the reach of all
+    // Determine the number of vectors. An open strip extends on both sides by the reach of all
     // convolutions together. If their dilations are multiples of a unit that is longer than the
-    // left signal, some pixels between the taps are never read, and have no rows.
+    // left signal, some pixels between the taps are never read, and have no vectors.
     void measure()
     {
         const int64 d = left_length, e = right_length;
@@ -136,7 +139,7 @@ private:
         unit = 0;
         for (int64 m = 0; m < job.n_convolutions; m++)
             unit = common_divisor(unit, job.convolutions[m].dilation);
-        unit_rows = unit > counted ? counted : unit;
+        unit_vectors = unit > counted ? counted : unit;
         for (int64 m = 0; m < job.n_operations && margin < ring; m++)
             if (job.operations[m].convolution >= 0)
                 margin += reach(job.convolutions[job.operations[m].convolution]);
@@ -165,10 +168,10 @@ private:
     {
         for (int64 m = 0; m < job.n_convolutions; m++) {
             const Convolution &w = job.convolutions[m];
-            const int64 rows = closed ? w.dilation : rows_in(w.dilation);
+            const int64 vectors = closed ? w.dilation : vectors_in(w.dilation);
             near_of[m] = at;
             for (int64 t = -(w.n_taps / 2); t <= w.n_taps / 2; t++)
-                for (int64 j = 0; j < n; j++) *at++ = neighbour(j, t * rows, w.axis);
+                for (int64 j = 0; j < n; j++) *at++ = neighbour(j, t * vectors, w.axis);
         }
         return at;
     }
@@ -186,16 +189,16 @@ private:
             run[j] = follows ? run[j + 1] : int(j + 1);
         }
     }
-    int64 rows_in(int64 pixels) const
+    int64 vectors_in(int64 pixels) const
     {
-        return unit == unit_rows ? pixels : pixels / unit * unit_rows;
+        return unit == unit_vectors ? pixels : pixels / unit * unit_vectors;
     }
-    // How many pixels a row is after the row `first`, in the signals.
+    // How many pixels a vector is after the vector `first`, in the signals.
     int64 position(int64 j) const
     {
-        if (closed || unit == unit_rows) return j - first;
-        const int64 units = (j - first - modulo(j - first, unit_rows)) / unit_rows;
-        return j - first + units * (unit - unit_rows);
+        if (closed || unit == unit_vectors) return j - first;
+        const int64 units = (j - first - modulo(j - first, unit_vectors)) / unit_vectors;
+        return j - first + units * (unit - unit_vectors);
     }
     // The position of a pixel in a table row, after a shift by some lines of an image.
     int place(int64 pixel, int64 length, int64 lines) const
@@ -208,7 +211,7 @@ private:
     int neighbour(int64 j, int64 shift, int64 axis) const
     {
         if (closed) return int(job.height ? shifted(j, shift, axis) : modulo(j + shift, n));
-        return int(j + shift < 0 || j + shift >= n ? j : j + shift);  // rows beyond are not used
+        return int(j + shift < 0 || j + shift >= n ? j : j + shift);  // vectors beyond are not used
     }
 
 public:

@@ -23,8 +23,9 @@ MOST_LANES = constant((HERE.parent / "compiled/lanes.h").read_text("utf-8"), "MO
 this many numbers, and the number of right signals of a task is a multiple of it."""
 
 _STRIP = (HERE / "strip.h").read_text("utf-8")
-MOST_STRIPS, MOST_ROWS = (constant(_STRIP, name) for name in ("MOST_STRIPS", "MOST_ROWS"))
-"""The largest number of strips that go through the layers together, and of all their rows."""
+MOST_STRIPS, MOST_VECTORS = (constant(_STRIP, name) for name in ("MOST_STRIPS", "MOST_VECTORS"))
+"""The largest numbers of strips that go through the layers together, and of vectors of pixel pairs
+in all of these strips."""
 
 STATUS = names_of((HERE / "loops.cpp").read_text("utf-8"), "Status")
 """The ways in which a job may end, in the order of `Status`."""

@@ -1,7 +1,7 @@
 // The recursion of ReLU networks (engines/layer/recursion.py) on strips of pixel pairs.
 //
 //   ../compiled/formulas.h  the steps of a layer for one vector of pixel pairs (lanes.h)
-//   layout.h                the rows of a strip
+//   layout.h                the vectors of a strip
 //   strip.h                 a strip, with its tables, state and sums
 //   activation.h            the activation of a strip
 //   joined.h                merges of five taps of a strip

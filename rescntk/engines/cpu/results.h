@@ -41,14 +41,15 @@ struct Results {
     {
         const int64 C = job.terms;
         const bool shares = job.output == SHARES;
-        for (int64 p = 0; p < strip.sums.points; p++) {
+        for (int64 p = 0; p < strip.sums.left_pixels; p++) {
             const int64 place = job.places > 1 ? p : 0;
             const double sum =
                 !shares && job.n_offset_ranges
                     ? product(a.means + s * C, b.means + t * C, C)
                     : sum_of<double>(C, [&](int64 c, double part) INLINED {
-                          const double left = shares ? a.pixels[(s * C + c) * a.share_pixels + p]
-                                                     : a.means[s * C + c];
+                          const double left = shares
+                                                  ? a.left_terms[(s * C + c) * a.share_pixels + p]
+                                                  : a.means[s * C + c];
                           return part + left * b.means[(t * C + c) * job.places + place];
                       });
             strip.sums.at(0, 0, p)[lane] = sum * times;
@@ -67,12 +68,12 @@ struct Results {
             for (int64 layer = 1; layer <= job.depth; layer++)
                 for (int kind = 0; kind < 2; kind++)
                     average(strip, sums.at(kind, layer, 0) + lane, job.layers[layer - 1]);
-        for (int64 p = 0; p < sums.points; p++) {
+        for (int64 p = 0; p < sums.left_pixels; p++) {
             const double F0 = sums.at(0, 0, p)[lane];
             double F = 0, A = 0;
             for (int64 layer = 1; layer <= job.depth; layer++) {
                 const Layer &l = job.layers[layer - 1];
-                const double product = bias_products * l.bias_product,
+                const double product = bias_products * l.bias_variance,
                              K = sums.at(0, layer, p)[lane], M = sums.at(1, layer, p)[lane];
                 F = l.feature_weight * F + l.branch_weight * (K + product);
                 A = l.feature_weight * A + l.branch_weight * (M + job.outer_plus_iota * product);
@@ -96,8 +97,10 @@ private:
             const int64 stop = block * BLOCK + BLOCK < n ? block * BLOCK + BLOCK : n;
             double part[ABREAST] = {}, sum = 0;
             int64 k = block * BLOCK;
-            for (; k + ABREAST <= stop; k += ABREAST) UNROLL
-            for (int64 q = 0; q < ABREAST; q++) part[q] += a[k + q] * b[k + q];
+            for (; k + ABREAST <= stop; k += ABREAST) {
+                UNROLL
+                for (int64 q = 0; q < ABREAST; q++) part[q] += a[k + q] * b[k + q];
+            }
             for (; k < stop; k++) sum += a[k] * b[k];
             for (const double term : part) sum += term;
             return total + sum;
@@ -106,22 +109,22 @@ private:
     // Replace numbers at the left pixels by their means over the taps of the outer filter.
     void average(const Strip<R> &strip, double *numbers, const Layer &l) const
     {
-        const int64 points = strip.sums.points, lanes = strip.sums.lanes;
+        const int64 left_pixels = strip.sums.left_pixels, lanes = strip.sums.lanes;
         double *const room = (double *)strip.spare->one.U;
         for (int64 m = l.first; m < l.first + l.count; m++) {
             const Operation &o = job.operations[m];
             if (o.kind != CONVOLUTION || !o.after_activation) continue;
             const Convolution &w = job.convolutions[o.convolution];
-            for (int64 p = 0; p < points; p++) {
+            for (int64 p = 0; p < left_pixels; p++) {
                 double sum = 0;
                 for (int64 t = -(w.n_taps / 2); t <= w.n_taps / 2; t++) {
                     const int64 by = t * w.dilation;
                     sum += numbers[lanes * (job.height ? strip.layout->shifted(p, by, w.axis)
-                                                       : modulo(p + by, points))];
+                                                       : modulo(p + by, left_pixels))];
                 }
                 room[p] = sum / double(w.n_taps);
             }
-            for (int64 p = 0; p < points; p++) numbers[lanes * p] = room[p];
+            for (int64 p = 0; p < left_pixels; p++) numbers[lanes * p] = room[p];
         }
     }
 };

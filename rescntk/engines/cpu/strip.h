@@ -17,8 +17,9 @@ constexpr int64 LONG = 1024;
 // The largest number of strips that go through a layer one after the other, so that the tables of
 // their right signals in this layer stay in the cache.
 constexpr int64 MOST_STRIPS = 8;
-// The largest number of rows of these strips together. More would need more than 64 MB of memory.
-constexpr int64 MOST_ROWS = 65536;
+// The largest number of vectors of these strips together. More would need more than 64 MB of
+// memory.
+constexpr int64 MOST_VECTORS = 65536;
 
 // ---------------------------------------------------------------------- tables
 
@@ -28,8 +29,8 @@ struct Table {
     int64 stride;
 };
 
-// The tables of the left and the right signal at consecutive rows of a strip. In the functions,
-// `row` is a table row and j a row of the strip.
+// The tables of the left and the right signal at consecutive vectors of a strip. In the functions,
+// `row` is a table row and j a vector of the strip.
 template <class R>
 struct Rows {
     using V = typename Lanes<R>::V;
@@ -52,15 +53,18 @@ INLINE typename Lanes<R>::V merge_term(const Rows<R> &at, int64 row, int64 parts
         return fused(e, e, sum);
     };
     V sum{};
-    if (PARTS) UNROLL
-    for (int64 t = 0; t < PARTS - 1; t++) sum = add(t, sum);
-    else sum = sum_between<1, V>(0, parts - 1, add);
+    if (PARTS) {
+        UNROLL
+        for (int64 t = 0; t < PARTS - 1; t++) sum = add(t, sum);
+    } else {
+        sum = sum_between<1, V>(0, parts - 1, add);
+    }
     return at.product(row + FACTOR_ROW, j) * sum;
 }
 
 // ---------------------------------------------------------------------- state
 
-// U, U+ and A at each row of a strip.
+// U, U+ and A at each vector of a strip.
 template <class V>
 struct State {
     V *U, *U_plus, *A;
@@ -97,20 +101,21 @@ struct Sum {
     }
 };
 
-// The sums over the rows of a strip, for heads that need them: of F0 (layer 0), and of K and M of
-// each layer.
+// The sums over the vectors of a strip, for heads that need them: of F0 (layer 0), and of K and M
+// of each layer.
 struct Sums {
-    double *numbers;           // (2 kinds, depth + 1, points, lanes)
+    double *numbers;           // (2 kinds, depth + 1, left_pixels, lanes)
     double *rounding_errors;   // of the same shape: the rounding errors of sums of many terms
     double *over_offsets[2];   // for pooled heads: sums over offsets, and over opposite offsets
-    int64 points, lanes;       // `lanes` is 1 if all lanes belong to one pair of signals
+    int64 left_pixels;         // the left pixels that have sums of their own: all for shares, or 1
+    int64 lanes;               // 1 if all lanes belong to one pair of signals
     int64 size;                // how many numbers each kind has
     bool has_many;             // whether sums have more than LONG terms
     double times[MOST_LANES];  // how often each lane counts, if all belong to one pair of signals
 
-    double *at(int64 kind, int64 layer, int64 point) const
+    double *at(int64 kind, int64 layer, int64 pixel) const
     {
-        return numbers + kind * size + (layer * points + point) * lanes;
+        return numbers + kind * size + (layer * left_pixels + pixel) * lanes;
     }
     void clear()
     {
@@ -118,11 +123,11 @@ struct Sums {
     }
     // Add the first `valid` lanes of K and M, which are vectors or arrays, to the sums of a layer.
     template <int LANES, class T>
-    INLINE void add(int64 layer, int64 point, int64 valid, const T &K, const T &M)
+    INLINE void add(int64 layer, int64 pixel, int64 valid, const T &K, const T &M)
     {
         constexpr int AT_ONCE =
             LANES < 4 ? LANES : 4;  // so sums have the same bits for all wider vectors
-        double *const k = at(0, layer, point), *const m = at(1, layer, point);
+        double *const k = at(0, layer, pixel), *const m = at(1, layer, pixel);
         if (lanes > 1) {
             for (int q = 0; q < LANES; q++) {
                 add_to(k[q], double(K[q]));
@@ -195,7 +200,7 @@ struct Strip {
     Table<R> x, z;      // of the left and of the right signal
     V biases;           // the product of the standard deviations of both signals' biases
     int64 valid;        // how many lanes count
-    int64 begin, end;   // the rows begin ... end - 1 have a valid state
+    int64 begin, end;   // the vectors begin ... end - 1 have a valid state
     State<V> features;  // or the pre-activations, if layers lead from these to the next ones
     // For results of single pixels and skip connections: F0, and F and A without multiples of F0.
     struct {
@@ -210,9 +215,9 @@ struct Strip {
         return {x.rows + layout->left_place[j] - j, z.rows + layout->right_place[j] - j * stride,
                 x.stride, z.stride, stride};
     }
-    // Call body(rows, j, end) for each run of rows from `from` to `to` that a convolution can
-    // compute by consecutive positions and taps (`Layout::run_of`). A run of more than LONG rows is
-    // divided into several calls, between which long sums are added to `Sums` (`add_and_clear`).
+    // Call body(rows, j, end) for each run of vectors from `from` to `to` that a convolution can
+    // compute by consecutive positions and taps (`Layout::run_of`). A run of more than LONG vectors
+    // is divided into several calls, between which long sums are added to `Sums` (`add_and_clear`).
     template <class Body>
     INLINE void runs(int64 convolution, int64 from, int64 to, Body body) const
     {
@@ -227,7 +232,7 @@ struct Strip {
     {
         runs(convolution, begin, end, body);
     }
-    // Call body(rows, j, end) for each run of rows with consecutive positions.
+    // Call body(rows, j, end) for each run of vectors with consecutive positions.
     template <class Body>
     INLINE void runs(Body body) const
     {
@@ -253,14 +258,14 @@ struct Strips {
     // Allocate memory for the strips of a layout. Return whether there is enough.
     bool lay_out(const Job &job, const Layout &layout)
     {
-        const int64 points = job.output == SHARES ? layout.left_length : 1,
+        const int64 left_pixels = job.output == SHARES ? layout.left_length : 1,
                     lanes = job.all_pairs ? 1 : Lanes<R>::LANES,
-                    size = (job.depth + 1) * points * lanes;
+                    size = (job.depth + 1) * left_pixels * lanes;
         count = job.all_pairs         ? 1
                 : job.n_offset_ranges ? MOST_STRIPS
                                       : job.last_left - job.first_left;
         if (count > MOST_STRIPS) count = MOST_STRIPS;
-        while (count > 1 && count * layout.n > MOST_ROWS) count--;
+        while (count > 1 && count * layout.n > MOST_VECTORS) count--;
         // Without a spacing, arrays whose size is a power of 2 would evict each other from the
         // cache. `_strip_bytes` of engine.py counts these bytes.
         const int64 spacing = layout.n + 5;
@@ -285,8 +290,8 @@ struct Strips {
             return numbers - 2 * size;
         };
         for (int64 s = 0; s < count; s++) {
-            strip[s].sums = {kinds(), kinds(), {}, points, lanes, size, layout.right_length > LONG,
-                             {}};
+            strip[s].sums = {
+                kinds(), kinds(), {}, left_pixels, lanes, size, layout.right_length > LONG, {}};
             if (!job.n_offset_ranges) continue;
             for (double *&over : strip[s].sums.over_offsets) over = kinds();
         }

@@ -1,4 +1,4 @@
-"""The engine "cuda", which computes rows of pixel pairs on an NVIDIA GPU, through CuPy.
+"""The engine "cuda", which computes strips of pixel pairs on an NVIDIA GPU, through CuPy.
 
 In this folder, "kernel" also means a program that runs on the GPU.
 
@@ -6,7 +6,7 @@ In this folder, "kernel" also means a program that runs on the GPU.
   and launches the GPU kernel for each tile.
 - launch_plan.py decides on the shape of a launch and of tiles, from the number of pixels of a
   signal and the limits of the device.
-- rows.cu, row.h, row_layers.h and launch.h are the GPU kernel. It shares formulas.h and records.h
+- strips.cu, strip.h, layers.h and launch.h are the GPU kernel. It shares formulas.h and records.h
   with the engine "cpu".
 - compiler.py compiles the GPU kernel when it is needed, and asks the device for its limits.
 - selfcheck.py compares the engine with the engine "array" before it is used for the first time.

@@ -1,7 +1,8 @@
 """The source text of the GPU kernel, its compiled instances, and the limits of the device.
 
-NVRTC compiles an instance of the template `rows` when it is first needed, in a second or two. CuPy
-from 14.2 on keeps compiled instances on disk; older versions compile them again in each process.
+NVRTC compiles an instance of the template `strips` when it is first needed, in a second or two.
+CuPy from 14.2 on keeps compiled instances on disk; older versions compile them again in each
+process.
 """
 
 from __future__ import annotations
@@ -44,7 +45,7 @@ def source() -> str:
         lines = path.read_text(encoding="utf-8").replace("#pragma once\n", "")
         return re.sub(r'#include "(.*)".*', lambda match: text(path.parent / match[1]), lines)
 
-    return text(Path(__file__).parent / "rows.cu")
+    return text(Path(__file__).parent / "strips.cu")
 
 
 @functools.cache
@@ -60,6 +61,7 @@ def compiled(device: int, name: str) -> Any:
 
 
 def device_limits() -> DeviceLimits:
+    """Return the limits and numbers of the current device."""
     runtime = import_module("cupy").cuda.runtime
     attributes = (
         runtime.cudaDevAttrMaxSharedMemoryPerBlockOptin,

@@ -1,8 +1,8 @@
 """The engine "cuda": the recursion of ReLU networks on a GPU, through CuPy.
 
-One GPU kernel computes rows of pixel pairs through all layers (rows.cu). As in the engine "cpu",
-signals are divided into blocks whose tables fit into memory (compiled/signals.py). The pairs of two
-blocks are divided into tiles, and each tile is one launch (launch_plan.py).
+One GPU kernel computes strips of pixel pairs through all layers (strips.cu). As in the engine
+"cpu", signals are divided into blocks whose tables fit into memory (compiled/tabled_signals.py).
+The pairs of two blocks are divided into tiles, and each tile is one launch (launch_plan.py).
 
 The computation runs on the current device. Signals on another device are copied to the current one
 before they come here, when they are checked.
@@ -21,7 +21,7 @@ from ...arrays import Array, Batch, array_module, channels_and_length, moved
 from ...network.parameters import KERNEL_FIELDS
 from ..compiled.program import operations_of
 from ..compiled.records import filled
-from ..compiled.signals import BlockTables, Signals, bytes_to_hold, over_blocks
+from ..compiled.tabled_signals import BlockTables, TabledSignals, bytes_to_hold, over_blocks
 from ..engine import Engine, Plan
 from ..request import Request, ScaledKernel
 from ..work import Tick, blocks, silent
@@ -115,11 +115,11 @@ class CudaPlan(Plan):
         self.home = np if array_module(X) is np else self.xp  # the array module of the results
         self.free = compiler.free_bytes(self.xp)
 
-        def signals(batch: Batch) -> Signals:
+        def signals(batch: Batch) -> TabledSignals:
             # Where there are many pixel pairs per signal, tables take little of the time. NumPy
             # then makes them, which saves hundreds of launches.
             lanes_are_offsets, lanes = launches.lanes_are_offsets, launches.lanes
-            return Signals(
+            return TabledSignals(
                 request,
                 batch,
                 lanes=1 if lanes_are_offsets else lanes,

@@ -13,8 +13,8 @@ struct Launch {
     int64 team_bytes;  // the bytes of shared memory of a team
 };
 
-// The number of pixels that are copied to each end of a row in shared memory from the other end of
-// the ring. So convolutions of five taps need not go around the ring.
+// The number of pixels that are copied to each end of a strip in shared memory from the other end
+// of the ring. So convolutions of five taps need not go around the ring.
 constexpr int HALO = 2;
 
 // The largest number of threads of a block. The compiler reserves registers for so many.

@@ -1,6 +1,6 @@
 """The shape of a request's launches: the instance of the GPU kernel, its threads, and tiles.
 
-A row of pixel pairs is computed by a team of threads (rows.cu). Everything but the size of the
+A strip of pixel pairs is computed by a team of threads (strips.cu). Everything but the size of the
 tiles follows from the request, the number of pixels of a signal and the limits of the device. So
 the order in which numbers are summed never depends on the number of signals.
 """
@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 
 from ..compiled.records import RECORDS, constant, records
-from ..compiled.signals import row_bytes
+from ..compiled.tabled_signals import row_bytes
 from ..heads import offset_ranges
 from ..layer.operations import Operations
 from ..request import Request
@@ -25,8 +25,8 @@ LAUNCH = records(_TEXT, RECORDS)["Launch"]
 """The data type of the argument of the GPU kernel."""
 
 HALO = constant(_TEXT, "HALO")
-"""The number of pixels that are copied to each end of a row in shared memory from the other end of
-the ring."""
+"""The number of pixels that are copied to each end of a strip in shared memory from the other end
+of the ring."""
 
 LONGEST = 8 * constant(_TEXT, "MOST_THREADS")
 """The largest number of pixels of a signal. Longer signals were never tried on a device."""
@@ -35,18 +35,18 @@ CUTS = {
     "float32": ((512, 4, 1), (1024, 2, 2), (2048, 1, 4), (LONGEST, 1, 8)),
     "float64": ((512, 2, 1), (1024, 1, 2), (2048, 1, 4), (LONGEST, 1, 8)),
 }
-"""For rows of at most so many pixels (the first number): the number of lanes, and that of the
+"""For strips of at most so many pixels (the first number): the number of lanes, and that of the
 pixels of a thread. With more lanes, what is read of the left signal is used more often; but pixels
 times lanes times the numbers of a state have to fit into registers."""
 
 THREADS = 256
-"""The number of threads of a block if rows are short. More threads would wait longer for each other
-at barriers."""
+"""The number of threads of a block if strips are short. More threads would wait longer for each
+other at barriers."""
 
-ROWS_OF_TEAM = 8
-"""The number of rows that a team computes one after the other. The remaining offsets of a pair of
-signals are computed by other blocks. With fewer rows per team, a few signals occupy a whole device,
-but each block makes its own partial sums."""
+STRIPS_OF_TEAM = 8
+"""The number of strips that a team computes one after the other. The remaining offsets of a pair of
+signals are computed by other blocks. With fewer strips per team, a few signals occupy a whole
+device, but each block makes its own partial sums."""
 
 MOST_UNITS = 64
 """The largest number of blocks for one pair of signals."""
@@ -79,11 +79,11 @@ class LaunchPlan:
     Attributes
     ----------
     lanes_are_offsets : bool
-        Whether the lanes of a row are offsets of one pair of signals. If not, they are right
+        Whether the lanes of a strip are offsets of one pair of signals. If not, they are right
         signals.
-    lanes, pixels, threads : int
-        The number of lanes of a row, of pixels of a thread, and of threads of a team, which
-        computes one row at a time.
+    lanes, thread_pixels, threads : int
+        The number of lanes of a strip, of pixels of a thread, and of threads of a team, which
+        computes one strip at a time.
     teams, units : int
         The number of teams of a block, and of blocks for one pair of signals.
     team_bytes : int
@@ -112,8 +112,8 @@ class LaunchPlan:
         itemsize = np.dtype(request.dtype).itemsize
         ntk, pooled = "ntk" in request.kinds, request.pool > 0
         self.lanes_are_offsets = request.has_offsets
-        self.lanes, self.pixels = next(cut[1:] for cut in CUTS[request.dtype] if d <= cut[0])
-        self.threads = -(-d // self.pixels)
+        self.lanes, self.thread_pixels = next(cut[1:] for cut in CUTS[request.dtype] if d <= cut[0])
+        self.threads = -(-d // self.thread_pixels)
         self.teams = max(1, THREADS // self.threads)
         self.units = 1
         *_, line_pixels = request.axes(d)
@@ -121,11 +121,11 @@ class LaunchPlan:
         if pooled:
             ranges = offset_ranges(request.pool, request.axes(d))
             line_offsets = [len(along.pool_counts) for along in ranges]
-        groups = sum(-(-offsets // self.lanes) for offsets in line_offsets)  # rows of a pair
+        groups = sum(-(-offsets // self.lanes) for offsets in line_offsets)  # strips of a pair
         if self.lanes_are_offsets:
             self.teams = 1 if request.shares else min(self.teams, groups)
             if not request.shares:
-                self.units = min(MOST_UNITS, max(1, groups // (self.teams * ROWS_OF_TEAM)))
+                self.units = min(MOST_UNITS, max(1, groups // (self.teams * STRIPS_OF_TEAM)))
         # The kernel numbers a table's entries with 32 bits.
         row_numbers = row_bytes(request, d, self.lanes if self.lanes_are_offsets else 0) // itemsize
         numbers = operations.n_rows * row_numbers * (1 if self.lanes_are_offsets else self.lanes)
@@ -148,10 +148,10 @@ class LaunchPlan:
                 "fewer kinds, dtype='float32' or engine='array'"
             )
         self.teams = min(self.teams, device.shared_bytes // self.team_bytes)
-        has_U_plus, points = operations.constants.has_U_plus, not request.has_sums
-        switches = self.lanes_are_offsets, pooled, has_U_plus, ntk, points
-        words = real, self.lanes, self.pixels, *switches
-        self.name = f"rows<{', '.join(str(word).lower() for word in words)}>"
+        has_U_plus, keeps_pixels = operations.constants.has_U_plus, not request.has_sums
+        switches = self.lanes_are_offsets, pooled, has_U_plus, ntk, keeps_pixels
+        words = real, self.lanes, self.thread_pixels, *switches
+        self.name = f"strips<{', '.join(str(word).lower() for word in words)}>"
         entries = d * request.n_offsets(d)
         cost = device.double_cost if request.dtype == "float64" else 1
         pair_instructions = entries * request.depths[-1] * LAYER_INSTRUCTIONS * cost

@@ -49,11 +49,11 @@ class Signal(NamedTuple):
 
     unit: jax.Array
     """(channels, *pixels), each pixel's vector divided by its norm."""
-    pixels: jax.Array
+    scaled: jax.Array
     """(channels, *pixels), the divided signal, multiplied by the square root of the network's input
     scale. The inner products of pixels over channels are F⁰ before the input filter."""
     means: jax.Array
-    """The means of `pixels`: (channels,), over all pixels, or for pooled heads (channels, *pixels),
+    """The means of `scaled`: (channels,), over all pixels, or for pooled heads (channels, *pixels),
     over the pool of each pixel."""
     input_variance: jax.Array
     """(*pixels), the variance of each pixel, F⁰ at x = z, before the input filter."""
@@ -85,7 +85,7 @@ def read_signal(operations: Operations, head: str | int, x: jax.Array) -> Signal
     unit = safe_quotient(x, safe_root(squares)[None])
     flat, root = x.reshape(len(x), -1), input_scale**0.5
     sums = (
-        compensated_sum(jnp, flat) if operations.constants.has_weak_branches else flat.sum(axis=1)
+        compensated_sum(jnp, flat) if operations.constants.needs_exact_means else flat.sum(axis=1)
     )
     means = root * sums / flat.shape[1]
     if not isinstance(head, str):
@@ -109,6 +109,10 @@ class LayerNumbers(NamedTuple):
     """f, the weight of the features in the skip connection."""
     branch_weight: jax.Array
     """b, the weight of the branch."""
+
+    def of(self, layers: int | slice) -> LayerNumbers:
+        """Return the numbers of one layer, or of several layers, from those of all layers."""
+        return LayerNumbers(*(values[layers] for values in self))
 
 
 def _numbers_of_layers(operations: Operations, dtype: DTypeLike) -> LayerNumbers:
@@ -189,12 +193,12 @@ class SignalPair:
             return _Carried.of(after), None
 
         state = state._replace(kernels=Kernels(zeros, zeros if "ntk" in kinds else None))
-        carried, _ = passed(operations.layers[0], _Carried.of(state), _part(numbers, 0))
+        carried, _ = passed(operations.layers[0], _Carried.of(state), numbers.of(0))
         for _, group in groupby(operations.layers[1:], partial(_what_is_compiled, operations)):
             alike = list(group)
             first = alike[0][0].layer_number - 1
             layer = jax.checkpoint(partial(passed, alike[0]), prevent_cse=False)
-            carried, _ = lax.scan(layer, carried, _part(numbers, slice(first, first + len(alike))))
+            carried, _ = lax.scan(layer, carried, numbers.of(slice(first, first + len(alike))))
         input_weight = operations.constants.input_weight(operations.depth)
         weighted = by_kind(operations.constants, carried.kernels, input_weight)
         return [self.with_head(*weighted[kind], F0) for kind in kinds]
@@ -202,7 +206,7 @@ class SignalPair:
     def enter(self) -> tuple[PairState, jax.Array]:
         """Return the state of the pixel pairs before layer 1, and F⁰."""
         x, z = self.x, self.z
-        F0 = self.over_channels(mul, x.pixels, z.pixels)
+        F0 = self.over_channels(mul, x.scaled, z.scaled)
         sides = self.exact_variances(x.input_variance), self.exact_variances(z.input_variance)
         g, deficits = self.product(sides), []
         for sign in (-1.0, 1.0):
@@ -281,7 +285,7 @@ class PairLayer:
     def context_of(
         self, operation: Operation, before: PairState, features: PairState
     ) -> JaxPairContext:
-        """Return the object that answers the questions of the operation's step."""
+        """Return the `PairContext` of the operation's step."""
         return JaxPairContext(self, operation, before, features)
 
     def bias_std(self, after_activation: bool) -> jax.Array:
@@ -402,6 +406,8 @@ class JaxPairContext:
     def dual(self, deficits: Deficits, inner_variance: float | None) -> DualPairs:
         if inner_variance is not None:
             raise NotImplementedError("JAX has the formulas of ReLU alone")
+        # These are the formulas of `activations.Relu`, in a form whose derivatives are right also
+        # where g is 0, and where the two pixels are equal or opposite.
         linear_share, g = self.constants.linear_share, self.pair.product(self.before.variances)
         w, v = mapped(lambda u: jnp.where(g > 0, safe_quotient(u, g), 1.0), deficits)
         w = w - lax.stop_gradient(jnp.maximum(w - 2.0, 0.0))
@@ -428,8 +434,3 @@ class JaxPairContext:
     ) -> PairState:
         """Return ``function(self, state)``, computed for all pixel pairs at once."""
         return function(self, state)
-
-
-def _part(numbers: LayerNumbers, layers: int | slice) -> LayerNumbers:
-    """Return the numbers of one layer, or of several layers."""
-    return LayerNumbers(*(values[layers] for values in numbers))

@@ -13,9 +13,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from operator import add
 
-from .constants import NetworkConstants
 from .means import sum_and_rest
 from .merge import Merge
+from .network_constants import NetworkConstants
 from .step import (
     Deficits,
     Kernels,

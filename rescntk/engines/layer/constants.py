@@ -1,4 +1,6 @@
-"""The constants of layers, computed exactly: divisors, weights (weights.py) and biases.
+"""The constants of a layer, computed exactly: divisor, weights (weights.py) and biases.
+
+network_constants.py has what is known of all layers together.
 
 If the activation is homogeneous, engines divide kernels by the sizes of both signals and by a
 divisor G for each layer. If box is the mean over the taps of the outer filter, a layer is ::
@@ -18,7 +20,7 @@ All engines use the following words. A layer has two paths, the branch and the i
 of a path multiplies its features, and a *weight* of a path multiplies its kernel in the sum of
 both; any other factor multiplies the whole sum. A *gain* is the number by which a path multiplies
 variances, and a *growth* the number by which the whole layer does. The *variance* of a pixel is F
-of the signal with itself at this pixel (variances.py), and its square root is a standard deviation
+of the signal with itself at this pixel (`Variances`), and its square root is a standard deviation
 ("std" in names). A *scale* is the number by which a signal was divided (`Input` has it), or a
 parameter of `Network` with "scale" in its name.
 
@@ -33,17 +35,11 @@ c_w     `Layer.inner_variance`   variance of the weights before the activation
 β       `Layer.branch_gain`      α² c_v c_w E[σ(u)²]/q
 1 + β   `Layer.growth`           β without the identity path
 p       `Layer.branch_share`     β / (1 + β); 1 without the identity path
-G       `divisor`                what engines divide the layer by: 1 + β, or 1 (`_divided`)
-∏ G     `total_divisor`          product over layers 1 … l; S_l with normalization
-S       `_feature_variances`     variances of the features, if input and normalized features have 1
+G       `divisor`                what engines divide the layer by: 1 + β, or 1 (`divided_layer`)
 f       `weights.features`       weight of the features in the sum at the end of the layer
 b       `weights.branch`         weight of the branch: β / G, which is p where G is 1 + β
-∏ f     `input_weight`           product over layers 1 … l: the weight of F⁰ in the features
 α² c_v  `dual_factor`            factor on `Activation.dual`; 1 if the activation is homogeneous
-λ       `linear_share`           share of the linear network in the kernel of a leaky ReLU
 σ_b     `Layer.bias`             standard deviation of biases; their unit is the largest one, σ
-–       `bias_std`               standard deviation that biases add to a signal of size 1, if σ is 1
-H       `bias_variance_ratio`    the largest variance that biases add to such a signal, over σ²
 ======  =======================  ===================================================================
 
 ``docs/theory/network.md`` and ``docs/theory/glossary.md`` define the symbols from l down to p.
@@ -51,19 +47,10 @@ H       `bias_variance_ratio`    the largest variance that biases add to such a 
 
 from __future__ import annotations
 
-import decimal
 import math
-import operator
-from dataclasses import dataclass
 from fractions import Fraction
-from functools import lru_cache
-from itertools import accumulate
 from typing import NamedTuple
 
-from ...lazy import once
-from ...network import OF_LAYERS, Network
-from ...network.activations import activation_of
-from ...network.parameters import FILTER_FIELDS
 from ...network.parts import Layer
 from .weights import Weights
 
@@ -106,7 +93,7 @@ class LayerConstants(NamedTuple):
         return float(self.exact_divisor)
 
 
-def _smooth(layer: Layer) -> LayerConstants:
+def smooth_layer(layer: Layer) -> LayerConstants:
     """Return the constants of a layer whose activation is not homogeneous."""
     return LayerConstants(
         layer,
@@ -133,7 +120,7 @@ def _homogeneous(
     )
 
 
-def _divided(layer: Layer, network_has_bias: bool) -> LayerConstants:
+def divided_layer(layer: Layer, network_has_bias: bool) -> LayerConstants:
     """Return the constants of a homogeneous layer that is divided by its growth.
 
     G is 1 + β in layers with a skip connection and β in others. There are two exceptions, both for
@@ -148,317 +135,10 @@ def _divided(layer: Layer, network_has_bias: bool) -> LayerConstants:
     return _homogeneous(layer, divisor, identity / divisor, gain / divisor)
 
 
-def _normalized(layer: Layer, before: Fraction, after: Fraction) -> LayerConstants:
+def normalized_layer(layer: Layer, before: Fraction, after: Fraction) -> LayerConstants:
     """Return the constants of a homogeneous layer with normalization.
 
     `before` and `after` are S_{l−1} and S_l.
     """
     features, branch = layer.exact_identity_gain * before / after, layer.exact_branch_gain / after
     return _homogeneous(layer, Fraction(1), features, branch)
-
-
-class CarriedParts(NamedTuple):
-    """The trained parts of A = T + ι F: 1 where trained, 0 where frozen."""
-
-    input: float
-    inner: float
-    outer: float
-    iota: float
-    """ι, the multiple of F in A, 1 or 0."""
-
-    @property
-    def initial(self) -> float:
-        """[input] + ι: A of the input is this multiple of the input's covariance F⁰."""
-        return self.input + self.iota
-
-    @property
-    def inner_minus_iota(self) -> float:
-        """[inner] − ι: the multiple of Σ that is added to A before the activation."""
-        return self.inner - self.iota
-
-    @property
-    def outer_plus_iota(self) -> float:
-        """[outer] + ι: the multiple of K that is added to M after the activation."""
-        return self.outer + self.iota
-
-    def bias_multiple(self, after_activation: bool) -> float:
-        """Return the multiple of the product of both signals' biases that is added to A or M.
-
-        The biases before the activation are added to F too, and those after it to K.
-        """
-        return self.outer_plus_iota if after_activation else self.iota
-
-
-class InnerVariances(NamedTuple):
-    """Variances of pre-activations that trained inner weights add to the tangent kernel."""
-
-    of_signal: float
-    """The part of a signal of size 1."""
-    of_bias: float
-    """The part of the biases, if the largest standard deviation of biases is 1."""
-
-
-@dataclass(frozen=True)
-class NetworkConstants:
-    """The constants of layers 1 … depth of a network."""
-
-    network: Network
-    depth: int
-
-    @once
-    def has_like_layers(self) -> bool:
-        """True if all layers have the same constants; their filters may differ."""
-        net = self.network
-        alike = not any(isinstance(getattr(net, name), tuple) for name in OF_LAYERS - FILTER_FIELDS)
-        return alike and not (net.norm and net.homogeneous)
-
-    def of_layer(self, layer_number: int) -> LayerConstants:
-        """Return the constants of a layer; the first layer has the number 1."""
-        return self.distinct[0 if self.has_like_layers else layer_number - 1]
-
-    @once
-    def distinct(self) -> tuple[LayerConstants, ...]:
-        """The constants of layers 1 … depth, or of layer 1 alone if all layers have the same."""
-        net = self.network
-        layers = map(net.layer, range(1, 2 if self.has_like_layers else self.depth + 1))
-        if not net.homogeneous:
-            return tuple(map(_smooth, layers))
-        if net.norm:
-            variances = self._feature_variances
-            return tuple(map(_normalized, layers, variances, variances[1:]))
-        return tuple(_divided(layer, self.has_bias) for layer in layers)
-
-    @once
-    def _feature_variances(self) -> tuple[Fraction, ...]:
-        """S_0 … S_L of a network with normalization."""
-
-        def behind(before: Fraction, layer: Layer) -> Fraction:
-            after = layer.exact_identity_gain * before + layer.exact_branch_gain
-            return after or before  # a layer whose output is 0 divides by nothing
-
-        layers = map(self.network.layer, range(1, self.depth + 1))
-        return tuple(accumulate(layers, behind, initial=Fraction(1)))
-
-    def input_weight(self, layer_number: int) -> float:
-        """Return the weight of F⁰ in the features behind a layer: the product of f up to it.
-
-        Behind layer 0, the input filter, it is 1.
-        """
-        if self.has_like_layers:
-            return float(self.of_layer(1).weights.features) ** layer_number
-        return self._input_weights[layer_number]
-
-    def total_branch_share(self, layer_number: int) -> float:
-        """Return the share of all branches together in the features behind a layer.
-
-        The network has normalization. The share is 1 − `input_weight`, but it is computed without
-        cancellation, so that it is accurate also where branches are weak.
-        """
-        return self._total_branch_shares[layer_number]
-
-    @once
-    def _total_branch_shares(self) -> tuple[float, ...]:
-        """`total_branch_share` behind layers 0 … L."""
-        gains = (self.network.layer(k).exact_identity_gain for k in range(1, self.depth + 1))
-        of_input = accumulate(gains, operator.mul, initial=Fraction(1))
-        pairs = zip(of_input, self._feature_variances, strict=True)
-        shares = ((total - part) / total for part, total in pairs)
-        # A positive share is not rounded to 0, however small it is.
-        return tuple(max(float(share), 5e-324) if share else 0.0 for share in shares)
-
-    @once
-    def _input_weights(self) -> tuple[float, ...]:
-        """The products of f over layers 1 … 0, 1 … 1, 1 … 2, ..."""
-        weights = (float(layer_constants.weights.features) for layer_constants in self.distinct)
-        return tuple(accumulate(weights, operator.mul, initial=1.0))
-
-    @once
-    def _inverse_roots(self) -> tuple[float, ...]:
-        """The products of 1/√G over layers 1 … 0, 1 … 1, 1 … 2, ..."""
-        roots = (layer_constants.divisor**-0.5 for layer_constants in self.distinct)
-        return tuple(accumulate(roots, operator.mul, initial=1.0))
-
-    @once
-    def carried_parts(self) -> CarriedParts:
-        """The trained parts of A = T + ι F, which engines carry in place of T.
-
-        ι is 1 if the readout is trained and 0 if it is not, with two exceptions, in which ι is 0
-        and F is added to T once, at the end. If inner weights are not trained, each layer would
-        subtract Σ from A and lose digits by cancellation. If the activation is not homogeneous,
-        layers could amplify rounding errors of A − F.
-        """
-        parts = self.network.parts
-        iota = parts.readout if self.network.homogeneous and parts.inner else 0.0
-        return CarriedParts(parts.input, parts.inner, parts.outer, iota)
-
-    @property
-    def later_readout(self) -> float:
-        """[readout] − ι: the multiple of F that is added to A after the last layer, 1 or 0."""
-        return self.network.parts.readout - self.carried_parts.iota
-
-    @once
-    def has_bias(self) -> bool:
-        """True if some layer of the network has biases, also if it comes after layer `depth`."""
-        return self.network.has_bias
-
-    @once
-    def linear_share(self) -> float:
-        """λ = 2s / (1 + s²): a leaky ReLU of slope s has κ = (1 − λ) κ_relu + λ κ_linear."""
-        return activation_of(self.network).linear_share
-
-    @property
-    def has_weak_branches(self) -> bool:
-        """True if a layer may add little to the features.
-
-        Then parts of the features that cancel in the head leave kernels that are small beside them.
-        """
-        least = min(layer_constants.weights.branch for layer_constants in self.distinct)
-        return self.network.norm or least < 2.0**-4 or not self.network.homogeneous
-
-    @once
-    def has_U_plus(self) -> bool:
-        """True if U⁺ = a b (1 + ρ) is carried too, because v = 1 + ρ as 2 − w may be inaccurate.
-
-        Behind a ReLU layer, v is at least (1 − λ) b / 2 at most pixel pairs. If v is above 2^-5,
-        the rounding error of 2 − w changes κ0 by less than two units in the last place. Other
-        activations may leave v near 0, and so may normalization, whose branch is added to features
-        of any size.
-        """
-        least, norm = activation_of(self.network).least_U_plus, self.network.norm
-        weights = (layer_constants.weights for layer_constants in self.distinct)
-        weak = (norm or least * w.branch < 2.0**-4 for w in weights if w.features)
-        return least < 0.1 or any(weak)
-
-    @once
-    def has_identity(self) -> bool:
-        """True if some layer has a skip connection whose features have a weight above 0."""
-        return any(layer_constants.weights.features for layer_constants in self.distinct)
-
-    @once
-    def may_lose_size(self) -> bool:
-        """True if the mean variance of a signal of size 1 may fall from layer to layer.
-
-        If the activation is homogeneous and the network has neither biases nor normalization,
-        layers are divided by their growth and keep the mean variance. With biases it may fall,
-        because the size of a signal includes biases that only later layers add. With normalization
-        it may fall if some layer does not keep features. If the activation is not homogeneous,
-        signals are not divided by their sizes, and the result is False.
-        """
-        net = self.network
-        if net.norm and net.homogeneous:
-            return not all(
-                layer_constants.layer.keeps_features for layer_constants in self.distinct
-            )
-        return net.homogeneous and self.has_bias
-
-    @once
-    def largest_bias(self) -> float:
-        """The largest standard deviation of biases of all layers, which is the unit of others."""
-        return max(layer_constants.layer.bias for layer_constants in self.distinct)
-
-    @once
-    def least_bias(self) -> float:
-        """The smallest standard deviation of biases of all layers."""
-        return min(layer_constants.layer.bias for layer_constants in self.distinct)
-
-    @once
-    def forgets_size(self) -> bool:
-        """True if layer 1 reads only normalized features; then kernels do not depend on sizes."""
-        net = self.network
-        return net.norm and net.homogeneous and not self.of_layer(1).weights.features
-
-    @once
-    def linear_growth_bits(self) -> float:
-        """An upper bound of log2 of the factor by which all layers multiply the variance.
-
-        It holds where σ(u) is about σ'(0) u.
-        """
-        bits = 0.0
-        for layer_constants in self.distinct:
-            layer, slope = layer_constants.layer, activation_of(self.network).largest_slope
-            gain = float(layer.branch_factor_squared) * layer.inner_variance
-            gain *= slope**2 * layer.outer_variance + bool(layer.bias)
-            bits += math.log2(max(1.0, layer.identity_factor**2) + min(gain, 2.0**500))
-        return bits * self.depth if self.has_like_layers else bits
-
-    @once
-    def bias_variance_ratio(self) -> float:
-        """H = max over layers of (σ_l/σ)² (1 + 1/(c_v E[σ(u)²]/q)) / c_w, σ the largest bias.
-
-        H σ² is the variance that biases would add to a signal of size 1 if layer 1 had the biases
-        of the layer with the largest value.
-        """
-        ratios = [
-            (layer_constants.layer.bias / self.largest_bias) ** 2
-            * ((1.0 + layer_constants.bias_ratio**2) / layer_constants.layer.inner_variance)
-            for layer_constants in self.distinct
-            if layer_constants.layer.bias
-        ]
-        return max(ratios, default=0.0)
-
-    @once
-    def largest_inner_variances(self) -> InnerVariances:
-        """The largest variances, over all layers, that inner weights add to a tangent kernel."""
-        branch_weights = [
-            float(layer_constants.weights.branch) for layer_constants in self.distinct
-        ]
-        of_bias = max(
-            weight * self.bias_std(layer_number) ** 2
-            for layer_number, weight in enumerate(branch_weights, start=1)
-        )
-        return InnerVariances(max(branch_weights), of_bias)
-
-    @once
-    def common_std(self) -> float:
-        """√(1 + H σ²), the standard deviation of normalized features together with biases."""
-        return math.hypot(1.0, math.sqrt(self.bias_variance_ratio) * self.largest_bias)
-
-    def bias_std(self, layer_number: int, after_activation: bool = False) -> float:
-        """Return the standard deviation of a layer's biases, relative to a signal of size 1.
-
-        Biases are measured in units of `largest_bias`. The result is 0 for a layer without biases.
-        If `after_activation`, the biases are those after the activation.
-        """
-        layer_constants = self.of_layer(layer_number)
-        if not layer_constants.layer.bias:
-            return 0.0
-        if self.network.norm and self.network.homogeneous:
-            std = 1.0  # normalized features have one size in all layers
-        elif self.has_like_layers:
-            std = layer_constants.divisor ** (-0.5 * (layer_number - 1))
-        else:
-            std = self._inverse_roots[layer_number - 1]
-        std = std / math.sqrt(layer_constants.layer.inner_variance)
-        if layer_constants.layer.bias != self.largest_bias:
-            std *= layer_constants.layer.bias / self.largest_bias
-        return std * (layer_constants.bias_ratio if after_activation else 1.0)
-
-    @lru_cache(maxsize=256)  # noqa: B019
-    def total_divisor(self, layer_number: int) -> tuple[float, int]:
-        """Return the product of G over layers 1 … l, as (m, e) with the value m · 2^e.
-
-        m lies between ½ and 2 and is rounded only once. In networks with normalization the result
-        is S_l.
-        """
-        if self.network.norm:
-            total = self._feature_variances[layer_number]
-            exponent = total.numerator.bit_length() - total.denominator.bit_length()
-            return float(total / Fraction(2) ** exponent), exponent
-        two = decimal.Decimal(2)
-        with decimal.localcontext(prec=60, Emax=decimal.MAX_EMAX, Emin=decimal.MIN_EMIN):
-            if self.has_like_layers:
-                product = _as_decimal(self.of_layer(1).exact_divisor) ** layer_number
-            else:
-                divisors = (
-                    layer_constants.exact_divisor
-                    for layer_constants in self.distinct[:layer_number]
-                )
-                product = math.prod(map(_as_decimal, divisors), start=decimal.Decimal(1))
-            bits = product.log10() / two.log10()
-            exponent = int(bits.to_integral_value(decimal.ROUND_FLOOR))
-            return float(product / two**exponent), exponent
-
-
-def _as_decimal(number: Fraction) -> decimal.Decimal:
-    """Return a fraction as a decimal number, rounded as the decimal context says."""
-    return decimal.Decimal(number.numerator) / number.denominator

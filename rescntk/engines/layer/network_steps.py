@@ -7,7 +7,7 @@ A layer consists of the following steps, as far as the network has them, ::
 The features of layer l − 1 enter the first step of layer l and the skip connection. Engines take
 the steps in this order. Compiled engines rely on two more facts: F and A are merged only at the end
 of a layer, and if they compute sums over pixels alone, they add the branch's bias before this merge
-(cpu/results.h, cuda/row_layers.h).
+(cpu/results.h, cuda/layers.h).
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from typing import NamedTuple, TypeAlias
 from ...network import Network
 from .activation import ActivationStep
 from .bias import BiasStep
-from .constants import NetworkConstants
 from .convolution import ConvolutionStep
 from .joined import JoinedStep
+from .network_constants import NetworkConstants
 from .norm import NormStep
 from .skip import SkipStep
 from .step import Step
@@ -91,22 +91,38 @@ def _activation(steps: tuple[Step, ...]) -> int:
 def ending_with_activation(network_steps: NetworkSteps) -> NetworkSteps:
     """Return the steps without those after the last activation.
 
-    Heads that sum over pixels need no more: convolutions do not change such sums, and the biases
-    and the skip connection are applied to the sums (cpu/results.h).
+    Heads that sum over pixels need no more: convolutions do not change such sums, and compiled
+    engines apply the biases and the skip connection of every layer to the sums (cpu/results.h). If
+    other steps follow an activation, a NotImplementedError is raised.
     """
+    _, *layers = network_steps
+    for _, steps in layers:
+        for step in steps[_activation(steps) + 1 :]:
+            if not isinstance(step, ConvolutionStep | BiasStep | SkipStep):
+                raise NotImplementedError(
+                    f"compiled engines cannot apply the step {step.kind!r}, which follows an "
+                    f"activation, to sums over pixels"
+                )
     *before, (n_layers, steps) = network_steps
     return (*before, RepeatedLayer(n_layers, steps[: _activation(steps) + 1]))
 
 
-def may_have_five_taps(network: Network, constants: NetworkConstants) -> bool:
+def may_have_five_taps(
+    network: Network, constants: NetworkConstants, network_steps: NetworkSteps
+) -> bool:
     """Return whether two convolutions of three taps can be replaced by one of five taps.
 
-    The conditions are that all filters have the same size, a power of 3; that the network has no
-    dilation, biases or normalization; that the weights of features and branch add up to 1; that
-    all layers have a skip connection or none has; and that inner or outer weights are trained, or
-    A is 0. If neither were trained, layers would hardly change A, and sums over five taps would
-    make the same rounding error in each layer.
+    The conditions are that layers have no other steps than convolutions, an activation and a skip
+    connection; that all filters have the same size, a power of 3, and no dilation; that the weights
+    of features and branch add up to 1; that all layers have a skip connection or none has; and that
+    inner or outer weights are trained, or A is 0. If neither were trained, layers would hardly
+    change A, and sums over five taps would make the same rounding error in each layer.
     """
+    every_step = (step for repeated in network_steps for step in repeated.steps)
+    if not all(
+        isinstance(step, ConvolutionStep | ActivationStep | SkipStep) for step in every_step
+    ):
+        return False
     size = network.filter_size
     if not isinstance(size, int) or isinstance(network.skip, tuple):
         return False
@@ -116,18 +132,18 @@ def may_have_five_taps(network: Network, constants: NetworkConstants) -> bool:
     parts = constants.carried_parts
     changes = parts.inner or parts.outer or not parts.initial
     are_means = all(layer_constants.weights.keeps_means for layer_constants in constants.distinct)
-    plain = not (network.has_bias or network.norm) and are_means
-    return size == 1 and alike and plain and bool(changes)
+    return size == 1 and alike and are_means and bool(changes)
 
 
 def with_five_taps(network_steps: NetworkSteps) -> NetworkSteps:
     """Return steps in which each layer leads from its pre-activations to those of the next layer.
 
-    An inner convolution W can be applied to both paths of the layer before, since
-    W(f + g) = W f + W g. On the branch it follows an equal outer convolution, and both, of three
-    taps each, become one of five taps. On the identity path it turns features into pre-activations.
-    Only the inner convolutions of layer 2 stay after the skip connection of layer 1, because the
-    pre-activations of layer 1 have no convolution that its identity path could use.
+    `may_have_five_taps` has the conditions. An inner convolution W can be applied to both paths of
+    the layer before, since W(f + g) = W f + W g. On the branch it follows an equal outer
+    convolution, and both, of three taps each, become one of five taps. On the identity path it
+    turns features into pre-activations. Only the inner convolutions of layer 2 stay after the skip
+    connection of layer 1, because the pre-activations of layer 1 have no convolution that its
+    identity path could use.
     """
     input_filter, first, *later = network_steps
     if not later:
@@ -166,7 +182,8 @@ def may_join(network: Network, constants: NetworkConstants, n_axes: int) -> bool
 def joined(network_steps: NetworkSteps) -> NetworkSteps:
     """Return steps in which each layer is an activation and one merge of five taps.
 
-    The merge includes the skip connection. `network_steps` are those of `with_five_taps`.
+    The merge includes the skip connection. `network_steps` are those of `with_five_taps`, and
+    `may_join` has the further conditions.
     """
     input_filter, *layers = network_steps
 

@@ -15,7 +15,8 @@ from ...arrays import Array
 from ...lazy import once
 from ...network import Network
 from ..request import ScaledKernel
-from .constants import NetworkConstants
+from .activation import ActivationStep
+from .network_constants import NetworkConstants
 from .network_steps import NetworkSteps, steps_of
 from .step import Step
 from .weights import RoundedWeights, rounded_in_turn
@@ -70,6 +71,11 @@ class Operations:
         """The steps of all layers, from the input filter on."""
         return self.rewritten or steps_of(self.network, self.depth, self.n_axes)
 
+    @property
+    def end_with_activation(self) -> bool:
+        """True if the last step is an activation (`network_steps.ending_with_activation`)."""
+        return isinstance(self.steps[-1].steps[-1], ActivationStep)
+
     @once
     def input(self) -> tuple[Operation, ...]:
         """The convolutions of the input filter."""
@@ -84,16 +90,16 @@ class Operations:
     def n_rows(self) -> int:
         """The number of rows of a signal's table, computed without a list of all operations."""
         rows = self.n_channels + 1
-        for layers in self.steps:
-            rows += layers.n_layers * sum(step.n_rows for step in layers.steps)
+        for repeated in self.steps:
+            rows += repeated.n_layers * sum(step.n_rows for step in repeated.steps)
         return rows
 
     @once
     def object_bytes(self) -> float:
         """Bytes of the Python objects that describe the network, without arrays."""
-        every_step = (step for layers in self.steps for step in layers.steps)
+        every_step = (step for repeated in self.steps for step in repeated.steps)
         most_taps = max((step.taps.n_taps for step in every_step), default=0)
-        n_operations = sum(layers.n_layers * len(layers.steps) for layers in self.steps)
+        n_operations = sum(repeated.n_layers * len(repeated.steps) for repeated in self.steps)
         layer_bytes = _LAYER_BYTES if self.constants.has_like_layers else _UNLIKE_LAYER_BYTES
         operation_bytes = _OPERATION_BYTES * n_operations
         return _TAP_BYTES * most_taps + operation_bytes + layer_bytes * self.depth
@@ -102,8 +108,8 @@ class Operations:
     def _numbered(self) -> tuple[tuple[Operation, ...], ...]:
         """The operations of layers 0 … L, with the numbers of their table rows."""
         row, std_row, numbered = self.n_channels + 1, self.n_channels, []
-        repeated = (repeat(layers.steps, layers.n_layers) for layers in self.steps)
-        for layer_number, steps in enumerate(chain.from_iterable(repeated)):
+        of_layers = (repeat(repeated.steps, repeated.n_layers) for repeated in self.steps)
+        for layer_number, steps in enumerate(chain.from_iterable(of_layers)):
             operations = []
             for step in steps:
                 operation = Operation(step, layer_number, row, std_row)
@@ -117,6 +123,7 @@ class Operations:
         """The constants of the network."""
         return NetworkConstants(self.network, self.depth)
 
+    # The cache keeps these objects alive, as those of engines do (B019).
     @lru_cache(maxsize=64)  # noqa: B019
     def rounded_weights(self, dtype: str) -> dict[int, RoundedWeights]:
         """Return the weights of features and branch of all layers, rounded to `dtype`.

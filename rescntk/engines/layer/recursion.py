@@ -6,7 +6,7 @@ pixels, ρ is their correlation and g = a b, ::
 
     U = g (1 − ρ),  U⁺ = g (1 + ρ);     the deficits, sums of terms that are not negative (merge.py)
     F, A = T + ι F;                     the two kernels, without their multiples of F⁰;
-                                        ι is 1 or 0 (constants.py).
+                                        ι is 1 or 0 (`CarriedParts`).
 
 F⁰ is the covariance of the input. network_steps.py defines the order of the steps of a layer, and
 the file of each step contains its formulas. docs/theory/deficits.md derives them.
@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 
 from ...arrays import AnyArray
-from .constants import NetworkConstants
+from .network_constants import NetworkConstants
 from .operations import Operation, Operations
 from .step import (
     Kernels,

@@ -34,10 +34,11 @@ class SkipStep(Merge):
         rounding_error = before.rounding_error
         if rounding_error is not None:
             rounding_error = weights.weighted_sum(features.rounding_error, rounding_error)
-        parts, of_parts = [features.variance, before.variance], [weights.features, weights.branch]
+        parts = [features.variance, before.variance]
+        part_weights = [weights.features, weights.branch]
         if not weights.begins_with_features:
-            parts, of_parts = parts[::-1], of_parts[::-1]
-        return self.merged(context, parts, of_parts, variance, rounding_error)
+            parts, part_weights = parts[::-1], part_weights[::-1]
+        return self.merged(context, parts, part_weights, variance, rounding_error)
 
     def pairs(self, context: PairContext, before: PairState, features: PairState) -> PairState:
         weights, N = context.weights, self.merge_term(context)

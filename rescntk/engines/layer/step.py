@@ -26,7 +26,8 @@ from typing import Any, ClassVar, NamedTuple, Protocol, TypeAlias, TypeVar
 
 from ...arrays import AnyArray
 from ...network.activations import Activation
-from .constants import LayerConstants, NetworkConstants
+from .constants import LayerConstants
+from .network_constants import NetworkConstants
 from .taps import NO_TAPS, Taps
 from .weights import RoundedWeights, Weights
 
@@ -118,7 +119,11 @@ class SignalContext(Protocol):
 
     @property
     def weights(self) -> RoundedWeights:
-        """The weights of features and branch in the sum at the end of the layer."""
+        """The weights f and b of the layer, rounded to float64.
+
+        Variances of signals are computed with them. They are those of the layer, also in a step
+        that changes them (`Step.weights`).
+        """
 
     def sqrt(self, values: PixelValues) -> PixelValues:
         """Return √values. Its derivative at 0 is taken to be 0."""
@@ -179,7 +184,10 @@ class PairContext(Protocol):
 
     @property
     def weights(self) -> RoundedWeights:
-        """The weights of features and branch at the end of the layer, in the working precision."""
+        """The weights of the step (`Step.weights`) in the working precision.
+
+        They may be rounded up in some layers and down in others (`weights.rounded_in_turn`).
+        """
 
     def row(self, place: int) -> tuple[PairValues, PairValues]:
         """Return the row at an index among the step's rows, of the left and of the right signal.

@@ -6,8 +6,8 @@ A layer ends with the weighted sum of the features of its identity path and of i
 
 Most layers are divided by their growth, so that f + b = 1 and the sum is a mean. A mean of a and c
 is computed as a + w (c − a), where a is the part with the larger weight and w is the smaller
-weight. So the mean of equal parts is exact, and f + b = 1 holds to the last bit. If f + b is not 1,
-the sum is computed as it is written above.
+weight. So f + b = 1 holds to the last bit, and the mean of equal parts is exact, for the reason in
+means.py. If f + b is not 1, the sum is computed as it is written above.
 """
 
 from __future__ import annotations

@@ -14,6 +14,7 @@ import numpy as np
 from ...arrays import Array, PixelNumbers, SignalArray, SignalNumbers, array_module
 from ...network import Network
 from ...network.activations import activation_of
+from ...network.parts import BRANCH_FACTOR, OUTER_VARIANCE, WEIGHT_VARIANCES
 from ..layer.means import column, sum_over_terms
 from ..layer.operations import Operations
 from ..layer.step import Variances
@@ -252,7 +253,8 @@ def check_preactivations(
     if bool(((enters > 0) & (layer.inner_variance * last < _LEAST_VARIANCE)).any()):
         raise OverflowError(
             f"variances of layer {layer_number} fall below {_LEAST_VARIANCE:g}, expected a "
-            f"smaller depth or larger c_v and c_w: float64 does not resolve kernels that small"
+            f"smaller depth or larger {' and '.join(WEIGHT_VARIANCES)}: float64 does not resolve "
+            f"kernels that small"
         )
 
 
@@ -261,7 +263,7 @@ def check_activated(layer_number: int, variance: PixelNumbers) -> None:
     if not bool(array_module(variance).isfinite(variance).all()):
         raise OverflowError(
             f"variances of layer {layer_number} exceed float64, expected smaller "
-            f"signals, alpha or c_v"
+            f"signals, {' or '.join(BRANCH_FACTOR + OUTER_VARIANCE)}"
         )
 
 
@@ -282,7 +284,7 @@ def check_last_layer(
         return
     flat = (of.variance.reshape(len(of.variance), -1) for of in (features, last))
     passing, mean = (variances.mean(axis=1) for variances in flat)
-    if operations.rewritten is not None:  # these operations end with the last activation
+    if operations.end_with_activation:  # the biases and the skip connection are applied to sums
         layer_constants = constants.of_layer(operations.depth)
         of_bias = (constants.bias_std(operations.depth, after_activation=True) * bias) ** 2
         mean = layer_constants.weights.rounded.weighted_sum(passing, mean + of_bias)
@@ -290,11 +292,11 @@ def check_last_layer(
 
 
 def check_pixel_1(
-    operations: Operations, request: Request, pixels: SignalArray, last: Variances
+    operations: Operations, request: Request, scaled: SignalArray, last: Variances
 ) -> None:
     """Raise an OverflowError if the variance at pixel 1 is too small to be accurate.
 
-    `pixels` is the field of `Input`, and `last` are the variances behind the last layer. Signals
+    `scaled` is the field of `Input`, and `last` are the variances behind the last layer. Signals
     whose values do not influence pixel 1 are not checked.
     """
     net, stds = operations.network, last.std
@@ -303,7 +305,7 @@ def check_pixel_1(
     # Pixels below `least_std` have a share below eps of what pixel 1 sees.
     least = 4.0 * least_std(request.dtype) / math.sqrt(float(np.finfo(request.dtype).eps))
     seen = array_module(stds).asarray(seen_by_pixel_1(operations, stds.shape[1:]))
-    sees_values = ((pixels != 0).any(axis=1) & seen).reshape(len(stds), -1).any(axis=1)
+    sees_values = ((scaled != 0).any(axis=1) & seen).reshape(len(stds), -1).any(axis=1)
     if bool((sees_values & (stds.reshape(len(stds), -1)[:, 0] < least)).any()):
         raise OverflowError(
             f"pixel 1 has standard deviations below {least:.1e}, expected larger signals at the "

@@ -40,17 +40,17 @@ class Input:
     """(n, channels, *pixels), each pixel's vector divided by its norm; 0 where the norm is 0."""
     input_variance: PixelNumbers
     """(n, *pixels), the variance of each pixel, F⁰ at x = z, before the input filter."""
-    pixels: SignalArray
+    scaled: SignalArray
     """(n, channels, *pixels), the divided signals, multiplied by the square root of the network's
     input scale. The inner products of pixels over channels are F⁰ before the input filter."""
     means: Array
-    """The means of `pixels`. Their inner products over channels are means of F⁰.
+    """The means of `scaled`. Their inner products over channels are means of F⁰.
 
     The shape is (n, channels), for the means over all pixels. For pooled heads it is
     (n, channels, *pixels), for the mean over the pool that begins at each pixel; with shares, these
     means are averaged again over all pools that contain the pixel. The means are computed with more
-    digits than float64 and then rounded, except if the activation is homogeneous, branches are not
-    weak and the head has no pools.
+    digits than float64 and then rounded, except if the activation is homogeneous, the head has no
+    pools, and `NetworkConstants.needs_exact_means` is False.
     """
     scale: SignalNumbers
     """(n,), the number by which each signal was divided. It is infinite or NaN if it is outside the
@@ -90,14 +90,12 @@ def _divided_by_sizes(operations: Operations, request: Request, X: SignalArray) 
     size = xp.sqrt(sizes.squared)
     inverse_size = 1.0 / xp.where(size > 0, size, math.inf)  # a signal of 0 stays 0
     input_variance = variances * column(inverse_size**2, variances)
-    # The head "gap" adds products of means to α² times the branch, so that the means need all their
-    # digits even if they are as small as α.
-    exact = constants.has_weak_branches or request.pool
+    exact = constants.needs_exact_means or request.pool
     divided_means = (
         means_of(request, divided) if exact else divided.reshape(*X.shape[:2], -1).mean(axis=2)
     )
     factor = inverse_size * math.sqrt(input_scale)
-    pixels = divided * column(factor, divided)
+    scaled = divided * column(factor, divided)
     means = divided_means * column(factor, divided_means)
     if constants.forgets_size:
         powers, size = xp.ones(len(X)), xp.full(len(X), constants.common_std)
@@ -110,7 +108,7 @@ def _divided_by_sizes(operations: Operations, request: Request, X: SignalArray) 
         check_branch(operations, request, norm_std, input_variance, means)
     scale = powers * size
     scale = xp.where((scale < np.finfo(np.float64).tiny) & (size > 0), math.nan, scale)
-    return Input(unit, input_variance, pixels, means, scale, bias, norm_std)
+    return Input(unit, input_variance, scaled, means, scale, bias, norm_std)
 
 
 def _as_given(operations: Operations, request: Request, X: SignalArray) -> Input:
@@ -128,18 +126,18 @@ def _as_given(operations: Operations, request: Request, X: SignalArray) -> Input
         scale = xp.ldexp(scale, divisors)
     divided = unscaled / column(scale, unscaled)
     factor = math.sqrt(net.factor_of_input(X.shape[1]))
-    pixels = divided * factor
-    input_variance = sum_over_terms(xp, pixels * pixels)
+    scaled = divided * factor
+    input_variance = sum_over_terms(xp, scaled * scaled)
     check_input_variance(net, input_variance)
     if net.norm:
         check_normalized(input_variance, request, (unscaled != 0).any(axis=1))
     length = xp.sqrt(input_variance)[:, None]
-    unit = pixels / xp.where(length > 0, length, math.inf)
+    unit = scaled / xp.where(length > 0, length, math.inf)
     means = means_of(request, divided) * factor
     return Input(
         unit,
         input_variance,
-        pixels,
+        scaled,
         means,
         scale,
         constants.largest_bias / scale,
@@ -164,20 +162,20 @@ def input_terms(operations: Operations, request: Request, inputs: Input) -> tupl
     the mean over all pixel pairs of the head, or over those of one pool, or with shares over those
     of one left pixel.
     """
-    pixels, means = inputs.pixels, inputs.means
-    xp = array_module(pixels)
+    left, means = inputs.scaled, inputs.means
+    xp = array_module(left)
     if not request.shares:
-        pixels = means
+        left = means
     elif not request.pool:
         for operation in operations.input:
-            pixels = mean_over_taps(xp, pixels, operation.step.taps, 2)
+            left = mean_over_taps(xp, left, operation.step.taps, 2)
     else:  # the taps of the input filter move both pixels of a pair
         for operation in operations.input:
             taps = operation.step.taps
             weighted = [
                 weight * values
-                for weight, values in zip(taps.weights, at_taps(xp, pixels, taps, 2), strict=True)
+                for weight, values in zip(taps.weights, at_taps(xp, left, taps, 2), strict=True)
             ]
-            pixels = xp.concatenate(weighted, axis=1)
+            left = xp.concatenate(weighted, axis=1)
             means = xp.concatenate(at_taps(xp, means, taps, 2), axis=1)
-    return pixels.reshape(*pixels.shape[:2], -1), means.reshape(*means.shape[:2], -1)
+    return left.reshape(*left.shape[:2], -1), means.reshape(*means.shape[:2], -1)

@@ -53,8 +53,8 @@ class Tables:
 def signal_tables(operations: Operations, request: Request, X: SignalArray, pad: int = 0) -> Tables:
     """Return the tables of signals X, (n, channels, *pixels).
 
-    Each table row ends with `pad` more pixels, which are 0. Signals that the request cannot have
-    raise an OverflowError (checks.py).
+    Each table row ends with `pad` more pixels, which are 0. Signals whose kernels would be
+    inaccurate raise an OverflowError (checks.py).
     """
     xp, pixels = array_module(X), X.shape[2:]
     with np.errstate(over="ignore", invalid="ignore"):  # found when the results are checked
@@ -80,7 +80,7 @@ def zeros(shape: tuple[int, ...], dtype: str, xp: ModuleType) -> Array:
 
 @dataclass(eq=False)
 class CheckedSignalContext(ArraySignalContext):
-    """An `ArraySignalContext` that refuses signals that a request cannot have (checks.py)."""
+    """An `ArraySignalContext` that refuses signals with inaccurate kernels (checks.py)."""
 
     request: Request = field(kw_only=True)
 
@@ -122,5 +122,5 @@ def write_rows(
             write(row, values)
 
     features, last = variances_around_last_layer(signals.of_layer, operations, entering, write_step)
-    check_pixel_1(operations, request, inputs.pixels, last)
+    check_pixel_1(operations, request, inputs.scaled, last)
     check_last_layer(operations, request, inputs.bias, features, last)

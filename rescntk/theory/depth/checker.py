@@ -17,7 +17,7 @@ from scipy.optimize import brentq
 
 from ...checks.messages import shown
 from ...checks.values import check_depths, check_rng, check_signals
-from ...engines.heads import in_words, pixels_averaged
+from ...engines.heads import head_in_words, pixels_averaged
 from ...engines.layer.means import pooled
 from ...kernels import gram
 from ...network import OF_LAYERS, Network, check_network
@@ -114,7 +114,9 @@ class ConvergenceReport(ReportTable[DepthRow]):
     def __str__(self) -> str:
         """Return the whole report as text."""
         n_cases, n_channels, n_timepoints = self.shape
-        settings = f"{self.family}: {self.kind.upper()}, {in_words(self.head)}; {n_cases} signals, "
+        settings = (
+            f"{self.family}: {self.kind.upper()}, {head_in_words(self.head)}; {n_cases} signals, "
+        )
         settings += f"{n_channels} channels × {n_timepoints} pixels"
         predicted = f"{self.prediction.source}; distance ~ {self.prediction.rate}"
         prediction = f"prediction: {'none' if self.prediction.undefined else predicted}"

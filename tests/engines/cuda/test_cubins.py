@@ -34,7 +34,7 @@ def compile_kernels(names, architecture, source=None):
     nvrtc = ctypes.CDLL(str(LIBRARY))
     program, size = ctypes.c_void_p(), ctypes.c_size_t()
     text = (source or compiler.source()).encode()
-    assert not nvrtc.nvrtcCreateProgram(ctypes.byref(program), text, b"rows.cu", 0, None, None)
+    assert not nvrtc.nvrtcCreateProgram(ctypes.byref(program), text, b"strips.cu", 0, None, None)
     for name in names:
         assert not nvrtc.nvrtcAddNameExpression(program, name.encode())
     options = [f"--gpu-architecture={architecture}", *compiler.OPTIONS, "--ptxas-options=-v"]
@@ -61,7 +61,7 @@ def compile_kernels(names, architecture, source=None):
 )
 def test_kernels_compile_and_fit(architecture, instance):
     """512 threads have 128 registers each; the states of many pixels are in local memory."""
-    log = compile_kernels([f"rows<{instance}>"], architecture)
+    log = compile_kernels([f"strips<{instance}>"], architecture)
     ((local, registers),) = re.findall(r"(\d+) bytes stack.*?Used (\d+) registers", log, re.DOTALL)
     assert int(registers) <= 128
     assert int(local) <= (1200 if ", 8, " in instance else 160)

@@ -22,20 +22,20 @@ def plan(
 
 
 def test_rows_of_all_pixel_pairs():
-    """100 pixels: four lanes, a thread a pixel, two teams of 256 threads; 25 rows are few."""
+    """100 pixels: four lanes, a thread a pixel, two teams of 256 threads; 25 strips are few."""
     found = plan(100)
-    assert (found.lanes, found.pixels, found.threads, found.teams) == (4, 1, 100, 2)
+    assert (found.lanes, found.thread_pixels, found.threads, found.teams) == (4, 1, 100, 2)
     assert found.units == found.n_partial_sums == 1
     assert found.team_bytes == 3 * (100 + 4) * 4 * 4  # U, U⁺ and A, with a halo of two pixels
-    assert found.name == "rows<float, 4, 1, true, false, false, true, false>"
+    assert found.name == "strips<float, 4, 1, true, false, false, true, false>"
 
 
 def test_kernels_of_pooled_heads_are_compiled_for_pools():
-    assert plan(100, 30).name == "rows<float, 4, 1, true, true, false, true, false>"
+    assert plan(100, 30).name == "strips<float, 4, 1, true, true, false, true, false>"
 
 
 def test_pooled_heads_have_blocks_for_offsets_below_their_width():
-    """Pools of 129 of 2000 pixels share 257 offsets: 32 blocks of 8 rows."""
+    """Pools of 129 of 2000 pixels share 257 offsets: 32 blocks of 8 strips."""
     assert plan(2000, 129, kinds=("gpk",), dtype="float64").units == 257 // 8
 
 
@@ -47,9 +47,9 @@ def test_pooled_heads_have_more_pairs_a_launch():
 
 
 def test_long_rows_have_several_pixels_a_thread_and_blocks():
-    """2000 float64 pixels: one lane, four pixels a thread; eight rows of one team are a block."""
+    """2000 float64 pixels: one lane, four pixels a thread; eight strips of one team are a block."""
     found = plan(2000, dtype="float64", kinds=("gpk",))
-    assert (found.lanes, found.pixels, found.threads, found.teams) == (1, 4, 500, 1)
+    assert (found.lanes, found.thread_pixels, found.threads, found.teams) == (1, 4, 500, 1)
     assert found.units == 64  # of 2000 / 8 = 250
     assert found.team_bytes == 2 * 2004 * 8
 
@@ -58,7 +58,7 @@ def test_rows_of_the_diagonal_take_right_signals_as_lanes():
     found = plan(100, "trace")
     assert (found.lanes, found.threads, found.teams, found.units) == (4, 100, 2, 1)
     assert found.team_bytes == 2 * 8 * 100 * 4  # sums of four signals in float64
-    assert found.name.startswith("rows<float, 4, 1, false")
+    assert found.name.startswith("strips<float, 4, 1, false")
 
 
 @pytest.mark.parametrize(
@@ -67,9 +67,9 @@ def test_rows_of_the_diagonal_take_right_signals_as_lanes():
         ("gap", slice(0, 10), slice(0, 7), False, 70),
         ("gap", slice(0, 10), slice(0, 10), True, 10),
         (8, slice(0, 10), slice(0, 7), False, 70),
-        ("trace", slice(0, 10), slice(0, 7), False, 10),  # 10 · ⌈7/4⌉ rows, two a block
+        ("trace", slice(0, 10), slice(0, 7), False, 10),  # 10 · ⌈7/4⌉ strips, two a block
         ("trace", slice(0, 10), slice(3, 7), False, 10),  # signals 3 to 6 lie in two blocks
-        ("trace", slice(0, 5), slice(0, 3), False, 3),  # the last block has one of five rows
+        ("trace", slice(0, 5), slice(0, 3), False, 3),  # the last block has one of five strips
         ("trace", slice(0, 5), slice(0, 5), True, 3),
     ],
 )

@@ -1,45 +1,54 @@
-// The layers, applied to a row of pixel pairs. A thread computes THREAD_PIXELS left pixels, whose
+// The layers, applied to a strip of pixel pairs. A thread computes THREAD_PIXELS left pixels, whose
 // state stays in registers. Convolutions read neighbouring pixels from shared memory.
+//
+// The other parameters of templates are
+//
+//   LANES           the number of right pixels of each left one;
+//   ALL, POOLED     which right pixels these are (strips.cu);
+//   KEEPS_PIXELS    whether F and A are kept at each pixel, for kernels of single pixels and for
+//                   shares; if not, their sums over pixels are;
+//
+// and CARRIES_U_PLUS, WITH_U_PLUS and NTK, as in ../cpu/layers.h.
 #pragma once
-#include "row.h"
+#include "strip.h"
 
 template <class R, int LANES, int THREAD_PIXELS, bool ALL, bool POOLED, bool CARRIES_U_PLUS,
-          bool NTK, bool POINTS>
+          bool NTK, bool KEEPS_PIXELS>
 struct Layers {
-    using ThisRow = Row<R, LANES, THREAD_PIXELS, ALL>;
-    using State = typename ThisRow::State;
-    using Pack = typename ThisRow::Pack;
-    using ThreadNumbers = typename ThisRow::ThreadNumbers;
-    static constexpr int PAIRS = ALL ? 1 : LANES;  // the number of signal pairs of a row
+    using ThisStrip = Strip<R, LANES, THREAD_PIXELS, ALL>;
+    using State = typename ThisStrip::State;
+    using Pack = typename ThisStrip::Pack;
+    using ThreadNumbers = typename ThisStrip::ThreadNumbers;
+    static constexpr int PAIRS = ALL ? 1 : LANES;  // the number of signal pairs of a strip
 
-    ThisRow row;
+    ThisStrip strip;
     const Job &job;
     const Activation<R> relu;
     R biases[PAIRS];  // the products of the standard deviations of both signals' biases
     State state;
     struct {
         ThreadNumbers F0, F, A;
-    } separate;  // for results of single pixels: F0, and F and A without multiples of F0
+    } separate;  // if KEEPS_PIXELS: F0, and F and A without multiples of F0
     // The sums of F and A without multiples of F0, and of F0, over the pixels of the thread.
     double F[PAIRS], A[PAIRS], F0[PAIRS];
 
     __device__ Layers(const Launch &launch, char *block_memory)
-        : row(launch, block_memory), job(launch.job),
+        : strip(launch, block_memory), job(launch.job),
           relu{R(job.linear_share), R(job.inner_minus_iota), R(job.outer_plus_iota),
                job.linear_share != 0, job.inner_minus_iota != 0}
     {
     }
     FORMULA static int pair_of(int lane) { return ALL ? 0 : lane; }
 
-    // Take the row through all layers, and call report(layer) behind each requested depth. The sum
-    // of F0 begins with `F0_sum`.
+    // Take the strip through all layers, and call report(layer) behind each requested depth. The
+    // sum of F0 begins with `F0_sum`.
     template <class Report>
     FORMULA void run(double F0_sum, Report report)
     {
         enter(F0_sum);
         for (int layer_number = 1; layer_number <= job.depth; layer_number++) {
             const Layer &l = job.layers[layer_number - 1];
-            pass(l, layer_number == 1, !POINTS && layer_number == job.depth);
+            pass(l, layer_number == 1, !KEEPS_PIXELS && layer_number == job.depth);
             if (l.report >= 0) report(l);
         }
     }
@@ -49,7 +58,7 @@ struct Layers {
     FORMULA Pack half_squares(int p, R sign) const
     {
         Pack sum = sum_of<Pack>(job.channels, [&](int64 c, Pack part) {
-            row.differ(*row.left(c, p), row.right(c, p), part.lane, sign);
+            strip.differ(*strip.left(c, p), strip.right(c, p), part.lane, sign);
             return part;
         });
         OVER_LANES (q) sum.lane[q] *= R(0.5);
@@ -62,13 +71,13 @@ struct Layers {
         OVER_PIXELS (p) {
             const Pack w = half_squares(p, R(-1));
             Pack v = w;
-            bool any_near_2 = false;  // near w = 2, v cannot be computed as 2 - w
-            OVER_LANES (q) any_near_2 = any_near_2 || w[q] > R(1.9);
-            if (any_near_2) v = half_squares(p, R(1));
+            bool any_opposite = false;
+            OVER_LANES (q) any_opposite = any_opposite || w[q] > R(NEARLY_OPPOSITE);
+            if (any_opposite) v = half_squares(p, R(1));
             OVER_LANES (q) {
-                const R g = row.product(C, p, q);
+                const R g = strip.product(C, p, q);
                 state.U[p][q] = g * w[q];
-                state.U_plus[p][q] = g * (w[q] > R(1.9) ? v[q] : R(2) - w[q]);
+                state.U_plus[p][q] = g * (w[q] > R(NEARLY_OPPOSITE) ? v[q] : R(2) - w[q]);
                 state.A[p][q] = 0;
             }
         }
@@ -81,18 +90,18 @@ struct Layers {
         OVER_PIXELS (p)
             OVER_LANES (q) {
                 const R pair_F0 =
-                    covariance(row.product(root, p, q), state.U[p][q], state.U_plus[p][q]);
+                    covariance(strip.product(root, p, q), state.U[p][q], state.U_plus[p][q]);
                 state.A[p][q] = R(job.initial) * pair_F0;
-                if (POINTS) {
+                if (KEEPS_PIXELS) {
                     separate.F0[p][q] = pair_F0;
                     separate.F[p][q] = separate.A[p][q] = 0;
                 }
-                if (!ALL && row.has_pixel(p)) F0[pair_of(q)] += double(pair_F0);
+                if (!ALL && strip.has_pixel(p)) F0[pair_of(q)] += double(pair_F0);
             }
     }
 
     // Do the operations of a layer, one after the other. If it `ends`, it is the last layer, which
-    // ends with the sums of its activation, except for results of single pixels.
+    // ends with the sums of its activation, except if KEEPS_PIXELS.
     FORMULA void pass(const Layer &l, bool first, bool ends)
     {
         State now = state;
@@ -121,12 +130,18 @@ struct Layers {
     template <bool WITH_U_PLUS>
     FORMULA void change(const Operation &o, State &s) const
     {
-        if (o.kind == NORM)
-            normalize<WITH_U_PLUS>(o.row + FACTOR_ROW, s);
-        else if (o.kind == CONVOLUTION)
-            convolution<WITH_U_PLUS>(o, s);
-        else if (o.kind == BIAS)
-            bias<WITH_U_PLUS>(o, s);
+        switch (OperationKind(o.kind)) {
+        case NORM:
+            return normalize<WITH_U_PLUS>(o.row + FACTOR_ROW, s);
+        case CONVOLUTION:
+            return convolution<WITH_U_PLUS>(o, s);
+        case BIAS:
+            return bias<WITH_U_PLUS>(o, s);
+        case ACTIVATION:
+        case SKIP:
+        case JOINED:
+            break;  // `pass` does these
+        }
     }
 
     // ------------------------------------------------------------------ convolutions and biases
@@ -141,23 +156,23 @@ struct Layers {
     FORMULA void taps(const Convolution &w, int64 first, const State &s, int p, int begin, int end,
                       Taps &sum) const
     {
-        const auto ring = row.ring_of(row.pixel(p), w.axis);
+        const auto ring = strip.ring_of(strip.pixel(p), w.axis);
         const int size = ring.size,
                   step = w.dilation < size ? int(w.dilation) : int(w.dilation % size);
         int shift = (begin - int(w.n_taps) / 2) * step % size;
         if (shift < 0) shift += size;
-        const R *a = row.left(first + begin, p), *b = row.right(first + begin, p);
+        const R *a = strip.left(first + begin, p), *b = strip.right(first + begin, p);
         OVER_LANES (q) sum.U[q] = sum.U_plus[q] = sum.A[q] = sum.N[q] = 0;
         for (int tap = begin; tap < end; tap++) {
-            a += row.x_stride;
-            b += row.z_stride;
+            a += strip.x_stride;
+            b += strip.z_stride;
             const int at = ring.wrapped(ring.place + shift);
             shift = shift + step < size ? shift + step : shift + step - size;
-            if (tap > 0) row.differ(*a, b, sum.N);
+            if (tap > 0) strip.differ(*a, b, sum.N);
             const R weight = R(w.is_triangle ? tap < 3 ? tap + 1 : 5 - tap : 1);
-            row.add_difference(0, at, weight, s.U[p], sum.U);
-            if (NTK) row.add_difference(1, at, weight, s.A[p], sum.A);
-            if (WITH_U_PLUS) row.add_difference(1 + NTK, at, weight, s.U_plus[p], sum.U_plus);
+            strip.add_difference(0, at, weight, s.U[p], sum.U);
+            if (NTK) strip.add_difference(1, at, weight, s.A[p], sum.A);
+            if (WITH_U_PLUS) strip.add_difference(1 + NTK, at, weight, s.U_plus[p], sum.U_plus);
         }
     }
     template <bool WITH_U_PLUS>
@@ -165,9 +180,9 @@ struct Layers {
     {
         const Convolution w = job.convolutions[merge.convolution];
         const R weight = R(w.weight);
-        row.template show<WITH_U_PLUS, NTK>(s);
+        strip.template show<WITH_U_PLUS, NTK>(s);
         OVER_PIXELS (p) {
-            if (!row.has_pixel(p)) continue;
+            if (!strip.has_pixel(p)) continue;
             Taps sum;
             const int n_taps = int(w.n_taps);
             taps<WITH_U_PLUS>(w, merge.row, s, p, 0, n_taps < PART ? n_taps : int(PART), sum);
@@ -183,19 +198,19 @@ struct Layers {
                 }
             }
             OVER_LANES (q) {
-                const R N = row.product(merge.row + FACTOR_ROW, p, q) * sum.N[q];
+                const R N = strip.product(merge.row + FACTOR_ROW, p, q) * sum.N[q];
                 s.template put<WITH_U_PLUS, NTK>(
                     p, q, mean<WITH_U_PLUS, NTK>(s.at(p, q), sum.at(q), weight, N));
             }
         }
     }
-    // Multiply a state by the factors in a table row.
+    // Multiply a state by the factors in a table strip.
     template <bool WITH_U_PLUS>
     FORMULA void normalize(int64 factor_row, State &s) const
     {
         OVER_PIXELS (p)
             OVER_LANES (q) {
-                const R factor = row.product(factor_row, p, q);
+                const R factor = strip.product(factor_row, p, q);
                 const PairNumbers<R> f = s.at(p, q);
                 s.template put<WITH_U_PLUS, NTK>(p, q,
                                                  {factor * f.U, factor * f.U_plus, factor * f.A});
@@ -209,13 +224,13 @@ struct Layers {
         const double multiple = o.after_activation ? job.outer_plus_iota : job.iota;
         OVER_PIXELS (p) {
             R N[LANES];
-            row.merge_term(o.row, 2, p, N);
+            strip.merge_term(o.row, 2, p, N);
             OVER_LANES (q) {
                 const R bias = biases[pair_of(q)];
                 s.template put<WITH_U_PLUS, NTK>(
                     p, q,
-                    with_bias<WITH_U_PLUS, NTK>(s.at(p, q), R(2.0 * o.bias_product) * bias,
-                                                R(multiple * o.bias_product) * bias, N[q]));
+                    with_bias<WITH_U_PLUS, NTK>(s.at(p, q), R(2.0 * o.bias_variance) * bias,
+                                                R(multiple * o.bias_variance) * bias, N[q]));
             }
         }
     }
@@ -231,34 +246,34 @@ struct Layers {
         UNROLL
         for (int m = 0; m < PAIRS; m++) K_sum[m] = M_sum[m] = 0;
         OVER_PIXELS (p) {
-            if (!row.has_pixel(p)) continue;
+            if (!strip.has_pixel(p)) continue;
             count++;
-            const R a = *row.left(o.std_row, p), over_a = *row.left(o.row, p);
-            const auto b = row.lanes_of(row.right(o.std_row, p)),
-                       over_b = row.lanes_of(row.right(o.row, p));
+            const R a = *strip.left(o.std_row, p), over_a = *strip.left(o.row, p);
+            const auto b = strip.lanes_of(strip.right(o.std_row, p)),
+                       over_b = strip.lanes_of(strip.right(o.row, p));
             OVER_LANES (q) {
                 const Correlation<R> at =
                     correlation<WITH_U_PLUS>(s.U[p][q], s.U_plus[p][q], over_a * over_b[q]);
                 const Activated<R> result =
                     activated<CARRIES_U_PLUS, NTK>(relu, at, a * b[q], s.A[p][q]);
                 s.template put<CARRIES_U_PLUS, NTK>(p, q, result.branch);
-                if (POINTS || q >= row.valid) continue;
+                if (KEEPS_PIXELS || q >= strip.valid) continue;
                 R &K = K_sum[pair_of(q)], &M = M_sum[pair_of(q)];
-                K = POOLED ? fused(row.pool_counts[q], result.K, K) : K + result.K;
-                M = POOLED ? fused(row.pool_counts[q], result.branch.A, M) : M + result.branch.A;
+                K = POOLED ? fused(strip.pool_counts[q], result.K, K) : K + result.K;
+                M = POOLED ? fused(strip.pool_counts[q], result.branch.A, M) : M + result.branch.A;
             }
         }
-        if (POINTS) return;
+        if (KEEPS_PIXELS) return;
         double times = count;  // how often the product of biases is added
-        if (ALL && !POOLED) times *= row.valid;
+        if (ALL && !POOLED) times *= strip.valid;
         if (POOLED) {
             double count_sum = 0;
-            OVER_LANES (q) count_sum += q < row.valid ? double(row.pool_counts[q]) : 0.0;
+            OVER_LANES (q) count_sum += q < strip.valid ? double(strip.pool_counts[q]) : 0.0;
             times *= count_sum;
         }
         UNROLL
         for (int m = 0; m < PAIRS; m++) {
-            const double product = times * l.bias_product * double(biases[m]);
+            const double product = times * l.bias_variance * double(biases[m]);
             const double K = double(K_sum[m]) + product,
                          M = double(M_sum[m]) + job.outer_plus_iota * product;
             F[m] = fma(l.branch_weight, K, l.feature_weight * F[m]);
@@ -276,16 +291,17 @@ struct Layers {
         };
         OVER_PIXELS (p) {
             R N[LANES];
-            row.merge_term(o.row, 2, p, N);
+            strip.merge_term(o.row, 2, p, N);
             OVER_LANES (q) {
                 R &U = state.U[p][q], &U_plus = state.U_plus[p][q];
                 add(U, branch.U[p][q], N[q]);
                 if (CARRIES_U_PLUS) add(U_plus, branch.U_plus[p][q], N[q]);
-                if (POINTS) add(separate.F[p][q], row.product(o.std_row, p, q) - branch.U[p][q]);
+                if (KEEPS_PIXELS)
+                    add(separate.F[p][q], strip.product(o.std_row, p, q) - branch.U[p][q]);
                 if (!NTK) continue;
-                R &passing = POINTS ? separate.A[p][q] : state.A[p][q];
+                R &passing = KEEPS_PIXELS ? separate.A[p][q] : state.A[p][q];
                 add(passing, branch.A[p][q]);
-                if (POINTS) state.A[p][q] = fused(input_weight, separate.F0[p][q], passing);
+                if (KEEPS_PIXELS) state.A[p][q] = fused(input_weight, separate.F0[p][q], passing);
             }
         }
     }
@@ -297,19 +313,19 @@ struct Layers {
         const R branch_weight = R(o.branch_weight), feature_weight = R(o.feature_weight);
         State passing = state;
         if (first) {
-            row.template show<false, NTK>(state, true);
+            strip.template show<false, NTK>(state, true);
             OVER_PIXELS (p) {
-                if (!row.has_pixel(p)) continue;
+                if (!strip.has_pixel(p)) continue;
                 UNROLL
                 for (int side = -1; side <= 1; side += 2) {
-                    row.add(0, row.pixel(p) + side, 1, passing.U[p]);
-                    if (NTK) row.add(1, row.pixel(p) + side, 1, passing.A[p]);
+                    strip.add(0, strip.pixel(p) + side, 1, passing.U[p]);
+                    if (NTK) strip.add(1, strip.pixel(p) + side, 1, passing.A[p]);
                 }
             }
         }
-        row.template show<false, NTK>(branch, true);
+        strip.template show<false, NTK>(branch, true);
         OVER_PIXELS (p) {
-            if (!row.has_pixel(p)) continue;
+            if (!strip.has_pixel(p)) continue;
             R N[LANES], U[LANES], M[LANES];
             OVER_LANES (q) {
                 U[q] = 3 * branch.U[p][q];
@@ -319,10 +335,10 @@ struct Layers {
             for (int tap = -2; tap <= 2; tap++) {
                 if (tap == 0) continue;
                 const R weight = R(tap < 0 ? 3 + tap : 3 - tap);
-                row.add(0, row.pixel(p) + tap, weight, U);
-                if (NTK) row.add(1, row.pixel(p) + tap, weight, M);
+                strip.add(0, strip.pixel(p) + tap, weight, U);
+                if (NTK) strip.add(1, strip.pixel(p) + tap, weight, M);
             }
-            row.merge_term(o.row, 5, p, N);
+            strip.merge_term(o.row, 5, p, N);
             OVER_LANES (q)
                 state.template put<false, NTK>(p, q,
                                                joined<NTK>(feature_weight, branch_weight,

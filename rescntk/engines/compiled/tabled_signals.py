@@ -59,7 +59,7 @@ def bytes_of_rows(request: Request, batch: Batch, padding: int) -> np.ndarray:
     return row_bytes(request, lengths_of(batch), padding) * float(n_rows)
 
 
-class Signals:
+class TabledSignals:
     """The left or the right signals of a plan, which keep the tables of some blocks in memory.
 
     They always keep the tables of the block that was used last. Besides, they keep the tables of
@@ -159,7 +159,7 @@ class Signals:
         most = int(self.most_bytes / self.bytes_of_tables.max()) // self.lanes * self.lanes
         return list(blocks(0, len(self), max(self.lanes, most)))
 
-    def blocks_with(self, right: Signals) -> list[slice]:
+    def blocks_with(self, right: TabledSignals) -> list[slice]:
         """Blocks for paired signals; the tables of both sides take at most `most_bytes`."""
         if right is self or not self.request.all_pairs:
             return self.blocks
@@ -192,8 +192,8 @@ class Signals:
 
 
 def over_blocks(
-    left: Signals,
-    right: Signals,
+    left: TabledSignals,
+    right: TabledSignals,
     paired: bool,
     symmetric: bool,
     compute: Callable[[BlockTables, slice, BlockTables, slice], None],
@@ -219,7 +219,7 @@ def over_blocks(
     return scales
 
 
-def bytes_to_hold(left: Signals, right: Signals) -> int:
+def bytes_to_hold(left: TabledSignals, right: TabledSignals) -> int:
     """Return the bytes of the tables that a call must make, for one block per side at a time."""
     two = right is not left or len(left.blocks) > 1
     return left.bytes_to_hold + two * right.bytes_to_hold
@@ -228,17 +228,17 @@ def bytes_to_hold(left: Signals, right: Signals) -> int:
 class BlockTables:
     """The tables of a block of signals in the form that the compiled loops read.
 
-    `Signals` explains which lines are stored twice and which signals are interleaved.
+    `TabledSignals` explains which lines are stored twice and which signals are interleaved.
     """
 
-    def __init__(self, signals: Signals, block: slice) -> None:
+    def __init__(self, signals: TabledSignals, block: slice) -> None:
         request, n, terms = signals.request, block.stop - block.start, signals.n_terms
         xp, longest = signals.maker, signals.longest
         length = signals.lengths[block].astype(np.int64)
         begin, key = np.zeros(n, np.int64), np.zeros(n, np.int64)
         scale, bias = xp.ones(n), xp.zeros(n)
         means = xp.zeros((n, terms, longest if request.pool else 1))
-        pixels = xp.zeros((n, terms, longest if request.shares else 0))
+        left_terms = xp.zeros((n, terms, longest if request.shares else 0))
         tables, size = [], 0
         for places, X in signals.by_length(block):
             part, at = self._padded_tables(signals, X), places - block.start
@@ -249,19 +249,19 @@ class BlockTables:
             scale[inside] = inputs.scale
             bias[inside] = inputs.bias
             if signals.padding and xp is np:
-                key[at] = [zlib.crc32(x) for x in inputs.pixels]
-            left_terms, means[inside] = input_terms(signals.operations, request, inputs)
+                key[at] = [zlib.crc32(x) for x in inputs.scaled]
+            left, means[inside] = input_terms(signals.operations, request, inputs)
             if request.shares:
-                pixels[inside, :, : left_terms.shape[2]] = left_terms
+                left_terms[inside, :, : left.shape[2]] = left
         self.rows = tables[0] if len(tables) == 1 else xp.concatenate(tables)
         self.begin, self.scale, self.xp = begin, scale, signals.xp
         self.shape = n, signals.operations.n_rows
-        self.lanes, self.share_pixels = signals.lanes, pixels.shape[2]
-        arrays = length, key, bias, means, pixels
+        self.lanes, self.share_pixels = signals.lanes, left_terms.shape[2]
+        arrays = length, key, bias, means, left_terms
         self.numbers_of_signals = [moved(array, signals.xp) for array in arrays]
         self._sides: dict[tuple[bool, int], tuple[np.ndarray, list[Array]]] = {}
 
-    def _padded_tables(self, signals: Signals, X: Array) -> Tables:
+    def _padded_tables(self, signals: TabledSignals, X: Array) -> Tables:
         """Return the tables of signals of one length; if padded, with each line stored twice."""
         request, line_pixels = signals.request, X.shape[-1]
         pad = line_pixels + signals.padding if signals.padding else 0
@@ -295,7 +295,7 @@ class BlockTables:
             places += [
                 pointer(array) - first * array.strides[0] for array in self.numbers_of_signals
             ]
-            names = "begin", "length", "key", "bias", "means", "pixels"
+            names = "begin", "length", "key", "bias", "means", "left_terms"
             addresses = dict(zip(names, places, strict=True))
             record = filled(SIDE, rows=pointer(rows), **addresses, share_pixels=self.share_pixels)
             # If several threads made a record, the first one is kept.

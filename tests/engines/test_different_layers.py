@@ -6,7 +6,7 @@ import pytest
 import rescntk as rk
 from rescntk.checks.values import DTYPES
 from tests import tolerances
-from tests.helpers import ENGINES, HEADS, NOT_HOMOGENEOUS
+from tests.helpers import ENGINES, HEADS
 from tests.oracles import definition
 from tests.tolerances import CONSTANT
 
@@ -172,39 +172,6 @@ def test_biases_of_a_late_layer_reach_signals_of_zeros(engine):
     assert K[0, 0] == pytest.approx(0.5**2 + 0.5**2, rel=CONSTANT)  # of c_v/2 = 1, and of the outer
 
 
-def test_equal_networks_are_equal():
-    assert rk.Network(3, alpha=(0.5, 0.5, 0.5)) == rk.Network(3, alpha=0.5)
-    assert rk.Network(2, (5, 3), outer_filter_size=1) == rk.Network(2, 3, outer_filter_size=1)
-    assert rk.Network(2, (5, 3)) == rk.Network(2, 3, outer_filter_size=(5, 3))
-    ordinary = rk.Network(2, skip=(False, True), alpha=(7.0, 0.5))
-    assert ordinary.alpha == (1.0, 0.5) and ordinary == ordinary.replace(alpha=0.5)
-    assert rk.Network(2, alpha=np.array([0.5, 1.0])).alpha == (0.5, 1.0)
-    assert eval(repr(ordinary), {"Network": rk.Network}) == ordinary
-
-
-def test_outer_filters_change_with_inner_ones_where_they_are_equal():
-    network = rk.Network(5, 3)
-    assert network.replace(filter_size=7) == rk.Network(5, 7)
-    assert network.replace(filter_size=7, outer_filter_size=5) == rk.Network(
-        5, 7, outer_filter_size=5
-    )
-    other = rk.Network(5, 3, outer_filter_size=5)
-    assert other.replace(filter_size=7) == rk.Network(5, 7, outer_filter_size=5)
-
-
-@pytest.mark.parametrize("activation", NOT_HOMOGENEOUS)
-def test_gains_of_other_activations_are_those_of_relu(activation):
-    """α² c_v c_w/2, by which theory counts layers; a leaky ReLU has 1 + s² times as much."""
-    network = rk.Network(2, alpha=0.7, c_v=1.3, c_w=1.9)
-    gain = network.branch_gain
-    assert abs(gain - 0.7**2 * 1.3 * 1.9 / 2) <= tolerances.CONSTANT * gain
-    assert network.replace(activation=activation).branch_gain == gain
-    most = np.finfo(np.float64).max
-    assert rk.Network(2, c_v=most, c_w=2.0).branch_gain == most
-    leaky = network.replace(negative_slope=0.4).branch_gain
-    assert abs(leaky / gain - (1 + 0.4**2)) <= tolerances.CONSTANT
-
-
 OF_LAYERS = rk.Network(4, (3, 1, 5, 3), alpha=(1.0, 0.5, 2.0, 0.3), skip=(True, False, True, True))
 
 
@@ -233,14 +200,3 @@ def test_biases_beyond_the_root_of_float64_beside_normalized_features(bias, engi
     assert np.abs(K - 1.0).max() <= tolerances.KERNEL["float64"]
     with pytest.raises(OverflowError, match="a pixel, whose features are normalized, has a share"):
         rk.gram(ordinary.replace(skip=True), X, head="trace", normalized=True, engine=engine)
-
-
-@pytest.mark.parametrize("sizes", [5, (5, 5, 7), (3, 5, 7)])
-def test_outer_filters_follow_the_sizes_that_gave_them(sizes):
-    assert rk.Network(3, sizes).replace(filter_size=9) == rk.Network(3, 9)
-
-
-@pytest.mark.parametrize("outer", [3, (9, 5, 3), (5, 7, 7)])
-def test_outer_filters_of_other_sizes_stay(outer):
-    network = rk.Network(3, 5, outer_filter_size=outer)
-    assert network.replace(filter_size=9).outer_filter_size == outer

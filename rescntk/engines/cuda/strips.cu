@@ -1,25 +1,26 @@
-// The recursion of ReLU networks (engines/layer/recursion.py) on rows of pixel pairs, on a GPU.
+// The recursion of ReLU networks (engines/layer/recursion.py) on strips of pixel pairs, on a GPU.
 //
-// A row consists of the pixel pairs (j, j') of all left pixels j with LANES right pixels j' each.
+// A strip consists of the pixel pairs (j, j') of all left pixels j with LANES right pixels j' each.
 // If all pixel pairs are needed (ALL), or those in a common pool (also POOLED), right pixels are
 // neighbouring pixels of one right signal. If not, they are the pixels j' = j of LANES right
-// signals. The taps of a filter move both pixels of a pair, and so stay in the row, which is a ring
-// (for images, a ring of rings).
+// signals. The taps of a filter move both pixels of a pair, and so stay in the strip, which is a
+// ring (for images, a ring of rings).
 //
-// A team of threads takes a row through all layers. The order of all sums is fixed, so that a
+// A team of threads takes a strip through all layers. The order of all sums is fixed, so that a
 // result depends only on its pair of signals. If the result is symmetric, only pairs on and above
 // the diagonal are computed.
 //
 //   ../compiled/formulas.h  the steps of a layer for one pixel pair
-//   row.h                   a row: its pixels, its tables and its shared memory
-//   row_layers.h            the layers, applied to a row
-//   rows.cu                 pairs of signals, their results, and the GPU kernel
-#include "row_layers.h"
+//   strip.h                 a strip: its pixels, its tables and its shared memory
+//   layers.h                the layers, applied to a strip
+//   strips.cu               pairs of signals, their results, and the GPU kernel
+#include "layers.h"
 
 template <class R, int LANES, int THREAD_PIXELS, bool ALL, bool POOLED, bool CARRIES_U_PLUS,
-          bool NTK, bool POINTS>
+          bool NTK, bool KEEPS_PIXELS>
 struct Pairs {
-    using TheseLayers = Layers<R, LANES, THREAD_PIXELS, ALL, POOLED, CARRIES_U_PLUS, NTK, POINTS>;
+    using TheseLayers =
+        Layers<R, LANES, THREAD_PIXELS, ALL, POOLED, CARRIES_U_PLUS, NTK, KEEPS_PIXELS>;
     static constexpr int PAIRS = TheseLayers::PAIRS;
     const Launch &launch;
     const Job &job;
@@ -37,9 +38,9 @@ struct Pairs {
     // (PAIRS + m) * threads.
     FORMULA double *totals(double input_weight) const
     {
-        auto &row = layers.row;
-        double *total = (double *)row.memory;
-        const int t = row.t, threads = row.threads;
+        auto &strip = layers.strip;
+        double *total = (double *)strip.memory;
+        const int t = strip.t, threads = strip.threads;
         __syncthreads();
         UNROLL
         for (int m = 0; m < PAIRS; m++) {
@@ -52,17 +53,19 @@ struct Pairs {
         while (2 * half < threads) half *= 2;
         for (; half > 0; half /= 2) {
             __syncthreads();
-            if (t < half && t + half < threads) UNROLL
-            for (int m = 0; m < 2 * PAIRS; m++)
-                total[m * threads + t] += total[m * threads + t + half];
+            if (t < half && t + half < threads) {
+                UNROLL
+                for (int m = 0; m < 2 * PAIRS; m++)
+                    total[m * threads + t] += total[m * threads + t + half];
+            }
         }
         __syncthreads();
         return total;
     }
     FORMULA int64 numbers() const
     {
-        auto &row = layers.row;
-        const int64 n = row.n;
+        auto &strip = layers.strip;
+        const int64 n = strip.n;
         return job.cases * job.columns *
                (job.output == PIXELS   ? n * n
                 : job.output == SHARES ? n
@@ -89,9 +92,9 @@ struct Pairs {
     // Compute both kernels at a pixel pair, with or without their multiples of F0.
     FORMULA void kernels(const Layer &l, int p, int q, bool with_F0, double &gpk, double &ntk) const
     {
-        auto &row = layers.row;
+        auto &strip = layers.strip;
         const auto &separate = layers.separate;
-        gpk = l.std_row >= 0 ? row.product(l.std_row, p, q) - layers.state.U[p][q]
+        gpk = l.std_row >= 0 ? strip.product(l.std_row, p, q) - layers.state.U[p][q]
               : with_F0      ? fused(R(l.input_weight), separate.F0[p][q], separate.F[p][q])
                              : separate.F[p][q];
         ntk = !NTK ? 0.0 : l.std_row >= 0 || with_F0 ? layers.state.A[p][q] : separate.A[p][q];
@@ -108,21 +111,21 @@ struct Pairs {
     // not depend on which of them is given as the left one.
     FORMULA Sides sides_of(int64 i, int64 k)
     {
-        auto &row = layers.row;
+        auto &strip = layers.strip;
         const R *rows_i = (const R *)job.left.rows + job.left.begin[i];
         const R *rows_k = (const R *)job.right.rows + job.right.begin[k];
-        row.x_stride = row.z_stride = row.lines * int(line_numbers(row.line_pixels, LANES));
-        const bool exchanged = !POINTS && order_of(job.left.key[i], rows_i, job.right.key[k],
-                                                   rows_k, job.n_rows * row.x_stride) > 0;
-        row.x = exchanged ? rows_k : rows_i;
-        row.z = exchanged ? rows_i : rows_k;
+        strip.x_stride = strip.z_stride = strip.lines * int(line_numbers(strip.line_pixels, LANES));
+        const bool exchanged = !KEEPS_PIXELS && order_of(job.left.key[i], rows_i, job.right.key[k],
+                                                         rows_k, job.n_rows * strip.x_stride) > 0;
+        strip.x = exchanged ? rows_k : rows_i;
+        strip.z = exchanged ? rows_i : rows_k;
         if (exchanged) return {&job.right, &job.left, k, i};
         return {&job.left, &job.right, i, k};
     }
     // Compute one pair of signals. The teams of all its blocks divide its offsets among them.
     FORMULA void all_pairs()
     {
-        auto &row = layers.row;
+        auto &strip = layers.strip;
         const int64 unit = blockIdx.x % launch.units, pair = blockIdx.x / launch.units;
         const int64 wide = job.paired ? 1 : job.last_right - job.first_right;
         const int64 i = job.first_left + pair / wide,
@@ -132,27 +135,27 @@ struct Pairs {
         layers.biases[0] = R(sides.left->bias[sides.i] * sides.right->bias[sides.k]);
         const int64 at = case_at(i, k);
         // The offsets of a line, or those of a range. All ranges have the same number of offsets.
-        const int along = POOLED ? int(job.offset_ranges[0].count) : row.line_pixels,
-                  lines = POOLED ? int(job.n_offset_ranges) : row.lines,
+        const int along = POOLED ? int(job.offset_ranges[0].count) : strip.line_pixels,
+                  lines = POOLED ? int(job.n_offset_ranges) : strip.lines,
                   per_line = (along + LANES - 1) / LANES, groups = lines * per_line,
                   step = int(launch.units * launch.teams);
-        const double means = POOLED && !POINTS && unit == 0 ? thread_means(sides) : 0.0;
+        const double means = POOLED && !KEEPS_PIXELS && unit == 0 ? thread_means(sides) : 0.0;
         for (int first = int(unit * launch.teams); first < groups; first += step) {
-            const bool active = first + row.team < groups;
-            const int group = active ? first + row.team : groups - 1, line = group / per_line,
+            const bool active = first + strip.team < groups;
+            const int group = active ? first + strip.team : groups - 1, line = group / per_line,
                       begin = group % per_line * LANES;
-            row.valid = !active ? 0 : along - begin < LANES ? along - begin : LANES;
+            strip.valid = !active ? 0 : along - begin < LANES ? along - begin : LANES;
             int shift = line, offset = begin;
             if (POOLED) {
                 shift = int(job.offset_ranges[line].lines);
-                offset = (int(job.offset_ranges[line].first) + begin) % row.line_pixels;
+                offset = (int(job.offset_ranges[line].first) + begin) % strip.line_pixels;
                 OVER_LANES (q)
-                    row.pool_counts[q] =
-                        q < row.valid ? R(job.pool_counts[line * along + begin + q]) : R(0);
+                    strip.pool_counts[q] =
+                        q < strip.valid ? R(job.pool_counts[line * along + begin + q]) : R(0);
             }
-            row.place(shift, offset);
-            layers.run(first + row.team == 0 ? means : 0.0, [&](const Layer &l) {
-                if (POINTS)
+            strip.place(shift, offset);
+            layers.run(first + strip.team == 0 ? means : 0.0, [&](const Layer &l) {
+                if (KEEPS_PIXELS)
                     report_pixels(l, l.report * numbers(), at, shift, offset);
                 else
                     report_sums(l, (unit * launch.n_depths + l.report) * numbers() + at);
@@ -163,14 +166,14 @@ struct Pairs {
     // The part of this thread in the sum of F0 over the pixel pairs of a pooled head.
     FORMULA double thread_means(const Sides &sides) const
     {
-        auto &row = layers.row;
+        auto &strip = layers.strip;
         double sum = 0;
         OVER_PIXELS (p) {
-            const int64 first = row.pixel(p);
-            if (!row.has_pixel(p) || first >= job.terms) continue;
-            const int64 count = (job.terms - first + row.n - 1) / row.n;
+            const int64 first = strip.pixel(p);
+            if (!strip.has_pixel(p) || first >= job.terms) continue;
+            const int64 count = (job.terms - first + strip.n - 1) / strip.n;
             sum += sum_of<double>(count, [&](int64 k, double part) {
-                const int64 c = first + k * row.n;
+                const int64 c = first + k * strip.n;
                 return part + sides.left->means[sides.i * job.terms + c] *
                                   sides.right->means[sides.k * job.terms + c];
             });
@@ -179,28 +182,28 @@ struct Pairs {
     }
     FORMULA void report_sums(const Layer &l, int64 at) const
     {
-        auto &row = layers.row;
+        auto &strip = layers.strip;
         const double *total = totals(POOLED ? l.input_weight : 0.0);
         if (threadIdx.x != 0) return;
         for (int64 team = 0; team < launch.teams; team++, total += launch.team_bytes / 8)
-            add_to(at, total[0], total[row.threads]);
+            add_to(at, total[0], total[strip.threads]);
     }
     // Write the results of pixels. Those of this depth begin at the index `begin`.
     FORMULA void report_pixels(const Layer &l, int64 begin, int64 at, int shift, int offset) const
     {
-        auto &row = layers.row;
-        const int n = row.n, line_pixels = row.line_pixels;
+        auto &strip = layers.strip;
+        const int n = strip.n, line_pixels = strip.line_pixels;
         OVER_PIXELS (p) {
             double gpk, ntk, gpk_sum = 0, ntk_sum = 0;
-            const int j = row.pixel(p), y = j / line_pixels, column = j % line_pixels;
-            if (!row.has_pixel(p)) continue;
+            const int j = strip.pixel(p), y = j / line_pixels, column = j % line_pixels;
+            if (!strip.has_pixel(p)) continue;
             OVER_LANES (q) {
-                if (q >= row.valid) continue;
+                if (q >= strip.valid) continue;
                 kernels(l, p, q, job.output == PIXELS, gpk, ntk);
-                gpk_sum += POOLED ? double(row.pool_counts[q]) * gpk : gpk;
-                ntk_sum += POOLED ? double(row.pool_counts[q]) * ntk : ntk;
+                gpk_sum += POOLED ? double(strip.pool_counts[q]) * gpk : gpk;
+                ntk_sum += POOLED ? double(strip.pool_counts[q]) * ntk : ntk;
                 const int64 other =
-                    (y + shift) % row.lines * line_pixels + (column + offset + q) % line_pixels;
+                    (y + shift) % strip.lines * line_pixels + (column + offset + q) % line_pixels;
                 if (job.output == PIXELS) write(begin + (at * n + j) * n + other, gpk, ntk);
             }
             if (job.output == SHARES) add_to(begin + at * n + j, gpk_sum, ntk_sum);
@@ -209,20 +212,21 @@ struct Pairs {
     // Replace the sums by means, and add the multiples of F0.
     FORMULA void finish(int64 unit, const Sides &sides, int64 at) const
     {
-        auto &row = layers.row;
-        if (job.output == PIXELS || (!POINTS && threadIdx.x != 0)) return;
-        const double count = double(row.n) * (POOLED ? job.pool_count_sum : double(row.n));
+        auto &strip = layers.strip;
+        if (job.output == PIXELS || (!KEEPS_PIXELS && threadIdx.x != 0)) return;
+        const double count = double(strip.n) * (POOLED ? job.pool_count_sum : double(strip.n));
         for (int layer_number = 1; layer_number <= job.depth; layer_number++) {
             const Layer &l = job.layers[layer_number - 1];
             if (l.report < 0) continue;
             OVER_PIXELS (p) {
-                if (POINTS ? !row.has_pixel(p) : p > 0) continue;
-                const bool in_sums = POOLED && !POINTS;  // the sums include F0
-                const double sum = unit == 0 && !in_sums
-                                       ? l.input_weight * F0_sum(sides, POINTS ? row.pixel(p) : -1)
-                                       : 0.0;
+                if (KEEPS_PIXELS ? !strip.has_pixel(p) : p > 0) continue;
+                const bool in_sums = POOLED && !KEEPS_PIXELS;  // the sums include F0
+                const double sum =
+                    unit == 0 && !in_sums
+                        ? l.input_weight * F0_sum(sides, KEEPS_PIXELS ? strip.pixel(p) : -1)
+                        : 0.0;
                 const int64 to = (unit * launch.n_depths + l.report) * numbers() +
-                                 (POINTS ? at * row.n + row.pixel(p) : at);
+                                 (KEEPS_PIXELS ? at * strip.n + strip.pixel(p) : at);
                 write(to, job.gpk ? (job.gpk[to] + sum) / count : 0.0,
                       job.ntk ? (job.ntk[to] + (job.initial + job.later_readout) * sum) / count
                               : 0.0);
@@ -233,16 +237,17 @@ struct Pairs {
     // It is computed from products of means, because it may be 0 although its terms are not.
     FORMULA double F0_sum(const Sides &sides, int pixel) const
     {
-        auto &row = layers.row;
+        auto &strip = layers.strip;
         const Side &a = *sides.left, &b = *sides.right;
         const int64 C = job.terms, place = POOLED ? pixel : 0;
         const double sum = sum_of<double>(C, [&](int64 c, double part) {
-            const double left = pixel < 0 ? a.means[sides.i * C + c]
-                                          : a.pixels[(sides.i * C + c) * a.share_pixels + pixel];
+            const double left = pixel < 0
+                                    ? a.means[sides.i * C + c]
+                                    : a.left_terms[(sides.i * C + c) * a.share_pixels + pixel];
             return part + left * b.means[(sides.k * C + c) * job.places + place];
         });
         if (POOLED) return sum * job.pool_count_sum;
-        return sum * double(row.n) * (pixel < 0 ? double(row.n) : 1.0);
+        return sum * double(strip.n) * (pixel < 0 ? double(strip.n) : 1.0);
     }
 
     // ------------------------------------------------------------------ equal pixels
@@ -250,10 +255,10 @@ struct Pairs {
     // Compute the pixel pairs (j, j) of LANES pairs of signals.
     FORMULA void same_pixels()
     {
-        auto &row = layers.row;
+        auto &strip = layers.strip;
         const int64 first_block = job.first_right / LANES,
                     wide = job.paired ? 1 : (job.last_right + LANES - 1) / LANES - first_block;
-        const int64 item = blockIdx.x * launch.teams + row.team,
+        const int64 item = blockIdx.x * launch.teams + strip.team,
                     high = job.last_left - job.first_left;
         const bool inside = item < high * wide;
         const int64 i = inside ? job.first_left + item / wide : job.first_left,
@@ -266,17 +271,17 @@ struct Pairs {
         bool any = false;
         for (int q = 0; q < LANES; q++) any = any || counts(q);
         if (!__syncthreads_or(any)) return;
-        row.x = (const R *)job.left.rows + job.left.begin[i];
-        row.z = (const R *)job.right.rows + job.right.begin[block];
-        row.x_stride = row.n;
-        row.z_stride = row.n * LANES;
+        strip.x = (const R *)job.left.rows + job.left.begin[i];
+        strip.z = (const R *)job.right.rows + job.right.begin[block];
+        strip.x_stride = strip.n;
+        strip.z_stride = strip.n * LANES;
         for (int q = 0; q < LANES; q++)
             layers.biases[layers.pair_of(q)] =
                 counts(q) ? R(job.left.bias[i] * job.right.bias[block * LANES + q]) : R(0);
-        row.valid = LANES;
-        row.place(0, 0);
+        strip.valid = LANES;
+        strip.place(0, 0);
         layers.run(0.0, [&](const Layer &l) {
-            const double *total = POINTS ? nullptr : totals(l.input_weight);
+            const double *total = KEEPS_PIXELS ? nullptr : totals(l.input_weight);
             OVER_LANES (q) {
                 if (!counts(q)) continue;
                 report_lane(l, q, case_at(i, block * LANES + q), total);
@@ -285,34 +290,34 @@ struct Pairs {
     }
     FORMULA void report_lane(const Layer &l, int q, int64 at, const double *total) const
     {
-        auto &row = layers.row;
+        auto &strip = layers.strip;
         const int64 begin = l.report * numbers();
-        const int n = row.n, pair = layers.pair_of(q);
-        if (!POINTS) {
-            if (row.t == 0)
-                write(begin + at, total[pair * row.threads] / n,
-                      total[(PAIRS + pair) * row.threads] / n);
+        const int n = strip.n, pair = layers.pair_of(q);
+        if (!KEEPS_PIXELS) {
+            if (strip.t == 0)
+                write(begin + at, total[pair * strip.threads] / n,
+                      total[(PAIRS + pair) * strip.threads] / n);
             return;
         }
         OVER_PIXELS (p) {
             double gpk, ntk;
-            if (!row.has_pixel(p)) continue;
+            if (!strip.has_pixel(p)) continue;
             kernels(l, p, q, true, gpk, ntk);
             if (job.output == SHARES)
-                write(begin + at * n + row.pixel(p), gpk / n, ntk / n);
-            else if (row.pixel(p) == 0)
+                write(begin + at * n + strip.pixel(p), gpk / n, ntk / n);
+            else if (strip.pixel(p) == 0)
                 write(begin + at, gpk, ntk);
         }
     }
 };
 
 template <class R, int LANES, int THREAD_PIXELS, bool ALL, bool POOLED, bool CARRIES_U_PLUS,
-          bool NTK, bool POINTS>
-__global__ void __launch_bounds__(MOST_THREADS) rows(const __grid_constant__ Launch launch)
+          bool NTK, bool KEEPS_PIXELS>
+__global__ void __launch_bounds__(MOST_THREADS) strips(const __grid_constant__ Launch launch)
 {
     extern __shared__ __align__(16) double memory[];
-    Pairs<R, LANES, THREAD_PIXELS, ALL, POOLED, CARRIES_U_PLUS, NTK, POINTS> pairs(launch,
-                                                                                   (char *)memory);
+    Pairs<R, LANES, THREAD_PIXELS, ALL, POOLED, CARRIES_U_PLUS, NTK, KEEPS_PIXELS> pairs(
+        launch, (char *)memory);
     if constexpr (ALL)
         pairs.all_pairs();
     else

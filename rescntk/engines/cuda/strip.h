@@ -1,4 +1,4 @@
-// A row of pixel pairs, and the thread's part of it: its pixels and tables. The threads of a team
+// A strip of pixel pairs, and the thread's part of it: its pixels and tables. The threads of a team
 // read each other's pixels through shared memory.
 #pragma once
 #include "../compiled/formulas.h"
@@ -38,7 +38,7 @@ struct Vector<double, 2> {
 };
 
 template <class R, int LANES, int THREAD_PIXELS, bool ALL>
-struct Row {
+struct Strip {
     using ThreadNumbers = R[THREAD_PIXELS][LANES];  // one number for each pixel pair of the thread
     using LaneVector = typename Vector<R, LANES>::type;
     struct Pack {
@@ -73,7 +73,7 @@ struct Row {
     int valid;                                            // how many lanes count
     R pool_counts[LANES];  // for pooled heads, the number n of the offset of each lane (heads.py)
 
-    __device__ Row(const Launch &launch, char *block_memory)
+    __device__ Strip(const Launch &launch, char *block_memory)
         : launch(launch), job(launch.job), t(int(threadIdx.x % launch.threads)),
           threads(int(launch.threads)), team(int(threadIdx.x / launch.threads)),
           n(int(launch.job.extent)), lines(launch.job.height ? int(launch.job.height) : 1),
@@ -108,7 +108,7 @@ struct Row {
     }
     FORMULA R product(int64 row, int p, int q) const { return *left(row, p) * right(row, p)[q]; }
 
-    // Set the positions of the row's pixels in the tables. A right pixel is `shift` lines and
+    // Set the positions of the strip's pixels in the tables. A right pixel is `shift` lines and
     // `offset` pixels away from the left one.
     FORMULA void place(int shift, int offset)
     {
@@ -171,7 +171,7 @@ struct Row {
 
     // ------------------------------------------------------------------ shared memory
 
-    // The numbers of all pixels of the row in shared memory, with HALO more pixels at both ends.
+    // The numbers of all pixels of the strip in shared memory, with HALO more pixels at both ends.
     // Ring 0 has U, ring 1 has A if NTK, and the last ring has U+.
     FORMULA R *ring(int number) const
     {
