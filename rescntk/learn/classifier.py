@@ -16,7 +16,7 @@ from .class_targets import ClassTargets, ClassWeight, class_targets, weights_of_
 from .ensemble.calibration import (
     Calibration,
     calibrate,
-    margins,
+    columns_of_classes,
     probabilities_of_folds,
 )
 from .ensemble.estimator import REMEDY, ResidualKernelEstimator
@@ -198,15 +198,27 @@ class ResidualKernelClassifier(ClassifierMixin, ResidualKernelEstimator):
         """
         decisions = targets.signs - left_out.residuals
         fold_decisions = targets.signs - left_out.fold_residuals
-        of_targets = targets.class_indices, targets.error_weights, targets.has_class_weights
-        calibration = calibrate(decisions, *of_targets)
+        calibration = calibrate(
+            decisions,
+            class_indices=targets.class_indices,
+            error_weights=targets.error_weights,
+            with_offsets=targets.has_class_weights,
+        )
         self.inverse_temperature_, self.offsets_ = calibration
         self.intercept_ = self._ensemble.mean_target + self.offsets_
         certainty = _certainty(left_out.novelty)
         proba = probabilities_of_folds(
-            fold_decisions, certainty, left_out.folds, decisions, *of_targets
+            fold_decisions,
+            certainty,
+            left_out.folds,
+            decisions,
+            class_indices=targets.class_indices,
+            error_weights=targets.error_weights,
+            with_offsets=targets.has_class_weights,
         )
         self.left_out_proba_ = cases.at_signals(proba)
+        # The threshold of sets is compared with `predict_proba`: both have the same calibration,
+        # by all cases. The probabilities above have another one in each fold.
         right = np.arange(len(decisions)), targets.class_indices
         self._nonconformity = Nonconformity(
             -calibration.probabilities(fold_decisions, certainty)[right],
@@ -379,7 +391,7 @@ class ResidualKernelClassifier(ClassifierMixin, ResidualKernelEstimator):
         NotFittedError
             Before `fit`.
         """
-        class_indices = margins(self._decisions(self._read(X))).argmax(axis=1)
+        class_indices = columns_of_classes(self._decisions(self._read(X))).argmax(axis=1)
         return self.classes_[class_indices]
 
     def median_contributions(self) -> np.ndarray | None:
@@ -398,7 +410,9 @@ class ResidualKernelClassifier(ClassifierMixin, ResidualKernelEstimator):
         NotFittedError
             Before `fit`.
         """
-        return self._median_contributions(lambda decisions: margins(decisions).argmax(axis=1))
+        return self._median_contributions(
+            lambda decisions: columns_of_classes(decisions).argmax(axis=1)
+        )
 
     def _decisions(self, X: Signals) -> np.ndarray:
         """Return the shifted decisions about signals, (n_cases, n_outputs)."""

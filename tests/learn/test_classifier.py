@@ -21,7 +21,7 @@ from sklearn.model_selection import GridSearchCV, GroupKFold, cross_val_score
 
 from rescntk.datasets import load_labelled
 from rescntk.learn import ResidualKernelClassifier, View
-from rescntk.learn.ensemble.calibration import calibrate, margins
+from rescntk.learn.ensemble.calibration import calibrate, columns_of_classes
 from tests import tolerances
 from tests.helpers import assert_within
 from tests.learn.cases import FOUR, ONE, waves
@@ -113,12 +113,14 @@ def test_calibration_by_a_general_solver(classes, shift, rng):
     decisions = rng.standard_normal((60, 1 if classes == 2 else classes))
     decisions += (2.0 * labels[:, None] - 1) if classes == 2 else np.eye(classes)[labels]
     weights = rng.uniform(0.1, 2.0, 60)
-    found, offsets = calibrate(decisions, labels, weights, shift)
+    found, offsets = calibrate(
+        decisions, class_indices=labels, error_weights=weights, with_offsets=shift
+    )
     targets = np.full((60, classes), 1 / (62 * (classes - 1)))
     targets[np.arange(60), labels] = 61 / 62
 
     def loss(parameters):
-        logits = np.exp(parameters[0]) * margins(decisions + shift * parameters[1:])
+        logits = np.exp(parameters[0]) * columns_of_classes(decisions + shift * parameters[1:])
         return -(weights @ (targets * log_softmax(logits, axis=1)).sum(axis=1)) / weights.sum()
 
     start = np.zeros(1 + decisions.shape[1])
@@ -137,8 +139,9 @@ def test_calibration_does_not_depend_on_the_unit_of_decisions(classes, unit, rng
     labels, weights = rng.integers(0, classes, 60), np.ones(60)
     decisions = rng.standard_normal((60, 1 if classes == 2 else classes))
     decisions += (2.0 * labels[:, None] - 1) if classes == 2 else np.eye(classes)[labels]
-    scale, offsets = calibrate(decisions, labels, weights, shift=True)
-    of_unit, offsets_of_unit = calibrate(unit * decisions, labels, weights, shift=True)
+    of_cases = {"class_indices": labels, "error_weights": weights, "with_offsets": True}
+    scale, offsets = calibrate(decisions, **of_cases)
+    of_unit, offsets_of_unit = calibrate(unit * decisions, **of_cases)
     assert_within(of_unit * unit, scale, 100 * tolerances.MINIMUM)
     assert_within(offsets_of_unit / unit, offsets, 100 * tolerances.MINIMUM)
 
@@ -148,13 +151,20 @@ def test_decisions_that_are_wrong_leave_classes_equally_probable(shift, rng):
     """They are not turned into right ones by a factor below 0."""
     labels = np.arange(60) % 2
     decisions = (1 - 2.0 * labels[:, None]) * rng.uniform(0.5, 1.0, (60, 1))
-    scale, offsets = calibrate(decisions, labels, np.ones(60), shift)
+    scale, offsets = calibrate(
+        decisions, class_indices=labels, error_weights=np.ones(60), with_offsets=shift
+    )
     next_to_nothing = 1e-3
     assert scale > 0 and abs(scale * (decisions + offsets)).max() <= next_to_nothing
 
 
 def test_decisions_that_are_all_zero_are_calibrated():
-    scale, offsets = calibrate(np.zeros((6, 3)), np.arange(6) % 3, np.ones(6), shift=True)
+    scale, offsets = calibrate(
+        np.zeros((6, 3)),
+        class_indices=np.arange(6) % 3,
+        error_weights=np.ones(6),
+        with_offsets=True,
+    )
     assert scale > 0 and (offsets == 0).all()
 
 

@@ -221,8 +221,12 @@ def test_other_folds_calibrate_left_out_probabilities(class_weight, rng):
     decisions = Y - refits(mean_kernel(X, X), Y, np.full(40, 0.1), np.arange(40))
     for fold in range(10):
         at = folds == fold
-        rest = decisions[~at], y[~at], weights[~at]
-        scale, offsets = calibrate(*rest, shift=class_weight is not None)
+        scale, offsets = calibrate(
+            decisions[~at],
+            class_indices=y[~at],
+            error_weights=weights[~at],
+            with_offsets=class_weight is not None,
+        )
         expected = softmax(scale * (decisions[at] + offsets), axis=1)
         assert_within(model.left_out_proba_[at], expected, tolerances.MINIMUM)
     right = model.left_out_proba_.argmax(axis=1) == y
