@@ -319,6 +319,8 @@ class ResidualKernelRegressor(MultiOutputMixin, RegressorMixin, ResidualKernelEs
         `ViewResults`.
         """
         views = self._ensemble.views
-        variances = np.array([view.left_out_variance * view.prior_variance for view in views])
+        variances = np.array(
+            [view.mean_left_out_variances * view.prior_variances for view in views]
+        )
         spread = (view_means - averaged(view_means, view_weights)) ** 2
         return np.sqrt(averaged(view_novelties * variances[:, None] + spread, view_weights))

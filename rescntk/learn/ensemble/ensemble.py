@@ -75,7 +75,7 @@ class Ensemble:
         logs = []
         for of_output, errors in zip(
             np.moveaxis(of_views, 2, 0),
-            np.transpose([view.mean_squared_error for view in self.views]),
+            np.transpose([view.mean_squared_errors for view in self.views]),
             strict=True,
         ):
             inverse = 1.0 / np.maximum(errors, np.finfo(np.float64).eps * (errors.max() or 1.0))
@@ -217,7 +217,7 @@ def _table(
 ) -> dict[str, np.ndarray]:
     """Return the attribute `views_`: views at `view_indices` are fitted, with these weights."""
     errors, means = np.full(len(views), np.nan), np.zeros(len(views))
-    errors[view_indices] = [view.mean_squared_error.mean() for view in fitted]
+    errors[view_indices] = [view.mean_squared_errors.mean() for view in fitted]
     means[view_indices] = weights.mean(axis=1)
     columns = np.array(views, dtype=object), errors, means, notes
     return dict(zip(("view", "error", "weight", "note"), columns, strict=True))

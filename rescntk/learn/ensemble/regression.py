@@ -38,20 +38,20 @@ class ViewRegression:
     """(n_landmarks, n_outputs)"""
     intercepts: np.ndarray
     """(n_outputs,)"""
-    root: np.ndarray
+    variance_root: np.ndarray
     """R, (n_landmarks, rank), of the first penalty λ₀: the process has the variance
     K(x, x) − ‖Rᵀk‖² at a signal x with the kernel k with landmarks. R is lower triangular if there
     is one regression."""
-    ratios: np.ndarray | None
+    penalty_ratios: np.ndarray | None
     """(μ + λ₀)/(μ + λ), (rank, n_regressions), by which the penalties λ of several regressions
     multiply the squares of Rᵀk."""
-    penalty: np.ndarray
+    penalties: np.ndarray
     """λ, (n_regressions,)."""
-    left_out_variance: np.ndarray
-    """(n_regressions,), the mean variance of an observation at a training signal left out."""
-    prior_variance: np.ndarray
+    mean_left_out_variances: np.ndarray
+    """(n_regressions,), the mean variance of an observation at training signals left out."""
+    prior_variances: np.ndarray
     """(n_outputs,), the variance of each output's prior, the unit of other variances."""
-    mean_squared_error: np.ndarray
+    mean_squared_errors: np.ndarray
     """(n_regressions,), of cases left out."""
     prepared_landmarks: tuple[KernelOptions, Prepared] | None = None
     """The options of the last call, and the landmarks prepared for them."""
@@ -59,20 +59,23 @@ class ViewRegression:
     def __getstate__(self) -> dict[str, object]:
         """Return the attributes without what can be computed: prepared landmarks, zeros of R."""
         state = vars(self) | {"prepared_landmarks": None}
-        if self.ratios is None:
-            rows, columns = self.root.shape
-            state["root"] = self.root.shape, self.root[np.tril_indices(rows, m=columns)]
+        if self.penalty_ratios is None:
+            root, (rows, columns) = self.variance_root, self.variance_root.shape
+            state["variance_root"] = root.shape, root[np.tril_indices(rows, m=columns)]
         return state
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         vars(self).update(state)
-        if self.ratios is None:
-            (rows, columns), numbers = state["root"]
-            self.root = np.zeros((rows, columns))
-            self.root[np.tril_indices(rows, m=columns)] = numbers
+        if self.penalty_ratios is None:
+            (rows, columns), numbers = state["variance_root"]
+            self.variance_root = np.zeros((rows, columns))
+            self.variance_root[np.tril_indices(rows, m=columns)] = numbers
 
-    def matrix(self, seen: Signals, options: KernelOptions) -> np.ndarray:
-        """Return the kernel matrix of signals in the view with the landmarks, in float64."""
+    def _matrix(self, seen: Signals, options: KernelOptions) -> np.ndarray:
+        """Return the kernel matrix, in float64, of signals with the landmarks.
+
+        `seen` are signals as the kernel sees them, after the steps of the pipeline.
+        """
         prepared = self.prepared_landmarks  # read once: another thread may replace it
         if prepared is None or prepared[0] != options:
             seen_landmarks = self.pipeline.transform(self.landmarks)
@@ -83,16 +86,17 @@ class ViewRegression:
     def decide(self, X: Signals, options: KernelOptions) -> tuple[np.ndarray, np.ndarray]:
         """Return decisions (n_cases, n_outputs) and novelties (n_cases, n_regressions).
 
-        The novelty is the variance of an observation, divided by `left_out_variance`.
+        The novelty is the variance of an observation, divided by `mean_left_out_variances`.
         """
         seen = self.pipeline.transform(X)
-        K, diagonal = self.matrix(seen, options), self.pipeline.kernel.diag(seen)[:, None]
-        squares = (K @ self.root) ** 2
-        explained = (
-            squares.sum(axis=1, keepdims=True) if self.ratios is None else squares @ self.ratios
-        )
-        variance = np.maximum(diagonal - explained, 0.0) + self.penalty
-        return K @ self.coefficients + self.intercepts, variance / self.left_out_variance
+        K, diagonal = self._matrix(seen, options), self.pipeline.kernel.diag(seen)[:, None]
+        squares = (K @ self.variance_root) ** 2
+        if self.penalty_ratios is None:
+            explained = squares.sum(axis=1, keepdims=True)
+        else:
+            explained = squares @ self.penalty_ratios
+        variance = np.maximum(diagonal - explained, 0.0) + self.penalties
+        return K @ self.coefficients + self.intercepts, variance / self.mean_left_out_variances
 
     def contributions(self, X: Signals, options: KernelOptions) -> list[np.ndarray]:
         """Return contributions of time points to decisions, (n_outputs, d_i) each.
@@ -103,7 +107,7 @@ class ViewRegression:
         landmarks = self.pipeline.transform(self.landmarks)
         parts = self.pipeline.kernel.contributions(seen, landmarks, self.coefficients, options)
         # Rounding errors, which large coefficients magnify, are divided evenly.
-        sums = self.matrix(seen, options) @ self.coefficients
+        sums = self._matrix(seen, options) @ self.coefficients
         counts = np.array([x.shape[1] for x in seen])
         parts += ((sums - parts.sum(axis=2)) / counts[:, None])[..., None]
         triples = zip(parts, counts, X, strict=True)
@@ -172,7 +176,7 @@ def fit_view(
     choices, errors = _chosen_penalties(
         residuals, error_weights, n_regressions, penalties.tolerance
     )
-    penalty, of_outputs = tried[choices], np.resize(choices, Y.shape[1])
+    chosen, of_outputs = tried[choices], np.resize(choices, Y.shape[1])
     beta, b = np.empty(Y.shape), np.empty(Y.shape[1])
     variance = np.empty((len(Y), n_regressions))
     for choice in np.unique(choices):
@@ -181,23 +185,23 @@ def fit_view(
         beta[:, outputs], b[outputs] = spectrum.ridge(Y[:, outputs], tried[choice], intercept=True)
         left_out = spectrum.left_out_variance(tried[choice], groups) + kernel.unexplained
         variance[:, choices == choice] = left_out[:, None]
-    left_out_variance = np.array([np.average(column, weights=weights) for column in variance.T])
-    sums = spectrum.eigenvalues[:, None] + penalty
+    mean_variances = np.array([np.average(column, weights=weights) for column in variance.T])
+    sums = spectrum.eigenvalues[:, None] + chosen
     root = kernel.root / np.sqrt(sums[:, 0])
     fitted = ViewRegression(
         measured,
         landmarks=landmarks,
         coefficients=kernel.at_landmarks(beta),
         intercepts=b,
-        root=_lower_triangular(root) if n_regressions == 1 else root,
-        ratios=None if n_regressions == 1 else sums[:, :1] / sums,
-        penalty=penalty,
-        left_out_variance=left_out_variance,
-        prior_variance=np.mean(beta * Y, axis=0),  # Σβ is 0, so that b makes no difference
-        mean_squared_error=errors,
+        variance_root=_lower_triangular(root) if n_regressions == 1 else root,
+        penalty_ratios=None if n_regressions == 1 else sums[:, :1] / sums,
+        penalties=chosen,
+        mean_left_out_variances=mean_variances,
+        prior_variances=np.mean(beta * Y, axis=0),  # Σβ is 0, so that b makes no difference
+        mean_squared_errors=errors,
     )
     residuals = np.take_along_axis(residuals, of_outputs[None, None], axis=0)[0]
-    return ViewFit(fitted, residuals, variance / left_out_variance)
+    return ViewFit(fitted, residuals, variance / mean_variances)
 
 
 def _kernel_of_all(
