@@ -231,18 +231,6 @@ def test_a_view_that_sees_the_same_as_another_is_not_fitted(rng):
     assert notes == {View(): "", spectra: "", shape: "sees the same as view 1"}
 
 
-@pytest.mark.parametrize(("n", "landmarks"), [(1000, 1000), (1001, 400)])
-def test_landmarks_are_all_of_a_thousand_signals_and_four_hundred_of_more(n, landmarks, rng):
-    """As documented: the default is that number."""
-    X = rng.standard_normal((n, 1, 12))
-    y, views = X[:, 0, 3] + 0.1 * rng.standard_normal(n), [View(linear=True)]
-    default, given = (
-        ResidualKernelRegressor(views, penalty=0.01, n_landmarks=m, random_state=0).fit(X, y)
-        for m in (None, landmarks)
-    )
-    assert (default.novelty(2 * X[:5]) == given.novelty(2 * X[:5])).all()
-
-
 @pytest.mark.filterwarnings("ignore:left_out_score_")  # without branches a network sees little
 @pytest.mark.parametrize("changes", [{"trained": ()}, {"trained": ("inner",), "alpha": 0.0}])
 def test_networks_without_a_tangent_kernel_have_the_novelty_of_their_kernel(changes, rng):
