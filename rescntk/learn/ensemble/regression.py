@@ -17,7 +17,7 @@ from ...regression.decomposition import Decomposition, decompose
 from ..reading.cases import Cases, unit_sum
 from ..reading.signals import Signals, take
 from ..views.kernels import KernelOptions, Prepared, ViewKernel
-from ..views.pipeline import ViewPipeline
+from ..views.pipeline import FittedPipeline, ViewPipeline
 from .settings import Penalties
 
 
@@ -30,8 +30,8 @@ class ViewRegression:
     eigenvalues, (rank,).
     """
 
-    pipeline: ViewPipeline
-    """The view, as measured on the training signals."""
+    pipeline: FittedPipeline
+    """The view, fitted to the training signals."""
     landmarks: Signals
     """As they were before the view's steps: all views share them."""
     coefficients: np.ndarray
@@ -163,12 +163,12 @@ def fit_view(
     its leave-one-out error. The prior's variance
     :math:`\sigma^2 = y^\top (K + \lambda I)^{-1} (y - b) / n` maximizes the marginal likelihood.
     """
-    measured, seen = pipeline.fit_and_transform(cases.signals, cases.weights)
+    fitted_pipeline, seen = pipeline.fit_and_transform(cases.signals, cases.weights)
     Y, weights = targets, cases.weights
     kernel = (
-        _kernel_of_all(measured.kernel, seen, weights, options)
+        _kernel_of_all(pipeline.kernel, seen, weights, options)
         if landmark_indices is None
-        else _kernel_of_landmarks(measured.kernel, seen, weights, landmark_indices, options)
+        else _kernel_of_landmarks(pipeline.kernel, seen, weights, landmark_indices, options)
     )
     spectrum, tried = kernel.spectrum, np.asarray(penalties.tried)
     groups = cases.groups if cases.n_groups < len(Y) else None  # without groups less time
@@ -189,7 +189,7 @@ def fit_view(
     sums = spectrum.eigenvalues[:, None] + chosen
     root = kernel.root / np.sqrt(sums[:, 0])
     fitted = ViewRegression(
-        measured,
+        fitted_pipeline,
         landmarks=landmarks,
         coefficients=kernel.at_landmarks(beta),
         intercepts=b,
