@@ -116,7 +116,7 @@ def test_levels_that_drift(rng):
     model = ResidualKernelClassifier(views, random_state=0).fit(X, y)
     Z = X + np.array([3.0, -3.0, 3.0])[:, None]
     assert [fitted.pipeline.depends_on_levels for fitted in fitted_views(model)] == [True, False]
-    assert np.mean(TrainingLevels(X, np.ones(40)).distances(X)[0] > 1) <= 0.1
+    assert np.mean(TrainingLevels.of(X, np.ones(40)).distances(X)[0] > 1) <= 0.1
     options, weights = OPTIONS | {"dtype": "float32"}, []
     for S in (waves(rng, 40, 2, channels=3)[0], Z):
         seeing, blind = (fitted.decide(S, options)[0][:, 0] for fitted in fitted_views(model))
@@ -135,7 +135,7 @@ def test_weights_at_new_signals_come_from_their_levels(rng):
     decisions, novelties = map(
         np.array, zip(*(v.decide(Z, OPTIONS) for v in fitted_views(model)), strict=True)
     )
-    distances = TrainingLevels(X, np.ones(40)).distances(Z)[0]
+    distances = TrainingLevels.of(X, np.ones(40)).distances(Z)[0]
     assert distances.min() < 1 < distances.max()
     weights = weights_at(model.views_["weight"][:, None], novelties, distances, [True, False])
     expected = (weights * decisions).sum(axis=0)[:, 0]
@@ -158,7 +158,7 @@ def test_the_average_and_its_table(rng):
     decisions = np.array([singles[k].decision_function(Z) for k in kept])
     views = [fitted_views(singles[k])[0] for k in kept]
     novelties = np.array([v.decide(Z, OPTIONS)[1] for v in views])
-    distances = TrainingLevels(X, np.ones(24)).distances(Z)[0]
+    distances = TrainingLevels.of(X, np.ones(24)).distances(Z)[0]
     assert distances.min() < 1 < distances.max()
     of_views = [v.pipeline.depends_on_levels for v in views]
     weights = weights_at(table["weight"][kept, None], novelties, distances, of_views)
@@ -180,7 +180,7 @@ def test_novelties_of_views_are_averaged_by_inverse_errors(rng):
     novelties = np.array([single.novelty(Z) for single in singles])
     powers = 1 / model.views_["error"][used]
     expected = np.exp(powers / powers.sum() @ np.log(novelties))
-    of_sizes = TrainingLevels(X, np.ones(24)).distances(Z)[1] ** 2
+    of_sizes = TrainingLevels.of(X, np.ones(24)).distances(Z)[1] ** 2
     assert used.sum() > 1 and (novelties > of_sizes).all()
     assert_within(model.novelty(Z), expected, tolerances.regression(24, 1e-6))
 

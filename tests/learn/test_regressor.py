@@ -245,7 +245,7 @@ def test_the_novelty_for_several_targets_is_a_geometric_mean(rng):
     options = {"penalty": PENALTIES, **ONE}
     found = ResidualKernelRegressor(**options).fit(X, Y).novelty(Z)
     singles = [ResidualKernelRegressor(**options).fit(X, target).novelty(Z) for target in Y.T]
-    of_sizes = TrainingLevels(X, np.ones(30)).distances(Z)[1] ** 2
+    of_sizes = TrainingLevels.of(X, np.ones(30)).distances(Z)[1] ** 2
     assert (np.min(singles, axis=0) > of_sizes).all() and (singles[0] != singles[1]).all()
     assert_within(found, np.sqrt(singles[0] * singles[1]), OF_THIRTY)
 

@@ -180,7 +180,7 @@ def fit_ensemble(
         residuals = np.array([fit.residuals for fit in fits])
         novelties = np.array([fit.novelty for fit in fits])
         weights = weigh_outputs(residuals, error_weights, n_regressions)
-        levels = TrainingLevels(cases.signals, cases.weights)
+        levels = TrainingLevels.of(cases.signals, cases.weights)
         distances = levels.distances(cases.signals)[0]
         depend_on_levels = np.array([view.depends_on_levels for view in resolved])
         averaged = average_of_folds(
