@@ -319,11 +319,9 @@ class ResidualKernelClassifier(ClassifierMixin, ResidualKernelEstimator):
         NotFittedError
             Before `fit`.
         """
-        signals = self._read(X)
-        results = self._decide(signals)
-        certainty = _certainty(self._ensemble.novelty(results.novelties, signals))
+        results = self._decide(self._read(X))
         calibration = Calibration(self.inverse_temperature_, self.offsets_)
-        return calibration.log_probabilities(results.averaged_decisions, certainty)
+        return calibration.log_probabilities(results.decisions, _certainty(results.novelty))
 
     def predict_set(self, X: ArrayLike, coverage: float = COVERAGE) -> np.ndarray:
         """Return the classes that may be right.
@@ -416,7 +414,7 @@ class ResidualKernelClassifier(ClassifierMixin, ResidualKernelEstimator):
 
     def _decisions(self, X: Signals) -> np.ndarray:
         """Return the shifted decisions about signals, (n_cases, n_outputs)."""
-        return self._decide(X).averaged_decisions + self.offsets_
+        return self._decide(X).decisions + self.offsets_
 
 
 def _certainty(novelty: np.ndarray) -> np.ndarray:

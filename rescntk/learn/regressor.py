@@ -166,7 +166,7 @@ class ResidualKernelRegressor(MultiOutputMixin, RegressorMixin, ResidualKernelEs
             default_views=REGRESSOR_DEFAULTS,
             error_weights=weights,
             more_penalties=_PENALTIES,
-            is_per_output=True,
+            n_regressions=targets.shape[1],
         )
         residuals = left_out.fold_residuals
         self.left_out_prediction_ = cases.at_signals(self._in_units(targets - residuals))
@@ -236,10 +236,13 @@ class ResidualKernelRegressor(MultiOutputMixin, RegressorMixin, ResidualKernelEs
             Before `fit`.
         """
         results = self._decide(self._read(X))
-        mean = self._in_units(results.averaged_decisions)
+        mean = self._in_units(results.decisions)
         if not return_std:
             return mean
-        return mean, (self._deviations(*results) * self._target_scale).reshape(mean.shape)
+        deviations = self._deviations(
+            results.view_decisions, results.view_novelties, results.view_weights
+        )
+        return mean, (deviations * self._target_scale).reshape(mean.shape)
 
     def predict_interval(
         self, X: ArrayLike, coverage: float = COVERAGE

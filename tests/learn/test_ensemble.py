@@ -10,7 +10,7 @@ from scipy.optimize import minimize
 import rescntk as rk
 from rescntk.learn import ResidualKernelClassifier, ResidualKernelRegressor, View
 from rescntk.learn.ensemble.levels import TrainingLevels
-from rescntk.learn.ensemble.weights import average_of_folds, weigh, weights_at
+from rescntk.learn.ensemble.weights import residuals_of_folds, weights_at, weights_of_regression
 from tests import tolerances
 from tests.helpers import assert_within
 from tests.learn.cases import FOUR, OPTIONS, waves
@@ -34,7 +34,9 @@ def test_weights_of_views_minimize_the_error_of_the_average(rng):
         options={"ftol": 1e-15, "maxiter": 1000},
     )
     expected = np.where(solution.x < 0.02, 0.0, solution.x)
-    assert_within(weigh(residuals, cases), expected / expected.sum(), tolerances.MINIMUM)
+    assert_within(
+        weights_of_regression(residuals, cases), expected / expected.sum(), tolerances.MINIMUM
+    )
 
 
 @pytest.mark.parametrize("size", np.geomspace(1.5, 9.0, 12))
@@ -43,7 +45,7 @@ def test_the_least_weights_become_zero_up_to_a_sum(size, rng):
     residuals = (
         rng.standard_normal((4, 400, 1)) * np.array([1.0, 1.1, size, size + 0.3])[:, None, None]
     )
-    found, sizes = weigh(residuals, np.ones(400)), (residuals**2).mean(axis=(1, 2))
+    found, sizes = weights_of_regression(residuals, np.ones(400)), (residuals**2).mean(axis=(1, 2))
     near = sizes**-4.0 / (sizes**-4.0).sum()
     G = np.einsum("aik,bik->ab", residuals, residuals) / 400
     system = np.eye(4) + G / sizes.min()
@@ -60,7 +62,7 @@ def test_the_least_weights_become_zero_up_to_a_sum(size, rng):
 
 
 def test_views_without_errors_have_equal_weights():
-    assert_within(weigh(np.zeros((3, 4, 1)), np.ones(4)), 1 / 3, tolerances.ROUTES)
+    assert_within(weights_of_regression(np.zeros((3, 4, 1)), np.ones(4)), 1 / 3, tolerances.ROUTES)
 
 
 @pytest.mark.parametrize("size", [0.0, 1e-200, 1e-12])
@@ -68,7 +70,7 @@ def test_a_view_that_is_always_right_has_all_of_the_weight(size, rng):
     """Beside two that are not, however small its errors are."""
     residuals = rng.standard_normal((3, 20, 1))
     residuals[1] *= size
-    assert_within(weigh(residuals, np.ones(20)), [0, 1, 0], tolerances.MINIMUM)
+    assert_within(weights_of_regression(residuals, np.ones(20)), [0, 1, 0], tolerances.MINIMUM)
 
 
 def test_a_view_counts_less_where_a_signal_is_novel_to_it():
@@ -100,10 +102,10 @@ def test_weights_at_a_fold_come_from_the_other_folds(rng):
     error_weights, folds = rng.uniform(0.2, 2.0, 40), np.arange(40) % 10
     at_signals = rng.uniform(0.5, 2.0, (3, 40, 1)), rng.uniform(0.5, 2.0, 40)
     views = [False, True, True]
-    found = average_of_folds(residuals, error_weights, folds, *at_signals, views)
+    found = residuals_of_folds(residuals, error_weights, folds, *at_signals, views)
     for fold in range(10):
         at = folds == fold
-        weights = weigh(residuals[:, ~at], error_weights[~at])[:, None]
+        weights = weights_of_regression(residuals[:, ~at], error_weights[~at])[:, None]
         here = weights_at(weights, at_signals[0][:, at], at_signals[1][at], views)
         expected = (here * residuals[:, at]).sum(axis=0)
         assert_within(found[at], expected, tolerances.MINIMUM)

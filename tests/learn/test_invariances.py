@@ -3,15 +3,13 @@
 import warnings
 from itertools import product
 from typing import NamedTuple
-from unittest.mock import Mock
 
 import numpy as np
 import pytest
 from sklearn.base import clone
 
 from rescntk.learn import ResidualKernelClassifier, ResidualKernelRegressor
-from rescntk.learn.ensemble import ensemble
-from rescntk.learn.ensemble.weights import weights_at
+from rescntk.learn.ensemble.levels import TrainingLevels
 from tests import tolerances
 from tests.helpers import assert_within
 from tests.learn.cases import FOUR, ONE, waves
@@ -115,10 +113,14 @@ def test_signals_in_batches_have_the_same_bits(n, fitted, monkeypatch, little_me
     model, Z = fitted[0], fitted[1][:n]
     expected = model.decision_function(Z), model.novelty(Z), model.contributions(Z)
     little_memory()
-    at_signals = Mock(wraps=weights_at)
-    monkeypatch.setattr(ensemble, "weights_at", at_signals)
+    sizes, distances = [], TrainingLevels.distances
+
+    def recorded(levels, batch):
+        sizes.append(len(batch))
+        return distances(levels, batch)
+
+    monkeypatch.setattr(TrainingLevels, "distances", recorded)
     found = [model.decision_function(Z)]
-    sizes = [len(call.args[2]) for call in at_signals.call_args_list]  # of distances
     assert sum(sizes) == n and max(sizes) < 128
     found += model.novelty(Z), model.contributions(Z)
     for again, value in zip(found, expected, strict=True):

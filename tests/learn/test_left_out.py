@@ -260,15 +260,15 @@ def test_permuted_signals_have_permuted_left_out_results(lists, grouped, rng):
         assert np.flatnonzero(np.isnan(expected.reshape(27, -1)[:, 0])).tolist() == missing
 
 
-def folds_of_fit(X, y, is_per_output=False, **parameters):
+def folds_of_fit(X, y, n_regressions=1, **parameters):
     _, cases = read_cases(X, y, y[:, None], None, None)
-    _, left_out = fit_ensemble(
+    _, left_out, _ = fit_ensemble(
         cases,
-        1.0 * cases.y,
+        np.repeat(1.0 * cases.y, n_regressions, axis=1),
         Settings(**parameters),
         default_views=(),
         error_weights=cases.weights,
-        is_per_output=is_per_output,
+        n_regressions=n_regressions,
     )
     return left_out.folds
 
@@ -279,7 +279,7 @@ def test_folds_are_the_same_for_all_fits_of_a_seed(rng):
     folds = folds_of_fit(X, y, **FOUR, random_state=3)
     assert (np.bincount(folds, minlength=10) >= 2).all()
     assert (folds_of_fit(X, y, **ONE, n_landmarks=9, random_state=3) == folds).all()
-    assert (folds_of_fit(X, y, is_per_output=True, **ONE, random_state=3) == folds).all()
+    assert (folds_of_fit(X, y, n_regressions=2, **ONE, random_state=3) == folds).all()
     assert (folds_of_fit(X, y, **ONE, random_state=4) != folds).any()
 
 
