@@ -518,7 +518,7 @@ def test_searches(rng):
     search = GridSearchCV(model, grid, cv=3).fit(X, y)
     assert search.best_params_["penalty"] == 1e-3 and search.best_score_ > 0.9
     (fitted,) = fitted_views(ResidualKernelClassifier([VIEW], penalty=(1e-3, 1e3)).fit(X, y))
-    assert fitted.penalty == 1e-3
+    assert fitted.penalties == 1e-3
 
 
 def predicted(model, X):
