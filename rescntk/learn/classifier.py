@@ -12,7 +12,6 @@ from sklearn.utils.validation import check_is_fitted
 
 from ..checks.messages import LeftOutWarning, shown, warn
 from .base import fitting
-from .class_targets import ClassTargets, ClassWeight, class_targets, weights_of_classes
 from .ensemble.calibration import (
     Calibration,
     calibrate,
@@ -22,6 +21,12 @@ from .ensemble.calibration import (
 from .ensemble.estimator import REMEDY, ResidualKernelEstimator
 from .ensemble.left_out import COVERAGE, LeftOut, Nonconformity
 from .reading.cases import Cases, squared_sum
+from .reading.class_targets import (
+    ClassTargets,
+    ClassWeight,
+    class_targets,
+    weights_of_classes,
+)
 from .reading.inputs import read_cases, read_labels
 from .reading.signals import Signals
 from .views.defaults import CLASSIFIER_DEFAULTS
@@ -168,9 +173,12 @@ class ResidualKernelClassifier(ClassifierMixin, ResidualKernelEstimator):
     ) -> None:
         """Set the attributes of a fitted classifier."""
         labels, label_indices = read_labels(y)
-        used = weights_of_classes(self.class_weight, labels)[label_indices] > 0
-        given, cases = read_cases(X, y, label_indices[:, None], sample_weight, groups, used)
+        has_weight = weights_of_classes(self.class_weight, labels) > 0
+        given, cases = read_cases(
+            X, y, label_indices[:, None], sample_weight, groups, used=has_weight[label_indices]
+        )
         self._remember(X, given)
+        # Labels without weight have no case: the classes of cases may be fewer than the labels.
         targets = class_targets(cases, labels, self.class_weight)
         self.classes_ = targets.classes
         self._target_scale = np.ones(1)
