@@ -61,7 +61,7 @@ class ResidualKernelClassifier(ClassifierMixin, ResidualKernelEstimator):
     n_landmarks : int, optional
         Maximum number of landmarks: signals, drawn at random, on whose kernels decisions depend. By
         default all of up to 1,000 signals are landmarks; of more signals, as many as the budget of
-        work allows, between 1,000 and 3,000.
+        work allows, from 1,000 to 3,000.
     class_weight : dict, "balanced" or None, default None
         Weights of the classes by label; a class that is not named has the weight 1. "balanced"
         weighs each class by the inverse of its number of signals, or of the sum of their

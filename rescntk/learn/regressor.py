@@ -47,7 +47,7 @@ class ResidualKernelRegressor(MultiOutputMixin, RegressorMixin, ResidualKernelEs
     n_landmarks : int, optional
         Maximum number of landmarks: signals, drawn at random, on whose kernels decisions depend. By
         default all of up to 1,000 signals are landmarks; of more signals, as many as the budget of
-        work allows, between 1,000 and 3,000.
+        work allows, from 1,000 to 3,000.
     engine : str, default "auto"
         The engine that computes kernels, as for calling a `rescntk.Kernel`. "auto" is the fastest
         one that can.

@@ -499,9 +499,7 @@ class EarlyClassifier(ClassifierMixin, SignalEstimator):
 
     def _read(self, X: object) -> np.ndarray:
         """Return checked signals of all time points."""
-        signals = super()._read(X)
-        assert isinstance(signals, np.ndarray)  # a list was refused: its shape is another
-        return signals
+        return np.asarray(super()._read(X))  # a list was refused: its shape is another
 
     def _read_prefix(self, X: ArrayLike) -> np.ndarray:
         """Return checked signals of some or all time points."""

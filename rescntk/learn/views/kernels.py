@@ -44,12 +44,15 @@ Prepared: TypeAlias = PreparedSignals | np.ndarray
 class ViewKernel(ABC):
     """A kernel of signals, as a view shows them: all X and Z below are such signals."""
 
-    reach: float
-    """How many points on each side of a point it sees."""
     largest: float = math.inf
     """The largest magnitude of a signal as a view shows it that the kernel takes."""
     penalties: ClassVar[tuple[float, ...]] = ()
     """Penalties that are tried besides the least one if an estimator is given none."""
+
+    @property
+    @abstractmethod
+    def reach(self) -> float:
+        """How many points on each side of a point it sees."""
 
     @abstractmethod
     def work(self, n_points: int) -> int:
@@ -98,7 +101,7 @@ class NetworkKernel(ViewKernel):
     head: str | int
 
     @property
-    def reach(self) -> float:  # type: ignore[override]
+    def reach(self) -> float:
         return self.network.reach()
 
     def work(self, n_points: int) -> int:
