@@ -2,7 +2,6 @@
 
 import inspect
 import pickle
-import re
 
 import numpy as np
 import pytest
@@ -10,16 +9,11 @@ from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 
 from tests.learn.cases import beginnings
-from tests.learn.estimators import ESTIMATORS
+from tests.learn.estimators import ESTIMATORS, call, methods_of
 
 pytestmark = pytest.mark.filterwarnings("ignore:left_out_score_")  # of signals that begin anywhere
 
-METHODS = [
-    (estimator, name)
-    for estimator in ESTIMATORS
-    for name, method in inspect.getmembers(type(estimator), inspect.isfunction)
-    if method.__module__.startswith("rescntk.") and not re.match("_|fit|set_output", name)
-]
+METHODS = [(estimator, name) for estimator in ESTIMATORS for name in methods_of(estimator)]
 """Estimators, each with the name of a public method that needs a fit."""
 
 PARAMETERS = [(estimator, name) for estimator in ESTIMATORS for name in estimator.get_params(False)]
@@ -28,12 +22,6 @@ PARAMETERS = [(estimator, name) for estimator in ESTIMATORS for name in estimato
 def named(pairs):
     """Return the argument `ids` of pairs of an estimator and a name."""
     return [f"{type(estimator).__name__}.{name}" for estimator, name in pairs]
-
-
-def call(model, name, X):
-    """Call a method, of X if it takes signals."""
-    method = getattr(model, name)
-    return method(X) if "X" in inspect.signature(method).parameters else method()
 
 
 def fitted(estimator, rng):
