@@ -69,14 +69,14 @@ class Ensemble:
         They follow from the novelties for each view, (n_views, n_cases, n_regressions), and from
         the distances of levels and sizes, (2, n_cases).
         """
-        of_levels, of_sizes = distances
-        weights = weights_at(self.weights, view_novelties, of_levels, self._depend_on_levels)
+        level_distances, size_distances = distances
+        weights = weights_at(self.weights, view_novelties, level_distances, self._depend_on_levels)
         errors = np.transpose([view.mean_squared_errors for view in self.views])
         logs = []  # of geometric means over views, for each regression
-        for novelties, of_views in zip(np.moveaxis(view_novelties, 2, 0), errors, strict=True):
-            least = np.finfo(np.float64).eps * (of_views.max() or 1.0)
-            logs.append(unit_sum(1.0 / np.maximum(of_views, least)) @ np.log(novelties))
-        return weights, np.maximum(np.exp(np.mean(logs, axis=0)), of_sizes**2)
+        for novelties, view_errors in zip(np.moveaxis(view_novelties, 2, 0), errors, strict=True):
+            least = np.finfo(np.float64).eps * (view_errors.max() or 1.0)
+            logs.append(unit_sum(1.0 / np.maximum(view_errors, least)) @ np.log(novelties))
+        return weights, np.maximum(np.exp(np.mean(logs, axis=0)), size_distances**2)
 
     def contributions(self, X: Signals, options: KernelOptions) -> list[np.ndarray]:
         """Return contributions of time points to decisions, (n_outputs, d_i) each.
@@ -92,11 +92,11 @@ class Ensemble:
             for view, weights_of_view in zip(self.views, weights, strict=True):
                 with one_blas_thread():
                     contributions = view.contributions(batch, options)
-                for total, of_signal, weight in zip(
+                for total, contribution, weight in zip(
                     totals_of_batch, contributions, weights_of_view, strict=True
                 ):
-                    constants = (view.intercepts - self.mean_target) / of_signal.shape[1]
-                    total += weight[:, None] * (of_signal + constants[:, None])
+                    constants = (view.intercepts - self.mean_target) / contribution.shape[1]
+                    total += weight[:, None] * (contribution + constants[:, None])
         return totals
 
     def _decide(

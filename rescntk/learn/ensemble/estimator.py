@@ -61,7 +61,7 @@ class ResidualKernelEstimator(Settings, SignalEstimator):
         self._ensemble, left_out, self.views_ = fit_ensemble(
             cases,
             targets,
-            self,
+            self,  # its parameters are the settings
             default_views=default_views,
             error_weights=error_weights,
             more_penalties=more_penalties,
@@ -132,8 +132,8 @@ class ResidualKernelEstimator(Settings, SignalEstimator):
             Before `fit`.
         """
         signals = self._read(X)
-        of_signals = self._contributions(signals)
-        return np.array(of_signals) if isinstance(signals, np.ndarray) else of_signals
+        contributions = self._contributions(signals)
+        return np.array(contributions) if isinstance(signals, np.ndarray) else contributions
 
     def _decide(self, X: Signals) -> ViewResults:
         return self._ensemble.decide(X, kernel_options(self))
@@ -155,5 +155,5 @@ class ResidualKernelEstimator(Settings, SignalEstimator):
 
     def _contributions(self, X: Signals) -> list[np.ndarray]:
         """Return the contributions of time points in the units of decisions."""
-        of_signals = self._ensemble.contributions(X, kernel_options(self))
-        return [self._target_scale[:, None] * part for part in of_signals]
+        contributions = self._ensemble.contributions(X, kernel_options(self))
+        return [self._target_scale[:, None] * of_signal for of_signal in contributions]

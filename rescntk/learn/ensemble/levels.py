@@ -56,11 +56,11 @@ class TrainingLevels:
         size_units = [2 * (size + _ADDED_TO_SIZES) for size in sizes]
         units = np.stack([np.where(is_constant, np.inf, level), *size_units])
         left_out = _distances((levels_and_sizes - means) / units) / (1.0 - unit_sum(weights))
-        of_levels, of_sizes = (
+        level_limit, size_limit = (
             max(1.0, np.quantile(distances, 0.95, weights=weights, method="inverted_cdf"))
             for distances in left_out
         )
-        units *= np.reshape([of_levels, of_sizes, of_sizes], (3, 1))
+        units *= np.reshape([level_limit, size_limit, size_limit], (3, 1))
         return cls(means, units, np.where(is_constant, means[0], 0.0))
 
     def distances(self, X: Signals) -> np.ndarray:
@@ -84,7 +84,7 @@ def _levels_and_sizes(X: Signals, constants: np.ndarray) -> np.ndarray:
     A deviation that may be a rounding error counts as the largest rounding error.
     """
     constants = constants[:, None]
-    of_signals = []
+    levels_and_sizes = []
     for x in arrays(X):
         largest = np.abs(x).max(axis=-1, keepdims=True)
         unit = np.ldexp(1.0, np.frexp(largest)[1] - 1)  # squares of x / unit stay in float64
@@ -93,5 +93,5 @@ def _levels_and_sizes(X: Signals, constants: np.ndarray) -> np.ndarray:
         least = np.maximum(ROUNDING * largest[..., 0], np.finfo(np.float64).tiny)
         sizes = magnitudes.mean(axis=-1), deviation
         logs = (np.log2(np.maximum(size, least)) for size in sizes)
-        of_signals.append(np.stack([x.mean(axis=-1), *logs], axis=-2))
-    return np.reshape(of_signals, (len(X), 3, -1))
+        levels_and_sizes.append(np.stack([x.mean(axis=-1), *logs], axis=-2))
+    return np.reshape(levels_and_sizes, (len(X), 3, -1))

@@ -105,13 +105,15 @@ class ViewRegression:
         """
         seen = self.pipeline.transform(X)
         landmarks = self.pipeline.transform(self.landmarks)
-        parts = self.pipeline.kernel.contributions(seen, landmarks, self.coefficients, options)
+        contributions = self.pipeline.kernel.contributions(
+            seen, landmarks, self.coefficients, options
+        )
         # Rounding errors, which large coefficients magnify, are divided evenly.
         sums = self._matrix(seen, options) @ self.coefficients
         counts = np.array([x.shape[1] for x in seen])
-        parts += ((sums - parts.sum(axis=2)) / counts[:, None])[..., None]
-        triples = zip(parts, counts, X, strict=True)
-        return [self.pipeline.to_time(part[:, :count], x) for part, count, x in triples]
+        contributions += ((sums - contributions.sum(axis=2)) / counts[:, None])[..., None]
+        triples = zip(contributions, counts, X, strict=True)
+        return [self.pipeline.to_time(of_x[:, :count], x) for of_x, count, x in triples]
 
 
 class _KernelOfCases(NamedTuple):
@@ -183,8 +185,8 @@ def fit_view(
         with_choice = of_outputs == choice
         outputs = slice(None) if with_choice.all() else with_choice
         beta[:, outputs], b[outputs] = spectrum.ridge(Y[:, outputs], tried[choice], intercept=True)
-        left_out = spectrum.left_out_variance(tried[choice], groups) + kernel.unexplained
-        variance[:, choices == choice] = left_out[:, None]
+        left_out_variances = spectrum.left_out_variance(tried[choice], groups) + kernel.unexplained
+        variance[:, choices == choice] = left_out_variances[:, None]
     mean_variances = np.array([np.average(column, weights=weights) for column in variance.T])
     sums = spectrum.eigenvalues[:, None] + chosen
     root = kernel.root / np.sqrt(sums[:, 0])

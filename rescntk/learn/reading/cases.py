@@ -77,5 +77,5 @@ def squared_sum(deviations: np.ndarray, cases: Cases, weights: np.ndarray) -> fl
 
     This is the square of the sum's standard error if groups are independent of each other.
     """
-    of_groups = np.bincount(cases.groups, weights * deviations)
-    return float(of_groups @ of_groups)
+    group_sums = np.bincount(cases.groups, weights * deviations)
+    return float(group_sums @ group_sums)
