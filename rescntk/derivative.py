@@ -131,7 +131,7 @@ def alpha_derivative(
         """Return ((1 + β') / (1 + β))^L, the kernel's growth at another α relative to its own."""
         # From the difference of the two α: subtracting β from β' would lose digits.
         more = ((alpha - alpha_0) / alpha_0) * ((alpha + alpha_0) / alpha_0)
-        return math.exp(layers * math.log1p(net.branch_weight * more))
+        return math.exp(layers * math.log1p(net.branch_share * more))
 
     def difference(relative_step: float) -> Array:
         """Return D(s) at s = relative_step · α."""
@@ -144,6 +144,6 @@ def alpha_derivative(
         return K, 0.0 * K
     slope = (4.0 * difference(step) - difference(2.0 * step)) / 3.0
     # K = N · (growth)^L, and the growth 1 + β has the logarithmic derivative 2p/α, with
-    # p = `Network.branch_weight`.
-    slope += (layers * 2.0 * net.branch_weight / alpha_0) * K
+    # p = `Network.branch_share`.
+    slope += (layers * 2.0 * net.branch_share / alpha_0) * K
     return K, slope

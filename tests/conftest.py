@@ -37,7 +37,7 @@ def told():
     """Where the loops are missing a process says so once: here, not in some test."""
     if (reason := engines.available()["cpu"]) is not True:
         with warnings.catch_warnings(action="ignore"):
-            engines.tell_absence(engines.ENGINES["cpu"].absence, reason)
+            engines.warn_of_missing(engines.ENGINES["cpu"].missing_warning, reason)
 
 
 @pytest.fixture

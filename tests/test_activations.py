@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 import rescntk as rk
 from rescntk.engines.compiled import polynomials
 from rescntk.network import activations
-from rescntk.theory.complements import relu_dual
+from rescntk.theory.tools.complements import relu_dual
 from tests import tolerances
 from tests.oracles import definition, quadruple
 from tests.strategies import EVERY_FIELD
@@ -212,8 +212,8 @@ def test_opposites_of_relus_have_a_lower_bound(slope):
     relu, rho = activations.Relu(slope), np.linspace(-1.0, 1.0, 2001)
     dual = relu.correlation_map(np, 1.0 - rho, 1.0 + rho, np.ones(1), np.ones(1))
     least = (1.0 + dual.K).min()
-    assert least >= relu.least_opposite - tolerances.ROUTES
-    assert least <= max(1.0 + 2.0 / np.pi, relu.least_opposite) + tolerances.ROUTES
+    assert least >= relu.least_U_plus - tolerances.ROUTES
+    assert least <= max(1.0 + 2.0 / np.pi, relu.least_U_plus) + tolerances.ROUTES
 
 
 @pytest.mark.parametrize("slope", SLOPES)

@@ -12,6 +12,7 @@ import pytest
 
 import rescntk as rk
 from rescntk.engines.compiled.signals import BlockTables
+from rescntk.engines.signals import checks
 from rescntk.kernels.arguments import check_arguments
 from rescntk.kernels.call import KernelCall
 from rescntk.kernels.prepared import PreparedKernel
@@ -30,8 +31,8 @@ CALLS = {
     "prepare": partial(KERNEL.prepare, X),
     "prepared": partial(KERNEL.prepare(Z), X),
 }
-OF_STEPS = {"check_stop", "check_growth"}
-"""Checks that are not of arguments: of threads and layers."""
+NOT_OF_ARGUMENTS = {"check_stop", "check_growth", *vars(checks)}
+"""Checks that are not of arguments, but of threads, of layers, and of the signals of a block."""
 
 
 def calls_of(call, is_wanted):
@@ -57,7 +58,7 @@ def calls_of(call, is_wanted):
 def test_each_argument_is_checked_once(call):
     seen = Counter()
     for (check, name, _), count in calls_of(call, lambda n: n.startswith("check_")).items():
-        if check not in OF_STEPS and name != "kinds":  # of which there are two
+        if check not in NOT_OF_ARGUMENTS and name != "kinds":  # of which there are two
             seen[check, name] += count
     assert {"check_kernel_network", "check_dtype", "check_batches"} <= {name for name, _ in seen}
     assert max(seen.values()) == 1

@@ -20,10 +20,9 @@ from rescntk.engines import heads
 from rescntk.engines.request import Request
 from rescntk.finite import parameters
 from rescntk.network import OF_LAYERS, activations
-from rescntk.network.parameters import FILTER_FIELDS, parameter
+from rescntk.network.parameters import BASIC_FIELDS, FILTER_FIELDS, parameter
 from rescntk.network.parts import BRANCH_POWERS, Layer
 from rescntk.theory import (
-    argument_checks,
     conditioning,
     depth,
     learning,
@@ -33,6 +32,7 @@ from rescntk.theory import (
     smoothness,
     spectrum,
 )
+from rescntk.theory.tools import argument_checks
 from tests.helpers import CPU, parameters_of, takes
 from tests.oracles import definition, finite_width, quadruple, strided
 from tests.tolerances import KERNEL, ROUTES
@@ -140,7 +140,7 @@ def public():
                 names = set(parameters_of(value))
                 found |= {value} if names & {"network", "networks"} else set()
     kinds = {rk.CGPK, rk.CNTK, rk.ResCGPK, rk.ResCNTK}  # whose `network` are parameters
-    own = ("rescntk.network", "rescntk.theory.argument_checks")
+    own = ("rescntk.network", "rescntk.theory.tools.argument_checks")
     checks = {value for value in found if value.__module__ in own}
     return found - kinds - checks - {conditioning.Comparison}
 
@@ -274,6 +274,30 @@ def test_implementations_know_the_same_fields():
     known = {name: engine.known_fields for name, engine in engines.ENGINES.items()}
     known |= {"jax": rj.KNOWN_FIELDS | {"activation"}, "finite": parameters.KNOWN_FIELDS}
     assert set(known.values()) == {frozenset(field.name for field in fields(rk.Network))}
+
+
+@pytest.mark.parametrize("field", sorted(BASIC_FIELDS))
+def test_each_basic_field_changes_eigenvalues(field):
+    """A field that stands in `BASIC_FIELDS`, and that theory ignores, is noticed here."""
+    usual = rk.Network(2, 3, trained=("inner", "outer"))
+    expected, found = (
+        spectrum.eigenvalues(network, 3, 2, 1, kind="ntk", head="equivariant").eigenvalues
+        for network in (usual, usual.replace(**{field: OTHER_VALUES[field]}))
+    )
+    assert np.abs(found - expected).max() > 1e-3 * np.abs(expected).max()
+
+
+def test_outputs_of_finite_width_are_those_of_the_oracle():
+    """One network has all other values at once, but the two that exclude a value of another field.
+
+    So a field that the oracle ignores is noticed.
+    """
+    values = {name: OTHER_VALUES[name] for name in OTHER_VALUES.keys() - {"skip", "activation"}}
+    network = rk.Network(**values)
+    params = finite.init(0, network, 2, 4)
+    found = finite.apply(network, params, LONG_SIGNALS)
+    expected = [finite_width.output(network, params, x, "gap") for x in LONG_SIGNALS]
+    np.testing.assert_allclose(found, expected, rtol=ROUTES)
 
 
 OF_HALVES = {

@@ -11,24 +11,28 @@ them. These are the files, from the request to the kernels:
   convolution.py, bias.py, activation.py, skip.py and joined.py; all but the normalization and the
   activation are merges (merge.py). weights.py, constants.py and taps.py have the numbers of a
   layer, and means.py sums and means of arrays. network_steps.py lists the steps of a network, and
-  operations.py numbers their table rows. recursion.py applies one step after the other, and
-  variances.py is the recursion of single signals for NumPy and CuPy.
-- signals/ divides signals by their sizes (input.py) and makes the tables of all steps (tables.py).
+  operations.py numbers their table rows. recursion.py applies one step after the other.
+- signals/ divides signals by their sizes (sizes.py, input.py) and makes the tables of all steps
+  (tables.py). context.py answers the questions of steps about the signals, pixel_1.py says which
+  pixels the head "equivariant" sees, and checks.py refuses signals whose kernels would be
+  inaccurate.
 - array/ computes pixel pairs with NumPy and CuPy, and jax/ with JAX, so that kernels can be
   differentiated. compiled/ has what the engines "cpu" and "cuda" share, and cpu/ and cuda/ are
   these two engines.
 
 The way of signals X to a row of kernels, on the engine "array", is ::
 
-    kernels/gram.py     gram: checks the arguments, and makes a Request (kernels/call.py)
-    __init__.py         choose: the fastest engine that takes the request
-    array/engine.py     ArrayEngine.plan: the bytes that the call will hold; Plan.compute
-    signals/tables.py   signal_tables: divides signals by their sizes (input.py), and writes tables
-    layer/recursion.py  variances_around_last_layer: Step.variances, the rows of all steps
-    array/pairs.py      SignalPairs.at_depths: for all pixel pairs of some pairs of signals
-    layer/recursion.py  pairs_behind_layer: Step.pairs, the deficits and kernels behind each step
-    array/pairs.py      SignalPairs.head: the mean over pixel pairs that the head reads
-    request.py          ScaledKernel: multiplied by the sizes of both signals
+    kernels/arguments.py  check_arguments checks the arguments of a call, and makes a Request
+    __init__.py           choose returns the fastest engine that can compute the request
+    array/engine.py       ArrayEngine.plan makes a plan, which computes one block after the other
+    signals/tables.py     signal_tables makes the tables of a block of signals
+    signals/input.py        read_input divides the signals by their sizes
+    layer/recursion.py      variances_around_last_layer calls Step.variances for the rows
+    array/pairs.py        SignalPairs.at_depths computes all pixel pairs of some pairs of signals
+    layer/recursion.py      pairs_behind_layer calls Step.pairs for deficits and kernels
+    array/pairs.py          SignalPairs.with_head takes the mean over the pixel pairs of the head
+    request.py            ScaledKernel has the kernels, and the sizes of the signals
+    kernels/results.py    Results multiplies the kernels by the sizes, or normalizes them
 """
 
 from __future__ import annotations
@@ -41,13 +45,13 @@ from ..checks.values import check_choice
 from .array.engine import ArrayEngine
 from .cpu.engine import CpuEngine
 from .cuda.engine import CudaEngine
-from .engine import Engine
+from .engine import AnyEngine
 from .request import Request
 from .textbook import TextbookEngine
 
 __all__ = ["available"]
 
-ENGINES: dict[str, Engine] = {
+ENGINES: dict[str, AnyEngine] = {
     engine.name: engine for engine in (TextbookEngine(), ArrayEngine(), CpuEngine(), CudaEngine())
 }
 """All engines by their names. "auto" chooses the last one that can compute a request."""
@@ -73,7 +77,7 @@ def available() -> dict[str, bool | str]:
     return {name: engine.why_not() or True for name, engine in ENGINES.items()}
 
 
-def choose(name: str, request: Request, X: Batch) -> Engine:
+def choose(name: str, request: Request, X: Batch) -> AnyEngine:
     """Return the engine with a name; "auto" is the last of `ENGINES` that can compute the request.
 
     "auto" considers only engines whose `Engine.auto_arrays` include the module of the arrays. For
@@ -110,7 +114,7 @@ def choose(name: str, request: Request, X: Batch) -> Engine:
     """
     check_choice(name, "engine", ["auto", *ENGINES])
     if name == "auto":
-        return _last_that_serves(request, X)
+        return _choose_automatically(request, X)
     engine = ENGINES[name]
     if refusal := engine.refuses(request, X):
         others = (other for other in ENGINES.values() if other.auto_arrays)
@@ -122,7 +126,7 @@ def choose(name: str, request: Request, X: Batch) -> Engine:
     return engine
 
 
-def _last_that_serves(request: Request, X: Batch) -> Engine:
+def _choose_automatically(request: Request, X: Batch) -> AnyEngine:
     """Return the engine that "auto" chooses, or raise a ValueError if no engine can be chosen."""
     module, refusal = array_module(X).__name__, None
     for engine in reversed(ENGINES.values()):
@@ -131,12 +135,12 @@ def _last_that_serves(request: Request, X: Batch) -> Engine:
         refusal = engine.refuses(request, X)
         if refusal is None:
             return engine
-        if engine.absence and refusal == engine.why_not():
-            tell_absence(engine.absence, refusal)
+        if engine.missing_warning and refusal == engine.why_not():
+            warn_of_missing(engine.missing_warning, refusal)
     raise ValueError(f"no engine can compute this call of {module} arrays: {refusal}")
 
 
 @cache
-def tell_absence(absence: str, reason: str) -> None:
+def warn_of_missing(missing_warning: str, reason: str) -> None:
     """Warn, once in a process for each message, that "auto" does not use an engine, and why."""
-    warn(f"{absence}: {reason}")
+    warn(f"{missing_warning}: {reason}")

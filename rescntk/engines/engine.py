@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import ClassVar, Protocol
+from typing import Any, ClassVar, Generic, Protocol, TypeAlias, TypeVar
 
 from .. import memory
 from ..arrays import Batch, SignalList, array_module
@@ -26,7 +26,11 @@ class EngineSignals(Protocol):
         """Return the number of signals."""
 
 
-class Engine(ABC):
+WithTables = TypeVar("WithTables")
+"""The type of the signals that an engine's `with_tables` returns."""
+
+
+class Engine(ABC, Generic[WithTables]):
     """An engine computes kernels.
 
     Its class attributes declare which networks and arrays it supports; a request for others is
@@ -48,7 +52,7 @@ class Engine(ABC):
     """The array modules for which "auto" may choose the engine."""
     lists: ClassVar[bool]
     """Whether the engine accepts signals of different lengths."""
-    absence: ClassVar[str | None] = None
+    missing_warning: ClassVar[str | None] = None
     """The beginning of a warning for users of "auto" if the engine does not work on their machine.
     None means that there is no warning."""
 
@@ -73,7 +77,7 @@ class Engine(ABC):
             return "it takes signals of one length, and these have different lengths"
         return self.why_not()
 
-    def with_tables(self, request: Request, X: Batch) -> EngineSignals:
+    def with_tables(self, request: Request, X: Batch) -> Batch | WithTables:
         """Return signals in a form that makes many calls of `plan` with them cheaper.
 
         The kernels are bitwise equal to those of the signals themselves. By default the signals are
@@ -85,8 +89,8 @@ class Engine(ABC):
     def plan(
         self,
         request: Request,
-        X: EngineSignals,
-        Z: EngineSignals | None = None,
+        X: Batch | WithTables,
+        Z: Batch | WithTables | None = None,
         paired: bool = False,
     ) -> Plan:
         """Return the plan that computes the kernel of each signal of `X` with each signal of `Z`.
@@ -95,6 +99,10 @@ class Engine(ABC):
         plan computes only the kernel of each signal of `X` with the signal of the same index in
         `Z`; if `Z` is None, with itself. `X` and `Z` may be results of `with_tables`.
         """
+
+
+AnyEngine: TypeAlias = Engine[Any]
+"""An engine, whatever signals its `with_tables` returns."""
 
 
 class Plan(ABC):

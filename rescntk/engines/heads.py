@@ -98,7 +98,7 @@ def n_offsets(head: str | int, axes: tuple[int, ...]) -> int:
     )
 
 
-def places_of(head: int, axes: tuple[int, ...]) -> np.ndarray:
+def right_pixels(head: int, axes: tuple[int, ...]) -> np.ndarray:
     """Return the index of the right pixel at each offset from each left pixel, (offsets, *axes).
 
     The offsets have the order of `offset_ranges`.

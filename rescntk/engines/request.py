@@ -68,8 +68,8 @@ class Request:
         return 0 if isinstance(self.head, str) else self.head
 
     @property
-    def meets_others(self) -> bool:
-        """True if pairs (j, j') with j' ≠ j are needed."""
+    def has_offsets(self) -> bool:
+        """True if pixel pairs (j, j + δ) with offsets δ other than 0 are needed."""
         return self.all_pairs or self.pool > 0
 
     @property

@@ -36,7 +36,7 @@ import math
 import operator
 from collections.abc import Callable, Iterator
 from functools import reduce
-from typing import NamedTuple, cast
+from typing import NamedTuple
 
 import numpy as np
 from opt_einsum import contract
@@ -45,7 +45,7 @@ from ..arrays import Array, Batch, channels_and_length
 from ..network import Network
 from ..network.parameters import KERNEL_FIELDS
 from ..network.parts import Filter
-from .engine import Engine, EngineSignals, Plan
+from .engine import Engine, Plan
 from .request import Request, ScaledKernel
 from .work import Tick
 
@@ -168,7 +168,7 @@ def _growth_bits(network: Network, depth: int) -> float:
     return sum(map(bits, range(1, depth + 1)))
 
 
-class TextbookEngine(Engine):
+class TextbookEngine(Engine[Batch]):
     """The definition in float64, for small calls. "auto" never chooses it."""
 
     name = "textbook"
@@ -198,11 +198,11 @@ class TextbookEngine(Engine):
     def plan(
         self,
         request: Request,
-        X: EngineSignals,
-        Z: EngineSignals | None = None,
+        X: Batch,
+        Z: Batch | None = None,
         paired: bool = False,
     ) -> TextbookPlan:
-        return TextbookPlan(request, cast(Batch, X), cast("Batch | None", Z), paired)
+        return TextbookPlan(request, X, Z, paired)
 
 
 class TextbookPlan(Plan):

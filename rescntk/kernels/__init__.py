@@ -1,4 +1,4 @@
-"""The kernels that users call: `Kernel`, its four named kinds, `gram`, and kernels by pixels."""
+"""What users call: `Kernel`, functions that return named kernels, `gram`, and kernels by pixels."""
 
 from .gram import gram
 from .kernel import CGPK, CNTK, Kernel, ResCGPK, ResCNTK

@@ -1,4 +1,4 @@
-"""`Arguments`: what a call for kernels asks for, checked. Each argument is checked here, once."""
+"""`Arguments`, the checked arguments of a call for kernels. Each argument is checked only here."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 
@@ -34,23 +34,25 @@ class Arguments:
     """The checked arguments of a call for the kernels of one network, with one head."""
 
     request: Request
-    """What an engine is to compute. Its depths rise, and its dtype is that of the computation."""
+    """The request to the engine. Its depths increase, and its dtype is the working precision."""
     X: Batch
-    """Images are signals of all their pixels, line by line."""
+    """The left signals. The pixels of an image are stored as those of a signal, line by line."""
     Z: Batch | None
-    """None where it is X. Of shares it is set even then."""
+    """The right signals, or None if they are X. For shares they are set even if they are X."""
     axes: tuple[int, ...]
-    """The axes of pixels: (d,) of a signal, (h, w) of an image."""
+    """The shape of the pixels: (d,) for signals, (h, w) for images."""
     depths: tuple[int, ...]
-    """In the caller's order."""
+    """The depths in the order in which the caller gave them."""
     dtype: np.dtype
-    """Of results."""
+    """The dtype of the results."""
     normalized: bool
+    """Whether the kernels are normalized."""
     engine: str
     """The name that the caller gave."""
     progress: bool
+    """Whether a progress bar is shown."""
     prepared: PreparedSignals | None
-    """Z, where the caller gave it so."""
+    """The prepared signals that the caller gave as Z, or None."""
 
 
 def check_arguments(
@@ -71,11 +73,11 @@ def check_arguments(
     paired: bool = False,
     names: tuple[str, str] = ("X", "Z"),
 ) -> Arguments:
-    """Return the arguments of a call, or raise a ValueError that names one.
+    """Return the arguments of a call, or raise a ValueError that names the argument.
 
     X and Z are arrays or lists of arrays. Z may also be None, `PreparedSignals` or a
-    `PreparedKernel`. `heads` are the names of heads that the call takes, besides pooled heads.
-    `shares` is as for `Request`, `paired` and `names` are as for `check_batches`.
+    `PreparedKernel`. `heads` are the names of heads that the call accepts, besides pooled heads.
+    `shares` is explained in `Request`, and `paired` and `names` in `check_batches`.
     """
     check_kernel_network(network)
     kinds = check_kinds(kinds)
@@ -83,10 +85,9 @@ def check_arguments(
     rising = tuple(sorted(set(depths)))
     result_dtype = np.dtype(check_dtype(dtype))
     _check_constants(network, kinds, rising[-1], result_dtype)
-    signals = Z.signals if isinstance(Z, PreparedKernel) else Z
-    prepared = signals if isinstance(signals, PreparedSignals) else None
+    prepared = _prepared_signals(Z)
     if prepared is not None:
-        Z = cast(Any, X if prepared.is_same(X) and not paired else prepared.batch)
+        Z = X if prepared.is_same(X) and not paired else prepared.batch
     head = check_head(head, heads)
     batches = check_batches(X, Z, head, paired, names)
     axes = pixel_axes(batches[0])
@@ -96,7 +97,7 @@ def check_arguments(
         head=pooled_head(head, axes),
         kinds=kinds,
         depths=rising,
-        # Activations that are not homogeneous have float64 always (docs/theory/deficits.md).
+        # Activations that are not homogeneous are computed in float64 (docs/theory/deficits.md).
         dtype=result_dtype.name if network.homogeneous else "float64",
         threads=None if threads is None else check_positive_integer(threads, "threads"),
         # An image of one line, or of one column, is a signal.
@@ -119,10 +120,17 @@ def check_arguments(
     )
 
 
+def _prepared_signals(Z: object) -> PreparedSignals | None:
+    """Return the prepared signals that a caller gave as Z, or None if Z is something else."""
+    signals = Z.signals if isinstance(Z, PreparedKernel) else Z
+    return signals if isinstance(signals, PreparedSignals) else None
+
+
 def check_kernel_network(network: object) -> None:
     """Raise a ValueError if `network` is not a `Network` that the engine "array" knows.
 
-    It knows all fields and activations that a kernel may have; other engines may refuse some.
+    This engine knows all fields and activations that a kernel may have. Other engines may refuse
+    some of them.
     """
     fields = ENGINES["array"].known_fields
     check_network(network, fields, activations=None, of_layers=OF_LAYERS)
@@ -132,7 +140,7 @@ def check_kernel_network(network: object) -> None:
 def _check_constants(
     network: Network, kinds: tuple[str, ...], deepest: int, dtype: np.dtype
 ) -> None:
-    """Raise a ValueError if a layer lacks constants, or the dtype numbers for the NTK."""
+    """Raise a ValueError if some depth has no layer, or if the NTK is too small for the dtype."""
     for name in sorted(OF_LAYERS):
         values = network.values_of(name)
         if 1 < len(values) < deepest:

@@ -1,4 +1,4 @@
-"""`KernelCall`: checked arguments on their way through an engine to results."""
+"""`KernelCall`: from checked arguments to an engine's plan, and from its kernels to results."""
 
 from __future__ import annotations
 
@@ -22,27 +22,29 @@ from .progress import progress_bar
 from .results import Results, correlation
 
 _FEW_NUMBERS = 1 << 16
-"""Pixels times layers of X up to which its tables serve for two passes, of a normalized kernel.
+"""The largest number of pixels times layers of X for which a normalized kernel keeps the tables.
 
-More take more memory, 5 MB at this number; with fewer, a call of few signals makes them twice.
+Normalized kernels need the tables of X twice, for K(x, x) and for K(x, z). At this number they take
+5 MB. A larger number needs more memory; with a smaller one, calls of a few signals make tables
+twice.
 """
 
 
 @contextmanager
 def default_errors() -> Iterator[None]:
-    """Compute under NumPy's default handling of floating-point errors; also a decorator.
+    """Handle floating-point errors as NumPy does by default. It is also a decorator.
 
-    Underflow is ordinary in the engines: ``np.errstate(all="raise")`` must not stop them.
+    In the engines underflow is ordinary, so that ``np.errstate(all="raise")`` must not stop them.
     """
     with np.errstate(divide="warn", over="warn", under="ignore", invalid="warn"):
         yield
 
 
 class KernelCall:
-    """A call with the engine that computes it.
+    """A call, with the engine that computes it.
 
-    `left` and `right` are X and Z in the form that the engine takes at least cost; `right` is None
-    where Z is X.
+    `left` and `right` are X and Z, or their prepared tables, which cost the engine least. `right`
+    is None if Z is X.
     """
 
     def __init__(self, arguments: Arguments) -> None:
@@ -71,34 +73,37 @@ class KernelCall:
         return plan
 
     def kernels(self) -> dict[str, Array]:
-        """Return the kernels by kind, of each case of X with each of Z: (depths, n, m, …)."""
+        """Return, for each kind, the kernels of each case of X with each case of Z.
+
+        Their shape is (depths, n, m, …).
+        """
         if self.arguments.normalized and self.right is not None:
             self._keep_few_tables()
         return self._results(self.plan(self.left, self.right))
 
     def paired_kernels(self) -> dict[str, Array]:
-        """Return the kernels by kind, of each case of X with the same case of Z: (depths, n)."""
+        """Return, for each kind, the kernels of the cases with the same index, (depths, n)."""
         return self._results(self.plan(self.left, self.right, paired=True))
 
     def _results(self, plan: Plan) -> dict[str, Array]:
         normalized = self.arguments.normalized
         diagonals = None if self.right is None else cache(self.diagonals)
         if diagonals is not None and normalized:
-            diagonals()  # before the values of pairs take memory
+            diagonals()  # computed before the values of pairs need memory
         scaled = self._computed(plan, "signal" if plan.paired and self.right is None else "pair")
-        del plan  # with its tables
+        del plan  # frees its tables
         to_results = self.results.normalize if normalized else self.results.unscale
         return {kind: to_results(scaled, kind, diagonals) for kind in self.request.kinds}
 
     def _computed(self, plan: Plan, unit: str) -> ScaledKernel:
-        """Compute a plan, with a bar of its pairs."""
+        """Compute a plan, with a progress bar of its signal pairs if the caller asked for it."""
         n, m = plan.shape
         pairs = n * (n + 1) // 2 if plan.symmetric else n * m
         with progress_bar(self.arguments.progress, pairs, unit) as tick:
             return plan.compute(tick)
 
     def _keep_few_tables(self) -> None:
-        """Hold the tables of X for two passes, if they are few."""
+        """Keep the tables of X for two plans if they are small (`_FEW_NUMBERS`)."""
         if self.left is self.arguments.X and not self.request.shares:
             X = self.arguments.X
             pixels = len(X) * channels_and_length(X)[1]
@@ -117,7 +122,7 @@ class KernelCall:
         return self.plan(signals, None, paired=True).compute()
 
     def prepare(self, source: Any) -> PreparedSignals:
-        """Return copies of X with the engine's tables, as Z of other calls.
+        """Return copies of X with the engine's tables, which other calls take as Z.
 
         `source` is X as the caller gave it.
         """
@@ -130,9 +135,9 @@ class KernelCall:
             signals = X.copy()
             batch = signals.reshape(*signals.shape[:2], *axes)
             if isinstance(source, (list, tuple, SignalList)) and len(axes) == 1:
-                batch = SignalList.of(signals)  # lists of one length take other lengths too
+                batch = SignalList.of(signals)  # calls may combine it with signals of other lengths
         tables = self.engine.with_tables(self.request, signals)
-        plan = self.plan(tables, None, paired=True)  # refuses signals beyond the memory
+        plan = self.plan(tables, None, paired=True)  # refuses signals that do not fit into memory
         diagonal = plan.compute() if self.arguments.normalized else None
         dtype = self.arguments.dtype
         return PreparedSignals(
@@ -142,9 +147,10 @@ class KernelCall:
 
 @default_errors()
 def mean_of_normalized(X: Array, Z: PreparedSignals) -> Array:
-    """Return the mean of the normalized kernels, of all kinds and depths, of X and Z: (n, m).
+    """Return the normalized kernels of X and Z, averaged over kinds and depths, (n, m).
 
-    X is a finite float64 array with the channels and pixels of the array of Z: nothing is checked.
+    X must be a finite float64 array with the channels and pixels of the array of Z, because it is
+    not checked.
     """
     arguments = Arguments(
         Z.request,
@@ -167,7 +173,7 @@ def mean_of_normalized(X: Array, Z: PreparedSignals) -> Array:
 
 
 def _check_memory(plan: Plan, results: Results) -> None:
-    """Raise a MemoryError if results, or what a plan holds beside them, exceed the free memory."""
+    """Raise a MemoryError if the results, or the tables of a plan, exceed the free memory."""
     result_bytes, plan_bytes = results.bytes(math.prod(plan.result_axes)), plan.bytes
     if is_always_free(max(result_bytes, plan_bytes)):
         return

@@ -1,4 +1,4 @@
-"""`gram`: several kernels of one network from one pass of its recursion."""
+"""`gram`: several kernels of one network, computed in one pass of its recursion."""
 
 from __future__ import annotations
 
@@ -28,37 +28,39 @@ def gram(
     threads: int | None = None,
     progress: bool = False,
 ) -> tuple[ArrayT, ...]:
-    """Return several kernels of one network from one pass of its recursion.
+    """Return several kernels of one network, computed in one pass of its recursion.
 
     Parameters
     ----------
     network : Network
         The infinitely wide network.
     X, Z, head, normalized, engine, dtype, threads, progress
-        As for a `Kernel` and its call.
+        The same as for a `Kernel` and its call.
     kinds : iterable of {"gpk", "ntk"}, default both
         The kinds of kernel.
     depths : iterable of int, optional
-        Depths in place of the network's own, in the order given, from the same pass. A depth
-        has the first layers, where layers have values of their own.
+        The depths for which kernels are returned, in this order, instead of the network's own
+        depth. If layers have values of their own, a depth L means the first L layers.
 
     Returns
     -------
     named tuple of arrays
-        One field for each of `kinds`, in the order of `kinds`: (n_cases, m_cases), or
-        (n_depths, n_cases, m_cases) where `depths` are given. It can be pickled.
+        It has one field for each of `kinds`, in the order of `kinds`. The fields have the shape
+        (n_cases, m_cases), or (n_depths, n_cases, m_cases) if `depths` are given. The tuple can be
+        pickled.
 
     See Also
     --------
     Kernel : One kind of kernel as a function of arrays.
-    rescntk.stored.gram : A Gram matrix on disk, resumed and extended.
+    rescntk.stored.gram : A Gram matrix on disk, which can be resumed and extended.
 
     Notes
     -----
-    Besides the results, and a copy of signals that are not in float64, a call holds tables of some
-    signals: 0.3 GB, and 0.2 GB more for each thread, at most. Long signals may exceed this. Then
-    tables of one signal, or with the heads "trace" and "equivariant" of 16 in an eighth of the free
-    memory, are held; a pair that does not fit is refused before the work.
+    Besides the results, and a copy of signals that are not in float64, a call keeps tables of some
+    signals in memory. They take at most 0.3 GB, and 0.2 GB more for each thread, unless signals are
+    so long that one table exceeds this. Then the call keeps the tables of one signal; for the heads
+    "trace" and "equivariant" it keeps those of up to 16 signals, in an eighth of the free memory. A
+    pair of signals whose tables do not fit into memory is refused before the computation begins.
 
     Examples
     --------
@@ -89,11 +91,14 @@ def gram(
 
 @default_errors()
 def prepare(network: Network, Z: Any, **options: Any) -> PreparedSignals:
-    """Return signals that `gram`, with the same `options`, takes as its Z at less cost."""
+    """Return signals with tables, which `gram` takes as Z at less cost.
+
+    `options` are those of `gram`, and must be the same in both calls.
+    """
     return KernelCall(check_arguments(network, Z, names=("Z", "Z"), **options)).prepare(Z)
 
 
-# The results of `gram`: classes of a module, which pickle finds by name.
+# The classes of the results of `gram`. They are defined here, so that pickle finds them by name.
 Gram = namedtuple("Gram", ("gpk", "ntk"))
 ReversedGram = namedtuple("ReversedGram", ("ntk", "gpk"))
 GpkGram = namedtuple("GpkGram", ("gpk",))
@@ -102,6 +107,6 @@ GRAMS: dict[tuple[str, ...], Any] = {
     result._fields: result for result in (Gram, ReversedGram, GpkGram, NtkGram)
 }
 for _result in GRAMS.values():
-    _result.__doc__ = "The kernels of a network by their kinds: a result of `gram`."
+    _result.__doc__ = "The kernels of a network, one field for each kind: a result of `gram`."
     for _kind in _result._fields:
         getattr(_result, _kind).__doc__ = f"The kernel of the kind {_kind!r}."

@@ -1,4 +1,4 @@
-"""`Kernel` and its four named kinds: the kernels as functions of arrays."""
+"""`Kernel`, a kernel as a function of arrays, and four functions that return named kernels."""
 
 from __future__ import annotations
 
@@ -18,25 +18,26 @@ from .prepared import PreparedKernel
 
 @dataclass(frozen=True)
 class Kernel:
-    """The exact kernel of an infinitely wide network: Gaussian process or neural tangent.
+    """The Gaussian process kernel or the neural tangent kernel of an infinitely wide network.
 
     Parameters
     ----------
     network : Network
         The infinitely wide network.
     kind : {"gpk", "ntk"}
-        The Gaussian process kernel (covariance of the output at initialization; training of
-        only the last layer), or the neural tangent kernel (training of the parts that
-        ``network.trained`` names).
+        "gpk" is the Gaussian process kernel: the covariance of the outputs at initialization, which
+        also describes training of the last layer alone. "ntk" is the neural tangent kernel, which
+        describes training of the parts in ``network.trained``.
     head : {"equivariant", "trace", "gap"} or int, default "gap"
-        The last layer. "equivariant" is a fully convolutional network seen at pixel 1,
-        "trace" a linear layer over all pixels, "gap" global average pooling. A number m, at least
-        1, averages over circular windows of m pixels, of images m × m, before a linear layer over
-        all windows: 1 has the bits of "trace", and at least as many pixels as there are those of
-        "gap". It takes 2m − 1 pixels of z for each of x. Signals have one length.
+        The head of the network. "equivariant" is the output of a fully convolutional network at
+        pixel 1, "trace" a linear layer over all pixels, and "gap" global average pooling. A number
+        m, at least 1, means that features are averaged over circular windows of m pixels (m × m
+        for images), and a linear layer over all windows follows. m = 1 gives the same bits as
+        "trace", and an m of at least the number of pixels the same bits as "gap". Such a head
+        needs 2m − 1 pixels of z for each pixel of x, and signals of one length.
     normalized : bool, default False
-        Whether to return K(x,z)/√(K(x,x) K(z,z)), which works at any depth (of erf and GELU,
-        as far as K(x,x) is below 1e300). It is 0 where K(x,x) or K(z,z) is 0.
+        Whether to return K(x,z)/√(K(x,x) K(z,z)). It can be computed at any depth; with erf and
+        GELU K(x,x) must be below 1e300. The result is 0 where K(x,x) or K(z,z) is 0.
 
     Examples
     --------
@@ -77,34 +78,37 @@ class Kernel:
         Parameters
         ----------
         X : array, (n_cases, n_channels, n_timepoints)
-            Signals, NumPy or CuPy. The result is of the same library. Images have the shape
-            (n_cases, n_channels, height, width), and filters q × q taps. For the head "gap" also a
-            list or tuple of arrays (n_channels, n_timepoints_i) of different lengths.
+            Signals, in an array of NumPy or CuPy. The result is an array of the same library.
+            Images have the shape (n_cases, n_channels, height, width), and their filters have
+            q × q taps. For the head "gap" `X` may also be a list or tuple of arrays
+            (n_channels, n_timepoints_i) of different lengths.
         Z : array, (m_cases, n_channels, n_timepoints), optional
-            Signals, images, or a list; or the result of `prepare`. Without Z, or with `X` itself,
-            the result is exactly symmetric.
+            Signals, images, or a list; or the result of `prepare`. If `Z` is not given, or is `X`
+            itself, the result is exactly symmetric.
         engine : str, default "auto"
             One of ``rescntk.engines.available()``.
         dtype : {"float64", "float32"}
-            Precision of the computation and of the result.
+            The precision of the computation and of the result.
         threads : int, optional
-            CPU threads. By default the engine "cpu" takes OMP_NUM_THREADS, or the processors that
-            the process may use, and "array" takes one. Results do not depend on it.
+            The number of CPU threads. By default the engine "cpu" uses OMP_NUM_THREADS threads if
+            this variable is set, and otherwise as many as the process may use processors; the
+            engine "array" uses one. The results do not depend on it.
         progress : bool, default False
-            Whether to report to stderr.
+            Whether to show a progress bar on stderr.
 
         Raises
         ------
         ValueError
             If signals or options are not as described above.
         OverflowError
-            If a value exceeds the dtype, or falls below its least normal number. Deep kernels
-            need ``normalized=True``. Also if the kernel consists of a share of the signal's
-            variance below 1e-28 (float32) or 1e-280 (float64): energy so far from pixel 1 with the
-            head "equivariant", layers that fall so far before their biases count, or signals so
-            far below the biases where only the input is trained.
+            If a value exceeds the range of the dtype, or is below its smallest normal number. Deep
+            kernels need ``normalized=True``. It is also raised if a share of the signal's variance
+            below 1e-28 (float32) or 1e-280 (float64) determines the kernel. This may happen if the
+            head is "equivariant" and hardly any energy is near pixel 1, if layers decrease the
+            signal before their biases count, or if only the input is trained and the signal is
+            small compared with the biases.
         MemoryError
-            If the matrix takes more memory than this machine has free.
+            If the matrix needs more memory than is free on this machine.
         """
         kernels: Any = {"head": self.head, "kinds": (self.kind,), "normalized": self.normalized}
         call: Any = {"engine": engine, "dtype": dtype, "threads": threads, "progress": progress}
@@ -120,18 +124,19 @@ class Kernel:
     ) -> PreparedKernel:
         """Return the kernel with tables of Z: ``kernel.prepare(Z)(X)`` is ``kernel(X, Z)``.
 
-        The bits are the same, and so are errors. The engine "cpu" holds tables of Z, up to
-        512 MiB, or an eighth of the free memory if that is less. It holds at least one block of
-        them, as each call does (`rescntk.gram`). Tables of further signals are made again in each
-        call. Other engines keep Z alone. A normalized kernel also keeps K(z, z).
-        This pays where few signals at a time meet the same Z, again and again.
+        Results have the same bits, and calls raise the same errors. The engine "cpu" keeps tables
+        of Z of up to 512 MiB, or an eighth of the free memory if that is less, but at least one
+        block of them, as each call does (`rescntk.gram`). It makes the tables of further signals
+        again in each call. Other engines keep only Z. A normalized kernel also keeps K(z, z). This
+        saves time if many calls compute the kernels of a few signals with the same Z.
 
         Parameters
         ----------
         Z : array, (m_cases, n_channels, n_timepoints)
             Signals, images, or a list, as for calling the kernel. They are copied.
         engine, dtype, threads
-            As for calling the kernel. The call takes the same engine and dtype, and any `threads`.
+            The same as for calling the kernel. Calls of the result use this engine and dtype; they
+            may have other `threads`.
 
         Returns
         -------
@@ -141,8 +146,8 @@ class Kernel:
         Raises
         ------
         ValueError, OverflowError, MemoryError
-            As for calling the kernel. A call with the result in the place of Z refuses another
-            network, head, kind, dtype or engine.
+            The same as for calling the kernel. If the result is given to a call as `Z`, this call
+            must have the same network, head, kind, dtype and engine.
 
         Examples
         --------
@@ -169,7 +174,7 @@ class Kernel:
         threads: int | None = None,
         progress: bool = False,
     ) -> ArrayT:
-        """Return K(x, x) for each signal x of `X`, (n_cases,): bitwise the matrix's diagonal.
+        """Return K(x, x) for each signal x of `X`, the diagonal of the matrix to the last bit.
 
         Parameters
         ----------
@@ -181,7 +186,7 @@ class Kernel:
         Returns
         -------
         array, (n_cases,)
-            1 for each signal if the kernel is normalized.
+            If the kernel is normalized, it is 1 for each signal whose K(x, x) is not 0.
 
         Raises
         ------
@@ -210,15 +215,15 @@ class Kernel:
     ) -> ArrayT:
         """Return K(x_i, z_i) for the signals of `X` and `Z`, pair by pair, (n_cases,).
 
-        The result is the diagonal of ``kernel(X, Z)``, to the last bit, without the work for the
-        matrix. A normalized kernel computes K(x_i, x_i) and K(z_i, z_i) too.
+        The result is the diagonal of ``kernel(X, Z)``, to the last bit, but the rest of the matrix
+        is not computed. A normalized kernel computes K(x_i, x_i) and K(z_i, z_i) too.
 
         Parameters
         ----------
         X : array, (n_cases, n_channels, n_timepoints)
             Signals, images, or a list, as for calling the kernel.
         Z : array, (n_cases, n_channels, n_timepoints)
-            As many signals, images, or a list. ``kernel.paired(X, X)`` is ``kernel.diag(X)``.
+            The same number of signals or images. ``kernel.paired(X, X)`` is ``kernel.diag(X)``.
         engine, dtype, threads, progress
             As for calling the kernel.
 
@@ -229,7 +234,7 @@ class Kernel:
         Raises
         ------
         ValueError, OverflowError
-            If `X` and `Z` differ in their number of signals, or as for calling the kernel.
+            If `X` and `Z` have different numbers of signals, and as for calling the kernel.
 
         Examples
         --------
@@ -271,7 +276,7 @@ class Kernel:
         Raises
         ------
         ValueError
-            For a name or a value that `Kernel` or `Network` refuses.
+            If `Kernel` or `Network` refuses a name or a value.
 
         Examples
         --------

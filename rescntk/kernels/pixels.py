@@ -1,4 +1,4 @@
-"""Kernels pixel by pixel: at every pair of pixels, and as shares of the pixels of one signal."""
+"""Kernels by pixels: at every pixel pair, and as shares of the pixels of the left signal."""
 
 from __future__ import annotations
 
@@ -29,28 +29,29 @@ def pixel_pairs(
 ) -> ArrayT:
     """Return the equivariant kernel at every pair of pixels, (n_cases, m_cases, d, d).
 
-    ``[..., 0, 0]`` is the head "equivariant". The mean over the diagonal of the last two axes is
-    "trace", the mean over both axes is "gap". Of images the axes are (h, w, h, w). Rounding errors
-    are relative to the mean energy of the signals, not to the energy of the two pixels.
+    ``[..., 0, 0]`` is the kernel of the head "equivariant". The mean over the diagonal of the last
+    two axes is that of "trace", and the mean over both axes that of "gap". For images the pixel
+    axes are (h, w, h, w). Rounding errors are relative to the mean energy of the signals, and not
+    to the energy of the two pixels.
 
     Parameters
     ----------
     network : Network
         The infinitely wide network.
     X, Z, engine, dtype, threads, progress
-        As for calling a `Kernel`.
+        The same as for calling a `Kernel`.
     kind : {"gpk", "ntk"}, default "ntk"
         The kind of kernel.
 
     Returns
     -------
     array, (n_cases, m_cases, n_timepoints, n_timepoints)
-        Of images (n_cases, m_cases, height, width, height, width).
+        For images the shape is (n_cases, m_cases, height, width, height, width).
 
     See Also
     --------
-    pixel_shares : Shares of time points in a kernel.
-    rescntk.gram : Kernels with a head.
+    pixel_shares : The shares of time points in a kernel.
+    rescntk.gram : Kernels of networks with a head.
 
     Examples
     --------
@@ -93,49 +94,51 @@ def pixel_shares(
 ) -> Any:
     """Return the share of each time point of `X` in the kernel, (n_cases, m_cases, d).
 
-    The shares of a pair of signals add up to K(x, z), up to rounding errors. A share is the mean
-    over the time points j of z of the kernel at the pixel pair (i, j), divided by d; for the head
-    "trace" it is the kernel at (i, i), divided by d. A function that is linear in K(x, ·), such as
-    the decision of a kernel method, has such shares too (docs/guide/signals.md). Shares belong to
-    the first signal: all pairs are computed, even of `X` with itself.
+    The shares of a pair of signals add up to K(x, z), up to rounding errors. The share of the time
+    point i is the mean over the time points j of z of the kernel at the pixel pair (i, j), divided
+    by d. For the head "trace" it is the kernel at (i, i), divided by d. A function that is linear
+    in K(x, ·), such as the decision of a kernel method, has such shares too
+    (docs/guide/signals.md). Shares belong to the left signal, so that all pairs are computed, even
+    those of `X` with itself.
 
     Parameters
     ----------
     network : Network
         The infinitely wide network.
     X : array, (n_cases, n_channels, n_timepoints)
-        The signals whose time points have shares, NumPy or CuPy, or images with an axis (width,)
-        more. For the head "gap" also a list or tuple of arrays (n_channels, n_timepoints_i).
+        The signals whose time points have shares, in an array of NumPy or CuPy, or images
+        (n_cases, n_channels, height, width). For the head "gap" `X` may also be a list or tuple of
+        arrays (n_channels, n_timepoints_i).
     Z : array, (m_cases, n_channels, n_timepoints), optional
-        Signals, images, or a list; `X` by default.
+        Signals, images, or a list. By default it is `X`.
     kind : {"gpk", "ntk"}, default "ntk"
         The kind of kernel.
     head : {"gap", "trace"} or int, default "gap"
-        The head, which averages over time points. With windows of pixels (`Kernel`) shares have
-        the weighted mean over the time points j that share windows with i.
+        The head, which must average over time points. If it has windows of pixels (`Kernel`), a
+        share is a weighted mean over the time points j that lie in a window together with i.
     normalized : bool, default False
-        Whether to divide by √(K(x,x) K(z,z)), as the kernel is divided. Shares are 0 where
+        Whether to divide shares by √(K(x,x) K(z,z)), as normalized kernels are. Shares are 0 where
         K(x,x) or K(z,z) is 0.
     engine, dtype, threads, progress
-        As for calling a `Kernel`.
+        The same as for calling a `Kernel`.
 
     Returns
     -------
     array, (n_cases, m_cases, n_timepoints)
-        Of images (n_cases, m_cases, height, width). Where X came as a list, a list of arrays
-        (m_cases, n_timepoints_i).
+        For images the shape is (n_cases, m_cases, height, width). If `X` is a list, the result is a
+        list of arrays (m_cases, n_timepoints_i).
 
     Raises
     ------
     ValueError, OverflowError
-        As for calling a `Kernel`.
+        The same as for calling a `Kernel`.
     MemoryError
-        If the shares take more memory than this machine has free.
+        If the shares need more memory than is free on this machine.
 
     See Also
     --------
     pixel_pairs : The kernel at every pair of pixels.
-    rescntk.plots.contributions : Shares of a classifier's decisions, as a picture.
+    rescntk.plots.contributions : A picture of the shares of time points in a decision.
 
     Examples
     --------
@@ -166,10 +169,10 @@ def gram_shares(
     normalized: bool,
     **options: Any,
 ) -> list[Any]:
-    """Return shares of each kind, (n_depths, n_cases, m_cases, d), from one pass.
+    """Return the shares of each kind, (n_depths, n_cases, m_cases, d), computed in one pass.
 
-    `options` are as for `check_arguments`. The shares of a signal that is shorter than the longest
-    one of X end with zeros.
+    `options` are those of `check_arguments`. The shares of a signal that is shorter than the
+    longest one of X end with zeros.
     """
     arguments = check_arguments(
         network,

@@ -1,4 +1,4 @@
-"""Signals whose tables are held, so that kernels with new signals do not make them again."""
+"""Signals with tables that are kept, so that many calls need not make them again."""
 
 from __future__ import annotations
 
@@ -11,29 +11,29 @@ import numpy as np
 
 from ..arrays import Array, ArrayT, Batch, SignalList
 from ..checks.messages import shown
-from ..engines.engine import Engine, EngineSignals
+from ..engines.engine import AnyEngine, EngineSignals
 from ..engines.request import Request, ScaledKernel
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class PreparedSignals:
-    """Signals, checked and copied with their tables, for other calls to take as their Z."""
+    """Checked copies of signals, with their tables, which calls take as Z."""
 
     batch: Batch
-    """The copies: an array, of images with four axes; or a list, also of one length."""
+    """The copies: an array, which has four axes for images, or a list."""
     source: Any
     """The signals as the caller gave them."""
     signals: Batch
-    """The same copies as engines take them: images are signals of all their pixels."""
+    """The same copies as engines take them: the pixels of an image are those of a signal."""
     tables: EngineSignals
     """The signals with their tables, in the engine's own form."""
     diagonal: ScaledKernel | None
-    """The kernels of each signal with itself, where calls need them."""
+    """The kernels of each signal with itself, or None if the kernel is not normalized."""
     request: Request
-    """What they were prepared for."""
+    """The request that the signals were prepared for."""
     dtype: np.dtype
-    """Of the results that they were prepared for."""
-    engine: Engine
+    """The dtype of the results that the signals were prepared for."""
+    engine: AnyEngine
     """The engine that made the tables."""
 
     def __len__(self) -> int:
@@ -46,12 +46,12 @@ class PreparedSignals:
 
     @property
     def nbytes(self) -> int:
-        """Bytes of memory that are held between calls: copies of the signals, and tables."""
+        """Bytes of memory that are kept between calls, for copies of the signals and tables."""
         diagonal = self.diagonal.values.values() if self.diagonal else ()
         return int(self.tables.nbytes + sum(values.nbytes for values in diagonal))
 
     def is_same(self, X: Any) -> bool:
-        """Return whether `X` is the object that was given, with the same numbers still."""
+        """Return whether `X` is the object that the caller gave, and its numbers did not change."""
         source: Any = self.source
         batch = self.batch
         if X is not source or len(source) != len(batch):
@@ -62,7 +62,7 @@ class PreparedSignals:
         return all(bool(np.array_equal(now, copied)) for now, copied in pairs)
 
     def check_call(self, request: Request, dtype: str) -> None:
-        """Raise a ValueError if a call asks for other kernels than were prepared."""
+        """Raise a ValueError if a call needs other kernels than the signals were prepared for."""
         expected = _kernels_of(request, dtype)
         for name, value in _kernels_of(self.request, self.dtype.name).items():
             if value != expected[name]:
@@ -72,8 +72,8 @@ class PreparedSignals:
                     f"{shown(value)}, expected {expected[name]!r}"
                 )
 
-    def check_engine(self, engine: Engine) -> None:
-        """Raise a ValueError if another engine computes a call."""
+    def check_engine(self, engine: AnyEngine) -> None:
+        """Raise a ValueError if `engine`, which computes a call, did not make the tables."""
         if engine.name != self.engine.name:
             raise ValueError(
                 f"Z was prepared for engine {self.engine.name!r}, expected {engine.name!r}, "
@@ -82,21 +82,24 @@ class PreparedSignals:
 
 
 class PreparedKernel:
-    """A kernel with its right signals, whose tables are held: the result of `Kernel.prepare`.
+    """A kernel with right signals whose tables are kept: the result of `Kernel.prepare`.
 
-    Calls give the same bits as the kernel, in less time where `X` is short. A `Kernel`, and
-    `rescntk.gram`, take this object in the place of Z too. Threads may share it. A file of pickle
-    has the signals without tables, which are made again when it is read.
+    Calls return the same bits as the kernel, in less time if `X` has few signals. A `Kernel` and
+    `rescntk.gram` also accept this object as Z. Several threads may use it at the same time. If it
+    is pickled, the file has the signals without tables, which are made again when it is read.
 
     Attributes
     ----------
     kernel : Kernel
+        The kernel that was prepared.
     engine : str
-        The engine that computes, also where "auto" was asked for.
+        The name of the engine that computes. It is never "auto".
     dtype : str
+        The dtype of the results.
     nbytes : int
-        Bytes of memory that are held between calls: a copy of the signals, and tables, which the
-        first call makes. Calls of several threads at once may hold more for a while.
+        The bytes of memory that are kept between calls, for a copy of the signals and for tables,
+        which the first call makes. While several threads call the object at the same time, it may
+        need more.
 
     Examples
     --------
@@ -119,7 +122,7 @@ class PreparedKernel:
     def __call__(self, X: ArrayT, *, threads: int | None = None, progress: bool = False) -> ArrayT:
         """Return the kernel matrix of `X` with the prepared signals, (n_cases, m_cases).
 
-        `X`, `threads` and `progress` are as for calling the kernel, and so are errors.
+        `X`, `threads`, `progress` and errors are the same as for calling the kernel.
         """
         options = self._options | {"threads": threads, "progress": progress}
         K: ArrayT = self.kernel(X, self, **options)
@@ -143,6 +146,6 @@ class PreparedKernel:
 
 
 def _kernels_of(request: Request, dtype: str) -> dict[str, Any]:
-    """Return all that kernels depend on besides the signals, by name."""
+    """Return everything that kernels depend on besides the signals, by name."""
     kernels = {"head": request.head, "kinds": request.kinds, "depths": request.depths}
     return vars(request.network) | kernels | {"dtype": dtype}

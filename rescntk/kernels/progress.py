@@ -1,4 +1,4 @@
-"""Bars of tqdm for long work."""
+"""Progress bars for long computations, drawn by tqdm."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from ..engines.work import silent
 
 
 def is_open(stream: object) -> bool:
-    """Return whether sys.stderr or sys.stdout can be written to: a service may have none."""
+    """Return whether a stream can be written to. In a service sys.stderr may be None."""
     return stream is not None and not getattr(stream, "closed", False)
 
 
 @contextmanager
 def progress_bar(show: bool, total: int, unit: str = "pair") -> Iterator[Callable[[int], None]]:
-    """Yield a function to call with the number of units done since its last call.
+    """Yield a function to be called with the number of units done since its last call.
 
-    With `show`, tqdm draws a bar of `total` units to stderr, where this can be written to; without
-    tqdm an ImportError is raised.
+    If `show`, tqdm draws a bar of `total` units on stderr if this can be written to. If tqdm is not
+    installed, an ImportError is raised.
     """
     bar = _bar(total, unit) if show else None
     if bar is None:
@@ -29,14 +29,14 @@ def progress_bar(show: bool, total: int, unit: str = "pair") -> Iterator[Callabl
     with bar:
 
         def add(more: int) -> None:
-            bar.update(min(more, total - bar.n))  # tiles compute a few pairs twice
+            bar.update(min(more, total - bar.n))  # some pairs may be computed twice
 
         yield add
         add(total)
 
 
 def _bar(total: int, unit: str) -> Any:
-    """Return a bar of tqdm, or None where it cannot be drawn."""
+    """Return a bar of tqdm, or None if it cannot be drawn."""
     try:
         from tqdm.auto import tqdm
     except ImportError:

@@ -1,4 +1,4 @@
-"""`Results`: what an engine returns, multiplied by its scale or normalized, piece by piece."""
+"""`Results`: an engine's kernels, multiplied by their scales or normalized, piece by piece."""
 
 from __future__ import annotations
 
@@ -16,17 +16,18 @@ from ..engines.work import pieces
 from .arguments import Arguments
 
 _PIECE = 1 << 16
-"""Numbers in a piece of results: three or four such arrays fit in a second-level cache of 2 MiB."""
+"""The number of kernels in a piece of results. Three or four arrays of this size fit into a
+second-level cache of 2 MiB."""
 
 Diagonals: TypeAlias = Callable[[], tuple[ScaledKernel, ScaledKernel]]
-"""Returns the kernels of each signal with itself, of X and of Z."""
+"""A function that returns the kernels of each signal of X with itself, and those of Z."""
 
 
 class Results:
-    """The kernels of a call in the caller's order of depths, and dtype.
+    """The kernels of a call, with the depths in the caller's order and in the caller's dtype.
 
-    The engine's depths rise. `order` has the place of each of the caller's depths among them.
-    `in_place` is True if the caller's depths are the engine's.
+    The depths of the engine's kernels increase. `order` has the index of each of the caller's
+    depths among them. `in_place` is True if the caller's depths are the same as the engine's.
     """
 
     def __init__(self, arguments: Arguments) -> None:
@@ -35,10 +36,12 @@ class Results:
         self.in_place = arguments.depths == self.request.depths
 
     def bytes(self, n_pairs: int) -> int:
-        """Return the bytes of results of pairs, and of their pixels, when most are held.
+        """Return the peak memory of the results in bytes.
 
-        An engine returns the values of all kinds in float64. One kind after another is copied if
-        its order or dtype changes, and a kind's values are dropped when its copy is made.
+        `n_pairs` is the number of signal pairs, times that of pixel pairs if the results have pixel
+        axes. An engine returns the values of all kinds in float64. If the order of depths or the
+        dtype changes, one kind after the other is copied, and its values are freed after its copy
+        is made.
         """
         changes = not self.in_place or self.dtype != np.float64
         copied = changes * self.dtype.itemsize * len(self.order) * n_pairs
@@ -46,9 +49,10 @@ class Results:
         return max(n_kinds * values + copied, values + n_kinds * copied)
 
     def unscale(self, scaled: ScaledKernel, kind: str, diagonals: Diagonals | None = None) -> Array:
-        """Return the kernels of one kind with their scale, (depths, cases, …) or of pairs.
+        """Return the kernels of one kind, multiplied by their scales: (depths, cases, cases, …).
 
-        Without `diagonals`, `scaled` itself has the kernels of each signal with itself.
+        Paired kernels have the shape (depths, cases). If `diagonals` is None, the kernels of each
+        signal with itself are among the kernels of `scaled`.
         """
         shape = scaled.values[kind].shape[1:]
         xp, cases = array_module(scaled.left), (*shape[:2], *[1] * (len(shape) - 2))
@@ -61,9 +65,9 @@ class Results:
             f"the kernel falls below {self.dtype.name} at depth {self.request.depths[-1]}: "
             f"expected larger signals or readout_scale; normalized=True has no such limit"
         )
-        if bool(xp.isnan(left.sum() + right.sum())):  # some are
+        if bool(xp.isnan(left.sum() + right.sum())):  # some scale is out of range
             raise below
-        # Values change below: roots of their diagonal are taken before.
+        # The roots of the diagonal are computed first, because the values are changed in place.
         of_pairs = [] if diagonals else [self._root(_diagonal(scaled.values[kind]))] * 2
 
         @cache
@@ -79,8 +83,10 @@ class Results:
             x_power, z_power = (side[piece[:2]] for side in powers)
             exponents = x_power + z_power + (scaled.exponents[t] + readout_power)
             out[...] = _times(values, factor, exponents)
-            small = xp.abs(out) < least  # such numbers have few digits, or are 0
-            if bool(small.any()):  # which is right beside a larger √(K(x,x) K(z,z))
+            # Numbers below `least` have few digits or are 0. This is no error if √(K(x,x) K(z,z))
+            # is larger.
+            small = xp.abs(out) < least
+            if bool(small.any()):
                 left_root, right_root = (root[t] for root in roots())
                 x, z = (side[piece[:2]] for side in _over_cases(left_root, right_root, cases))
                 is_lost = small & (x * z > 0) & (xp.ldexp(x * z * factor, exponents) < least)
@@ -90,7 +96,10 @@ class Results:
         return self._results(scaled, kind, scale, "; normalized=True has no such limit")
 
     def _root(self, squares: Array) -> Array:
-        """Return √K(x,x), (depths, cases). Kernels at pixel pairs have the root of their trace."""
+        """Return √K(x,x), (depths, cases), from `squares`, the kernels K(x,x).
+
+        For the head "pixels" it is the root of the mean of the kernels at the pixels j = j'.
+        """
         xp = array_module(squares)
         if self.request.head == "pixels":
             squares = squares.trace(axis1=2, axis2=3) / squares.shape[-1]
@@ -99,21 +108,21 @@ class Results:
     def normalize(
         self, scaled: ScaledKernel, kind: str, diagonals: Diagonals | None = None
     ) -> Array:
-        """Return the normalized kernels of one kind, (depths, cases, cases, …), or of pairs.
+        """Return the normalized kernels of one kind, in the shape of the result of `unscale`.
 
-        `diagonals` are as for `unscale`.
+        `diagonals` is explained there.
         """
-        if diagonals is None:  # a copy: values are normalized in place
+        if diagonals is None:  # the diagonal is copied, because values are normalized in place
             left = right = _diagonal(scaled.values[kind]).copy()
         else:
             left, right = (side.values[kind] for side in diagonals())
 
         def correlate(t: int, values: Array, piece: tuple[slice, ...], out: Array) -> None:
-            if values.ndim == 1:  # of pairs, (depths, cases)
+            if values.ndim == 1:  # paired kernels
                 x, z = left[t][piece][:, None], right[t][piece][:, None]
                 out[...] = correlation(values[:, None, None], x, z)[:, 0, 0]
                 return
-            rows, columns = (*piece, slice(None))[:2]  # shares have the axis (j,) behind
+            rows, columns = (*piece, slice(None))[:2]  # shares have a third axis (j,)
             out[...] = correlation(values.T, right[t][columns], left[t][rows]).T
 
         xp = array_module(left)
@@ -128,16 +137,20 @@ class Results:
         remedy: str = "",
         finite: bool | Array = True,
     ) -> Array:
-        """Return what a formula of depth, values and index writes; `remedy` ends the OverflowError.
+        """Return the results that `formula` writes, or raise an OverflowError.
 
-        The values leave `scaled`, and are changed in place where possible.
+        `formula` is called for each piece of the results, with the index of its depth, the values
+        of the piece, its index, and the array to which it writes. The values are removed from
+        `scaled` and changed in place if possible. If `finite` is False or a result is not finite,
+        the error is raised, whose message ends with `remedy`.
         """
         values = scaled.values.pop(kind)
         xp, shape = array_module(values), values.shape[1:]
         result = values
         if not self.in_place or values.dtype != self.dtype:
             result = xp.empty((len(self.order), *shape), dtype=self.dtype)
-        # A piece costs a device some 15 launches: it gets larger pieces, at most about 64.
+        # On a GPU each piece needs some 15 launches. So its pieces are larger, and their number is
+        # about 64 at most.
         most = _PIECE if xp is np else max(64 * _PIECE, math.prod(shape) // 64)
         for k, t in enumerate(self.order):
             for piece in pieces(shape, most):
@@ -155,16 +168,20 @@ class Results:
 
 
 def _over_cases(left: Array, right: Array, cases: tuple[int, ...]) -> list[Array]:
-    """Return numbers of left and of right signals, each (cases, cases, …), or of pairs."""
-    if len(cases) > 1:  # else of pairs
+    """Return numbers of left and of right signals, both broadcast to the shape `cases`.
+
+    This is (cases, cases, …), or (cases,) for paired kernels.
+    """
+    if len(cases) > 1:
         left, right = left.reshape(-1, 1, *cases[2:]), right.reshape(1, -1, *cases[2:])
     return [array_module(side).broadcast_to(side, cases) for side in (left, right)]
 
 
 def _times(values: Array, factor: Array, exponents: Array) -> Array:
-    """Return values times a factor and powers of two."""
+    """Return values · factor · 2^exponents."""
     xp = array_module(values)
-    if xp is np:  # a device would be waited for; `ldexp` takes the time of ten products
+    # `ldexp` takes as long as ten products. On a GPU the test would have to wait for the device.
+    if xp is np:
         scales, float64 = np.ldexp(factor, exponents), np.finfo(np.float64)
         if float64.tiny <= scales.min() and scales.max() <= float64.max:
             return values * scales
@@ -172,7 +189,7 @@ def _times(values: Array, factor: Array, exponents: Array) -> Array:
 
 
 def _diagonal(values: Array) -> Array:
-    """Return the kernels of each case with itself, (depths, cases, …): of pairs, all kernels."""
+    """Return the kernels of each case with itself, (depths, cases, …): all of paired kernels."""
     if values.ndim == 2:
         return values
     xp = array_module(values)
@@ -183,10 +200,10 @@ def correlation(K: ArrayT, left: Array, right: Array) -> ArrayT:
     """Return the normalized kernel K(x,z)/√(K(x,x) K(z,z)), and 0 where K(x,x) K(z,z) ≤ 0.
 
     `K` is finite, (..., n, m); `left` and `right` are K(x,x), (..., n), and K(z,z), (..., m).
-    Rounding may have made a zero slightly negative.
+    They may be slightly negative if a zero was rounded.
     """
     xp = array_module(K)
-    # K(x,x) K(z,z) may overflow where its root does not: powers of 4 are multiplied last.
+    # K(x,x) K(z,z) may overflow although its root does not. So powers of 4 are multiplied last.
     left, left_powers = _mantissas(left, xp)
     right, right_powers = _mantissas(right, xp)
     product = left[..., :, None] * right[..., None, :]

@@ -1,4 +1,4 @@
-"""`Network`, with its parameters, its parts and its activations."""
+"""`Network` (network.py), its parameters, its parts and its activations."""
 
 from .network import OF_LAYERS, Network, check_network
 

@@ -1,10 +1,11 @@
-r"""Activations: the nonlinearity of the hidden units, and all that kernels and theory ask of it.
+r"""Activations: the nonlinearities of the hidden units, with all formulas about them.
 
 For Gaussians :math:`(u, v) \sim N(0, [[q_1, S], [S, q_2]])` a layer needs the *dual activation*
 :math:`E[\sigma(u)\sigma(v)]` and its slope :math:`E[\sigma'(u)\sigma'(v)]`.
-With :math:`g = \sqrt{q_1 q_2}` and :math:`\rho = S/g` functions take :math:`w = 1 - \rho` and
-:math:`v = 1 + \rho` in place of S. They return deficits beside covariances: near correlations
-:math:`\pm 1` a covariance has lost the digits that decide.
+Let :math:`g = \sqrt{q_1 q_2}` and :math:`\rho = S/g`. The arguments of functions are
+:math:`w = 1 - \rho` and :math:`v = 1 + \rho` instead of S, and results include deficits besides
+covariances, because a rounded covariance hardly determines :math:`1 \mp \rho` near correlations of
+:math:`\pm 1`.
 """
 
 from __future__ import annotations
@@ -24,13 +25,13 @@ from ..arrays import Array
 
 
 class Gaussians(NamedTuple):
-    """Correlated Gaussians (u, v) at pixel pairs, arrays that broadcast against each other."""
+    """Correlated Gaussians (u, v) at pixel pairs. The arrays broadcast against each other."""
 
     w: Array
     """w = 1 − ρ, from 0 to 2."""
 
     v: Array
-    """v = 1 + ρ, given besides w because 2 − w has lost its digits where w is near 2."""
+    """v = 1 + ρ. It is given besides w, because 2 − w is inaccurate where w is near 2."""
 
     g: Array
     """g = √(q1 q2)."""
@@ -46,68 +47,72 @@ class Dual(NamedTuple):
     """E[σ(u)σ(v)]."""
 
     deficits: tuple[Array, Array]
-    """√(E[σ(u)²] E[σ(v)²]) − E[σ(u)σ(v)], and the same with +."""
+    """√(E[σ(u)²] E[σ(v)²]) ∓ E[σ(u)σ(v)], which are U and U⁺ of the branch."""
 
     times_slope: Callable[[Any], Array]
-    """Multiplies numbers by E[σ'(u)σ'(v)]."""
+    """A function that multiplies its argument by E[σ'(u)σ'(v)]."""
 
 
 class Activation(ABC):
-    """A nonlinearity σ of the hidden units, σ(0) = 0, as an object with all formulas about it."""
+    """A nonlinearity σ of the hidden units with σ(0) = 0, and the formulas about it."""
 
     name: ClassVar[str]
-    """As users give it to `Network`."""
+    """The name that users give to `Network`."""
 
     homogeneous: ClassVar[bool] = False
-    """Whether σ(cu) = c σ(u) for c > 0. What follows for networks are properties of `Network`."""
+    """Whether σ(cu) = c σ(u) for c > 0. `Network.homogeneous` says what follows from it."""
 
     has_negative_slope: ClassVar[bool] = False
-    """Whether ``Network.negative_slope`` is a parameter of this activation."""
+    """Whether ``Network.negative_slope`` may be other than 0 with this activation."""
 
     dual_divisor: Fraction = Fraction(1)
-    """`dual` and `variance` are divided by it: E[σ(u)²]/q if σ is homogeneous, else 1."""
+    """The divisor in the results of `dual` and `variance`.
+
+    It is E[σ(u)²]/q for homogeneous activations, and 1 for others."""
 
     linear_share: float = 0.0
     """λ, the share of a linear network in `dual`."""
 
-    least_opposite: float = 0.0
-    """A lower bound of 1 + κ of a homogeneous activation, with κ = K/g; 0 of others."""
+    least_U_plus: float = 0.0
+    """A lower bound of U⁺/g = 1 + K/g behind a homogeneous activation; 0 for other activations."""
 
     linear_below: ClassVar[float | None] = None
-    """Signals of smaller values see a linear network, up to relative errors of 2^-100."""
+    """If all pre-activations are smaller than this, the network is linear up to relative errors of
+    2^-100. None means that there is no such number."""
 
     largest_variance: ClassVar[float] = math.inf
-    """Variances below this number stay within float64 on the way through `dual`."""
+    """For variances below this number, all numbers in `dual` stay in the range of float64."""
 
     @property
     @abstractmethod
     def largest_slope(self) -> float:
-        """The largest size of σ'(u): σ(u) is at most this multiple of u in size."""
+        """The largest value of |σ'(u)|, so that |σ(u)| is at most this number times |u|."""
 
     @abstractmethod
     def function(self, xp: ModuleType, special: ModuleType, u: Array) -> Array:
-        """Return σ(u) of arrays of the module `xp`, whose special functions are in `special`.
+        """Return σ(u) for an array of the module `xp`, whose special functions are in `special`.
 
-        These are numpy and scipy.special, or jax.numpy and jax.scipy.special.
+        The modules are numpy and scipy.special, or jax.numpy and jax.scipy.special.
         """
 
     @abstractmethod
     def variance(self, xp: ModuleType, q: Array) -> Array:
-        """Return E[σ(u)²]/`dual_divisor` for u of variance `q`, arrays of NumPy or CuPy (`xp`)."""
+        """Return E[σ(u)²]/`dual_divisor` for u of variance `q`, an array of the module `xp`."""
 
     @abstractmethod
     def dual(self, xp: ModuleType, pairs: Gaussians) -> Dual:
         """Return the dual activations of pixel pairs. Where a variance is 0, K and deficits are 0.
 
-        Errors of deficits are some rounding units of M = √(E[σ(u)²] E[σ(v)²]). The slope of ReLU
-        takes the root of the deficit U near ρ = 1: its errors are units of U. A GELU becomes a ReLU
-        when later layers enlarge variances: its errors are units of √(U M) near ρ = 1.
+        Let M = √(E[σ(u)²] E[σ(v)²]). The errors of deficits are at most some rounding units of M.
+        Near ρ = 1 the deficit U must be more accurate for two activations. The slope of ReLU
+        depends on the root of U, so that the error of U is some units of U itself. GELU becomes
+        ReLU if later layers enlarge variances, so that the error of U is some units of √(U M).
         """
 
     def correlation_map(self, xp: ModuleType, w: Array, v: Array, q1: Array, q2: Array) -> Dual:
-        """Return `dual` of Gaussians with variances `q1` and `q2`, 1 − ρ = `w` and 1 + ρ = `v`.
+        """Return `dual` for Gaussians with variances `q1` and `q2`, 1 − ρ = `w` and 1 + ρ = `v`.
 
-        Where the slope has no root at ρ = −1, 2 − w serves as v.
+        If the slope has no root at ρ = −1, `v` may be 2 − w.
         """
         return self.dual(xp, Gaussians(w, v, xp.sqrt(q1) * xp.sqrt(q2), (q1, q2)))
 
@@ -136,7 +141,7 @@ class Relu(Activation):
         self.dual_divisor = (1 + Fraction(negative_slope) ** 2) / 2
         self.linear_share = negative_slope / float(self.dual_divisor)
         # κ is at least λρ for ρ < 0, and at least 0 if the slope is negative.
-        self.least_opposite = min(1.0, 1.0 - self.linear_share)
+        self.least_U_plus = min(1.0, 1.0 - self.linear_share)
 
     def function(self, xp: ModuleType, special: ModuleType, u: Array) -> Array:
         return xp.where(u > 0, u, self.negative_slope * u)
@@ -146,7 +151,7 @@ class Relu(Activation):
 
     def dual(self, xp: ModuleType, pairs: Gaussians) -> Dual:
         w, v, g, _ = pairs
-        most = w.dtype.type(1.0 - self.linear_share)  # of k0
+        most = w.dtype.type(1.0 - self.linear_share)  # the largest k0
         k0, less, more = kappas(xp, w, v, self.linear_share)
         lost = xp.where(w < v, k0, most - k0)  # 1 − κ₀
         deficit = g * less
@@ -164,7 +169,7 @@ class Erf(Activation):
     name = "erf"
     largest_slope = 2.0 / math.sqrt(math.pi)
     linear_below = 2.0**-100
-    largest_variance = 1e153  # it is squared
+    largest_variance = 1e153  # its square is below the largest float64
 
     def function(self, xp: ModuleType, special: ModuleType, u: Array) -> Array:
         return special.erf(u)
@@ -174,7 +179,7 @@ class Erf(Activation):
 
     def dual(self, xp: ModuleType, pairs: Gaussians) -> Dual:
         w, v, g, (q1, q2) = pairs
-        is_positive = w < v  # ρ > 0; else formulas are of (u, −v), where w and v change places
+        is_positive = w < v  # if not, ρ ≤ 0, and the formulas are those of (u, −v)
         smaller = xp.where(is_positive, w, v)  # 1 − |ρ|
         two_g, two_gw = 2.0 * g, 2.0 * g * smaller
         two_S = two_g - two_gw  # |2 S|
@@ -192,7 +197,7 @@ class Erf(Activation):
         s = t1 + t2
         p = t1 * t2 + s
         s = s + 2.0
-        # Divided first: products of tiny variances would leave the range.
+        # Quotients come first, because products of tiny variances would underflow.
         X = (2.0 * two_g + two_z) / (2.0 * two_g + p + tiny)
         X = X * two_z / s / s * 16.0 + 2.0 * two_gw
         X = X / (p * root + two_S * s + tiny)
@@ -202,7 +207,8 @@ class Erf(Activation):
         K = (2.0 / math.pi) * xp.arctan(two_S / root)
         root1, root2 = xp.sqrt(self.variance(xp, q1)), xp.sqrt(self.variance(xp, q2))
         most, z = root1 * root2, 0.5 * (root1 - root2) ** 2
-        # Where sizes differ, distances are hardly more than z, and hold no digits of deficits.
+        # Where the sizes differ much, the distance is hardly larger than z, and distance − z is
+        # inaccurate.
         less, more = xp.where(z > most, most - K, xp.maximum(distance - z, 0.0)), most + K
         slope = (4.0 / math.pi) / root
         return Dual(
@@ -241,7 +247,7 @@ class Gelu(Activation):
 
     def dual(self, xp: ModuleType, pairs: Gaussians) -> Dual:
         w, v, g, (q1, q2) = pairs
-        is_positive = w < v  # ρ > 0; else H and the slope are of |S|
+        is_positive = w < v  # if not, ρ ≤ 0, and H and the slope are those of |S|
         smaller = xp.where(is_positive, w, v)
         rho = 1.0 - smaller  # |ρ|
         h, slope, *sides = self._of_correlation(xp, q1, q2, smaller)
@@ -268,7 +274,7 @@ class Gelu(Activation):
         sine = xp.sqrt(sine2)
         angle, k1 = angle_and_kappa1_excess(xp, sine2 / (1.0 + cosine), 1.0 + cosine)
         e12 = e1 * (e2 / sine)  # 1 / (P sin θ)
-        # H/g has terms of ReLU's k1 for large q, and of S for small q.
+        # H/g is computed from k1 of ReLU for large q, and from S for small q.
         safe_gamma = xp.where(gamma > 0.5, gamma, 1.0)
         large = (k1 + (e12 - (e1 + e2) * sine) / math.pi) / safe_gamma
         small = (gamma * (sine + (1.0 - w) ** 2 * e12) - (1.0 - w) * angle) / math.pi
@@ -287,7 +293,7 @@ class Gelu(Activation):
         gamma: Array,
         sine: Array,
     ) -> tuple[Array, Array]:
-        """Return (√(K1 K2) − K)/g of similar variances, and where it has all its digits.
+        """Return (√(K1 K2) − K)/g for similar variances, and a mask of where it is accurate.
 
         The first summand is the deficit at ρ = 1: half the squared distance of u Φ(u)/√q1 and
         v Φ(v)/√q2, less half the squared difference of their norms. The second is (K(ρ = 1) − K)/g.
@@ -320,10 +326,11 @@ class Gelu(Activation):
 
 _POINTS, _SUMMANDS = np.polynomial.legendre.leggauss(6)
 _NODES, _WEIGHTS = (0.5 + 0.5 * _POINTS).tolist(), (0.5 * _SUMMANDS).tolist()
-"""Gauss and Legendre's formula on [0, 1]."""
+"""The nodes and weights of Gauss-Legendre quadrature on [0, 1]."""
 
 _SIMILAR = 0.15
-"""Largest difference of roots, over √(1 + q), at which six nodes give all digits of a distance."""
+"""The largest difference of the roots of two variances, divided by √(1 + q), for which six nodes
+are enough for an accurate distance."""
 
 
 ACTIVATIONS: dict[str, type[Activation]] = {kind.name: kind for kind in (Relu, Erf, Gelu)}
@@ -358,12 +365,13 @@ def _activation_of(name: str, negative_slope: float) -> Activation:
 
 
 _SERIES_END = 1.0 / 64.0
-"""The w below which k1 comes from its power series.
+"""The w below which k1 is computed from its power series.
 
-k1 = (√(1−ρ²) − ρθ)/π ~ w^(3/2) is a difference of terms ~ w^(1/2). For small w it has lost a few
-units over √w, always to the same side, and the loss adds up over the layers of a deep network
-on nearly equal signals. A larger value needs more terms: they fall by w/2 each. 8 terms reach
-2^-56 at 1/64, and above 1/64 the difference is right within 8 units.
+k1 = (√(1−ρ²) − ρθ)/π ~ w^(3/2) is a difference of terms ~ w^(1/2). For small w its error is a few
+rounding units of √w, which is a few units over √w relative to w. It always has the same sign, so
+that in deep networks the errors of all layers add up if signals are nearly equal. A larger number
+needs more terms of the series: each is about w/2 times the one before. At 1/64 the relative error
+of 8 terms is 2^-56, and above 1/64 the difference is accurate within 8 units of w.
 """
 
 _BINOMIALS = [math.comb(2 * n, n) / 8**n for n in range(8)]
@@ -379,15 +387,15 @@ arccos(1−w) = √(2w) Σ C(2n,n) wⁿ/((2n+1) 8ⁿ) and 1/√(2−w) = Σ C(2n
 def angle_and_kappa1_excess(xp: ModuleType, w: Array, v: Array) -> tuple[Array, Array]:
     r"""Return :math:`\theta = \arccos\rho` and :math:`k_1 = \kappa_1 - \rho`.
 
-    ReLU needs no more: :math:`\kappa_0 = 1 - \theta/\pi` and
+    The formulas of ReLU follow from them: :math:`\kappa_0 = 1 - \theta/\pi` and
     :math:`1 - \kappa_1 = w - k_1` with :math:`k_1 = (\sqrt{1-\rho^2} - \rho\theta)/\pi`.
 
     Parameters
     ----------
     xp : module
     w, v : array
-        w = 1 − ρ and v = 1 + ρ. Each has lost its digits where the other is near 2. Then θ has a
-        relative error of a few rounding units, k1 one of a few units times w.
+        w = 1 − ρ and v = 1 + ρ, both accurate. Then the relative error of θ is a few rounding
+        units, and the error of k1 is a few units of w.
 
     Returns
     -------
@@ -401,7 +409,7 @@ def angle_and_kappa1_excess(xp: ModuleType, w: Array, v: Array) -> tuple[Array, 
     >>> activations.angle_and_kappa1_excess(np, np.ones(1), np.ones(1))
     (array([1.57079633]), array([0.31830989]))
     """
-    # tan(θ/2); NumPy's arctan takes 0.4 to 0.7 times as long as its arctan2.
+    # This is tan(θ/2). NumPy's arctan takes 0.4 to 0.7 times as long as its arctan2.
     half_tangent = xp.sqrt(w / (v + float(np.finfo(w.dtype).tiny)))
     root = half_tangent * v  # √(1 − ρ²)
     angle = 2.0 * xp.arctan(half_tangent)
@@ -423,13 +431,14 @@ def kappas(
     With :math:`a = \min(w, v)`: for w < v, :math:`\kappa_0 = 1 - k_0` and :math:`1 - \kappa_1 =
     w - k_1`; otherwise :math:`\kappa_0 = k_0` and :math:`1 - \kappa_1 = 1 - k_1`. A leaky ReLU has
     :math:`1 - \lambda` times :math:`k_0`, and :math:`1 \mp \kappa_1` are :math:`1 - \lambda` times
-    these plus :math:`\lambda w` and :math:`\lambda v`. No term cancels. A κ0 near 1 is not rounded:
-    layers would round it alike. The compiled engines have polynomials in place of the angle.
+    these plus :math:`\lambda w` and :math:`\lambda v`. No terms cancel. The result is k0 and not
+    κ0, because all layers would make the same error if a κ0 near 1 were rounded. Compiled engines
+    use polynomials instead of the angle.
 
     Parameters
     ----------
     xp : module
-        Of the arrays: numpy or cupy.
+        The module of the arrays: numpy or cupy.
     w, v : array
         1 − ρ and 1 + ρ.
     linear_share : float, default 0.0

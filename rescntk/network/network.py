@@ -1,4 +1,4 @@
-"""`Network`: the frozen description of an infinitely wide network, without any arrays."""
+"""`Network`: an immutable description of an infinitely wide network, without any arrays."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from .parameters import (
 from .parts import Filter, Layer, TrainedParts
 
 _LONGEST_WINDOW = 2**60
-"""Pixels that no filter spans: sums of some windows stay within integers of 64 bits."""
+"""Filters must span fewer pixels. Then sums of the spans of several filters are 64-bit integers."""
 
 
 @dataclass(frozen=True)
@@ -50,56 +50,60 @@ class Network:
 
     with circular convolutions; :math:`f^0` is a convolution of the input, 1x1 unless there is an
     input filter, and :math:`g^1` is a 1x1 convolution of the input or of :math:`f^0`. Outer filters
-    have a size of their own in place of q. Without skip connections the identity path and
-    :math:`\alpha` are absent. With ``norm``, :math:`g^l` reads :math:`f^{l-1}` divided by its root
-    mean square over channels.
+    may have another size than inner filters. Without skip connections the identity path and
+    :math:`\alpha` are absent. With ``norm``, :math:`f^{l-1}` is divided by its root mean square
+    over channels before it enters :math:`g^l`.
 
-    Parameters marked "of each layer" take one value for all layers, or ``depth`` values.
+    Parameters "of each layer" may be one value for all layers, or a sequence of ``depth`` values.
 
     Parameters
     ----------
     depth : int
-        Number of residual layers L, at least 1.
+        The number of residual layers L, at least 1.
     filter_size : int or sequence of int, default 3
-        Size q of the inner filter (before the activation) of each layer, odd; it may exceed the
-        signal. Layer 1 has none: its value serves as default of the outer filter alone.
+        The size q of the inner filter (before the activation) of each layer. It is odd, and may
+        exceed the length of the signal. Layer 1 has no inner filter; its value is only the default
+        of its outer filter.
     outer_filter_size : int or sequence of int, optional
-        Size of the outer filter (after the activation) of each layer, odd; ``filter_size`` by
-        default.
+        The size of the outer filter (after the activation) of each layer. It is odd, and by default
+        equal to ``filter_size``.
     input_filter_size : int, default 1
-        Number of pixels that the first layer sees, odd; signals of one channel usually need more.
+        The size of the filter of the first layer. It is odd. For signals of one channel, kernels
+        are usually better if it is larger than 1.
     skip : bool or sequence of bool, default True
-        Whether the layer has the identity path, of each layer: ``(False, True, True)`` begins with
-        an ordinary layer.
+        Whether each layer has the identity path. For example, in a network with
+        ``(False, True, True)`` layer 1 is an ordinary layer.
     alpha : float or sequence of float, default 1.0
-        Weight of the residual branch of each layer. Without the identity path it is ignored and
+        The factor on the residual branch of each layer. Without the identity path it is ignored and
         stored as 1.0.
     activation : {"relu", "erf", "gelu"}, default "relu"
-        The nonlinearity (`rescntk.network.activations`). ReLU alone has compiled engines.
+        The nonlinearity (`rescntk.network.activations`). Compiled engines support only ReLU.
     negative_slope : float, default 0.0
-        Slope s of a ReLU below 0, from 0 to 1: σ(u) = max(u, s u), the leaky ReLU (Maas et al.
-        2013). ``c_v = 2 / (1 + s**2)`` keeps variances; near s = 1 the head "gap" loses digits
-        of signals of zero mean (``docs/theory/activations.md``).
+        The slope s of a ReLU below 0, from 0 to 1: σ(u) = max(u, s u) is the leaky ReLU (Maas et
+        al. 2013). With ``c_v = 2 / (1 + s**2)`` and c_w = 1 a layer without skip connection
+        keeps the mean variance. Near s = 1 kernels with the head "gap" lose digits if signals have
+        zero mean (``docs/theory/activations.md``).
     c_v, c_w : float or sequence of float, default 2.0 and 1.0
-        Variances of the outer and the inner weights of each layer.
+        The variances of the outer and of the inner weights of each layer.
     readout_scale : float, default 1.0
-        Variance of the readout weights, positive: a factor on the kernel.
+        The variance of the readout weights, which multiplies the kernel. It is positive.
     input_scale : float, optional
-        Factor on the inner products of the input's pixels, by default 1/channels.
+        The factor on the inner products of the input's pixels. By default it is 1/channels.
     trained : iterable of str, default ("inner", "outer", "readout")
-        The parts that the tangent kernel sums over, of "input", "inner", "outer", "readout".
+        The trained parts, whose tangent kernels are added: "input", "inner", "outer", "readout".
     dilation : int or sequence of int, default 1
-        Pixels from one tap to the next of the inner and outer filters of each layer (Yu and Koltun
-        2016). The input filter is not dilated.
+        The number of pixels from one tap to the next in the inner and outer filter of each layer
+        (Yu and Koltun 2016). The input filter is not dilated.
     bias : float or sequence of float, default 0.0
-        Standard deviation of the biases of each layer, one for each channel of its inner and outer
-        convolution. Biases are trained with the weights of their convolution, and α multiplies
-        the biases of the branch (``docs/theory/biases.md``).
+        The standard deviation of the biases of each layer. The inner and the outer convolution have
+        one bias for each channel. Biases are trained if the weights of their convolution are, and
+        α multiplies the biases of the branch too (``docs/theory/biases.md``).
     norm : bool, default False
-        Whether the branch of each layer reads normalized features: at each pixel, divided by their
-        root mean square over channels (Ba et al. 2016, before the convolution; their mean is 0 in
-        the limit of width). Where all features are 0, so are the normalized ones. The identity
-        path and the readout are not normalized (``docs/theory/network.md``).
+        Whether features are normalized before they enter a branch: at each pixel they are divided
+        by their root mean square over channels (Ba et al. 2016; the normalization precedes the
+        convolution, and the mean over channels is 0 in the limit of infinite width). Where all
+        features are 0, the normalized ones are 0 too. The identity path and the readout are not
+        normalized (``docs/theory/network.md``).
 
     Examples
     --------
@@ -161,7 +165,10 @@ class Network:
             check_layer(layer, self.input_scale)
 
     def _drop_what_no_layer_reads(self) -> None:
-        """Give equal networks equal fields: α of ordinary layers, the inner filter of layer 1."""
+        """Replace values that no layer uses, so that equal networks have equal fields.
+
+        These are α in layers without the identity path, and the inner filter of layer 1.
+        """
         skips = self.values_of("skip")
         for name, default in () if all(skips) else NEED_SKIP.items():
             n_layers = max(len(skips), len(self.values_of(name)))
@@ -175,16 +182,16 @@ class Network:
 
     @property
     def is_uniform(self) -> bool:
-        """True if no parameter has a value for each layer."""
+        """True if each parameter has one value for all layers."""
         return not any(isinstance(getattr(self, name), tuple) for name in OF_LAYERS)
 
     def values_of(self, name: str) -> tuple[Any, ...]:
-        """Return the values of a parameter of layers: of each layer, or one if all have the same.
+        """Return the value of a parameter in each layer, or one value if all layers have the same.
 
         Parameters
         ----------
         name : str
-            Of a parameter, such as "alpha".
+            The name of a parameter, such as "alpha".
 
         Returns
         -------
@@ -199,12 +206,14 @@ class Network:
         Parameters
         ----------
         number : int
-            From 1 to `depth`. Networks with one value for all layers have deeper ones too.
+            The number of the layer, from 1 to `depth`. If all parameters have one value for all
+            layers, it may also be larger.
 
         Returns
         -------
         Layer
-            Its filters, ``skip``, ``alpha``, ``c_v``, ``c_w``, ``bias``, and what follows of them.
+            The filters, ``skip``, ``alpha``, ``c_v``, ``c_w`` and ``bias`` of the layer, and
+            numbers computed from them.
 
         Examples
         --------
@@ -218,7 +227,7 @@ class Network:
         return Layer(inner, outer, activation_gain=gain, **values)
 
     def different_layers(self) -> Iterator[Layer]:
-        """Yield the numbers of all layers, or of the first two at most if all are alike.
+        """Yield the numbers of all layers, or of uniform networks only those of layers 1 and 2.
 
         Yields
         ------
@@ -228,47 +237,47 @@ class Network:
             yield self.layer(number)
 
     def _layer_value(self, name: str, number: int) -> Any:
-        """Return the value of a parameter in a layer, from 1 on."""
+        """Return the value of a parameter in a layer; the first layer has the number 1."""
         value = getattr(self, name)
         return value[number - 1] if isinstance(value, tuple) else value
 
     @property
     def is_relu(self) -> bool:
-        """True for ReLU, False if it leaks."""
+        """True if the activation is ReLU without a negative slope."""
         return isinstance(activation_of(self), Relu) and self.negative_slope == 0.0
 
     @property
     def homogeneous(self) -> bool:
-        """True if σ(cu) = c σ(u) for c > 0: signals and layers may be divided by their sizes.
+        """True if σ(cu) = c σ(u) for c > 0, so that signals and layers may be divided by sizes.
 
-        A signal's biases are divided with it. Signals of one size have the same bounds on their
-        kernels in all layers, and rows of float32 keep the digits of small and of deep kernels.
+        The biases that a signal meets are then divided too. Among signals of one size all kernels
+        have the same bounds, and float32 keeps the digits of small signals and deep networks.
         """
         return activation_of(self).homogeneous
 
     @property
     def has_bias(self) -> bool:
-        """True if a layer has biases."""
+        """True if some layer has biases."""
         return any(layer.bias for layer in self.different_layers())
 
     @property
     def branch_gain(self) -> float:
-        """β = α² c_v c_w (1 + s²)/2: a ReLU layer's branch adds β times the mean variance of F.
+        """β = α² c_v c_w (1 + s²)/2: a ReLU branch adds β times the mean variance of the features.
 
-        Biases add their variance besides. All layers are alike, or this raises a ValueError, and
-        so do `growth` and `branch_weight`; `layer` has them for each layer.
+        Biases add their variance too. If layers have different numbers, `branch_gain`, `growth` and
+        `branch_share` raise a ValueError. The result of `layer` has them for each layer.
         """
         return self._common_layer().branch_gain
 
     @property
     def growth(self) -> float:
-        """1 + β, or β without skips: a ReLU layer multiplies the mean variance of F by 1 + β."""
+        """1 + β, or β without skip connections: the factor of a ReLU layer on the mean variance."""
         return self._common_layer().growth
 
     @property
-    def branch_weight(self) -> float:
-        """β / (1 + β), or 1 without skips: the branch's part of the variance of a ReLU layer."""
-        return self._common_layer().branch_weight
+    def branch_share(self) -> float:
+        """β / (1 + β), the share of a ReLU branch in the variance; 1 without skip connections."""
+        return self._common_layer().branch_share
 
     def _common_layer(self) -> Layer:
         """Return the numbers of all layers, or raise a ValueError if these differ."""
@@ -281,7 +290,7 @@ class Network:
         Parameters
         ----------
         n_channels : int
-            Channels of the signals, at least 1.
+            The number of channels of the signals, at least 1.
 
         Returns
         -------
@@ -291,12 +300,12 @@ class Network:
 
     @property
     def parts(self) -> TrainedParts:
-        """The trained parts as numbers, 1 (trained) or 0 (frozen)."""
+        """The trained parts as numbers: 1 if the part is trained, 0 if it is not."""
         return TrainedParts(*(float(part in self.trained) for part in PARTS))
 
     @property
     def input_filter(self) -> Filter:
-        """The filter of V⁰, and of W¹ where W¹ reads the signal."""
+        """The input filter: that of V⁰, or of W¹ if there is no V⁰ and W¹ reads the signal."""
         return Filter(self.input_filter_size)
 
     def inner_filter(self, number: int) -> Filter:
@@ -305,8 +314,7 @@ class Network:
         Parameters
         ----------
         number : int
-            From 1 to `depth`. The filter of layer 1 has size 1: g¹ reads f⁰, or the signal through
-            `input_filter`.
+            The number of the layer, from 1 to `depth`. The filter of layer 1 has the size 1.
 
         Returns
         -------
@@ -320,7 +328,7 @@ class Network:
         Parameters
         ----------
         number : int
-            From 1 to `depth`.
+            The number of the layer, from 1 to `depth`.
 
         Returns
         -------
@@ -343,12 +351,12 @@ class Network:
             yield self.outer_filter(number)
 
     def reach(self) -> int:
-        """Return the sum of the reaches of all filters: how far an output sees.
+        """Return how many pixels to each side influence an output: the sum of all filters' reaches.
 
         Returns
         -------
         int
-            In pixels, on the unbounded line: signals may be shorter.
+            The number of pixels on an infinite line. Signals may be shorter.
         """
         reach = self.input_filter.reach
         if not self.is_uniform:
@@ -359,14 +367,15 @@ class Network:
     def replace(self, **changes: Any) -> Network:
         """Return the same network with some parameters changed.
 
-        Outer filters that ``filter_size`` alone would give change with it; layer 1, which has no
-        inner filter, may have any outer one. Where each layer has its own value, a smaller
-        ``depth`` keeps those of the first layers, and a larger ``depth`` needs new ones.
+        If outer filters have the sizes of the inner ones, a new ``filter_size`` changes them too.
+        Layer 1 does not count here, because it has no inner filter. If layers have values of their
+        own, a smaller ``depth`` keeps those of the first layers, and a larger ``depth`` needs new
+        values.
 
         Parameters
         ----------
         **changes
-            Parameters of `Network` by name.
+            New values of parameters of `Network`, by name.
 
         Returns
         -------
@@ -375,7 +384,7 @@ class Network:
         Raises
         ------
         ValueError
-            For an unknown name, or a value that `Network` refuses.
+            If there is no parameter with a name, or if `Network` refuses a value.
 
         Examples
         --------
@@ -395,7 +404,7 @@ class Network:
         return replace(self, **changes)
 
     def _outer_sizes_follow(self) -> bool:
-        """Return whether the outer filters are those that inner sizes alone would give."""
+        """Return whether the outer filters have the sizes that ``filter_size`` alone gives them."""
         numbers = range(min(2, self.depth), self.depth + 1)
         if self.is_uniform:
             return self.outer_filter_size == self.filter_size
@@ -406,10 +415,10 @@ class Network:
 
 
 OF_LAYERS = frozenset(f.name for f in fields(Network) if f.metadata["of_layers"])
-"""The fields of which each layer may have its own value."""
+"""The fields that may have a value for each layer."""
 
 NEED_SKIP = {f.name: f.default for f in fields(Network) if f.metadata["needs_skip"]}
-"""The fields that layers without the identity path ignore, and the values stored in their place."""
+"""The fields that layers without the identity path ignore, with the values that are stored then."""
 
 
 def check_network(
@@ -420,11 +429,12 @@ def check_network(
     activations: frozenset[str] | None = BASIC_ACTIVATIONS,
     of_layers: frozenset[str] = frozenset(("dilation",)),
 ) -> None:
-    """Raise a ValueError if `network` is not a `Network`, or has other fields than `known_fields`.
+    """Raise a ValueError if `network` is not a `Network` that a function supports.
 
-    Each function that takes a network declares the fields that it knows. All other fields must have
-    their defaults. `reason` ends the message. `activations` are the names that the function knows,
-    or None if it asks the activation's object; `of_layers` may differ from layer to layer.
+    Each function of a network declares the fields that it supports, `known_fields`. All other
+    fields must have their defaults. Only the fields `of_layers` may have a value for each layer.
+    `activations` are the names of the supported activations, or None if the function uses only the
+    formulas of `Activation`. The message ends with `reason`.
     """
     if not isinstance(network, Network):
         raise ValueError(f"network is {shown(network)}, expected a rescntk.Network")
@@ -444,6 +454,9 @@ def check_like_layers(
     known_fields: frozenset[str],
     activations: frozenset[str] | None = BASIC_ACTIVATIONS,
 ) -> None:
-    """Check a network as `check_network` does; its layers are alike, and its depth is any."""
+    """Check a network as `check_network` does, for a function about networks of any depth.
+
+    All layers must be alike.
+    """
     reason = ": this is about networks of any depth"
     check_network(network, known_fields, reason, activations=activations, of_layers=frozenset())

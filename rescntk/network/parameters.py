@@ -1,4 +1,4 @@
-"""The parameters of a `Network`: checks of their values, and which of them a function knows."""
+"""The parameters of `Network`: checks of their values, and the fields that functions support."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from ..checks.values import PARTS, check_choice, check_integer, check_nonnegativ
 from .parts import BRANCH_POWERS, WEIGHT_VARIANCES, Layer
 
 _MOST_SCALE = 1e300
-"""Largest `input_scale`, and the inverse of the least. Raising it lets energies of ordinary signals
-leave the range of float64."""
+"""The largest `input_scale`, and the inverse of the smallest positive one. If it were larger, the
+energies of ordinary signals could leave the range of float64."""
 
 
 def check_filter_size(value: object, name: str) -> int:
@@ -26,7 +26,7 @@ def check_filter_size(value: object, name: str) -> int:
 
 
 def check_of_layers(check: Callable[[Any, str], Any], value: Any, name: str, depth: int) -> Any:
-    """Return the value that all layers have, or a tuple of one for each of `depth` layers."""
+    """Return the value that all layers have, or a tuple with one value for each layer."""
     if not is_sequence(value):
         return check(value, name)
     values = tuple(value)
@@ -39,7 +39,7 @@ def check_of_layers(check: Callable[[Any, str], Any], value: Any, name: str, dep
 
 
 def alike(values: tuple[Any, ...]) -> Any:
-    """Return the values of layers, as one value if all are equal."""
+    """Return the values of all layers as one value if they are equal, else as they are."""
     return values[0] if len(set(values)) == 1 else values
 
 
@@ -55,6 +55,7 @@ def check_trained(trained: Iterable[str], name: str) -> tuple[str, ...]:
 
 
 def check_input_scale(value: object, name: str) -> float | None:
+    """Return `value`, which must be None, 0 or a number far from the limits of float64."""
     if value is None:
         return None
     number, most = check_nonnegative(value, name), _MOST_SCALE
@@ -64,7 +65,7 @@ def check_input_scale(value: object, name: str) -> float | None:
 
 
 def check_layer(layer: Layer, input_scale: float | None) -> None:
-    """Raise a ValueError if the numbers of a layer exclude each other."""
+    """Raise a ValueError if the numbers of a layer cannot be combined."""
     if layer.exact_branch_gain > sys.float_info.max:
         values = ", ".join(map(repr, layer.numbers(BRANCH_POWERS).values()))
         raise ValueError(
@@ -79,14 +80,14 @@ def check_layer(layer: Layer, input_scale: float | None) -> None:
 
 
 def branch_product() -> str:
-    """Return the product of the numbers that multiply a branch, as messages write it."""
+    """Return the product of the numbers that multiply a branch, as error messages write it."""
     return " * ".join(
         name if power == 1 else f"{name}**{power}" for name, power in BRANCH_POWERS.items()
     )
 
 
 def in_words(numbers: Mapping[str, object]) -> str:
-    """Return numbers of a layer or a network as messages write them: "c_v 2.0, c_w 1.0"."""
+    """Return numbers of a layer or a network as error messages write them: "c_v 2.0, c_w 1.0"."""
     return ", ".join(f"{name} {value!r}" for name, value in numbers.items())
 
 
@@ -99,8 +100,8 @@ def parameter(
 ) -> Any:
     """Return a field of `Network`, with the check of its value.
 
-    With `of_layers` each layer may have its own value. With `needs_skip` layers without the
-    identity path ignore it, and have its default.
+    If `of_layers`, each layer may have its own value. If `needs_skip`, layers without the identity
+    path ignore the value, and the default is stored for them.
     """
     metadata = {"check": check, "of_layers": of_layers, "needs_skip": needs_skip}
     return field(default=default, metadata=metadata)
@@ -109,43 +110,44 @@ def parameter(
 # ---------------------------------------------------------------- known fields
 
 FILTER_FIELDS = frozenset(("filter_size", "outer_filter_size", "dilation"))
-"""The fields of filters, which do not change the mean variance of a layer."""
+"""The fields of filters. They do not change the mean variance behind a layer."""
 
 BASIC_FIELDS = frozenset[str]().union(
     ("depth", "filter_size", "outer_filter_size", "input_filter_size", "dilation"),
     ("skip", "alpha", "activation", "negative_slope", "c_v", "c_w"),
     ("input_scale", "readout_scale", "trained"),
 )
-"""The fields that every function knows, by itself or through another, unless it says otherwise.
+"""The fields that every function of a network supports, unless it refuses some of them itself.
 
-A new field stays out of this set. It joins `KERNEL_FIELDS` when kernels have it; a function of
-theory that learns it declares it by ``check_network(network, BASIC_FIELDS | {"new"})``. All others
-refuse it by name.
+A new field does not belong to this set. It is added to `KERNEL_FIELDS` when kernels support it. A
+function of theory that supports it declares this by ``check_network(network, BASIC_FIELDS |
+{"new"})``. All other functions refuse it by name.
 """
 
 FIELDS_WITHOUT_NORM = BASIC_FIELDS | {"bias"}
-"""The fields that formulas of `Layer` know, and functions of theory that take biases, but no
+"""The fields that the formulas of `Layer` support, and functions of theory that allow biases but no
 normalization."""
 
 FIELDS_WITH_NORM = FIELDS_WITHOUT_NORM | {"norm"}
-"""The fields that functions of theory know that take biases and normalization."""
+"""The fields that functions of theory support that allow biases and normalization."""
 
 KERNEL_FIELDS = FIELDS_WITH_NORM
-"""The fields that all engines, JAX and networks of finite width know.
+"""The fields that all engines, JAX and networks of finite width support.
 
-They read `Layer`, so that a new number of a layer may act in all of them at once. An implementation
-that lacks a field takes it out, ``KERNEL_FIELDS - {"new"}``, and refuses it by name.
+All of these read `Layer`, so that a new number of a layer may have an effect in all of them at
+once. An implementation that lacks a field declares ``KERNEL_FIELDS - {"new"}``, and refuses it.
 """
 
 RELU_FIELDS = BASIC_FIELDS - {"activation", "negative_slope"}
-"""`BASIC_FIELDS` of functions about ReLU."""
+"""The fields that functions about ReLU support."""
 
 
 BASIC_ACTIVATIONS = frozenset(("relu", "erf"))
-"""The activations that every function with the field "activation" knows.
+"""The activations that every function with the field "activation" supports.
 
-A new activation stays out of this set. Functions that ask the activation's object for all formulas
-take any: ``check_network(network, BASIC_FIELDS, activations=None)``. All others refuse it by name.
+A new activation does not belong to this set. Functions that use only the formulas of `Activation`
+support all activations: ``check_network(network, BASIC_FIELDS, activations=None)``. All other
+functions refuse it by name.
 """
 
 
@@ -157,10 +159,10 @@ def _with_defaults(kind: Any, depth: int) -> Any:
 def unknown_field(
     network: Any, known_fields: frozenset[str], of_layers: frozenset[str] | None = None
 ) -> str | None:
-    """Return what is wrong with a `Network`'s fields that are not `known_fields`, or None.
+    """Return what is wrong with the fields of a `Network`, or None.
 
-    They are to have their defaults. Where `of_layers` are given, all other fields are to have one
-    value for all layers.
+    Fields that are not among `known_fields` must have their defaults. If `of_layers` is given, all
+    fields but these must have one value for all layers.
     """
     unknown = [field.name for field in fields(network) if field.name not in known_fields]
     kind: Any = type(network)

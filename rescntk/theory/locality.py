@@ -13,8 +13,8 @@ import numpy as np
 from ..checks.values import check_flag
 from ..network import Network, check_network
 from ..network.parameters import RELU_FIELDS
-from .argument_checks import check_kind, check_length
-from .complements import check_nonzero, circular_mean
+from .tools.argument_checks import check_kind, check_length
+from .tools.complements import check_nonzero, circular_mean
 
 __all__ = ["effective_receptive_field", "width"]
 
@@ -126,7 +126,7 @@ def _counts(network: Network, kind: str) -> tuple[float, float, float]:
     """Return a and b of locality.md (1, 0 of the GPK), and Lp, the mean number of branches."""
     reason = ": this is for like layers of ReLU, whose K(x, x) is linear in the pixels' energies"
     check_network(network, RELU_FIELDS | {"bias"}, reason)
-    parts, branches = network.parts, network.depth * network.branch_weight
+    parts, branches = network.parts, network.depth * network.branch_share
     if check_kind(kind) == "gpk":
         return 1.0, 0.0, branches
     return parts.initial, parts.inner + parts.outer, branches
@@ -134,7 +134,7 @@ def _counts(network: Network, kind: str) -> tuple[float, float, float]:
 
 def _counted_ends(network: Network, d: int, base: float, per_branch: float) -> np.ndarray:
     """Return how often walks count that end at each of `d` pixels, on average, (d,)."""
-    branch_weight = network.branch_weight
+    branch_weight = network.branch_share
     # 1 − branch_weight, with all its digits.
     skipped = 1.0 / network.growth if network.skip else 0.0
 

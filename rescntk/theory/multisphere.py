@@ -35,14 +35,14 @@ from ..kernels.progress import progress_bar
 from ..memory import check_free_memory
 from ..network import Network, check_network
 from ..network.parameters import RELU_FIELDS
-from .argument_checks import (
+from .tools.argument_checks import (
     Map,
     check_dot_products,
     check_kind,
     check_known_head,
     check_layers,
 )
-from .complements import (
+from .tools.complements import (
     activate,
     add_branch,
     check_nonzero,
@@ -50,7 +50,7 @@ from .complements import (
     input_state,
     normalize_complements,
 )
-from .decimal_complements import decimal_complements
+from .tools.decimal_complements import decimal_complements
 
 __all__ = ["dot_products", "gram_complements", "normalized_gpk", "project", "sample"]
 
@@ -490,7 +490,7 @@ def _propagate(
     """
     results, alike = np.empty((len(networks), *delta.shape)), defaultdict(list)
     for index in sorted(range(len(networks)), key=lambda index: -networks[index].depth):
-        alike[networks[index].branch_weight].append(index)
+        alike[networks[index].branch_share].append(index)
     groups, together = list(alike.items()), max(1, BLOCK // delta.size)
     for begin in range(0, len(groups), together):  # axis 1 has a group of networks at each place
         batch, ends = groups[begin : begin + together], defaultdict(list)

@@ -21,15 +21,15 @@ from ..checks.values import check_depths, check_shape
 from ..network import OF_LAYERS, Network, check_network
 from ..network.parameters import BASIC_FIELDS, FIELDS_WITH_NORM, FIELDS_WITHOUT_NORM, RELU_FIELDS
 from . import spectrum
-from .argument_checks import (
+from .spectrum.funk_hecke import Quadrature, check_quadrature
+from .tools.argument_checks import (
     check_channels,
     check_dot_products,
     check_layers,
     check_length,
     read_once,
 )
-from .complements import activate, add_branch, circular_sum
-from .spectrum.funk_hecke import Quadrature, check_quadrature
+from .tools.complements import activate, add_branch, circular_sum
 
 __all__ = ["PathCountFit", "fit_path_counts", "path_counts", "path_pixels", "stride_kernel"]
 
@@ -309,6 +309,6 @@ def stride_kernel(network: Network, t: np.ndarray, *, complement: bool = False) 
         windows = delta.reshape(*delta.shape[:-1], -1, outer, inner)
         (branch,) = activate(network.parts, 0.0, windows.mean(axis=-1))
         carried = windows[..., outer // 2, inner // 2]
-        (delta,) = add_branch((carried,), (branch.mean(axis=-1),), layer.branch_weight)
+        (delta,) = add_branch((carried,), (branch.mean(axis=-1),), layer.branch_share)
     delta = delta[..., 0]
     return delta if complement else 1.0 - delta

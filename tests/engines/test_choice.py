@@ -62,12 +62,12 @@ def test_an_engine_without_lists_refuses_them():
 class Newest(type(engines.ENGINES["array"])):
     """An engine behind all others in the table."""
 
-    name, absence = "newest", "kernels are computed by another engine"
+    name, missing_warning = "newest", "kernels are computed by another engine"
 
 
 @pytest.fixture
 def newest(monkeypatch):
-    engines.tell_absence.cache_clear()
+    engines.warn_of_missing.cache_clear()
     monkeypatch.setattr(engines, "ENGINES", engines.ENGINES | {"newest": Newest()})
 
 
@@ -109,7 +109,7 @@ def forgotten():
     yield
     library.library.cache_clear()
     if engines.available()["cpu"] is True:
-        engines.tell_absence.cache_clear()
+        engines.warn_of_missing.cache_clear()
 
 
 def refused():
@@ -117,7 +117,7 @@ def refused():
 
     It tells why, with the remedy, at the first call alone. By its name, "array" says nothing.
     """
-    engines.tell_absence.cache_clear()
+    engines.warn_of_missing.cache_clear()
     reason = engines.available()["cpu"]
     assert rk.ResCGPK(2)(X, engine="array").shape == (2, 2)
     with pytest.warns(UserWarning, match="computed by NumPy, several times slower") as told:

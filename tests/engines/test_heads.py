@@ -66,7 +66,7 @@ def test_offsets_are_counted_without_their_ranges(w, axes):
 @of_sizes
 def test_weights_of_offsets_are_their_parts_of_the_pools(w, axes):
     expected, d = shared_pairs(w, axes), int(np.prod(axes))
-    weights, places = heads.pool_weights(w, axes), heads.places_of(w, axes)
+    weights, places = heads.pool_weights(w, axes), heads.right_pixels(w, axes)
     of_pairs = np.zeros((d, d))
     for weight, right in zip(weights, places, strict=True):
         of_pairs[np.arange(d).reshape(axes), right] += weight

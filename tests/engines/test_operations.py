@@ -17,10 +17,10 @@ from rescntk.engines.layer.network_steps import (
     may_join,
     with_five_taps,
 )
-from rescntk.engines.layer.operations import Operations, rounded_weights
+from rescntk.engines.layer.operations import Operations
 from rescntk.engines.layer.skip import SkipStep
 from rescntk.engines.layer.taps import Taps, taps_of_filter
-from rescntk.network.parts import Filter
+from rescntk.network.parts import Filter, Layer
 from tests.tolerances import CONSTANT
 
 
@@ -218,10 +218,33 @@ def test_growths_beyond_float64_are_refused():
         check_growth(Network(1, skip=False, c_v=2e-100, c_w=1e-100).layer(1))
 
 
+@pytest.mark.parametrize(
+    ("fields", "expected"),
+    [
+        ({}, False),
+        ({"skip": False, "c_v": 0.5}, False),  # layers are divided by their growth
+        ({"bias": (0.0, 1.0)}, True),
+        ({"norm": True}, False),
+        ({"norm": True, "skip": (True, False)}, True),
+        ({"activation": "erf", "bias": 1.0}, False),  # signals are not divided by their sizes
+    ],
+)
+def test_which_networks_may_lose_the_size_of_signals(fields, expected):
+    assert Operations(Network(2, **fields), 2, 1).constants.may_lose_size == expected
+
+
+def test_a_layer_that_halves_features_does_not_keep_them(monkeypatch):
+    network = Network(2, norm=True)
+    assert network.layer(1).keeps_features
+    monkeypatch.setattr(Layer, "identity_factor", property(lambda layer: layer.skip / 2))
+    assert not network.layer(1).keeps_features
+    assert Operations(network, 2, 1).constants.may_lose_size
+
+
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_rounded_weights_keep_products_over_layers(dtype):
     operations = Operations(Network(1, alpha=0.3), 999, 1)
-    weights = np.array([w[:2] for w in rounded_weights(operations, dtype).values()])
+    weights = np.array([w[:2] for w in operations.rounded_weights(dtype).values()])
     assert (weights == weights.astype(dtype)).all()
     features, branch, _ = operations.constants.of_layer(1).weights
     for rounded, exact in zip(weights.T, (features, branch), strict=True):

@@ -3,7 +3,7 @@
 import numpy as np
 
 from rescntk.learn import View
-from rescntk.learn.views.defaults import CLASSIFIER_VIEWS
+from rescntk.learn.views.defaults import CLASSIFIER_VIEWS, COVARIANCES
 
 ONE = {"views": [View(standardize="channel", filter_size=3)], "dtype": "float64"}
 """Parameters of an estimator of one view."""
@@ -44,6 +44,8 @@ EVERY_STEP = [
     View(standardize="point"),
     View(statistics=True),
     View(spectra="whole", differences=True, filter_size=3),
+    View(covariances=True),
+    COVARIANCES,
 ]
 """Views that have every step at least once."""
 

@@ -6,7 +6,12 @@ import pytest
 from rescntk.learn import ResidualKernelClassifier, View
 from rescntk.learn.ensemble import budget
 from rescntk.learn.ensemble.settings import Settings
-from rescntk.learn.views.defaults import CLASSIFIER_DEFAULTS, REGRESSOR_DEFAULTS, with_savings
+from rescntk.learn.views.defaults import (
+    CLASSIFIER_DEFAULTS,
+    COVARIANCES,
+    REGRESSOR_DEFAULTS,
+    with_savings,
+)
 from rescntk.learn.views.suitable import suitable_views
 from tests.learn.cases import ONE, waves
 from tests.learn.estimators import fitted_views
@@ -30,7 +35,8 @@ def chosen(n, views="default", channels=1, length=64, **parameters):
 def test_a_thousand_signals_of_ten_channels_have_all_views_and_landmarks(views, length):
     for channels in (1, 10):
         given, m, _ = chosen(1000, views, channels, length)
-        assert tuple(given) == CLASSIFIER_DEFAULTS[views] and m == 1000
+        of_channels = () if channels == 1 else (COVARIANCES,)
+        assert tuple(given) == CLASSIFIER_DEFAULTS[views] + of_channels and m == 1000
 
 
 @pytest.mark.parametrize("views", ["default", "fast"])
@@ -56,7 +62,7 @@ def test_more_signals_have_no_more_views(views, length):
 
 def test_many_channels_count_as_more_signals():
     """A tenth of the channels, above ten."""
-    work = [chosen(60, channels=channels)[2] for channels in (1, 10, 200)]
+    work = [chosen(60, channels=channels)[2] for channels in (2, 10, 200)]
     assert work[0] == work[1] and work[2] > 10 * work[1]
 
 

@@ -302,7 +302,7 @@ def test_lists_are_arrays_signal_by_signal(X):
     for view in EVERY_STEP:
         if needs_one_length(view):
             continue
-        seen = ViewTransformer(replace(view, length=10)).fit(ragged)
+        seen = ViewTransformer(shorter(view, 10)).fit(ragged)
         for found, x in zip(seen.transform(ragged), ragged, strict=True):
             assert_within(found, seen.transform(x[None])[0], tolerances.SEEN)
 
@@ -549,6 +549,7 @@ CHANGED = {
     "differences": True,
     "spectra": True,
     "bands": "signs",
+    "covariances": True,
     "statistics": True,
     "standardize": "channel",
     "time": 1.0,
@@ -574,6 +575,7 @@ def refused_beside(name):
     return {
         "linear": {*NAMES} - {"linear"} - named("Linear views have"),
         "bands": {"linear"} | named("Views of bands have no"),
+        "covariances": {*NAMES} - {"covariances"} - named("Views of covariances have"),
         "network": named("in place of one of"),
     }.get(name, set())
 
@@ -583,7 +585,9 @@ def test_two_settings_are_refused_as_documented_or_else_both_act(pair, rng):
     """Of 200 time points, in blocks. Short-time spectra take the place of statistics."""
     both = {name: CHANGED[name] for name in pair}
     if any(one in refused_beside(other) for one, other in permutations(pair)):
-        with pytest.raises(ValueError, match="expected .* with (linear|bands|network)="):
+        with pytest.raises(
+            ValueError, match="expected .* with (linear|bands|network|covariances)="
+        ):
             View(**both)
         return
     X = rng.standard_normal((6, 2, 200))
@@ -617,11 +621,17 @@ def test_signals_that_a_view_cannot_take_are_refused(view, lengths, says, X):
 def needs_points(view):
     """Return whether a view has steps that one time point lacks numbers for.
 
-    A deviation of the signal itself, bands, a spectrum of the whole, or differences alone: other
-    differences, short-time spectra and statistics are left out.
+    A deviation of the signal itself, bands, covariances, a spectrum of the whole, or differences
+    alone: other differences, short-time spectra and statistics are left out.
     """
     of_signal = view.standardize in ("signal", "local")
-    return of_signal or view.bands or view.spectra == "whole" or view.differences == "only"
+    return (
+        of_signal
+        or view.covariances
+        or view.bands
+        or view.spectra == "whole"
+        or view.differences == "only"
+    )
 
 
 def needs_one_length(view):
@@ -662,9 +672,14 @@ def test_signals_of_another_shape_are_refused(X):
         ViewTransformer(PLAIN).fit(X).transform(X[:, :1])
 
 
+def shorter(view, length):
+    """Return the view of at most so many points; one of covariances has a single one anyway."""
+    return view if view.covariances else replace(view, length=length)
+
+
 def shares_of_points(view, X):
     """Return a fitted view, and the share of each of its points at each time point."""
-    fitted, seen = replace(view, length=8).pipeline(X).fit_and_transform(X, np.ones(len(X)))
+    fitted, seen = shorter(view, 8).pipeline(X).fit_and_transform(X, np.ones(len(X)))
     return fitted, fitted.to_time(np.eye(seen.shape[2]), X[0])
 
 

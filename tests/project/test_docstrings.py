@@ -8,7 +8,7 @@ from typing import get_args, get_type_hints
 
 import pytest
 
-from rescntk.theory.report_table import ReportTable
+from rescntk.theory.tools.report_table import ReportTable
 from tests.helpers import parameters_of
 from tests.project.pages import public_names
 

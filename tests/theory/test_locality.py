@@ -71,7 +71,7 @@ def test_biases_add_a_constant_to_the_weighed_energies(kind, trained, rng):
 def test_fields_mix_the_cnns_of_all_subsets_of_the_layers(skip):
     """Given the subset, an image's step on one axis does not depend on the other's."""
     network = rk.Network(2, 3, alpha=0.8, skip=skip, readout_scale=4.0)
-    d, p, growth = 9, network.branch_weight, network.growth
+    d, p, growth = 9, network.branch_share, network.growth
     of_axis, of_image = np.zeros(d), np.zeros((d, d))
     for taken in itertools.product((0, 1), repeat=2):
         walk = np.eye(d)[0]
@@ -136,7 +136,7 @@ def test_the_law_of_widths(network, kind):
     steps = np.array([1, network.dilation, network.dilation])
     v0, v_o, v_i = (np.square(sizes) - 1) / 12 * steps**2
     found = locality.width(network, kind=kind)
-    law = np.sqrt(network.depth * network.branch_weight * (v_o + v_i))
+    law = np.sqrt(network.depth * network.branch_share * (v_o + v_i))
     slack = 32 * EPS * (found**2 + law**2)
     assert abs(found**2 - law**2) <= v0 + v_o + v_i + slack
     gpk = locality.width(network, kind="gpk")

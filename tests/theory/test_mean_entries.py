@@ -57,7 +57,7 @@ def test_mean_entries_of_cnns_are_those_of_their_matrices(entries):
 
 
 def test_the_sum_between_is_binomial_over_the_depths_of_cnns(entries):
-    p, b = entries.network.branch_weight, entries.of_cnn
+    p, b = entries.network.branch_share, entries.of_cnn
     expected = [
         sum(comb(L, k) * p**k * (1 - p) ** (L - k) * b[k] for k in range(L + 1)) for L in DEPTHS
     ]

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 import rescntk as rk
 from rescntk.checks.values import HEADS
 from rescntk.theory import multisphere
-from rescntk.theory.decimal_complements import decimal_complements
+from rescntk.theory.tools.decimal_complements import decimal_complements
 from tests import tolerances
 from tests.oracles import definition, papers
 from tests.strategies import sizes

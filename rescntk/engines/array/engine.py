@@ -8,7 +8,7 @@ from __future__ import annotations
 import hashlib
 import math
 from collections.abc import Iterator
-from typing import NamedTuple, cast
+from typing import NamedTuple
 
 import numpy as np
 
@@ -23,7 +23,7 @@ from ...arrays import (
 )
 from ...lazy import once
 from ...network.parameters import KERNEL_FIELDS
-from ..engine import Engine, EngineSignals, Plan, room_for_tables
+from ..engine import Engine, Plan, room_for_tables
 from ..layer.operations import Operations
 from ..request import Request, ScaledKernel
 from ..signals.tables import Tables, signal_tables
@@ -43,7 +43,7 @@ _TABLE_BYTES = 64 << 20
 with a smaller one, the tables of right signals are made more often."""
 
 
-class ArrayEngine(Engine):
+class ArrayEngine(Engine[Batch]):
     """The engine for NumPy and CuPy arrays and all activations, made of array operations."""
 
     name = "array"
@@ -56,11 +56,11 @@ class ArrayEngine(Engine):
     def plan(
         self,
         request: Request,
-        X: EngineSignals,
-        Z: EngineSignals | None = None,
+        X: Batch,
+        Z: Batch | None = None,
         paired: bool = False,
     ) -> ArrayPlan:
-        return ArrayPlan(request, cast(Batch, X), cast("Batch | None", Z), paired)
+        return ArrayPlan(request, X, Z, paired)
 
 
 class Block(NamedTuple):

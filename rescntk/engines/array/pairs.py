@@ -20,7 +20,7 @@ from ...network.activations import Gaussians, activation_of
 from ..heads import offsets, pool_pixels, pool_weights
 from ..layer.constants import LayerConstants
 from ..layer.means import column, mean_over_taps, sum_over_terms, summed
-from ..layer.operations import Operation, Operations, rounded_weights
+from ..layer.operations import Operation, Operations
 from ..layer.recursion import by_kind, pairs_behind_layer
 from ..layer.step import Deficits, DualPairs, Kernels, PairContext, PairState, Variances, mapped
 from ..layer.taps import Taps
@@ -57,9 +57,9 @@ class SignalPairs:
         if request.pool:
             pooled = zip(pool_pixels(request.pool, self.pixel_shape), self.pixel_shape, strict=True)
             self.offsets = [offsets(*axis) for axis in pooled]
-            self.right_rows = self.around(right.rows)
+            self.right_rows = self.extended(right.rows)
         self.with_ntk = "ntk" in request.kinds
-        self.weights = rounded_weights(operations, self.real.__name__)
+        self.weights = operations.rounded_weights(self.real.__name__)
         self.activation = activation_of(request.network)
 
     def row_of_both(self, row: int) -> tuple[Array, Array]:
@@ -75,7 +75,7 @@ class SignalPairs:
             return left, right
         return left[(..., *ones)], right[(slice(None), *ones)]
 
-    def around(self, rows: Array) -> Array:
+    def extended(self, rows: Array) -> Array:
         """Return rows of right signals, extended periodically for `at_offsets`.
 
         Along each axis they begin at the smallest offset, and end at the last pixel plus the
@@ -109,20 +109,24 @@ class SignalPairs:
         sides = (first, second) if self.all_pairs else (first,)
         return mean_over_taps(self.xp, values, taps, *sides)
 
-    def at(self, operation: Operation, before: PairState, features: PairState) -> ArrayPairContext:
+    def context_of(
+        self, operation: Operation, before: PairState, features: PairState
+    ) -> ArrayPairContext:
         """Return the object that answers the questions of the operation's step."""
         return ArrayPairContext(self, operation)
 
-    def at_depth(self, kernels: Kernels, input_weight: float, F0: Array) -> dict[str, Array]:
+    def kernels_with_head(
+        self, kernels: Kernels, input_weight: float, F0: Array
+    ) -> dict[str, Array]:
         """Return the kernels with the head applied.
 
         `kernels` are without their multiples of F⁰, `F0`. The features have the multiple
         `input_weight`, which is added.
         """
         weighted = by_kind(self.operations.constants, kernels, input_weight)
-        return {kind: self.head(*weighted[kind], F0) for kind in self.request.kinds}
+        return {kind: self.with_head(*weighted[kind], F0) for kind in self.request.kinds}
 
-    def head(self, kernel: Array, input_weight: float, F0: Array) -> Array:
+    def with_head(self, kernel: Array, input_weight: float, F0: Array) -> Array:
         """Return `kernel` + `input_weight` · `F0` with the head applied, (pairs, …)."""
         check_stop()
         request, n, d = self.request, len(kernel), math.prod(self.pixel_shape)
@@ -158,9 +162,9 @@ class SignalPairs:
         state = state._replace(kernels=Kernels(zeros, zeros if self.with_ntk else None))
         for layer_number, layer_operations in enumerate(self.operations.layers, start=1):
             in_tangent = self.constants.carried_parts.initial * input_weight(layer_number - 1)
-            state = pairs_behind_layer(self.at, layer_operations, state, in_tangent, F0)
+            state = pairs_behind_layer(self.context_of, layer_operations, state, in_tangent, F0)
             if layer_number in self.request.depths:
-                yield self.at_depth(state.kernels, input_weight(layer_number), F0)
+                yield self.kernels_with_head(state.kernels, input_weight(layer_number), F0)
 
     def enter(self) -> tuple[PairState, Array]:
         """Return the state of the pixel pairs before layer 1, without kernels, and F⁰."""
@@ -174,7 +178,7 @@ class SignalPairs:
         )
         state = PairState(Deficits(U, U_plus), Kernels(None, None))
         for operation in self.operations.input:
-            state = operation.step.pairs(self.at(operation, state, state), state, state)
+            state = operation.step.pairs(self.context_of(operation, state, state), state, state)
             a, b = self.row_of_both(operation.row)
         check_stop()
         U, U_plus = state.deficits

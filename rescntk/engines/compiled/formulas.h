@@ -7,7 +7,7 @@
 //   a, b      the standard deviations of both pixels;
 //   g         a b;
 //   rho       the correlation of both pixels;
-//   U, U+     g (1 - rho) and g (1 + rho), the deficits; U+ is named O, for opposite, in the code;
+//   U, U+     g (1 - rho) and g (1 + rho), the deficits; U+ is `U_plus` in the code;
 //   w, v      1 - rho and 1 + rho of the pre-activations;
 //   F, F0     the covariance g - U of the features, and that of the input;
 //   A         T + iota F: the tangent kernel, which includes F of the trained readout (iota = 1)
@@ -222,46 +222,46 @@ FORMULA V number(double value)
 // The numbers of a pixel pair that steps pass on.
 template <class V>
 struct PairNumbers {
-    V U, O, A;
+    V U, U_plus, A;
 };
 
 // The covariance, computed from the smaller one of both deficits.
 template <class V>
-FORMULA V covariance(V g, V U, V O)
+FORMULA V covariance(V g, V U, V U_plus)
 {
-    return pick(U, O, g - U, O - g);
+    return pick(U, U_plus, g - U, U_plus - g);
 }
 
 // A convolution whose taps have equal weights. `differences` are the sums, over the taps, of the
 // differences from the middle tap. So the mean of equal numbers is exact, while a plain sum would
 // make the same rounding error in each layer.
-template <bool OPPOSITE, bool NTK, class V>
+template <bool WITH_U_PLUS, bool NTK, class V>
 FORMULA PairNumbers<V> mean(const PairNumbers<V> &middle, const PairNumbers<V> &differences,
                             V weight, V N)
 {
     PairNumbers<V> result{fused(weight, differences.U, middle.U + N), V{}, V{}};
-    if (OPPOSITE) result.O = fused(weight, differences.O, middle.O + N);
+    if (WITH_U_PLUS) result.U_plus = fused(weight, differences.U_plus, middle.U_plus + N);
     if (NTK) result.A = fused(weight, differences.A, middle.A);
     return result;
 }
 
 // The addition of biases, a part whose deficit is 0. `twice` is twice the product of the standard
 // deviations of both signals' biases, and `tangent` is added to A.
-template <bool OPPOSITE, bool NTK, class V>
+template <bool WITH_U_PLUS, bool NTK, class V>
 FORMULA PairNumbers<V> with_bias(PairNumbers<V> sum, V twice, V tangent, V N)
 {
     sum.U = sum.U + N;
-    if (OPPOSITE) sum.O = sum.O + (twice + N);
+    if (WITH_U_PLUS) sum.U_plus = sum.U_plus + (twice + N);
     if (NTK) sum.A = sum.A + tangent;
     return sum;
 }
 
 // The correlation of pre-activations, from their deficits. `inverse` is 1 / g.
-template <bool OPPOSITE, class V>
-FORMULA Correlation<V> correlation(V U, V O, V inverse)
+template <bool WITH_U_PLUS, class V>
+FORMULA Correlation<V> correlation(V U, V U_plus, V inverse)
 {
     const V two = number<V>(2.0), w = smaller(U * inverse, two);
-    return correlation_of(w, OPPOSITE ? smaller(O * inverse, two) : two - w);
+    return correlation_of(w, WITH_U_PLUS ? smaller(U_plus * inverse, two) : two - w);
 }
 
 // The constants of a network's activation.
@@ -279,7 +279,7 @@ struct Activated {
 
 // The activation, from pre-activations to the branch. `A` is the tangent kernel to which
 // (inner - iota) times the covariance of the pre-activations has not been added yet.
-template <bool OPPOSITE, bool NTK, class V>
+template <bool WITH_U_PLUS, bool NTK, class V>
 FORMULA Activated<V> activated(const Activation<V> &constants, const Correlation<V> &at, V g, V A)
 {
     const V w = at.w, v = at.v;
@@ -291,7 +291,7 @@ FORMULA Activated<V> activated(const Activation<V> &constants, const Correlation
     }
     const V U = g * less, K = g - U;
     Activated<V> result{{U, V{}, V{}}, K};
-    if (OPPOSITE) result.branch.O = g * more;
+    if (WITH_U_PLUS) result.branch.U_plus = g * more;
     if (NTK) {
         const V rho = pick(w, v, number<V>(1.0) - w, v - number<V>(1.0));
         if (constants.adds_covariance) A = fused(constants.inner_minus_iota, g * rho, A);

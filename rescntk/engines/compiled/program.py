@@ -20,7 +20,7 @@ from ..layer.network_steps import (
     may_join,
     with_five_taps,
 )
-from ..layer.operations import Operations, rounded_weights
+from ..layer.operations import Operations
 from ..layer.skip import SkipStep
 from ..layer.taps import Taps
 from ..request import Request
@@ -127,7 +127,7 @@ class Program:
             terms=self._n_terms,
             n_operations=len(records),
             n_convolutions=len(taps),
-            has_opposite=operations.constants.has_opposite,
+            has_U_plus=operations.constants.has_U_plus,
             with_ntk="ntk" in request.kinds,
             linear_share=operations.constants.linear_share,
             initial=parts.initial,
@@ -157,7 +157,7 @@ class Program:
         """
         operations = self.operations
         every_operation = [*operations.input, *chain.from_iterable(operations.layers)]
-        weights = rounded_weights(operations, self.request.dtype)
+        weights = operations.rounded_weights(self.request.dtype)
         records = np.zeros(len(every_operation), OPERATION)
         for name in ("row", "std_row"):
             records[name] = [getattr(operation, name) for operation in every_operation]
@@ -182,11 +182,12 @@ class Program:
         first, records = len(operations.input), np.zeros(operations.depth, LAYER)
         layers = zip(records, operations.layers, strict=True)
         for layer_number, (record, layer_operations) in enumerate(layers, start=1):
-            constants = operations.constants.of_layer(layer_number)
+            layer_constants = operations.constants.of_layer(layer_number)
             last, count = layer_operations[-1], len(layer_operations)
             record["first"], record["count"] = first, count
             record["std_row"] = -1 if isinstance(last.step, SkipStep) else last.std_row_after
-            record["feature_weight"], record["branch_weight"], _ = constants.weights.rounded
+            weights = layer_constants.weights.rounded
+            record["feature_weight"], record["branch_weight"] = weights.features, weights.branch
             record["input_weight"] = operations.constants.input_weight(layer_number)
             record["bias_product"] = (
                 operations.constants.bias_std(layer_number, after_activation=True) ** 2

@@ -72,7 +72,7 @@ struct Job {
     const OffsetRange *offset_ranges;
     const double *pool_counts;  // for each offset, the number of pools that have both pixels
     double pool_count_sum;      // the sum of these numbers over all offsets; 1 for other heads
-    int64 depth, n_input, n_operations, n_convolutions, has_opposite, with_ntk;
+    int64 depth, n_input, n_operations, n_convolutions, has_U_plus, with_ntk;
     const Convolution *convolutions;
     const Operation *operations;  // the first n_input ones are those of the input filter
     const Layer *layers;          // layers 1 ... depth

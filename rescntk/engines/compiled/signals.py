@@ -271,27 +271,27 @@ class BlockTables:
             table.rows[..., start:stop] = table.rows[..., : stop - start]
         return table
 
-    def _wide(self) -> tuple[Array, Array]:
+    def _interleaved_rows(self) -> tuple[Array, Array]:
         """Return the interleaved rows of right signals, and where each group of signals begins."""
         xp, n, lanes = array_module(self.rows), self.shape[0], self.lanes
         rows = self.rows.reshape(*self.shape, -1)
         full, shape = n // lanes, rows.shape[1:]
-        wide = zeros((-(-n // lanes), *shape, lanes), rows.dtype.name, xp)
-        by_signal = xp.moveaxis(wide, -1, 1)
+        interleaved = zeros((-(-n // lanes), *shape, lanes), rows.dtype.name, xp)
+        by_signal = xp.moveaxis(interleaved, -1, 1)
         by_signal[:full] = rows[: full * lanes].reshape(full, lanes, *shape)
         by_signal[full:, : n % lanes] = rows[full * lanes :]
-        return wide, np.arange(len(wide)) * (lanes * math.prod(shape))
+        return interleaved, np.arange(len(interleaved)) * (lanes * math.prod(shape))
 
-    def side(self, is_wide: bool, first: int = 0) -> np.ndarray:
+    def side(self, is_interleaved: bool, first: int = 0) -> np.ndarray:
         """Return the record `Side` of the block.
 
-        The first signal of the block has the index `first` among all signals. If `is_wide`, the
-        record has the interleaved rows.
+        The first signal of the block has the index `first` among all signals. If `is_interleaved`,
+        the record has the interleaved rows.
         """
-        if (is_wide, first) not in self._sides:
-            source = self._wide() if is_wide else (self.rows, self.begin)
+        if (is_interleaved, first) not in self._sides:
+            source = self._interleaved_rows() if is_interleaved else (self.rows, self.begin)
             rows, begin = arrays = [moved(array, self.xp) for array in source]
-            places = [pointer(begin) - first // (self.lanes if is_wide else 1) * 8]
+            places = [pointer(begin) - first // (self.lanes if is_interleaved else 1) * 8]
             places += [
                 pointer(array) - first * array.strides[0] for array in self.numbers_of_signals
             ]
@@ -299,5 +299,5 @@ class BlockTables:
             addresses = dict(zip(names, places, strict=True))
             record = filled(SIDE, rows=pointer(rows), **addresses, share_pixels=self.share_pixels)
             # If several threads made a record, the first one is kept.
-            self._sides.setdefault((is_wide, first), (record, arrays))
-        return self._sides[is_wide, first][0]
+            self._sides.setdefault((is_interleaved, first), (record, arrays))
+        return self._sides[is_interleaved, first][0]

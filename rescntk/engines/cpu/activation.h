@@ -9,7 +9,7 @@ namespace
 constexpr int64 AHEAD = 8;
 
 // PLAIN: the activation is ReLU without a leak, and no covariance is added to A (inner = iota).
-template <class R, bool OPPOSITE, bool WITH_OPPOSITE, bool NTK, bool PLAIN>
+template <class R, bool CARRIES_U_PLUS, bool WITH_U_PLUS, bool NTK, bool PLAIN>
 struct ActivatedLayer {
     using V = typename Lanes<R>::V;
     Strip<R> &strip;
@@ -57,21 +57,21 @@ private:
         // The compiler knows PLAIN, but not the two flags of the job.
         const Activation<V> constants{relu.lambda, relu.inner_minus_iota, relu.outer_plus_iota,
                                       !PLAIN && relu.leaks, !PLAIN && relu.adds_covariance};
-        V w[AHEAD], v[WITH_OPPOSITE ? AHEAD : 1], s[AHEAD];
+        V w[AHEAD], v[WITH_U_PLUS ? AHEAD : 1], s[AHEAD];
         auto look = [&](int64 k) INLINED {
-            const Correlation<V> correlation = ::correlation<WITH_OPPOSITE>(
-                in.U[k], WITH_OPPOSITE ? in.O[k] : V{}, at.product(o.row, k));
+            const Correlation<V> correlation = ::correlation<WITH_U_PLUS>(
+                in.U[k], WITH_U_PLUS ? in.U_plus[k] : V{}, at.product(o.row, k));
             w[k & (AHEAD - 1)] = correlation.w;
-            if (WITH_OPPOSITE) v[k & (AHEAD - 1)] = correlation.v;
+            if (WITH_U_PLUS) v[k & (AHEAD - 1)] = correlation.v;
             s[k & (AHEAD - 1)] = correlation.s;
         };
         V K, M;
         auto finish = [&](int64 k) INLINED {
             const int64 q = k & (AHEAD - 1);
-            const Correlation<V> correlation{w[q], WITH_OPPOSITE ? v[q] : two - w[q], s[q]};
-            const Activated<V> result = activated<OPPOSITE, NTK>(
+            const Correlation<V> correlation{w[q], WITH_U_PLUS ? v[q] : two - w[q], s[q]};
+            const Activated<V> result = activated<CARRIES_U_PLUS, NTK>(
                 constants, correlation, at.product(o.std_row, k), NTK ? in.A[k] : V{});
-            put<OPPOSITE, NTK>(branch, k, result.branch);
+            put<CARRIES_U_PLUS, NTK>(branch, k, result.branch);
             K = K + result.K;
             M = M + result.branch.A;
         };
@@ -100,11 +100,12 @@ private:
     }
 };
 
-template <bool OPPOSITE, bool WITH_OPPOSITE, bool NTK, bool PLAIN, class R, class V>
+template <bool CARRIES_U_PLUS, bool WITH_U_PLUS, bool NTK, bool PLAIN, class R, class V>
 ALONE void activate(Strip<R> &strip, const Job &job, int64 layer_number, const Operation &o,
                     const State<V> in, const State<V> branch, int64 from, int64 to)
 {
-    ActivatedLayer<R, OPPOSITE, WITH_OPPOSITE, NTK, PLAIN>(strip, job, layer_number, o, in, branch)
+    ActivatedLayer<R, CARRIES_U_PLUS, WITH_U_PLUS, NTK, PLAIN>(strip, job, layer_number, o, in,
+                                                               branch)
         .run(from, to);
 }
 }  // namespace

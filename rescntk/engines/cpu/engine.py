@@ -9,7 +9,6 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Iterator
-from typing import cast
 
 import numpy as np
 
@@ -18,7 +17,7 @@ from ...memory import free_bytes
 from ...network.parameters import KERNEL_FIELDS
 from ..compiled.records import copied, pointer
 from ..compiled.signals import BlockTables, Signals, bytes_of_rows, bytes_to_hold, over_blocks
-from ..engine import Engine, EngineSignals, Plan, room_for_tables
+from ..engine import Engine, Plan, room_for_tables
 from ..heads import offset_ranges
 from ..request import Request, ScaledKernel
 from ..work import Tick, blocks, pool_of, processors, stop_flag
@@ -39,7 +38,7 @@ _FREE_SHARE = 1 / 16
 where they exceed `_TABLE_BYTES`. Making a table takes as long as computing some 14 signal pairs, so
 that blocks of fewer signals would spend most of the time on tables."""
 
-_FEW = 4
+_FEW_SIGNALS = 4
 """The largest number of right signals whose tables, if they are large, are not interleaved. The
 interleaved tables would be a second copy."""
 
@@ -48,7 +47,7 @@ _TASK = 3e6
 threads idle at the end, and smaller ones need more calls."""
 
 
-class CpuEngine(Engine):
+class CpuEngine(Engine[Signals]):
     """The engine of compiled loops in threads, for NumPy arrays and ReLU networks."""
 
     name = "cpu"
@@ -57,7 +56,7 @@ class CpuEngine(Engine):
     arrays = frozenset(("numpy",))
     auto_arrays = arrays
     lists = True
-    absence = "kernels are computed by NumPy, several times slower than by compiled loops"
+    missing_warning = "kernels are computed by NumPy, several times slower than by compiled loops"
 
     def why_not(self) -> str | None:
         return library.why_not()
@@ -69,8 +68,8 @@ class CpuEngine(Engine):
     def plan(
         self,
         request: Request,
-        X: EngineSignals,
-        Z: EngineSignals | None = None,
+        X: Batch | Signals,
+        Z: Batch | Signals | None = None,
         paired: bool = False,
     ) -> CpuPlan:
         return CpuPlan(request, X, Z, paired)
@@ -82,8 +81,8 @@ class CpuPlan(Plan):
     def __init__(
         self,
         request: Request,
-        X: EngineSignals,
-        Z: EngineSignals | None = None,
+        X: Batch | Signals,
+        Z: Batch | Signals | None = None,
         paired: bool = False,
     ) -> None:
         self.left = left = _signals(request, X)
@@ -179,15 +178,15 @@ class CpuPlan(Plan):
                 yield lefts, rights, n_lefts * (rights.stop - rights.start)
 
 
-def _signals(request: Request, X: EngineSignals, held_bytes: int = 0) -> Signals:
+def _signals(request: Request, X: Batch | Signals, held_bytes: int = 0) -> Signals:
     """Return signals with tables for the loops. Prepared signals are returned unchanged.
 
     Tables of at most `held_bytes` are kept between calls.
     """
     if isinstance(X, Signals):
         return X
-    batch, padding = cast(Batch, X), _padding(request)
-    row_bytes, longest = bytes_of_rows(request, batch, padding), channels_and_length(batch)[1]
+    padding = _padding(request)
+    row_bytes, longest = bytes_of_rows(request, X, padding), channels_and_length(X)[1]
     lanes = 1 if request.all_pairs else library.lanes(request.dtype)
     most = room_for_tables(_TABLE_BYTES, float(row_bytes.sum()))
     if lanes > 1:  # interleave no more right signals than there are and than fit into memory
@@ -196,13 +195,13 @@ def _signals(request: Request, X: EngineSignals, held_bytes: int = 0) -> Signals
             most = max(most, min(lanes * signal_bytes, free_bytes() * _FREE_SHARE))
         while lanes > 1 and (lanes // 2 >= len(X) or lanes * signal_bytes > most):
             lanes //= 2
-        if len(X) <= _FEW and len(X) * signal_bytes > _TABLE_BYTES // 3:
+        if len(X) <= _FEW_SIGNALS and len(X) * signal_bytes > _TABLE_BYTES // 3:
             lanes = 1  # without a second, interleaved copy of the tables
-    if request.pool and _meet_offsets(request, len(X), longest, lanes):
+    if request.pool and _lanes_are_offsets(request, len(X), longest, lanes):
         lanes = 1
     return Signals(
         request,
-        batch,
+        X,
         lanes=lanes,
         padding=padding,
         most_bytes=most,
@@ -212,10 +211,10 @@ def _signals(request: Request, X: EngineSignals, held_bytes: int = 0) -> Signals
 
 def _padding(request: Request) -> int:
     """Return the number of entries that follow each line of a table (`Signals.padding`)."""
-    return MOST_LANES if request.meets_others else 0
+    return MOST_LANES if request.has_offsets else 0
 
 
-def _meet_offsets(request: Request, n: int, d: int, lanes: int) -> bool:
+def _lanes_are_offsets(request: Request, n: int, d: int, lanes: int) -> bool:
     """Return whether the lanes of a vector are offsets of one right signal, for a pooled head.
 
     If not, they are several right signals. The results are the same. For `n` right signals of `d`

@@ -3,8 +3,8 @@
 //
 // The parameters of templates are
 //
-//   OPPOSITE        whether U+ is carried from layer to layer;
-//   WITH_OPPOSITE   whether an operation computes U+, as all do before the activation of layer 1;
+//   CARRIES_U_PLUS  whether U+ is carried from layer to layer (`has_U_plus` of the job);
+//   WITH_U_PLUS     whether an operation computes U+, as all do before the activation of layer 1;
 //   NTK             whether A is carried;
 //   FIRST           whether the layer is layer 1;
 //   TAPS, TRIANGLE  the taps of a convolution (`Taps`), and whether their weights are 1 2 3 2 1;
@@ -63,7 +63,7 @@ struct Taps {
     }
 };
 
-template <class R, bool OPPOSITE, bool NTK>
+template <class R, bool CARRIES_U_PLUS, bool NTK>
 struct Layers {
     using V = typename Lanes<R>::V;
     static constexpr int LANES = Lanes<R>::LANES;
@@ -106,29 +106,30 @@ private:
         const Layer &l = job.layers[layer_number - 1];
         State<V> state = strip.features;
         const Operation *o = job.operations + l.first, *const end = o + l.count;
-        constexpr bool BEFORE = OPPOSITE || FIRST;  // whether there is U+ before the activation
+        // Whether there is U+ before the activation.
+        constexpr bool BEFORE = CARRIES_U_PLUS || FIRST;
         for (; o->kind != ACTIVATION; o++) state = behind<BEFORE>(strip, l, *o, state);
         state = activated<FIRST>(strip, layer_number, *o, state);
         if (layer_number == job.depth && !has_pixel_results) return;
         while (++o < end)
             state = o->kind == JOINED ? joined<FIRST>(strip, *o, state)
-                                      : behind<OPPOSITE>(strip, l, *o, state);
+                                      : behind<CARRIES_U_PLUS>(strip, l, *o, state);
         if (state.U != strip.features.U) strip.take(state);
     }
     // Return the state after an operation.
-    template <bool WITH_OPPOSITE>
+    template <bool WITH_U_PLUS>
     INLINE State<V> behind(Strip<R> &strip, const Layer &l, const Operation &o, State<V> in) const
     {
         switch (OperationKind(o.kind)) {
         case CONVOLUTION:
-            return convolved<WITH_OPPOSITE>(strip, o, in);
+            return convolved<WITH_U_PLUS>(strip, o, in);
         case SKIP:
             return merged_with_features(strip, l, o, in);
         case NORM:
-            return normalized<WITH_OPPOSITE>(strip, o.row + FACTOR_ROW, in);
+            return normalized<WITH_U_PLUS>(strip, o.row + FACTOR_ROW, in);
         case BIAS:
-            if (in.U == strip.features.U) in = copied<WITH_OPPOSITE>(strip, in);
-            bias<WITH_OPPOSITE>(strip, o, in);
+            if (in.U == strip.features.U) in = copied<WITH_U_PLUS>(strip, in);
+            bias<WITH_U_PLUS>(strip, o, in);
             return in;
         case ACTIVATION:
         case JOINED:
@@ -189,7 +190,7 @@ private:
             for (; j < to; j++) {
                 const PairNumbers<V> input = FROM_INPUT ? input_numbers(at, j) : features.at(j);
                 if (FROM_INPUT) put<true, false>(features, j, input);
-                const V F = covariance(at.product(root, j), input.U, input.O);
+                const V F = covariance(at.product(root, j), input.U, input.U_plus);
                 if (NTK) features.A[j] = initial * F;
                 if (has_pixel_results) {
                     strip.separate.F0[j] = F;
@@ -213,25 +214,25 @@ private:
             strip.sums.add_and_clear(0, strip.valid, sum, sum);
     }
 
-    template <bool WITH_OPPOSITE, class T>
+    template <bool WITH_U_PLUS, class T>
     static INLINE PairNumbers<V> equal(const T &taps, const State<V> &in, int64 j,
                                        const Weight<V> &w, V N)
     {
         PairNumbers<V> differences{taps.differences(in.U, j), V{}, V{}};
-        if (WITH_OPPOSITE) differences.O = taps.differences(in.O, j);
+        if (WITH_U_PLUS) differences.U_plus = taps.differences(in.U_plus, j);
         if (NTK) differences.A = taps.differences(in.A, j);
-        return mean<WITH_OPPOSITE, NTK>(in.at(j), differences, w.weight, N);
+        return mean<WITH_U_PLUS, NTK>(in.at(j), differences, w.weight, N);
     }
-    template <bool WITH_OPPOSITE, class T>
+    template <bool WITH_U_PLUS, class T>
     static INLINE PairNumbers<V> triangle(const T &taps, const State<V> &in, int64 j,
                                           const Weight<V> &w, V N)
     {
         PairNumbers<V> result{w.times(taps.triangle(in.U, j), N), V{}, V{}};
-        if (WITH_OPPOSITE) result.O = w.times(taps.triangle(in.O, j), N);
+        if (WITH_U_PLUS) result.U_plus = w.times(taps.triangle(in.U_plus, j), N);
         if (NTK) result.A = w.times(taps.triangle(in.A, j));
         return result;
     }
-    template <bool WITH_OPPOSITE, int TAPS, bool TRIANGLE = false>
+    template <bool WITH_U_PLUS, int TAPS, bool TRIANGLE = false>
     void convolution(const Strip<R> &strip, const Operation &merge, const State<V> in,
                      const State<V> out) const
     {
@@ -241,44 +242,44 @@ private:
             for (int64 j = from; j < to; j++) {
                 const V N = merge_term<TAPS>(at, merge.row, taps.n_taps, j);
                 if (TRIANGLE)
-                    put<WITH_OPPOSITE, NTK>(out, j, triangle<WITH_OPPOSITE>(taps, in, j, w, N));
+                    put<WITH_U_PLUS, NTK>(out, j, triangle<WITH_U_PLUS>(taps, in, j, w, N));
                 else
-                    put<WITH_OPPOSITE, NTK>(out, j, equal<WITH_OPPOSITE>(taps, in, j, w, N));
+                    put<WITH_U_PLUS, NTK>(out, j, equal<WITH_U_PLUS>(taps, in, j, w, N));
             }
         });
     }
-    template <bool WITH_OPPOSITE>
+    template <bool WITH_U_PLUS>
     void convolution(const Strip<R> &strip, const Operation &merge, const State<V> in,
                      const State<V> out) const
     {
         const Convolution &w = job.convolutions[merge.convolution];
         if (w.n_taps == 3)
-            convolution<WITH_OPPOSITE, 3>(strip, merge, in, out);
+            convolution<WITH_U_PLUS, 3>(strip, merge, in, out);
         else if (w.is_triangle)
-            convolution<WITH_OPPOSITE, 5, true>(strip, merge, in, out);
+            convolution<WITH_U_PLUS, 5, true>(strip, merge, in, out);
         else if (w.n_taps == 5)
-            convolution<WITH_OPPOSITE, 5>(strip, merge, in, out);
+            convolution<WITH_U_PLUS, 5>(strip, merge, in, out);
         else
-            convolution<WITH_OPPOSITE, 0>(strip, merge, in, out);
+            convolution<WITH_U_PLUS, 0>(strip, merge, in, out);
     }
     // Return the state after a convolution.
-    template <bool WITH_OPPOSITE>
+    template <bool WITH_U_PLUS>
     State<V> convolved(Strip<R> &strip, const Operation &merge, const State<V> in) const
     {
         const Convolution &w = job.convolutions[merge.convolution];
         const State<V> out = strip.spare->beside(in);
-        const bool on_lines = !WITH_OPPOSITE && w.is_triangle && w.dilation == 1 && w.axis == 1;
+        const bool on_lines = !WITH_U_PLUS && w.is_triangle && w.dilation == 1 && w.axis == 1;
         if (on_lines) five_taps<NTK>(strip, merge, in, out);
         if (!strip.layout->closed) {
             strip.begin += strip.layout->reach(w);
             strip.end -= strip.layout->reach(w);
         }
-        if (!on_lines) convolution<WITH_OPPOSITE>(strip, merge, in, out);
+        if (!on_lines) convolution<WITH_U_PLUS>(strip, merge, in, out);
         return out;
     }
 
     // Return the normalized features: `in`, multiplied by the factors in a table row.
-    template <bool WITH_OPPOSITE>
+    template <bool WITH_U_PLUS>
     ALONE State<V> normalized(const Strip<R> &strip, int64 row, const State<V> in) const
     {
         const State<V> out = strip.spare->beside(in);
@@ -286,7 +287,7 @@ private:
             for (; j < to; j++) {
                 const V factor = at.product(row, j);
                 const PairNumbers<V> f = in.at(j);
-                put<WITH_OPPOSITE, NTK>(out, j, {factor * f.U, factor * f.O, factor * f.A});
+                put<WITH_U_PLUS, NTK>(out, j, {factor * f.U, factor * f.U_plus, factor * f.A});
             }
         });
         return out;
@@ -294,7 +295,7 @@ private:
 
     // Add biases to a state: F or K grow by the product of both signals' standard deviations of the
     // biases, and A by a multiple of it.
-    template <bool WITH_OPPOSITE>
+    template <bool WITH_U_PLUS>
     ALONE void bias(const Strip<R> &strip, const Operation &o, const State<V> in) const
     {
         const int64 row = o.row;
@@ -303,16 +304,16 @@ private:
                 more = number<V>(multiple * o.bias_product) * strip.biases;
         strip.runs([&](const Rows<R> &at, int64 j, int64 to) INLINED {
             for (; j < to; j++)
-                put<WITH_OPPOSITE, NTK>(in, j,
-                                        with_bias<WITH_OPPOSITE, NTK>(
-                                            in.at(j), twice, more, merge_term<2>(at, row, 2, j)));
+                put<WITH_U_PLUS, NTK>(in, j,
+                                      with_bias<WITH_U_PLUS, NTK>(in.at(j), twice, more,
+                                                                  merge_term<2>(at, row, 2, j)));
         });
     }
-    template <bool WITH_OPPOSITE>
+    template <bool WITH_U_PLUS>
     State<V> copied(const Strip<R> &strip, const State<V> in) const
     {
         const State<V> out = strip.spare->beside(in);
-        for (int64 j = strip.begin; j < strip.end; j++) put<WITH_OPPOSITE, NTK>(out, j, in.at(j));
+        for (int64 j = strip.begin; j < strip.end; j++) put<WITH_U_PLUS, NTK>(out, j, in.at(j));
         return out;
     }
 
@@ -323,9 +324,9 @@ private:
     {
         const State<V> branch = strip.spare->beside(in);
         const bool plain = job.linear_share == 0.0 && job.inner_minus_iota == 0.0;
-        constexpr bool BEFORE = OPPOSITE || FIRST;
-        constexpr auto run = ::activate<OPPOSITE, BEFORE, NTK, false, R, V>,
-                       run_plain = ::activate<OPPOSITE, BEFORE, NTK, true, R, V>;
+        constexpr bool BEFORE = CARRIES_U_PLUS || FIRST;
+        constexpr auto run = ::activate<CARRIES_U_PLUS, BEFORE, NTK, false, R, V>,
+                       run_plain = ::activate<CARRIES_U_PLUS, BEFORE, NTK, true, R, V>;
         (plain ? run_plain : run)(strip, job, layer_number, o, in, branch, strip.begin, strip.end);
         return branch;
     }
@@ -372,7 +373,7 @@ private:
             for (; j < to; j++) {
                 const V N = merge_term<2>(at, row, 2, j);
                 pass(features.U[j], branch.U[j], N);
-                if (OPPOSITE) pass(features.O[j], branch.O[j], N);
+                if (CARRIES_U_PLUS) pass(features.U_plus[j], branch.U_plus[j], N);
                 if (has_pixel_results) pass(separate.F[j], at.product(std_row, j) - branch.U[j]);
                 if (!NTK) continue;
                 V &A = has_pixel_results ? separate.A[j] : features.A[j];

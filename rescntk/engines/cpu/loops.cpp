@@ -18,12 +18,12 @@ namespace
 {
 enum Status { DONE, STOPPED, NO_MEMORY, OTHER_VERSION };
 
-template <class R, bool OPPOSITE, bool NTK>
+template <class R, bool CARRIES_U_PLUS, bool NTK>
 struct Pairs {
     using V = typename Lanes<R>::V;
     static constexpr int LANES = Lanes<R>::LANES;
     const Job &job;
-    const Layers<R, OPPOSITE, NTK> layers;
+    const Layers<R, CARRIES_U_PLUS, NTK> layers;
     const Results<R, NTK> results;
     Layout layout;
     Strips<R> strips;
@@ -297,17 +297,17 @@ private:
     }
 };
 
-template <class R, bool OPPOSITE, bool NTK>
+template <class R, bool CARRIES_U_PLUS, bool NTK>
 int run(const Job &job)
 {
-    return Pairs<R, OPPOSITE, NTK>(job).run();
+    return Pairs<R, CARRIES_U_PLUS, NTK>(job).run();
 }
 template <class R>
 int start(const Job *job)
 {
     if (job->bytes != int64(sizeof(Job))) return OTHER_VERSION;
     if (job->padding && job->padding < Lanes<R>::LANES) return OTHER_VERSION;
-    if (job->has_opposite)
+    if (job->has_U_plus)
         return job->with_ntk ? run<R, true, true>(*job) : run<R, true, false>(*job);
     return job->with_ntk ? run<R, false, true>(*job) : run<R, false, false>(*job);
 }

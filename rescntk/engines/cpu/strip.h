@@ -63,14 +63,14 @@ INLINE typename Lanes<R>::V merge_term(const Rows<R> &at, int64 row, int64 parts
 // U, U+ and A at each row of a strip.
 template <class V>
 struct State {
-    V *U, *O, *A;
-    INLINE PairNumbers<V> at(int64 j) const { return {U[j], O[j], A[j]}; }
+    V *U, *U_plus, *A;
+    INLINE PairNumbers<V> at(int64 j) const { return {U[j], U_plus[j], A[j]}; }
 };
-template <bool OPPOSITE, bool NTK, class V>
+template <bool WITH_U_PLUS, bool NTK, class V>
 INLINE void put(const State<V> &state, int64 j, const PairNumbers<V> &numbers)
 {
     state.U[j] = numbers.U;
-    if (OPPOSITE) state.O[j] = numbers.O;
+    if (WITH_U_PLUS) state.U_plus[j] = numbers.U_plus;
     if (NTK) state.A[j] = numbers.A;
 }
 

@@ -19,9 +19,14 @@ allowed, whose error is one unit in the last place."""
 
 
 class DeviceLimits(NamedTuple):
-    shared_bytes: int  # shared memory that a block may have
+    """Limits and numbers of a CUDA device."""
+
+    shared_bytes: int
+    """The bytes of shared memory that a block may have."""
     multiprocessors: int
-    double_cost: int  # float32 operations in the time of a float64 operation: 2, or 32 to 64
+    """The number of multiprocessors."""
+    double_cost: int
+    """How many float32 operations take as long as a float64 operation: 2, or 32 to 64."""
 
 
 def source() -> str:

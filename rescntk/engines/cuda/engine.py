@@ -14,7 +14,6 @@ import sys
 from importlib import import_module
 from importlib.util import find_spec
 from types import ModuleType
-from typing import cast
 
 import numpy as np
 
@@ -23,7 +22,7 @@ from ...network.parameters import KERNEL_FIELDS
 from ..compiled.program import operations_of
 from ..compiled.records import filled
 from ..compiled.signals import BlockTables, Signals, bytes_to_hold, over_blocks
-from ..engine import Engine, EngineSignals, Plan
+from ..engine import Engine, Plan
 from ..request import Request, ScaledKernel
 from ..work import Tick, blocks, silent
 from . import compiler, selfcheck
@@ -34,7 +33,7 @@ _RESULT_SHARE = 0.75
 tables and tiles."""
 
 
-class CudaEngine(Engine):
+class CudaEngine(Engine[Batch]):
     """The engine for NVIDIA GPUs, for NumPy and CuPy arrays and ReLU networks."""
 
     name = "cuda"
@@ -92,12 +91,11 @@ class CudaEngine(Engine):
     def plan(
         self,
         request: Request,
-        X: EngineSignals,
-        Z: EngineSignals | None = None,
+        X: Batch,
+        Z: Batch | None = None,
         paired: bool = False,
     ) -> CudaPlan:
-        batch, other = cast(Array, X), cast("Array | None", Z)
-        return CudaPlan(request, batch, other, paired, self._launch_plan(request, batch))
+        return CudaPlan(request, X, Z, paired, self._launch_plan(request, X))
 
 
 class CudaPlan(Plan):
@@ -106,8 +104,8 @@ class CudaPlan(Plan):
     def __init__(
         self,
         request: Request,
-        X: Array,
-        Z: Array | None,
+        X: Batch,
+        Z: Batch | None,
         paired: bool,
         launches: LaunchPlan,
     ) -> None:
@@ -117,7 +115,7 @@ class CudaPlan(Plan):
         self.home = np if array_module(X) is np else self.xp  # the array module of the results
         self.free = compiler.free_bytes(self.xp)
 
-        def signals(batch: Array) -> Signals:
+        def signals(batch: Batch) -> Signals:
             # Where there are many pixel pairs per signal, tables take little of the time. NumPy
             # then makes them, which saves hundreds of launches.
             lanes_are_offsets, lanes = launches.lanes_are_offsets, launches.lanes

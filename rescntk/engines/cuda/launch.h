@@ -1,20 +1,21 @@
-// The argument of a launch of the GPU kernel. launch_plan.py reads the record and the numbers from
-// this file.
+// The argument of a launch of the GPU kernel. launch_plan.py reads the fields of the record and the
+// constants from this file.
 #pragma once
 #include "../compiled/records.h"
 
 struct Launch {
-    Job job;  // cases are counted from `first_row` and `first_column` on
+    Job job;
+    // The left signal i and the right signal k are the cases first_row + i and first_column + k.
     int64 first_row, first_column;
-    int64 threads, teams;  // threads of a team, teams of a block
-    int64 units;           // blocks of a pair of signals that share its offsets
-    int64 n_depths;        // asked for; the sums of each unit are kept apart
-    int64 team_bytes;      // of shared memory
+    int64 threads, teams;  // the numbers of threads of a team, and of teams of a block
+    int64 units;           // the number of blocks for a pair of signals; each computes some offsets
+    int64 n_depths;    // the number of requested depths; each unit has its own sums for each depth
+    int64 team_bytes;  // the bytes of shared memory of a team
 };
 
-// Copies of pixels from the other end of a ring on each side of a row in shared memory:
-// convolutions of five taps read them without going around.
+// The number of pixels that are copied to each end of a row in shared memory from the other end of
+// the ring. So convolutions of five taps need not go around the ring.
 constexpr int HALO = 2;
 
-// Most threads of a block, for which the compiler keeps registers.
+// The largest number of threads of a block. The compiler reserves registers for so many.
 constexpr int MOST_THREADS = 512;

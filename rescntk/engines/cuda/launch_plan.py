@@ -111,7 +111,7 @@ class LaunchPlan:
         real = {"float32": "float", "float64": "double"}[request.dtype]
         itemsize = np.dtype(request.dtype).itemsize
         ntk, pooled = "ntk" in request.kinds, request.pool > 0
-        self.lanes_are_offsets = request.meets_others
+        self.lanes_are_offsets = request.has_offsets
         self.lanes, self.pixels = next(cut[1:] for cut in CUTS[request.dtype] if d <= cut[0])
         self.threads = -(-d // self.pixels)
         self.teams = max(1, THREADS // self.threads)
@@ -148,8 +148,8 @@ class LaunchPlan:
                 "fewer kinds, dtype='float32' or engine='array'"
             )
         self.teams = min(self.teams, device.shared_bytes // self.team_bytes)
-        has_opposite, points = operations.constants.has_opposite, not request.has_sums
-        switches = self.lanes_are_offsets, pooled, has_opposite, ntk, points
+        has_U_plus, points = operations.constants.has_U_plus, not request.has_sums
+        switches = self.lanes_are_offsets, pooled, has_U_plus, ntk, points
         words = real, self.lanes, self.pixels, *switches
         self.name = f"rows<{', '.join(str(word).lower() for word in words)}>"
         entries = d * request.n_offsets(d)

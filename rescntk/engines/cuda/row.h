@@ -4,8 +4,8 @@
 #include "../compiled/formulas.h"
 #include "launch.h"
 
-// A few pixels are unrolled, into registers; the state of more is in local memory, so that code
-// stays short.
+// Loops over the pixels of a thread. If there are only one or two, the loop is unrolled and the
+// state is in registers. The state of more pixels is in local memory, so that the code stays short.
 #define OVER_PIXELS(p)                                                                             \
     _Pragma("unroll (THREAD_PIXELS <= 2 ? THREAD_PIXELS : 1)") for (int p = 0; p < THREAD_PIXELS;  \
                                                                     p++)
@@ -13,7 +13,7 @@
     UNROLL                                                                                         \
     for (int q = 0; q < LANES; q++)
 
-// N numbers that one instruction loads.
+// The type of N numbers that one instruction loads.
 template <class R, int N>
 struct Vector;
 template <>
@@ -39,7 +39,7 @@ struct Vector<double, 2> {
 
 template <class R, int LANES, int THREAD_PIXELS, bool ALL>
 struct Row {
-    using ThreadNumbers = R[THREAD_PIXELS][LANES];  // a number of each pixel pair of the thread
+    using ThreadNumbers = R[THREAD_PIXELS][LANES];  // one number for each pixel pair of the thread
     using LaneVector = typename Vector<R, LANES>::type;
     struct Pack {
         R lane[LANES];
@@ -52,13 +52,13 @@ struct Row {
         }
     };
     struct State {
-        ThreadNumbers U, O, A;  // O is U+
-        FORMULA PairNumbers<R> at(int p, int q) const { return {U[p][q], O[p][q], A[p][q]}; }
-        template <bool OPPOSITE, bool NTK>
+        ThreadNumbers U, U_plus, A;
+        FORMULA PairNumbers<R> at(int p, int q) const { return {U[p][q], U_plus[p][q], A[p][q]}; }
+        template <bool WITH_U_PLUS, bool NTK>
         FORMULA void put(int p, int q, const PairNumbers<R> &numbers)
         {
             U[p][q] = numbers.U;
-            if (OPPOSITE) O[p][q] = numbers.O;
+            if (WITH_U_PLUS) U_plus[p][q] = numbers.U_plus;
             if (NTK) A[p][q] = numbers.A;
         }
     };
@@ -66,12 +66,12 @@ struct Row {
     const Launch &launch;
     const Job &job;
     const int t, threads, team, n, lines, line_pixels;
-    char *const memory;  // of the team
-    const R *x, *z;      // tables of both sides, and numbers of a row
-    int x_stride, z_stride;
-    int left_at[THREAD_PIXELS], right_at[THREAD_PIXELS];
-    int valid;             // lanes that count
-    R pool_counts[LANES];  // of pooled heads, of each lane's offset
+    char *const memory;      // the shared memory of the team
+    const R *x, *z;          // the tables of the left and of the right signal
+    int x_stride, z_stride;  // the numbers of a row of both tables
+    int left_at[THREAD_PIXELS], right_at[THREAD_PIXELS];  // the pixels' positions in a table row
+    int valid;                                            // how many lanes count
+    R pool_counts[LANES];  // for pooled heads, the number n of the offset of each lane (heads.py)
 
     __device__ Row(const Launch &launch, char *block_memory)
         : launch(launch), job(launch.job), t(int(threadIdx.x % launch.threads)),
@@ -97,8 +97,8 @@ struct Row {
         OVER_LANES (q) pack.lane[q] = ((const R *)&vector)[q];
         return pack;
     }
-    // A number of each lane. Of all pixel pairs, the first lane may be any pixel, so that nothing
-    // is aligned.
+    // Return one number for each lane. If all pixel pairs are computed, the first lane may be any
+    // pixel, so that the numbers are not aligned and are loaded one by one.
     FORMULA static Pack lanes_of(const R *at)
     {
         if (!ALL) return load_lanes(at);
@@ -108,7 +108,8 @@ struct Row {
     }
     FORMULA R product(int64 row, int p, int q) const { return *left(row, p) * right(row, p)[q]; }
 
-    // The places of the row's pixels in the tables, `shift` lines and `offset` pixels apart.
+    // Set the positions of the row's pixels in the tables. A right pixel is `shift` lines and
+    // `offset` pixels away from the left one.
     FORMULA void place(int shift, int offset)
     {
         OVER_PIXELS (p) {
@@ -124,7 +125,8 @@ struct Row {
             }
         }
     }
-    // A pixel on a ring of pixels `stride` apart: along lines, or across them.
+    // A ring of pixels along a line or across lines. Neighbours on the ring are `stride` pixels
+    // apart. `place` is the place of `pixel` on the ring.
     struct Ring {
         int size, stride, place, pixel;
         FORMULA int wrapped(int at) const
@@ -138,7 +140,7 @@ struct Row {
         return along ? Ring{line_pixels, 1, j % line_pixels, j}
                      : Ring{lines, line_pixels, j / line_pixels, j};
     }
-    // Add the squared differences of one part to sums.
+    // Add the squares of a + sign b, for the coordinates a and b of one part, to the sums.
     FORMULA static void differ(R a, const R *b, R (&sum)[LANES], R sign = -1)
     {
         const Pack other = lanes_of(b);
@@ -147,8 +149,8 @@ struct Row {
             sum[q] = fused(e, e, sum[q]);
         }
     }
-    // N, which a merge adds to deficits: the squared distance of the coordinates, times the product
-    // of the factors of both signals.
+    // Compute N, which a merge adds to deficits: the squared distance of the coordinates, times the
+    // product of the factors of both signals (merge.py).
     FORMULA void merge_term(int64 row, int parts, int p, R (&N)[LANES]) const
     {
         const R *a = left(row + FACTOR_ROW, p), *b = right(row + FACTOR_ROW, p);
@@ -169,8 +171,8 @@ struct Row {
 
     // ------------------------------------------------------------------ shared memory
 
-    // The pixels' numbers in ring 0 (U), 1 (A, with the NTK) or the last one (U+); with HALO more
-    // pixels on both sides.
+    // The numbers of all pixels of the row in shared memory, with HALO more pixels at both ends.
+    // Ring 0 has U, ring 1 has A if NTK, and the last ring has U+.
     FORMULA R *ring(int number) const
     {
         return (R *)memory + (number * (n + 2 * HALO) + HALO) * LANES;
@@ -187,14 +189,14 @@ struct Row {
             if (halo && pixel(p) >= n - HALO) at[-n] = vector;
         }
     }
-    // Leave a state for the team to read, between two barriers.
-    template <bool OPPOSITE, bool NTK>
+    // Write a state to shared memory, between two barriers, so that the team can read it.
+    template <bool WITH_U_PLUS, bool NTK>
     FORMULA void show(const State &s, bool halo = false) const
     {
         __syncthreads();
         put(0, s.U, halo);
         if (NTK) put(1, s.A, halo);
-        if (OPPOSITE) put(1 + NTK, s.O, halo);
+        if (WITH_U_PLUS) put(1 + NTK, s.U_plus, halo);
         __syncthreads();
     }
     FORMULA void add(int number, int pixel, R weight, R (&sum)[LANES]) const

@@ -1,26 +1,26 @@
-// A row through the layers. A thread has THREAD_PIXELS left pixels, whose state stays in registers;
-// convolutions read neighbouring pixels from shared memory.
+// The layers, applied to a row of pixel pairs. A thread computes THREAD_PIXELS left pixels, whose
+// state stays in registers. Convolutions read neighbouring pixels from shared memory.
 #pragma once
 #include "row.h"
 
-template <class R, int LANES, int THREAD_PIXELS, bool ALL, bool POOLED, bool OPPOSITE, bool NTK,
-          bool POINTS>
+template <class R, int LANES, int THREAD_PIXELS, bool ALL, bool POOLED, bool CARRIES_U_PLUS,
+          bool NTK, bool POINTS>
 struct Layers {
     using ThisRow = Row<R, LANES, THREAD_PIXELS, ALL>;
     using State = typename ThisRow::State;
     using Pack = typename ThisRow::Pack;
     using ThreadNumbers = typename ThisRow::ThreadNumbers;
-    static constexpr int PAIRS = ALL ? 1 : LANES;  // pairs of signals of a row
+    static constexpr int PAIRS = ALL ? 1 : LANES;  // the number of signal pairs of a row
 
     ThisRow row;
     const Job &job;
     const Activation<R> relu;
-    R biases[PAIRS];  // the products of both sides' biases
+    R biases[PAIRS];  // the products of the standard deviations of both signals' biases
     State state;
     struct {
         ThreadNumbers F0, F, A;
-    } separate;  // F0, and both kernels without it: of heads of pixels
-    // The thread's sums of both kernels without F0, and of F0.
+    } separate;  // for results of single pixels: F0, and F and A without multiples of F0
+    // The sums of F and A without multiples of F0, and of F0, over the pixels of the thread.
     double F[PAIRS], A[PAIRS], F0[PAIRS];
 
     __device__ Layers(const Launch &launch, char *block_memory)
@@ -31,8 +31,8 @@ struct Layers {
     }
     FORMULA static int pair_of(int lane) { return ALL ? 0 : lane; }
 
-    // Take the row through all layers. Call report(layer) at the depths asked for. The sum of F0
-    // begins with `F0_sum`.
+    // Take the row through all layers, and call report(layer) behind each requested depth. The sum
+    // of F0 begins with `F0_sum`.
     template <class Report>
     FORMULA void run(double F0_sum, Report report)
     {
@@ -44,7 +44,8 @@ struct Layers {
         }
     }
 
-    // Half the squared distance of the input's unit vectors, or of their opposites.
+    // Half the squared distance between the unit vectors of both pixels of the input (sign -1), or
+    // between one of them and the negative of the other (sign 1).
     FORMULA Pack half_squares(int p, R sign) const
     {
         Pack sum = sum_of<Pack>(job.channels, [&](int64 c, Pack part) {
@@ -54,20 +55,20 @@ struct Layers {
         OVER_LANES (q) sum.lane[q] *= R(0.5);
         return sum;
     }
-    // U, U+ and A of the input's pixels, and sums of F0.
+    // Set U, U+ and A behind the input filter, and the sums of F0.
     FORMULA void enter(double F0_sum)
     {
         const int64 C = job.channels, root = job.n_input ? job.operations[job.n_input - 1].row : C;
         OVER_PIXELS (p) {
             const Pack w = half_squares(p, R(-1));
             Pack v = w;
-            bool opposed = false;
-            OVER_LANES (q) opposed = opposed || w[q] > R(1.9);  // 2 - w has lost its digits
-            if (opposed) v = half_squares(p, R(1));
+            bool any_near_2 = false;  // near w = 2, v cannot be computed as 2 - w
+            OVER_LANES (q) any_near_2 = any_near_2 || w[q] > R(1.9);
+            if (any_near_2) v = half_squares(p, R(1));
             OVER_LANES (q) {
                 const R g = row.product(C, p, q);
                 state.U[p][q] = g * w[q];
-                state.O[p][q] = g * (w[q] > R(1.9) ? v[q] : R(2) - w[q]);
+                state.U_plus[p][q] = g * (w[q] > R(1.9) ? v[q] : R(2) - w[q]);
                 state.A[p][q] = 0;
             }
         }
@@ -79,7 +80,8 @@ struct Layers {
         }
         OVER_PIXELS (p)
             OVER_LANES (q) {
-                const R pair_F0 = covariance(row.product(root, p, q), state.U[p][q], state.O[p][q]);
+                const R pair_F0 =
+                    covariance(row.product(root, p, q), state.U[p][q], state.U_plus[p][q]);
                 state.A[p][q] = R(job.initial) * pair_F0;
                 if (POINTS) {
                     separate.F0[p][q] = pair_F0;
@@ -89,8 +91,8 @@ struct Layers {
             }
     }
 
-    // A layer: its operations, one after the other. The last layer ends with its sums, but for
-    // heads of pixels.
+    // Do the operations of a layer, one after the other. If it `ends`, it is the last layer, which
+    // ends with the sums of its activation, except for results of single pixels.
     FORMULA void pass(const Layer &l, bool first, bool ends)
     {
         State now = state;
@@ -100,7 +102,7 @@ struct Layers {
                 if (first)
                     activate<true>(l, o, now);
                 else
-                    activate<OPPOSITE>(l, o, now);
+                    activate<CARRIES_U_PLUS>(l, o, now);
                 if (ends) return;
             } else if (o.kind == SKIP) {
                 merge_features(l, o, now);
@@ -111,31 +113,31 @@ struct Layers {
             } else if (first && !o.after_activation)
                 change<true>(o, now);
             else
-                change<OPPOSITE>(o, now);
+                change<CARRIES_U_PLUS>(o, now);
         }
         state = now;
     }
-    // Take a state through a norm, a convolution or a bias.
-    template <bool WITH_OPPOSITE>
+    // Apply a normalization, a convolution or biases to a state.
+    template <bool WITH_U_PLUS>
     FORMULA void change(const Operation &o, State &s) const
     {
         if (o.kind == NORM)
-            normalize<WITH_OPPOSITE>(o.row + FACTOR_ROW, s);
+            normalize<WITH_U_PLUS>(o.row + FACTOR_ROW, s);
         else if (o.kind == CONVOLUTION)
-            convolution<WITH_OPPOSITE>(o, s);
+            convolution<WITH_U_PLUS>(o, s);
         else if (o.kind == BIAS)
-            bias<WITH_OPPOSITE>(o, s);
+            bias<WITH_U_PLUS>(o, s);
     }
 
     // ------------------------------------------------------------------ convolutions and biases
 
-    // Some taps of a convolution, from tap `begin` on: sums of the state's differences from the
-    // middle, and of squared differences of coordinates.
+    // Sums over the taps `begin` ... `end` - 1 of a convolution: of the differences of the state
+    // from the middle tap, and of the squared differences of coordinates.
     struct Taps {
-        R U[LANES], O[LANES], A[LANES], N[LANES];
-        FORMULA PairNumbers<R> at(int q) const { return {U[q], O[q], A[q]}; }
+        R U[LANES], U_plus[LANES], A[LANES], N[LANES];
+        FORMULA PairNumbers<R> at(int q) const { return {U[q], U_plus[q], A[q]}; }
     };
-    template <bool WITH_OPPOSITE>
+    template <bool WITH_U_PLUS>
     FORMULA void taps(const Convolution &w, int64 first, const State &s, int p, int begin, int end,
                       Taps &sum) const
     {
@@ -145,7 +147,7 @@ struct Layers {
         int shift = (begin - int(w.n_taps) / 2) * step % size;
         if (shift < 0) shift += size;
         const R *a = row.left(first + begin, p), *b = row.right(first + begin, p);
-        OVER_LANES (q) sum.U[q] = sum.O[q] = sum.A[q] = sum.N[q] = 0;
+        OVER_LANES (q) sum.U[q] = sum.U_plus[q] = sum.A[q] = sum.N[q] = 0;
         for (int tap = begin; tap < end; tap++) {
             a += row.x_stride;
             b += row.z_stride;
@@ -155,53 +157,53 @@ struct Layers {
             const R weight = R(w.is_triangle ? tap < 3 ? tap + 1 : 5 - tap : 1);
             row.add_difference(0, at, weight, s.U[p], sum.U);
             if (NTK) row.add_difference(1, at, weight, s.A[p], sum.A);
-            if (WITH_OPPOSITE) row.add_difference(1 + NTK, at, weight, s.O[p], sum.O);
+            if (WITH_U_PLUS) row.add_difference(1 + NTK, at, weight, s.U_plus[p], sum.U_plus);
         }
     }
-    template <bool WITH_OPPOSITE>
+    template <bool WITH_U_PLUS>
     FORMULA void convolution(const Operation &merge, State &s) const
     {
         const Convolution w = job.convolutions[merge.convolution];
         const R weight = R(w.weight);
-        row.template show<WITH_OPPOSITE, NTK>(s);
+        row.template show<WITH_U_PLUS, NTK>(s);
         OVER_PIXELS (p) {
             if (!row.has_pixel(p)) continue;
             Taps sum;
             const int n_taps = int(w.n_taps);
-            taps<WITH_OPPOSITE>(w, merge.row, s, p, 0, n_taps < PART ? n_taps : int(PART), sum);
+            taps<WITH_U_PLUS>(w, merge.row, s, p, 0, n_taps < PART ? n_taps : int(PART), sum);
             for (int begin = PART; begin < n_taps; begin += PART) {
                 Taps next;
                 const int end = begin + PART < n_taps ? begin + int(PART) : n_taps;
-                taps<WITH_OPPOSITE>(w, merge.row, s, p, begin, end, next);
+                taps<WITH_U_PLUS>(w, merge.row, s, p, begin, end, next);
                 OVER_LANES (q) {
                     sum.U[q] += next.U[q];
-                    sum.O[q] += next.O[q];
+                    sum.U_plus[q] += next.U_plus[q];
                     sum.A[q] += next.A[q];
                     sum.N[q] += next.N[q];
                 }
             }
             OVER_LANES (q) {
                 const R N = row.product(merge.row + FACTOR_ROW, p, q) * sum.N[q];
-                s.template put<WITH_OPPOSITE, NTK>(
-                    p, q, mean<WITH_OPPOSITE, NTK>(s.at(p, q), sum.at(q), weight, N));
+                s.template put<WITH_U_PLUS, NTK>(
+                    p, q, mean<WITH_U_PLUS, NTK>(s.at(p, q), sum.at(q), weight, N));
             }
         }
     }
-    // Multiply a state by the factors of a row.
-    template <bool WITH_OPPOSITE>
+    // Multiply a state by the factors in a table row.
+    template <bool WITH_U_PLUS>
     FORMULA void normalize(int64 factor_row, State &s) const
     {
         OVER_PIXELS (p)
             OVER_LANES (q) {
                 const R factor = row.product(factor_row, p, q);
                 const PairNumbers<R> f = s.at(p, q);
-                s.template put<WITH_OPPOSITE, NTK>(p, q,
-                                                   {factor * f.U, factor * f.O, factor * f.A});
+                s.template put<WITH_U_PLUS, NTK>(p, q,
+                                                 {factor * f.U, factor * f.U_plus, factor * f.A});
             }
     }
     // Add biases to a state: F or K grow by the product of both signals' standard deviations of the
     // biases, and A by a multiple of it.
-    template <bool WITH_OPPOSITE>
+    template <bool WITH_U_PLUS>
     FORMULA void bias(const Operation &o, State &s) const
     {
         const double multiple = o.after_activation ? job.outer_plus_iota : job.iota;
@@ -210,10 +212,10 @@ struct Layers {
             row.merge_term(o.row, 2, p, N);
             OVER_LANES (q) {
                 const R bias = biases[pair_of(q)];
-                s.template put<WITH_OPPOSITE, NTK>(
+                s.template put<WITH_U_PLUS, NTK>(
                     p, q,
-                    with_bias<WITH_OPPOSITE, NTK>(s.at(p, q), R(2.0 * o.bias_product) * bias,
-                                                  R(multiple * o.bias_product) * bias, N[q]));
+                    with_bias<WITH_U_PLUS, NTK>(s.at(p, q), R(2.0 * o.bias_product) * bias,
+                                                R(multiple * o.bias_product) * bias, N[q]));
             }
         }
     }
@@ -221,7 +223,7 @@ struct Layers {
     // ------------------------------------------------------------------ activation and merges
 
     // Replace the pre-activations by the branch, and add its K and M to the sums.
-    template <bool WITH_OPPOSITE>
+    template <bool WITH_U_PLUS>
     FORMULA void activate(const Layer &l, const Operation &o, State &s)
     {
         R K_sum[PAIRS], M_sum[PAIRS];
@@ -236,9 +238,10 @@ struct Layers {
                        over_b = row.lanes_of(row.right(o.row, p));
             OVER_LANES (q) {
                 const Correlation<R> at =
-                    correlation<WITH_OPPOSITE>(s.U[p][q], s.O[p][q], over_a * over_b[q]);
-                const Activated<R> result = activated<OPPOSITE, NTK>(relu, at, a * b[q], s.A[p][q]);
-                s.template put<OPPOSITE, NTK>(p, q, result.branch);
+                    correlation<WITH_U_PLUS>(s.U[p][q], s.U_plus[p][q], over_a * over_b[q]);
+                const Activated<R> result =
+                    activated<CARRIES_U_PLUS, NTK>(relu, at, a * b[q], s.A[p][q]);
+                s.template put<CARRIES_U_PLUS, NTK>(p, q, result.branch);
                 if (POINTS || q >= row.valid) continue;
                 R &K = K_sum[pair_of(q)], &M = M_sum[pair_of(q)];
                 K = POOLED ? fused(row.pool_counts[q], result.K, K) : K + result.K;
@@ -246,7 +249,7 @@ struct Layers {
             }
         }
         if (POINTS) return;
-        double times = count;  // that biases are added
+        double times = count;  // how often the product of biases is added
         if (ALL && !POOLED) times *= row.valid;
         if (POOLED) {
             double count_sum = 0;
@@ -262,7 +265,7 @@ struct Layers {
             A[m] = fma(l.branch_weight, M, l.feature_weight * A[m]);
         }
     }
-    // Add the branch to the features, with their weights.
+    // Add the branch to the features, with the weights of both.
     FORMULA void merge_features(const Layer &l, const Operation &o, const State &branch)
     {
         const Form form = Form(o.form);
@@ -275,9 +278,9 @@ struct Layers {
             R N[LANES];
             row.merge_term(o.row, 2, p, N);
             OVER_LANES (q) {
-                R &U = state.U[p][q], &O = state.O[p][q];
+                R &U = state.U[p][q], &U_plus = state.U_plus[p][q];
                 add(U, branch.U[p][q], N[q]);
-                if (OPPOSITE) add(O, branch.O[p][q], N[q]);
+                if (CARRIES_U_PLUS) add(U_plus, branch.U_plus[p][q], N[q]);
                 if (POINTS) add(separate.F[p][q], row.product(o.std_row, p, q) - branch.U[p][q]);
                 if (!NTK) continue;
                 R &passing = POINTS ? separate.A[p][q] : state.A[p][q];
@@ -286,9 +289,9 @@ struct Layers {
             }
         }
     }
-    // From pre-activations to the next layer's: through two filters of 3 and the skip connection,
-    // one merge of five taps with weights 1 2 3 2 1. The pre-activations of layer 1, the input,
-    // pass the filter of layer 2 too.
+    // Compute the pre-activations of the next layer from the branch, by a joined step
+    // (layer/joined.py): one merge of five taps with the weights 1 2 3 2 1. In layer 1 (`first`)
+    // the pre-activations on the identity path pass the inner filter of layer 2 too.
     FORMULA void join(const Operation &o, const State &branch, bool first)
     {
         const R branch_weight = R(o.branch_weight), feature_weight = R(o.feature_weight);

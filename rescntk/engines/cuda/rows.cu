@@ -10,16 +10,16 @@
 // result depends only on its pair of signals. If the result is symmetric, only pairs on and above
 // the diagonal are computed.
 //
-//   ../compiled/formulas.h  a layer for one pixel pair
-//   row.h                   a row: pixels, tables, shared memory
-//   row_layers.h            a row through the layers
-//   rows.cu                 pairs of signals, results, the kernel
+//   ../compiled/formulas.h  the steps of a layer for one pixel pair
+//   row.h                   a row: its pixels, its tables and its shared memory
+//   row_layers.h            the layers, applied to a row
+//   rows.cu                 pairs of signals, their results, and the GPU kernel
 #include "row_layers.h"
 
-template <class R, int LANES, int THREAD_PIXELS, bool ALL, bool POOLED, bool OPPOSITE, bool NTK,
-          bool POINTS>
+template <class R, int LANES, int THREAD_PIXELS, bool ALL, bool POOLED, bool CARRIES_U_PLUS,
+          bool NTK, bool POINTS>
 struct Pairs {
-    using TheseLayers = Layers<R, LANES, THREAD_PIXELS, ALL, POOLED, OPPOSITE, NTK, POINTS>;
+    using TheseLayers = Layers<R, LANES, THREAD_PIXELS, ALL, POOLED, CARRIES_U_PLUS, NTK, POINTS>;
     static constexpr int PAIRS = TheseLayers::PAIRS;
     const Launch &launch;
     const Job &job;
@@ -32,8 +32,9 @@ struct Pairs {
 
     // ------------------------------------------------------------------ results
 
-    // Add up the sums of the team's threads. Return the team's: of a pair at pair_of(q) * threads,
-    // the GPK's first.
+    // Add the sums of all threads of the team, and return where the totals are. For the signal pair
+    // m, the total of the GPK is at the index m * threads, and that of the NTK at the index
+    // (PAIRS + m) * threads.
     FORMULA double *totals(double input_weight) const
     {
         auto &row = layers.row;
@@ -85,7 +86,7 @@ struct Pairs {
         if (job.gpk) job.gpk[at] += gpk;
         if (job.ntk) job.ntk[at] += ntk;
     }
-    // Both kernels at a pixel pair, with F0 or without.
+    // Compute both kernels at a pixel pair, with or without their multiples of F0.
     FORMULA void kernels(const Layer &l, int p, int q, bool with_F0, double &gpk, double &ntk) const
     {
         auto &row = layers.row;
@@ -101,7 +102,7 @@ struct Pairs {
 
     struct Sides {
         const Side *left, *right;
-        int64 i, k;  // the signals
+        int64 i, k;  // the indices of the signals
     };
     // The left and the right signal of a pair, in the order in which they are computed. It does
     // not depend on which of them is given as the left one.
@@ -118,7 +119,7 @@ struct Pairs {
         if (exchanged) return {&job.right, &job.left, k, i};
         return {&job.left, &job.right, i, k};
     }
-    // One pair of signals. The teams of all its blocks share the offsets.
+    // Compute one pair of signals. The teams of all its blocks divide its offsets among them.
     FORMULA void all_pairs()
     {
         auto &row = layers.row;
@@ -130,7 +131,7 @@ struct Pairs {
         const Sides sides = sides_of(i, k);
         layers.biases[0] = R(sides.left->bias[sides.i] * sides.right->bias[sides.k]);
         const int64 at = case_at(i, k);
-        // All offsets of a line, or of a range; ranges have equally many.
+        // The offsets of a line, or those of a range. All ranges have the same number of offsets.
         const int along = POOLED ? int(job.offset_ranges[0].count) : row.line_pixels,
                   lines = POOLED ? int(job.n_offset_ranges) : row.lines,
                   per_line = (along + LANES - 1) / LANES, groups = lines * per_line,
@@ -159,7 +160,7 @@ struct Pairs {
         }
         finish(unit, sides, at);
     }
-    // The thread's part of F0's sum over pooled pixels.
+    // The part of this thread in the sum of F0 over the pixel pairs of a pooled head.
     FORMULA double thread_means(const Sides &sides) const
     {
         auto &row = layers.row;
@@ -184,7 +185,7 @@ struct Pairs {
         for (int64 team = 0; team < launch.teams; team++, total += launch.team_bytes / 8)
             add_to(at, total[0], total[row.threads]);
     }
-    // Pixels of results that begin at a place.
+    // Write the results of pixels. Those of this depth begin at the index `begin`.
     FORMULA void report_pixels(const Layer &l, int64 begin, int64 at, int shift, int offset) const
     {
         auto &row = layers.row;
@@ -205,7 +206,7 @@ struct Pairs {
             if (job.output == SHARES) add_to(begin + at * n + j, gpk_sum, ntk_sum);
         }
     }
-    // From sums to means, with the sums of F0.
+    // Replace the sums by means, and add the multiples of F0.
     FORMULA void finish(int64 unit, const Sides &sides, int64 at) const
     {
         auto &row = layers.row;
@@ -216,7 +217,7 @@ struct Pairs {
             if (l.report < 0) continue;
             OVER_PIXELS (p) {
                 if (POINTS ? !row.has_pixel(p) : p > 0) continue;
-                const bool in_sums = POOLED && !POINTS;  // F0 is among the sums
+                const bool in_sums = POOLED && !POINTS;  // the sums include F0
                 const double sum = unit == 0 && !in_sums
                                        ? l.input_weight * F0_sum(sides, POINTS ? row.pixel(p) : -1)
                                        : 0.0;
@@ -228,8 +229,8 @@ struct Pairs {
             }
         }
     }
-    // The mean of F0 over the row's pixel pairs, times their number: products of means, which may
-    // be 0.
+    // The sum of F0 over the pixel pairs of the signals, or with shares over those of a left pixel.
+    // It is computed from products of means, because it may be 0 although its terms are not.
     FORMULA double F0_sum(const Sides &sides, int pixel) const
     {
         auto &row = layers.row;
@@ -246,7 +247,7 @@ struct Pairs {
 
     // ------------------------------------------------------------------ equal pixels
 
-    // The pixel pairs (j, j) of LANES pairs of signals.
+    // Compute the pixel pairs (j, j) of LANES pairs of signals.
     FORMULA void same_pixels()
     {
         auto &row = layers.row;
@@ -305,13 +306,13 @@ struct Pairs {
     }
 };
 
-template <class R, int LANES, int THREAD_PIXELS, bool ALL, bool POOLED, bool OPPOSITE, bool NTK,
-          bool POINTS>
+template <class R, int LANES, int THREAD_PIXELS, bool ALL, bool POOLED, bool CARRIES_U_PLUS,
+          bool NTK, bool POINTS>
 __global__ void __launch_bounds__(MOST_THREADS) rows(const __grid_constant__ Launch launch)
 {
     extern __shared__ __align__(16) double memory[];
-    Pairs<R, LANES, THREAD_PIXELS, ALL, POOLED, OPPOSITE, NTK, POINTS> pairs(launch,
-                                                                             (char *)memory);
+    Pairs<R, LANES, THREAD_PIXELS, ALL, POOLED, CARRIES_U_PLUS, NTK, POINTS> pairs(launch,
+                                                                                   (char *)memory);
     if constexpr (ALL)
         pairs.all_pairs();
     else

@@ -23,7 +23,7 @@ import numpy as np
 from ...checks.values import KINDS
 from ...network import Network
 from ..array.engine import ArrayEngine
-from ..engine import Engine
+from ..engine import AnyEngine
 from ..request import Request, ScaledKernel
 
 TOLERANCE = {"float64": 1e-14, "float32": 1e-6}
@@ -81,7 +81,7 @@ _reasons: dict[int, str | None] = {}
 _lock = threading.Lock()
 
 
-def failure(cupy: ModuleType, engine: Engine) -> str | None:
+def failure(cupy: ModuleType, engine: AnyEngine) -> str | None:
     """Return why the check fails on the current device, or None if it passes.
 
     The check runs once for each device, also if several threads ask. After a failure that may be
@@ -103,7 +103,7 @@ def failure(cupy: ModuleType, engine: Engine) -> str | None:
     return reason
 
 
-def check(engine: Engine) -> tuple[str | None, bool]:
+def check(engine: AnyEngine) -> tuple[str | None, bool]:
     """Return why the check fails, or None if it passes, and whether this result is permanent.
 
     Any exception is a failure. Failures by full memory, a full disk or a locked file are temporary.
@@ -139,7 +139,7 @@ def loses_device(error: Exception) -> bool:
     return getattr(error, "status", None) in LOST
 
 
-def errors_of(name: str, dtype: str, engine: Engine) -> dict[str, float]:
+def errors_of(name: str, dtype: str, engine: AnyEngine) -> dict[str, float]:
     """Return the largest |ΔK|/√(K_ii K_jj) of each kind for a case.
 
     It is the largest over a symmetric kernel matrix, a matrix of two batches and paired signals, at

@@ -19,7 +19,7 @@ from numpy.typing import DTypeLike
 
 from ...lazy import once
 from ...network.activations import Activation, activation_of
-from ..heads import places_of, pool_pixels, pool_weights
+from ..heads import pool_pixels, pool_weights, right_pixels
 from ..layer.constants import LayerConstants
 from ..layer.means import compensated_sum, from_the_middle, pooled, weighted_mean
 from ..layer.operations import Operation, Operations
@@ -183,9 +183,9 @@ class SignalPair:
             layer_operations: tuple[Operation, ...], before: _Carried, numbers: LayerNumbers
         ) -> tuple[_Carried, None]:
             in_tangent = operations.constants.carried_parts.initial * numbers.input_weight
-            of_step = PairLayer(self, numbers).at
+            context_of_step = PairLayer(self, numbers).context_of
             features = before.state()
-            after = pairs_behind_layer(of_step, layer_operations, features, in_tangent, F0)
+            after = pairs_behind_layer(context_of_step, layer_operations, features, in_tangent, F0)
             return _Carried.of(after), None
 
         state = state._replace(kernels=Kernels(zeros, zeros if "ntk" in kinds else None))
@@ -203,7 +203,7 @@ class SignalPair:
         """Return the state of the pixel pairs before layer 1, and F⁰."""
         x, z = self.x, self.z
         F0 = self.over_channels(mul, x.pixels, z.pixels)
-        sides = self.entering(x.input_variance), self.entering(z.input_variance)
+        sides = self.exact_variances(x.input_variance), self.exact_variances(z.input_variance)
         g, deficits = self.product(sides), []
         for sign in (-1.0, 1.0):
             half = self.over_channels(lambda u, v, s=sign: 0.5 * (u + s * v) ** 2, x.unit, z.unit)
@@ -211,13 +211,13 @@ class SignalPair:
             deficits.append(g * half + jnp.where(g > 0, 0.0, sign * F0))
         state = PairState(Deficits(*deficits), Kernels(F0, None), sides)
         for operation in self.operations.input:
-            context = PairLayer(self).at(operation, state, state)
+            context = PairLayer(self).context_of(operation, state, state)
             state = operation.step.pairs(context, state, state)._replace(
                 variances=context.variances
             )
         return state, state.kernels.F
 
-    def entering(self, variance: jax.Array) -> Variances:
+    def exact_variances(self, variance: jax.Array) -> Variances:
         """Return `Variances` whose rounding errors are 0, or None in networks without biases."""
         rounding_error = 0.0 * variance if self.operations.constants.has_bias else None
         return Variances(variance, rounding_error, safe_root(variance))
@@ -241,7 +241,7 @@ class SignalPair:
         Both arrays broadcast to the shape of the pixel pairs.
         """
         if not isinstance(self.head, str):
-            return p, q.ravel()[places_of(self.head, q.shape)]
+            return p, q.ravel()[right_pixels(self.head, q.shape)]
         return (p[(..., *[None] * self.n_axes)] if self.head == "gap" else p), q
 
     def product(self, sides: tuple[Variances, ...]) -> jax.Array:
@@ -271,13 +271,16 @@ class SignalPair:
 class PairLayer:
     """A layer of a pair of signals, or the input filter if `numbers` is None.
 
-    JAX compiles it once for all layers of a scan; these layers differ only in their `numbers`.
+    The contexts of both signals and of the pair ask it for the numbers of the layer. JAX compiles
+    it once for all layers of a scan; these layers differ only in their `numbers`.
     """
 
     def __init__(self, pair: SignalPair, numbers: LayerNumbers | None = None) -> None:
         self.pair, self.constants, self.numbers = pair, pair.operations.constants, numbers
 
-    def at(self, operation: Operation, before: PairState, features: PairState) -> JaxPairContext:
+    def context_of(
+        self, operation: Operation, before: PairState, features: PairState
+    ) -> JaxPairContext:
         """Return the object that answers the questions of the operation's step."""
         return JaxPairContext(self, operation, before, features)
 
@@ -316,20 +319,20 @@ class JaxSignalContext:
     xp = jnp
     least_std = 0.0  # no limit is needed: `JaxPairContext.dual` does not read the row 1/a
 
-    def __init__(self, of_layer: PairLayer, layer_number: int, signal: Signal) -> None:
-        self.of_layer, self.layer_number, self.signal = of_layer, layer_number, signal
+    def __init__(self, pair_layer: PairLayer, layer_number: int, signal: Signal) -> None:
+        self.pair_layer, self.layer_number, self.signal = pair_layer, layer_number, signal
 
     @property
     def activation(self) -> Activation:
-        return activation_of(self.of_layer.pair.operations.network)
+        return activation_of(self.pair_layer.pair.operations.network)
 
     @property
     def layer_constants(self) -> LayerConstants:
-        return self.of_layer.layer_constants(self.layer_number)
+        return self.pair_layer.layer_constants(self.layer_number)
 
     @property
     def weights(self) -> RoundedWeights:
-        return self.of_layer.weights(self.layer_number)
+        return self.pair_layer.weights(self.layer_number)
 
     def sqrt(self, values: jax.Array) -> jax.Array:
         return safe_root(values)
@@ -338,16 +341,16 @@ class JaxSignalContext:
         return jnp.where(values > 0, values, 1.0)
 
     def at_taps(self, values: jax.Array, taps: Taps) -> list[jax.Array]:
-        return self.of_layer.pair.at_taps(values, taps, n_sides=1)
+        return self.pair_layer.pair.at_taps(values, taps, n_sides=1)
 
     def bias_variance(self, after_activation: bool) -> jax.Array:
-        return (self.of_layer.bias_std(after_activation) * self.signal.bias) ** 2
+        return (self.pair_layer.bias_std(after_activation) * self.signal.bias) ** 2
 
     def norm_std(self) -> jax.Array:
         return self.signal.norm_std
 
-    def state(self, variance: jax.Array) -> Variances:
-        return self.of_layer.pair.entering(variance)
+    def exact_variances(self, variance: jax.Array) -> Variances:
+        return self.pair_layer.pair.exact_variances(variance)
 
     def check_features(self, values: object) -> None:
         """Do nothing: values are not checked in JAX."""
@@ -359,13 +362,15 @@ class JaxPairContext:
     """The implementation of `step.PairContext` that computes rows when the step asks for them."""
 
     def __init__(
-        self, of_layer: PairLayer, operation: Operation, before: PairState, features: PairState
+        self, pair_layer: PairLayer, operation: Operation, before: PairState, features: PairState
     ) -> None:
-        self.of_layer, self.pair, self.before = of_layer, of_layer.pair, before
-        self.constants, self.layer_number = of_layer.constants, operation.layer_number
+        self.pair_layer, self.pair, self.before = pair_layer, pair_layer.pair, before
+        self.constants, self.layer_number = pair_layer.constants, operation.layer_number
         signals = zip((self.pair.x, self.pair.z), before.variances, features.variances, strict=True)
         (left, self._left_rows), (right, self._right_rows) = (
-            operation.step.variances(JaxSignalContext(of_layer, self.layer_number, signal), *sides)
+            operation.step.variances(
+                JaxSignalContext(pair_layer, self.layer_number, signal), *sides
+            )
             for signal, *sides in signals
         )
         self.variances = left, right
@@ -381,17 +386,17 @@ class JaxPairContext:
 
     @property
     def layer_constants(self) -> LayerConstants:
-        return self.of_layer.layer_constants(self.layer_number)
+        return self.pair_layer.layer_constants(self.layer_number)
 
     @property
     def weights(self) -> RoundedWeights:
-        return self.of_layer.weights(self.layer_number)
+        return self.pair_layer.weights(self.layer_number)
 
     def mean(self, taps: Taps, values: jax.Array) -> jax.Array:
         return self.pair.mean(taps, values)
 
     def bias_product(self, after_activation: bool) -> jax.Array:
-        std = self.of_layer.bias_std(after_activation)
+        std = self.pair_layer.bias_std(after_activation)
         return (std * self.pair.x.bias) * (std * self.pair.z.bias)
 
     def dual(self, deficits: Deficits, inner_variance: float | None) -> DualPairs:

@@ -60,12 +60,12 @@ class ActivationStep(Step):
         after = before
         if not self.is_homogeneous:
             context.check_preactivations(before.variance)
-            constants = context.layer_constants
-            pre_activations = constants.layer.inner_variance * before.variance
+            layer_constants = context.layer_constants
+            pre_activations = layer_constants.layer.inner_variance * before.variance
             activated = context.activation.variance(context.xp, pre_activations)
-            variance = constants.dual_factor * activated
+            variance = layer_constants.dual_factor * activated
             context.check_activated(variance)
-            after = context.state(variance)
+            after = context.exact_variances(variance)
         return after, self._rows(context, before, after)
 
     def _rows(
@@ -83,12 +83,12 @@ class ActivationStep(Step):
         parts, A = context.constants.carried_parts, before.kernels.A
         c_w, factor = None, 1.0
         if not self.is_homogeneous:
-            constants = context.layer_constants
-            c_w, factor = constants.layer.inner_variance, constants.dual_factor
+            layer_constants = context.layer_constants
+            c_w, factor = layer_constants.layer.inner_variance, layer_constants.dual_factor
         K, deficits, times_slope, covariance = context.dual(before.deficits, c_w)
         if c_w is not None:
             K, deficits = factor * K, mapped(partial(mul, factor), deficits)
-        if not context.constants.has_opposite:
+        if not context.constants.has_U_plus:
             deficits = deficits._replace(U_plus=None)
         if A is None:
             return PairState(deficits, Kernels(K, None))

@@ -32,7 +32,7 @@ c_v     `Layer.outer_variance`   variance of the weights after the activation
 c_w     `Layer.inner_variance`   variance of the weights before the activation
 β       `Layer.branch_gain`      α² c_v c_w E[σ(u)²]/q
 1 + β   `Layer.growth`           β without the identity path
-p       `Layer.branch_weight`    β / (1 + β); 1 without the identity path
+p       `Layer.branch_share`     β / (1 + β); 1 without the identity path
 G       `divisor`                what engines divide the layer by: 1 + β, or 1 (`_divided`)
 ∏ G     `total_divisor`          product over layers 1 … l; S_l with normalization
 S       `_feature_variances`     variances of the features, if input and normalized features have 1
@@ -212,20 +212,15 @@ class NetworkConstants:
         alike = not any(isinstance(getattr(net, name), tuple) for name in OF_LAYERS - FILTER_FIELDS)
         return alike and not (net.norm and net.homogeneous)
 
-    @property
-    def different_layers(self) -> range:
-        """The numbers of all layers, or only of layer 1 if all layers have the same constants."""
-        return range(1, 2 if self.has_like_layers else self.depth + 1)
-
     def of_layer(self, layer_number: int) -> LayerConstants:
         """Return the constants of a layer; the first layer has the number 1."""
-        return self._constants[0 if self.has_like_layers else layer_number - 1]
+        return self.distinct[0 if self.has_like_layers else layer_number - 1]
 
     @once
-    def _constants(self) -> tuple[LayerConstants, ...]:
-        """The constants of `different_layers`."""
+    def distinct(self) -> tuple[LayerConstants, ...]:
+        """The constants of layers 1 … depth, or of layer 1 alone if all layers have the same."""
         net = self.network
-        layers = map(net.layer, self.different_layers)
+        layers = map(net.layer, range(1, 2 if self.has_like_layers else self.depth + 1))
         if not net.homogeneous:
             return tuple(map(_smooth, layers))
         if net.norm:
@@ -253,17 +248,17 @@ class NetworkConstants:
             return float(self.of_layer(1).weights.features) ** layer_number
         return self._input_weights[layer_number]
 
-    def branch_share(self, layer_number: int) -> float:
-        """Return the total weight of all branches in the features behind a layer.
+    def total_branch_share(self, layer_number: int) -> float:
+        """Return the share of all branches together in the features behind a layer.
 
-        The network has normalization. The weight is 1 − `input_weight`, but it is computed without
+        The network has normalization. The share is 1 − `input_weight`, but it is computed without
         cancellation, so that it is accurate also where branches are weak.
         """
-        return self._branch_shares[layer_number]
+        return self._total_branch_shares[layer_number]
 
     @once
-    def _branch_shares(self) -> tuple[float, ...]:
-        """`branch_share` behind layers 0 … L."""
+    def _total_branch_shares(self) -> tuple[float, ...]:
+        """`total_branch_share` behind layers 0 … L."""
         gains = (self.network.layer(k).exact_identity_gain for k in range(1, self.depth + 1))
         of_input = accumulate(gains, operator.mul, initial=Fraction(1))
         pairs = zip(of_input, self._feature_variances, strict=True)
@@ -274,13 +269,13 @@ class NetworkConstants:
     @once
     def _input_weights(self) -> tuple[float, ...]:
         """The products of f over layers 1 … 0, 1 … 1, 1 … 2, ..."""
-        weights = (float(constants.weights.features) for constants in self._constants)
+        weights = (float(layer_constants.weights.features) for layer_constants in self.distinct)
         return tuple(accumulate(weights, operator.mul, initial=1.0))
 
     @once
     def _inverse_roots(self) -> tuple[float, ...]:
         """The products of 1/√G over layers 1 … 0, 1 … 1, 1 … 2, ..."""
-        roots = (c.divisor**-0.5 for c in self._constants)
+        roots = (layer_constants.divisor**-0.5 for layer_constants in self.distinct)
         return tuple(accumulate(roots, operator.mul, initial=1.0))
 
     @once
@@ -317,11 +312,11 @@ class NetworkConstants:
 
         Then parts of the features that cancel in the head leave kernels that are small beside them.
         """
-        least = min(constants.weights.branch for constants in self._constants)
+        least = min(layer_constants.weights.branch for layer_constants in self.distinct)
         return self.network.norm or least < 2.0**-4 or not self.network.homogeneous
 
     @once
-    def has_opposite(self) -> bool:
+    def has_U_plus(self) -> bool:
         """True if U⁺ = a b (1 + ρ) is carried too, because v = 1 + ρ as 2 − w may be inaccurate.
 
         Behind a ReLU layer, v is at least (1 − λ) b / 2 at most pixel pairs. If v is above 2^-5,
@@ -329,30 +324,42 @@ class NetworkConstants:
         activations may leave v near 0, and so may normalization, whose branch is added to features
         of any size.
         """
-        least, norm = activation_of(self.network).least_opposite, self.network.norm
-        weights = (constants.weights for constants in self._constants)
+        least, norm = activation_of(self.network).least_U_plus, self.network.norm
+        weights = (layer_constants.weights for layer_constants in self.distinct)
         weak = (norm or least * w.branch < 2.0**-4 for w in weights if w.features)
         return least < 0.1 or any(weak)
 
     @once
     def has_identity(self) -> bool:
         """True if some layer has a skip connection whose features have a weight above 0."""
-        return any(constants.weights.features for constants in self._constants)
+        return any(layer_constants.weights.features for layer_constants in self.distinct)
 
     @once
-    def has_ordinary_layers(self) -> bool:
-        """True if the features of some layer have the weight 0, as without a skip connection."""
-        return not all(constants.weights.features for constants in self._constants)
+    def may_lose_size(self) -> bool:
+        """True if the mean variance of a signal of size 1 may fall from layer to layer.
+
+        If the activation is homogeneous and the network has neither biases nor normalization,
+        layers are divided by their growth and keep the mean variance. With biases it may fall,
+        because the size of a signal includes biases that only later layers add. With normalization
+        it may fall if some layer does not keep features. If the activation is not homogeneous,
+        signals are not divided by their sizes, and the result is False.
+        """
+        net = self.network
+        if net.norm and net.homogeneous:
+            return not all(
+                layer_constants.layer.keeps_features for layer_constants in self.distinct
+            )
+        return net.homogeneous and self.has_bias
 
     @once
     def largest_bias(self) -> float:
         """The largest standard deviation of biases of all layers, which is the unit of others."""
-        return max(constants.layer.bias for constants in self._constants)
+        return max(layer_constants.layer.bias for layer_constants in self.distinct)
 
     @once
     def least_bias(self) -> float:
         """The smallest standard deviation of biases of all layers."""
-        return min(constants.layer.bias for constants in self._constants)
+        return min(layer_constants.layer.bias for layer_constants in self.distinct)
 
     @once
     def forgets_size(self) -> bool:
@@ -367,8 +374,8 @@ class NetworkConstants:
         It holds where σ(u) is about σ'(0) u.
         """
         bits = 0.0
-        for constants in self._constants:
-            layer, slope = constants.layer, activation_of(self.network).largest_slope
+        for layer_constants in self.distinct:
+            layer, slope = layer_constants.layer, activation_of(self.network).largest_slope
             gain = float(layer.branch_factor_squared) * layer.inner_variance
             gain *= slope**2 * layer.outer_variance + bool(layer.bias)
             bits += math.log2(max(1.0, layer.identity_factor**2) + min(gain, 2.0**500))
@@ -382,20 +389,24 @@ class NetworkConstants:
         of the layer with the largest value.
         """
         ratios = [
-            (c.layer.bias / self.largest_bias) ** 2
-            * ((1.0 + c.bias_ratio**2) / c.layer.inner_variance)
-            for c in self._constants
-            if c.layer.bias
+            (layer_constants.layer.bias / self.largest_bias) ** 2
+            * ((1.0 + layer_constants.bias_ratio**2) / layer_constants.layer.inner_variance)
+            for layer_constants in self.distinct
+            if layer_constants.layer.bias
         ]
         return max(ratios, default=0.0)
 
     @once
     def largest_inner_variances(self) -> InnerVariances:
         """The largest variances, over all layers, that inner weights add to a tangent kernel."""
-        numbers = self.different_layers
-        branch_weights = {k: float(self.of_layer(k).weights.branch) for k in numbers}
-        of_bias = max(weight * self.bias_std(k) ** 2 for k, weight in branch_weights.items())
-        return InnerVariances(max(branch_weights.values()), of_bias)
+        branch_weights = [
+            float(layer_constants.weights.branch) for layer_constants in self.distinct
+        ]
+        of_bias = max(
+            weight * self.bias_std(layer_number) ** 2
+            for layer_number, weight in enumerate(branch_weights, start=1)
+        )
+        return InnerVariances(max(branch_weights), of_bias)
 
     @once
     def common_std(self) -> float:
@@ -408,19 +419,19 @@ class NetworkConstants:
         Biases are measured in units of `largest_bias`. The result is 0 for a layer without biases.
         If `after_activation`, the biases are those after the activation.
         """
-        constants = self.of_layer(layer_number)
-        if not constants.layer.bias:
+        layer_constants = self.of_layer(layer_number)
+        if not layer_constants.layer.bias:
             return 0.0
         if self.network.norm and self.network.homogeneous:
             std = 1.0  # normalized features have one size in all layers
         elif self.has_like_layers:
-            std = constants.divisor ** (-0.5 * (layer_number - 1))
+            std = layer_constants.divisor ** (-0.5 * (layer_number - 1))
         else:
             std = self._inverse_roots[layer_number - 1]
-        std = std / math.sqrt(constants.layer.inner_variance)
-        if constants.layer.bias != self.largest_bias:
-            std *= constants.layer.bias / self.largest_bias
-        return std * (constants.bias_ratio if after_activation else 1.0)
+        std = std / math.sqrt(layer_constants.layer.inner_variance)
+        if layer_constants.layer.bias != self.largest_bias:
+            std *= layer_constants.layer.bias / self.largest_bias
+        return std * (layer_constants.bias_ratio if after_activation else 1.0)
 
     @lru_cache(maxsize=256)  # noqa: B019
     def total_divisor(self, layer_number: int) -> tuple[float, int]:
@@ -438,7 +449,10 @@ class NetworkConstants:
             if self.has_like_layers:
                 product = _as_decimal(self.of_layer(1).exact_divisor) ** layer_number
             else:
-                divisors = (c.exact_divisor for c in self._constants[:layer_number])
+                divisors = (
+                    layer_constants.exact_divisor
+                    for layer_constants in self.distinct[:layer_number]
+                )
                 product = math.prod(map(_as_decimal, divisors), start=decimal.Decimal(1))
             bits = product.log10() / two.log10()
             exponent = int(bits.to_integral_value(decimal.ROUND_FLOOR))

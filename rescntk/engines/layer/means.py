@@ -23,21 +23,33 @@ OfTap = TypeVar("OfTap")
 
 
 def at_taps(xp: ModuleType, values: Array, taps: Taps, *first: int) -> list[Array]:
-    """Return one array for each tap, the middle tap first: `values` shifted by the tap's offset.
+    """Return one array for each tap, the middle tap first: the values at this tap of each pixel.
 
-    `first` has the number of the first pixel axis of each signal whose pixels the taps move: one
-    for signals alone, two for pixel pairs, of which both pixels move.
+    The tap with the offset k of pixel j is pixel j + k, and pixels lie on a ring. `first` has the
+    number of the first pixel axis of each signal whose pixels the taps move: one number for signals
+    alone, and two for pixel pairs, of which both pixels move.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from rescntk.engines.layer.means import at_taps
+    >>> from rescntk.engines.layer.taps import Taps
+    >>> signals = np.array([[10, 20, 30, 40]])
+    >>> middle, left, right = at_taps(np, signals, Taps(n_taps=3, dilation=1, axis=0), 1)
+    >>> left, right
+    (array([[40, 10, 20, 30]]), array([[20, 30, 40, 10]]))
     """
-    reach, places = taps.offsets[-1], [[slice(None)] * values.ndim for _ in taps.offsets]
+    reach, indices = taps.offsets[-1], [[slice(None)] * values.ndim for _ in taps.offsets]
     for axis in (axis + taps.axis for axis in first):
+        # The axis is extended periodically, so that the values at each tap are a slice of it.
         size, before = values.shape[axis], (slice(None),) * axis
-        shortfall, begins = reach % size, [(shift + reach) % size for shift in taps.offsets]
-        more = slice(max(max(begins) - shortfall, 0))
-        around = values[(*before, slice(size - shortfall, None))], values, values[(*before, more)]
-        values = xp.concatenate(around, axis=axis)
-        for place, begin in zip(places, begins, strict=True):
-            place[axis] = slice(begin, begin + size)
-    return from_the_middle([values[tuple(place)] for place in places])
+        n_added, starts = reach % size, [(offset + reach) % size for offset in taps.offsets]
+        left = values[(*before, slice(size - n_added, None))]
+        right = values[(*before, slice(max(max(starts) - n_added, 0)))]
+        values = xp.concatenate([left, values, right], axis=axis)
+        for index, start in zip(indices, starts, strict=True):
+            index[axis] = slice(start, start + size)
+    return from_the_middle([values[tuple(index)] for index in indices])
 
 
 def from_the_middle(taps: Sequence[OfTap]) -> list[OfTap]:

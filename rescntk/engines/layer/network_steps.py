@@ -115,7 +115,7 @@ def may_have_five_taps(network: Network, constants: NetworkConstants) -> bool:
     alike = network.filter_size == network.outer_filter_size != 1 and network.dilation == 1
     parts = constants.carried_parts
     changes = parts.inner or parts.outer or not parts.initial
-    are_means = all(constants.of_layer(k).weights.keeps_means for k in constants.different_layers)
+    are_means = all(layer_constants.weights.keeps_means for layer_constants in constants.distinct)
     plain = not (network.has_bias or network.norm) and are_means
     return size == 1 and alike and plain and bool(changes)
 
@@ -160,7 +160,7 @@ def may_join(network: Network, constants: NetworkConstants, n_axes: int) -> bool
     that the features and the branch at a tap can be one part.
     """
     plain = network.filter_size == 3 and network.is_relu and n_axes == 1
-    return plain and not (constants.carried_parts.inner_minus_iota or constants.has_opposite)
+    return plain and not (constants.carried_parts.inner_minus_iota or constants.has_U_plus)
 
 
 def joined(network_steps: NetworkSteps) -> NetworkSteps:

@@ -35,7 +35,9 @@ class NormStep(Step):
         self, context: SignalContext, before: Variances, features: Variances
     ) -> tuple[Variances, Iterator[PixelValues]]:
         context.check_features(before)
-        after = context.state(context.xp.where(before.variance > 0, context.norm_std() ** 2, 0.0))
+        after = context.exact_variances(
+            context.xp.where(before.variance > 0, context.norm_std() ** 2, 0.0)
+        )
         return after, self._rows(context, before, after)
 
     def _rows(

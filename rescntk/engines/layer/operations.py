@@ -6,14 +6,10 @@ need. The table rows are numbered in the order of the steps.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
-from fractions import Fraction
 from functools import lru_cache
 from itertools import chain, repeat
 from typing import NamedTuple
-
-import numpy as np
 
 from ...arrays import Array
 from ...lazy import once
@@ -22,7 +18,7 @@ from ..request import ScaledKernel
 from .constants import NetworkConstants
 from .network_steps import NetworkSteps, steps_of
 from .step import Step
-from .weights import RoundedWeights
+from .weights import RoundedWeights, rounded_in_turn
 
 _TAP_BYTES = 1500
 """Bytes of the Python objects for one tap of the largest convolution."""
@@ -118,8 +114,22 @@ class Operations:
 
     @once
     def constants(self) -> NetworkConstants:
-        """The constants of all layers."""
+        """The constants of the network."""
         return NetworkConstants(self.network, self.depth)
+
+    @lru_cache(maxsize=64)  # noqa: B019
+    def rounded_weights(self, dtype: str) -> dict[int, RoundedWeights]:
+        """Return the weights of features and branch of all layers, rounded to `dtype`.
+
+        The keys are the numbers of the first table row of the merges that use the weights
+        (`Operation.row`).
+        """
+        exact = {}
+        for operation in chain.from_iterable(self.layers):
+            layer_constants = self.constants.of_layer(operation.layer_number)
+            if weights := operation.step.weights(layer_constants):
+                exact[operation.row] = weights
+        return dict(zip(exact, rounded_in_turn(exact.values(), dtype), strict=True))
 
     def scaled(
         self, depths: tuple[int, ...], values: dict[str, Array], left: Array, right: Array
@@ -136,46 +146,3 @@ class Operations:
             for t, (mantissa, _) in enumerate(powers):
                 value[t] *= mantissa
         return ScaledKernel(values, left, right, tuple(exponent for _, exponent in powers))
-
-
-@lru_cache(maxsize=64)
-def rounded_weights(operations: Operations, dtype: str) -> dict[int, RoundedWeights]:
-    """Return the weights of features and branch, rounded to `dtype`.
-
-    The keys are the numbers of the first table row of each merge (`Operation.row`).
-
-    If all L layers used the same rounded weight, kernels could be wrong by the factor (1 + eps)^L.
-    So a weight is rounded up in some layers and down in others, and its product over layers is
-    accurate.
-    """
-    roundings: dict[Fraction, Iterator[float]] = {}
-
-    def rounded(weight: Fraction) -> float:
-        return next(roundings.setdefault(weight, _roundings(weight, dtype)))
-
-    weights = {}
-    for operation in chain(operations.input, *operations.layers):
-        if operation.layer_number:
-            layer = operations.constants.of_layer(operation.layer_number)
-            if of_step := operation.step.weights(layer):
-                features, branch, form = of_step
-                weights[operation.row] = RoundedWeights(rounded(features), rounded(branch), form)
-    return weights
-
-
-def _roundings(weight: Fraction, dtype: str) -> Iterator[float]:
-    """Yield a weight again and again, each time rounded up or down.
-
-    The direction is the one that brings the product of all yielded numbers nearest to the exact
-    power of the weight.
-    """
-    nearest = np.dtype(dtype).type(float(weight))
-    if nearest < np.finfo(dtype).tiny:
-        yield from repeat(float(nearest))
-    near = (nearest, np.nextafter(nearest, np.float32(0)), np.nextafter(nearest, np.float32(2)))
-    errors = {float(value): float(Fraction(float(value)) / weight - 1) for value in near}
-    total = 0.0
-    while True:
-        value = min(errors, key=lambda value: abs(total + errors[value]))
-        total += errors[value]
-        yield value

@@ -35,27 +35,28 @@ def ignore_rows(operation: Operation, rows: Iterable[PixelValues]) -> None:
 
 
 def variances_around_last_layer(
-    of_layer: Callable[[int], SignalContext],
+    context_of_layer: Callable[[int], SignalContext],
     operations: Operations,
     entering: Variances,
-    take: Callable[[Operation, Iterable[PixelValues]], None] = ignore_rows,
+    use_rows: Callable[[Operation, Iterable[PixelValues]], None] = ignore_rows,
 ) -> tuple[Variances, Variances]:
     """Return the variances before the last layer, and those after its last operation.
 
-    `of_layer` returns the `SignalContext` of a layer by its number; layer 0 is the input filter.
-    `entering` are the variances of the input. `take` is called with each operation and its rows.
+    `context_of_layer` returns the `SignalContext` of the layer with a number; layer 0 is the input
+    filter. `entering` are the variances of the input. `use_rows` is called with each operation and
+    its rows.
     """
     features = state = entering
     for layer_number, layer_operations in enumerate((operations.input, *operations.layers)):
-        features, context = state, of_layer(layer_number)
+        features, context = state, context_of_layer(layer_number)
         for operation in layer_operations:
             state, rows = operation.step.variances(context, state, features)
-            take(operation, rows)
+            use_rows(operation, rows)
     return features, state
 
 
 def pairs_behind_layer(
-    of_step: Callable[[Operation, PairState, PairState], PairContext],
+    context_of_step: Callable[[Operation, PairState, PairState], PairContext],
     layer_operations: Sequence[Operation],
     features: PairState,
     in_tangent: AnyArray,
@@ -65,14 +66,14 @@ def pairs_behind_layer(
 
     F and A are carried without their multiples of F⁰, the covariance of the input. These are added
     at the end (`by_kind`). The activation needs the whole A: `in_tangent` is the multiple of F⁰,
-    `F0`, that is missing in A of the features. `of_step` returns the `PairContext` of an operation,
-    from the state before the operation and that of the features.
+    `F0`, that is missing in A of the features. `context_of_step` returns the `PairContext` of an
+    operation, from the state before the operation and that of the features.
     """
     state = features._replace(kernels=Kernels(None, None))
     if features.kernels.A is not None:
         state = state._replace(kernels=Kernels(None, features.kernels.A + in_tangent * F0))
     for operation in layer_operations:
-        context = of_step(operation, state, features)
+        context = context_of_step(operation, state, features)
         state = operation.step.pairs(context, state, features)._replace(variances=context.variances)
     return state
 

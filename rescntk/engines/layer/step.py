@@ -138,7 +138,7 @@ class SignalContext(Protocol):
     def norm_std(self) -> PixelValues:
         """Return the standard deviation of normalized features."""
 
-    def state(self, variance: PixelValues) -> Variances:
+    def exact_variances(self, variance: PixelValues) -> Variances:
         """Return `Variances` whose rounding errors are 0, or None in networks without biases."""
 
     def check_features(self, features: Variances) -> None:
@@ -167,7 +167,7 @@ class PairContext(Protocol):
 
     @property
     def constants(self) -> NetworkConstants:
-        """The constants of all layers."""
+        """The constants of the network."""
 
     @property
     def variances(self) -> tuple[Variances, ...]:

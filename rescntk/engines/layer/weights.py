@@ -13,9 +13,13 @@ the sum is computed as it is written above.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable, Iterator
 from enum import Enum
 from fractions import Fraction
+from itertools import repeat
 from typing import NamedTuple
+
+import numpy as np
 
 from ...arrays import AnyArray
 
@@ -127,3 +131,37 @@ class Weights(NamedTuple):
     def rounded(self) -> RoundedWeights:
         """The weights as float64 numbers."""
         return RoundedWeights(float(self.features), float(self.branch), self.form)
+
+
+def rounded_in_turn(weights: Iterable[Weights], dtype: str) -> Iterator[RoundedWeights]:
+    """Yield the weights of one layer after the other, rounded to `dtype`.
+
+    If all L layers used the same rounded weight, kernels could be wrong by the factor (1 + eps)^L.
+    So a weight is rounded up in some layers and down in others, and its product over layers is
+    accurate.
+    """
+    roundings: dict[Fraction, Iterator[float]] = {}
+
+    def rounded(weight: Fraction) -> float:
+        return next(roundings.setdefault(weight, _roundings(weight, dtype)))
+
+    for features, branch, form in weights:
+        yield RoundedWeights(rounded(features), rounded(branch), form)
+
+
+def _roundings(weight: Fraction, dtype: str) -> Iterator[float]:
+    """Yield a weight again and again, each time rounded up or down.
+
+    The direction is the one that brings the product of all yielded numbers nearest to the exact
+    power of the weight.
+    """
+    nearest = np.dtype(dtype).type(float(weight))
+    if nearest < np.finfo(dtype).tiny:
+        yield from repeat(float(nearest))
+    near = (nearest, np.nextafter(nearest, np.float32(0)), np.nextafter(nearest, np.float32(2)))
+    errors = {float(value): float(Fraction(float(value)) / weight - 1) for value in near}
+    total = 0.0
+    while True:
+        value = min(errors, key=lambda value: abs(total + errors[value]))
+        total += errors[value]
+        yield value

@@ -1,1 +1,1 @@
-"""The input of the recursion: signals divided by their sizes (input.py) and tables (tables.py)."""
+"""Single signals: their input (input.py), and the tables of all steps (tables.py)."""

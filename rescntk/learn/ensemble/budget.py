@@ -14,7 +14,7 @@ from ...checks.messages import shown, warn
 from ...checks.values import check_integer, is_sequence
 from ...memory import check_free_memory
 from ..reading.signals import Signals
-from ..views.defaults import with_savings
+from ..views.defaults import COVARIANCES, with_savings
 from ..views.pipeline import ViewPipeline
 from ..views.suitable import SuitableViews, suitable_views
 from ..views.view import View, channel_factor
@@ -50,7 +50,8 @@ def chosen_views(
     """
     views = settings.views
     if isinstance(views, str) and views in default:
-        for fewer in with_savings(default[views]):
+        of_channels = () if len(X[0]) == 1 else (COVARIANCES,)
+        for fewer in with_savings((*default[views], *of_channels)):
             suitable = suitable_views(fewer, X)
             if _work(suitable.pipelines, X, len(X)) <= _BUDGETS[views]:
                 return suitable

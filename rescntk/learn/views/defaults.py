@@ -60,6 +60,10 @@ REGRESSOR_DEFAULTS = {name: (*views, _LINEAR_BLOCKS) for name, views in CLASSIFI
 """Views of the regressor. The last one has means over blocks: they have little of the noise of
 recorded spectra, whose ends may have nothing else."""
 
+COVARIANCES = View(covariances=True, standardize="channel")
+"""View that the defaults have besides, for signals of several channels. One channel has the
+logarithms of its bands' energies there, which did not help."""
+
 _SAVINGS: tuple[tuple[View, tuple[View, ...]], ...] = (
     (_STATISTICS_BESIDE, ()),
     (_WIDE_DIFFERENCES, ()),

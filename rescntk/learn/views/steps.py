@@ -99,7 +99,7 @@ class SignalScale(LengthKeepingStep):
 class BlockStep(Step):
     """A step from time points to blocks of points, or of frequencies."""
 
-    stage = "spectra, bands or blocks"
+    stage = "spectra, bands, covariances or blocks"
     block: int
     """Number of points, or of frequencies, of a block."""
 
@@ -297,7 +297,7 @@ class ChannelScale(LengthKeepingStep):
 
     def scale_of(self, X: Signals, weights: np.ndarray) -> Scale:
         """Return the scale of training signals X with weights, (n_cases,)."""
-        channels = _moments(X, weights)
+        channels = moments(X, weights)
         divisor = np.maximum(channels.deviation, self.least * channels.deviation.max())
         sizes = channels.root_mean_square
         return Scale(channels.mean[:, None], divisor[:, None], sizes[:, None])
@@ -308,7 +308,7 @@ class CommonScale(ChannelScale):
     """Give all channels together the root mean square 1; means stay."""
 
     def scale_of(self, X: Signals, weights: np.ndarray) -> Scale:
-        size = np.sqrt(np.mean(_moments(X, weights).root_mean_square ** 2))
+        size = np.sqrt(np.mean(moments(X, weights).root_mean_square ** 2))
         return Scale(np.zeros(()), size, size)
 
 
@@ -321,7 +321,7 @@ class StatisticsScale(ChannelScale):
     """
 
     def scale_of(self, X: Signals, weights: np.ndarray) -> Scale:
-        sizes = _moments(X, weights).root_mean_square.reshape(len(Statistics.NAMES), -1)
+        sizes = moments(X, weights).root_mean_square.reshape(len(Statistics.NAMES), -1)
         # Smaller sizes are rounding errors of constant channels.
         large = sizes > ROUNDING * sizes.max(axis=0)
         least = self.least * sizes.max(axis=1, keepdims=True)
@@ -344,7 +344,7 @@ class PointScale(ChannelScale):
 
     def scale_of(self, X: Signals, weights: np.ndarray) -> Scale:
         X = np.asarray(X)
-        points = _moments(X.reshape(len(X), -1, 1), weights)  # each as a channel
+        points = moments(X.reshape(len(X), -1, 1), weights)  # each as a channel
         mean, deviation = (part.reshape(X.shape[1:]) for part in (points.mean, points.deviation))
         least = self.least * np.sqrt(np.mean(deviation**2, axis=1, keepdims=True))
         return Scale(mean, np.maximum(deviation, least), np.abs(mean))
@@ -374,8 +374,8 @@ class Differences(LengthKeepingStep):
         return self.kind != "only"
 
     def fit(self, X: Signals, weights: np.ndarray) -> Self:
-        slopes = _moments(map_signals(self.central_differences, X), weights).deviation
-        deviations = _moments(X, weights).deviation
+        slopes = moments(map_signals(self.central_differences, X), weights).deviation
+        deviations = moments(X, weights).deviation
         factor = np.divide(deviations, slopes, out=np.zeros(slopes.shape), where=slopes > 0)
         return replace(self, factor=factor[:, None])
 
@@ -398,7 +398,7 @@ class ConstantChannel(LengthKeepingStep):
     depends_on_levels = True
 
     def fit(self, X: Signals, weights: np.ndarray) -> Self:
-        value = float(np.sqrt(np.mean(_moments(X, weights).root_mean_square ** 2)))
+        value = float(np.sqrt(np.mean(moments(X, weights).root_mean_square ** 2)))
         return replace(self, value=value or 1.0)
 
     def transform(self, X: np.ndarray) -> np.ndarray:
@@ -439,7 +439,7 @@ class _Moments(NamedTuple):
     root_mean_square: np.ndarray
 
 
-def _moments(X: Signals, weights: np.ndarray) -> _Moments:
+def moments(X: Signals, weights: np.ndarray) -> _Moments:
     """Return the moments of signals with weights (n_cases,), which all their points have."""
     points, weights = np.concatenate(list(X), axis=1), weights.repeat([x.shape[1] for x in X])
     weights = weights / weights.sum()

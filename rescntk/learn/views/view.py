@@ -21,6 +21,7 @@ from ...network import Network
 from ...network.parameters import check_filter_size
 from ..reading.signals import Signals, longest
 from .bands import Bands, LocalScale
+from .covariances import Covariances
 from .kernels import LinearKernel, NetworkKernel, ViewKernel
 from .pipeline import ViewPipeline
 from .steps import (
@@ -44,6 +45,10 @@ EXCLUDES = {
     "bands": ("differences", "spectra", "linear"),
     "linear": ("spectra", "statistics", "time", "head", "network", *_NETWORK_PARAMETERS),
     "network": _NETWORK_PARAMETERS,
+    "covariances": (
+        *("differences", "spectra", "bands", "statistics", "time", "length", "linear", "head"),
+        *("filter_size", "input_filter_size"),
+    ),
 }
 """For some parameters of `View`, the others that must have their defaults where it is set."""
 
@@ -135,7 +140,7 @@ class View:
     one. `ViewTransformer` shows what the network sees. The signals go through these steps in order:
 
     1. each signal's own scale (`standardize="signal"`, or "local")
-    2. spectra, bands or blocks
+    2. spectra, bands, covariances or blocks
     3. the scale of channels
     4. differences
     5. the scale of time points (`standardize="point"`)
@@ -159,6 +164,12 @@ class View:
         value of b ("magnitudes"), or whether b is above −1, −0.3, 0.3 and 1 of its deviations
         ("signs"), and so keep detail that blocks of the signals lose. Views of bands have no
         differences and no spectra.
+    covariances : bool, default False
+        Whether the logarithms of covariances of channels take the place of the signals: of the
+        signal and of up to four bands of an octave, each whitened by the mean covariance of `fit`
+        and shrunk to it by a fifth. The network sees one point. Of more than 32 channels, the 32
+        directions of most variance are seen. Views of covariances have `standardize`, `depth` and
+        `network` alone: ``standardize="channel"`` keeps what the energies of channels tell.
     statistics : bool, default False
         Whether the deviation, minimum and maximum of each block are added to its mean, as channels.
     standardize : {"signal", "local", "channel", "point"}, default "signal"
@@ -174,8 +185,9 @@ class View:
         are averaged over blocks, whose length `fit` sets: new signals of a list that are longer
         than all in `fit` have more points. Signals that are not longer have neither short-time
         spectra nor statistics. "all" stands for no maximum. "fine" stands for one that falls with
-        the number n of signals in `fit`: the largest power of two up to 25,600/n, but 64 at least
-        and 512 at most. From 50 to 400 signals the kernel matrix of a GAP view then takes about the
+        the number n of signals in `fit`, and with the number c of their channels if it is above 10:
+        the largest power of two up to 25,600/n, or 256,000/(c n), but 64 at least and 512 at most.
+        From 50 to 400 signals of few channels the kernel matrix of a GAP view then takes about the
         same time.
     linear : bool, default False
         Whether the kernel is the inner product of all points, in place of a network's kernel.
@@ -227,6 +239,7 @@ class View:
     differences: bool | str = _parameter(False, _flag_or("only"))
     spectra: bool | str = _parameter(False, _flag_or("whole"))
     bands: str | None = _parameter(None, _none_or(_one_of(*Bands.KINDS)))
+    covariances: bool = _parameter(False, check_flag)
     statistics: bool = _parameter(False, check_flag)
     standardize: str = _parameter("signal", _one_of("signal", "local", "channel", "point"))
     time: float = _parameter(0.0, check_nonnegative)
@@ -270,7 +283,7 @@ class View:
         """
         length = longest(X)
         before = WholeSpectrum.frequencies_of(length) if self.spectra == "whole" else length
-        block = -(-before // self._most_points(X, before))
+        block = before if self.covariances else -(-before // self._most_points(X, before))
         n_points = -(-before // block)
         steps = tuple(self._steps(block, n_points, length))
         if reason := self._refusal(X, steps, n_points):
@@ -341,6 +354,8 @@ class View:
     def _to_blocks(self, block: int, length: int) -> BlockStep:
         """Return the step to blocks of `block` time points, or frequencies."""
         blocks = Statistics(block) if self.statistics and block > 1 else Blocks(block)
+        if self.covariances:
+            return Covariances(length, Covariances.octaves_of(length))
         if self.bands:
             return Bands(self.bands, Bands.octaves_of(length), blocks)
         if self.spectra == "whole":

@@ -16,7 +16,7 @@ from ...engines.heads import pixels_averaged
 from ...kernels import gram
 from ...network.network import Network, check_like_layers
 from ...network.parameters import FIELDS_WITHOUT_NORM, RELU_FIELDS, unknown_field
-from ..argument_checks import (
+from ..tools.argument_checks import (
     check_branch,
     check_cases,
     check_energies,
@@ -24,7 +24,7 @@ from ..argument_checks import (
     check_known_head,
     check_resnet,
 )
-from ..report_table import ReportTable, aligned_cells
+from ..tools.report_table import ReportTable, aligned_cells
 from .condition import asymptotic_condition_number, bounds, condition_number
 
 
@@ -62,7 +62,7 @@ class Comparison(ReportTable[ComparisonRow]):
       is infinite.
     - ``ratio_lower``: of the lower bounds.
     - ``ratio_limit``: limit of both ratios at infinite depth. Of GPKs it is 1/p² with p the
-      ``Network.branch_weight``, infinite beyond float64; of NTKs 1. NaN where the laws do not hold
+      ``Network.branch_share``, infinite beyond float64; of NTKs 1. NaN where the laws do not hold
       for the signals.
     """
 

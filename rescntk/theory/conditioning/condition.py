@@ -18,8 +18,8 @@ from ...checks.values import (
     is_sequence,
 )
 from ...network import Network
-from ..argument_checks import check_kind
 from ..depth.asymptote import asymptotic_complement
+from ..tools.argument_checks import check_kind
 
 
 class Bounds(NamedTuple):

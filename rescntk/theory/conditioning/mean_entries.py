@@ -16,8 +16,8 @@ from ...checks.values import check_depths
 from ...network.network import Network, check_like_layers
 from ...network.parameters import RELU_FIELDS
 from .. import multisphere
-from ..argument_checks import check_branch, check_cases, check_resnet
-from ..report_table import ReportTable
+from ..tools.argument_checks import check_branch, check_cases, check_resnet
+from ..tools.report_table import ReportTable
 
 
 class MeanEntriesRow(NamedTuple):
@@ -50,7 +50,7 @@ def mean_entries(network: Network, X: np.ndarray, depths: Iterable[int]) -> Mean
     For ReLU without biases, the trace head and signals on the multi-sphere (Barzilai et al. 2022,
     lemma E.3): :math:`b_\mathrm{ResCGPK} \le \sum_{k=0}^L \binom Lk p^k (1-p)^{L-k} b_k \le b_L`.
     b_k is the mean entry of the CGPK of depth k, b_0 the mean dot product, and p the
-    ``Network.branch_weight``. Once both are at least 0, the kernel of the smaller b has the smaller
+    ``Network.branch_share``. Once both are at least 0, the kernel of the smaller b has the smaller
     lower bound on condition numbers (theorem 6.2, part 3).
 
     Parameters
@@ -101,7 +101,7 @@ def mean_entries(network: Network, X: np.ndarray, depths: Iterable[int]) -> Mean
     resnet, cnn = means(True), np.append(start, means(False))
     rows = []
     for depth in chosen:
-        weights = binom.pmf(np.arange(depth + 1), depth, network.branch_weight)
+        weights = binom.pmf(np.arange(depth + 1), depth, network.branch_share)
         values = resnet[depth - 1], weights @ cnn[: depth + 1], cnn[depth]
         rows.append(MeanEntriesRow(depth, *(1.0 - float(value) for value in values)))
     reached = np.flatnonzero(resnet <= 1.0)  # then b of CGPK is no less than 0, either: lemma E.3

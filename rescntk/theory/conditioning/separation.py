@@ -16,9 +16,9 @@ from ...network import Network, check_network
 from ...network.parameters import RELU_FIELDS
 from ...network.parts import Filter
 from .. import multisphere
-from ..argument_checks import check_kind, check_named_head
-from ..complements import check_nonzero, circular_mean
 from ..spectrum.taylor import kernel_series
+from ..tools.argument_checks import check_kind, check_named_head
+from ..tools.complements import check_nonzero, circular_mean
 
 _HIGHEST_DEGREE = 4096
 """Highest degree: a pixel pair takes a second there."""

@@ -7,14 +7,14 @@ import math
 from ...checks.values import check_nonnegative, check_positive
 from ...network import Network, check_network
 from ...network.parameters import RELU_FIELDS
-from ..argument_checks import check_branch
+from ..tools.argument_checks import check_branch
 
 
 def asymptotic_complement(network: Network, *, n_pixels: float = 1.0) -> float:
     r"""Return the asymptote of 1 − (normalized GPK) at great depth.
 
     :math:`\delta_L/m` with :math:`\delta_L = \frac{9\pi^2}{2 p^2 L^2}` at depth L, for ReLU without
-    biases. p is ``Network.branch_weight``, 1 without skip connections, and m are the `n_pixels`.
+    biases. p is ``Network.branch_share``, 1 without skip connections, and m are the `n_pixels`.
     Closer signals follow the law from greater depths on. Not in the papers;
     docs/theory/depth_limits.md derives it, with its conditions on signals.
 

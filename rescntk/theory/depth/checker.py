@@ -23,8 +23,8 @@ from ...kernels import gram
 from ...network import OF_LAYERS, Network, check_network
 from ...network.parameters import FIELDS_WITH_NORM
 from .. import multisphere
-from ..argument_checks import check_cases, check_energies, check_layers
-from ..report_table import ReportTable
+from ..tools.argument_checks import check_cases, check_energies, check_layers
+from ..tools.report_table import ReportTable
 from .laws import Family, Prediction
 
 AGREES, CONTRADICTS, OPEN, UNDEFINED = "agrees", "contradicts", "open", "undefined"

@@ -19,7 +19,7 @@ from numpy.typing import ArrayLike
 from ...checks.values import check_depths, check_positive
 from ...network import OF_LAYERS, Network, check_network
 from ...network.parameters import RELU_FIELDS
-from ..argument_checks import check_branch_of_layers, check_dot_products, check_layers
+from ..tools.argument_checks import check_branch_of_layers, check_dot_products, check_layers
 
 _UPPER = math.sqrt(2.0) / (3.0 * math.pi)
 """The least h(δ) / (2 δ^3/2), at δ = 0."""

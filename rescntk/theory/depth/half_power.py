@@ -16,9 +16,9 @@ from ...kernels.results import correlation
 from ...network.activations import activation_of
 from ...network.network import Network, check_like_layers
 from ...network.parameters import BASIC_FIELDS
-from ..argument_checks import check_kind, check_known_head
-from ..complements import circular_mean
 from ..multisphere import Places, over_pixel_pairs
+from ..tools.argument_checks import check_kind, check_known_head
+from ..tools.complements import circular_mean
 
 ERROR = 1e-11
 """Largest error of an entry of `flow_limit`, but for GAP of signals of mean 0, measured by

@@ -14,8 +14,8 @@ from numpy.typing import ArrayLike
 
 from ...checks.values import check_depths, check_nonnegative, check_real, check_rectangular
 from ...network.activations import angle_and_kappa1_excess
-from ..argument_checks import check_dot_products
-from ..complements import arc_cosines
+from ..tools.argument_checks import check_dot_products
+from ..tools.complements import arc_cosines
 
 
 def huang_ffnet_limit(rho: ArrayLike) -> np.ndarray:

@@ -25,8 +25,8 @@ from ...kernels.results import correlation
 from ...network.network import Network, check_like_layers
 from ...network.parameters import BASIC_FIELDS, FIELDS_WITHOUT_NORM
 from .. import multisphere
-from ..argument_checks import check_branch, check_kind, check_known_head
-from ..complements import circular_mean, circular_sum
+from ..tools.argument_checks import check_branch, check_kind, check_known_head
+from ..tools.complements import circular_mean, circular_sum
 from .half_power import ERROR, MAX_GAIN, flow_limit, of_unit_energy
 
 _EPS = float(np.finfo(np.float64).eps)
@@ -366,7 +366,7 @@ def _degenerate(
     """Return the prediction for 0 ≤ γ < ½, pL layers of a CNN: all ones, or 1/4."""
     parts, growth = network.parts, 1.0 - 2.0 * gamma
     # pL is branch_weight·L^growth.
-    branch_weight = network.branch_gain if gamma else network.branch_weight
+    branch_weight = network.branch_gain if gamma else network.branch_share
     if not network.is_relu or network.input_filter_size > 1:
         return Prediction(undefined="for γ < ½ there is no theory of this activation or its inputs")
     if not multisphere.is_on_sphere(X):

@@ -16,8 +16,8 @@ from ...checks.values import check_nonnegative, check_positive_integer
 from ...network.network import Network, check_like_layers
 from ...network.parameters import RELU_FIELDS
 from ...network.parts import Filter
-from ..argument_checks import check_branch, check_length
-from ..report_table import ReportTable
+from ..tools.argument_checks import check_branch, check_length
+from ..tools.report_table import ReportTable
 
 
 class ScaleRow(NamedTuple):
@@ -54,7 +54,7 @@ def mode_scales(network: Network, n_timepoints: int, *, layer: int | None = None
 
     A layer multiplies mode μ of the complements :math:`1 - \bar K_{j,j+\Delta}` along the pixels j
     by :math:`1 - p\,(1 - w_\mathrm{i}(\mu)\, w_\mathrm{o}(\mu))`, with the factors of the inner and
-    outer filter. p is ``Network.branch_weight``, 1 without skip connections. A filter of q taps
+    outer filter. p is ``Network.branch_share``, 1 without skip connections. A filter of q taps
     with the dilation r has :math:`w(\mu) = \frac1q \sum_k \cos(2\pi \mu k r/d)`. Without biases the
     pixels' energies, in units of their mean, have these multipliers exactly, in every layer from 2
     on, on and off the multi-sphere.
@@ -106,7 +106,7 @@ def mode_scales(network: Network, n_timepoints: int, *, layer: int | None = None
     # Biases keep variances where the network alone would let them fall, by the factor χ.
     falls = network.has_bias and not network.skip and gain < 1
     chi = gain if falls else Fraction(1)
-    weight, seen = network.branch_weight, 1.0 - lost
+    weight, seen = network.branch_share, 1.0 - lost
     rest = float(1 / (1 + gain)) if network.skip else 0.0  # 1 − weight
     less = float(1 - chi) + float(chi) * weight * lost  # 1 − multiplier
     multipliers = float(chi) * (rest + weight * seen)

@@ -13,7 +13,7 @@ from scipy.special import zeta
 from ...checks.values import check_nonnegative, check_positive
 from ...network.network import Network, check_like_layers
 from ...network.parameters import BASIC_FIELDS
-from ..argument_checks import check_branch, check_kind, check_vector
+from ..tools.argument_checks import check_branch, check_kind, check_vector
 
 
 class LimitClassifier(NamedTuple):

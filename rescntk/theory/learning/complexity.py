@@ -18,9 +18,9 @@ from ...checks.values import (
 )
 from ...network import Network
 from .. import spectrum
-from ..argument_checks import check_grid
-from ..report_table import ReportTable
 from ..spectrum.funk_hecke import Quadrature, check_quadrature
+from ..tools.argument_checks import check_grid
+from ..tools.report_table import ReportTable
 from .curves import fractions
 
 

@@ -22,7 +22,7 @@ from ...checks.values import (
     check_targets,
 )
 from ...regression.decomposition import decompose
-from ..report_table import ReportTable
+from ..tools.report_table import ReportTable
 
 
 class CurveRow(NamedTuple):

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from ...network import Network
-from ..argument_checks import check_branch
-from ..complements import check_nonzero
 from ..spectrum.constants import check_ring
 from ..spectrum.exponents import decay_law
 from ..spectrum.grid import windows
+from ..tools.argument_checks import check_branch
+from ..tools.complements import check_nonzero
 
 
 def error_exponent(network: Network, n_channels: int, n_timepoints: int, *, kind: str) -> float:

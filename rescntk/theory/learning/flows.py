@@ -18,8 +18,8 @@ from ...checks.values import check_nonnegative_vector, check_targets
 from ...network import Network
 from ...regression.decomposition import decompose
 from .. import spectrum
-from ..report_table import ReportTable, aligned_cells
 from ..spectrum.funk_hecke import Quadrature, check_quadrature
+from ..tools.report_table import ReportTable, aligned_cells
 
 
 class FrequencyRow(NamedTuple):

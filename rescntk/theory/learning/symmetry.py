@@ -13,7 +13,7 @@ import numpy as np
 
 from ...checks.messages import shown
 from ...checks.values import check_kernel, check_signals, is_sequence
-from ..argument_checks import Map
+from ..tools.argument_checks import Map
 
 _MOST_ELEMENTS = 5040
 """Most elements of a group, all permutations of seven channels: each costs a kernel matrix."""

@@ -19,7 +19,7 @@ from ...checks.values import (
 )
 from ...memory import check_free_memory
 from ...regression import interpolate
-from ..argument_checks import Map, check_points, check_vector
+from ..tools.argument_checks import Map, check_points, check_vector
 
 SAMPLES = 4096
 """Samples of the circle that stand for a function (figure 7 of Tirer et al. 2022)."""

@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike
 
 from ...checks.messages import shown
 from ...checks.values import check_rectangular, check_shape
-from ..argument_checks import check_points
+from ..tools.argument_checks import check_points
 
 CUTOFF = 14
 """Default cut-off: the last frequency at which the Gaussian's coefficient is above eps times the

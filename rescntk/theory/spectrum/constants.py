@@ -17,8 +17,8 @@ from ...checks.messages import shown
 from ...checks.values import check_integer, is_sequence
 from ...network import Network, check_network
 from ...network.parameters import RELU_FIELDS
-from ..argument_checks import check_grid, check_kind
-from ..complements import check_nonzero
+from ..tools.argument_checks import check_grid, check_kind
+from ..tools.complements import check_nonzero
 from .grid import shifts, taps
 from .taylor import DEGREE, compose, multiply, series_in_one_variable
 
@@ -164,7 +164,7 @@ def _lower_coefficient(
     # the last layer's branch.
     of_features = of_branch = 1.0
     if kind == "ntk":
-        total = parts.initial + (parts.inner + parts.outer) * network.depth * network.branch_weight
+        total = parts.initial + (parts.inner + parts.outer) * network.depth * network.branch_share
         of_features, of_branch = parts.readout / total, parts.outer_plus_readout / total
     # Let u = u_0 + Σ g_i(t_i) + …, and D the derivative of κ1 at u_0 of order s. No coefficient of
     # κ1(u) is below the coefficient of D Π (g_i + ζ g_i²/2).
@@ -179,7 +179,7 @@ def _lower_coefficient(
             g = before[unit : unit + 1] - u_0 * np.eye(1, DEGREE + 1)
             cube = cube_before[unit] * (1.0 + zeta * (value_before[unit] - u_0))
             bound *= _min_scaled_coefficient((g + zeta / 2 * multiply(g, g))[0], cube / gamma(-1.5))
-        several += of_branch * network.branch_weight * bound
+        several += of_branch * network.branch_share * bound
     unit = -min(pixels) % d  # the output at which `pixels`, if 1, is the variable's pixel
     return max(
         several,

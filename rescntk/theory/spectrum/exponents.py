@@ -16,7 +16,7 @@ import numpy as np
 from ...checks.messages import shown
 from ...checks.values import check_integer, is_sequence
 from ...network import Network
-from ..report_table import ReportTable
+from ..tools.report_table import ReportTable
 from .constants import NU, check_pixel_set, check_ring
 from .funk_hecke import Quadrature, check_quadrature, eigenvalues
 from .grid import shifts, taps, widen, windows

@@ -28,7 +28,7 @@ from ...kernels.progress import progress_bar
 from ...memory import check_memory
 from ...network import Network, check_network
 from ...network.parameters import BASIC_FIELDS
-from ..argument_checks import check_grid, check_kind, read_once
+from ..tools.argument_checks import check_grid, check_kind, read_once
 from .grid import Block, KernelOnGrid, Tick, grid_shape, leading, rotate, shifts, taps, windows
 from .quadrature import METHODS, default_nodes, harmonics, integrate, nodes_and_matrix
 from .result import Spectrum

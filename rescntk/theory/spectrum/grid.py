@@ -1,8 +1,8 @@
 """Multi-dot-product kernels on tensor grids: K(t) for every t whose entries are all nodes.
 
-The recursion is ``theory.complements``. Pixel j carries the array of pixel 0 with the axes rotated
-by j. An array has 1 entry along pixels that a layer has not seen. The last layer's branch is never
-stored, but handed on block by block.
+The recursion is that of ``theory.tools.complements``. Pixel j carries the array of pixel 0 with the
+axes rotated by j. An array has 1 entry along pixels that a layer has not seen. The last layer's
+branch is never stored, but handed on block by block.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import numpy as np
 from ...network import Network
 from ...network.activations import activation_of
 from ...network.parts import Filter
-from ..complements import Dual, activate, add_branch, input_state, relu_dual
+from ..tools.complements import Dual, activate, add_branch, input_state, relu_dual
 
 _BLOCK_ENTRIES = 100_000
 """Points that go through an activation together. Network(3), 4 pixels, on one core: 85,
@@ -175,7 +175,7 @@ class KernelOnGrid:
 def _at_variance(network: Network, q: float) -> tuple[Dual, float, float, float]:
     """Return the dual activation at features of variance q, μ0, α² K(x, x)/q and p."""
     if network.is_relu:
-        return relu_dual, 1.0, network.branch_gain, network.branch_weight
+        return relu_dual, 1.0, network.branch_gain, network.branch_share
     layer = network.layer(1)
     activation, q_g = activation_of(network), np.full(1, layer.c_w * q)
     if not q_g[0] < activation.largest_variance:

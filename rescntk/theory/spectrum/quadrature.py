@@ -14,7 +14,7 @@ import numpy as np
 import scipy.special
 
 from ...checks.values import check_integer
-from ..argument_checks import check_channels
+from ..tools.argument_checks import check_channels
 
 METHODS = ("angles", "gegenbauer")
 

@@ -16,8 +16,8 @@ from ...checks.values import check_integer, check_nonnegative
 from ...network import Network, check_network
 from ...network.parameters import RELU_FIELDS
 from ...network.parts import Filter
-from ..argument_checks import check_kind, check_pixels
-from ..complements import arc_cosines, check_nonzero, circular_mean
+from ..tools.argument_checks import check_kind, check_pixels
+from ..tools.complements import arc_cosines, check_nonzero, circular_mean
 from .grid import rotate, taps
 
 DEGREE = 256
@@ -83,7 +83,7 @@ def kernel_series(
     `F`, (n_series, K + 1, ...), an axis for the degree in each variable, are the input layer's.
     `mean` takes means over a window.
     """
-    parts, p, tau = network.parts, network.branch_weight, network.parts.input
+    parts, p, tau = network.parts, network.branch_share, network.parts.input
     u, T = F, parts.input * F
     # With u = H_i F: F ← (1 − p) F + p H_o κ1(u);
     # T ← (1 − p) T + p H_o ([outer] κ1(u) + κ0(u) ([inner] u + H_i T)).
@@ -145,7 +145,7 @@ def series_in_one_variable(
     before, kernel = kernel_series(network, first, circular_mean, kind)
     # At its ends F is value ∓ slope x + cube x^(3/2) + …, and T has root x^(1/2). Near ρ = 1, κ1
     # has (1 − ρ)^(3/2) times 2√2/3π, and κ0 (1 − ρ)^(1/2) times −√2/π; near −1 both have + (C.4).
-    s, parts, tau = network.branch_weight, network.parts, network.parts.input
+    s, parts, tau = network.branch_share, network.parts, network.parts.input
     value, steep = constant[:, None] + np.outer(slope, [1, -1]), np.outer(slope, [1, 1])
     ends = np.stack([value, steep, 0 * steep, tau * value, 0 * steep], axis=1)
     filters = network.filters()

@@ -61,7 +61,7 @@ FAULTS = {
     "quotient": ("polynomial(t, square, q.r)", "polynomial(t, square, q.p)", "joined layers"),
     "weights": ("tap < 0 ? 3 + tap : 3 - tap", "tap < 0 ? 3 + tap : 3", "joined layers"),
     "NaN": ("K = g - U;", "K = g - U + V(NAN);", "joined layers"),
-    "opposite": ("result.branch.O = g * more;", "result.branch.O = g;",
+    "opposite": ("result.branch.U_plus = g * more;", "result.branch.U_plus = g;",
                  "few pixels, small branches"),
     "bias": ("sum.U = sum.U + N;", "", "biases and leaks"),
     "many pixels": ("if (t < half && t +", "if (t < half - 1 && t +", "more than 48 KB"),

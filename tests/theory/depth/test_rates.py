@@ -31,7 +31,7 @@ def test_the_asymptotic_law(alpha, skip, depth):
     complement = multisphere.normalized_gpk(network, start, complement=True)
     law = asymptotic_complement(network)
     assert (complement < law).all()
-    bar = tolerances.asymptote(depth, 1 / network.branch_weight, np.mean(start))
+    bar = tolerances.asymptote(depth, 1 / network.branch_share, np.mean(start))
     assert np.abs(complement / law - 1).max() <= bar
 
 
@@ -41,7 +41,7 @@ def test_the_next_term_of_close_signals(skip, rest):
     network, start = rk.Network(8000, 1, skip=skip), 0.01
     complement = multisphere.normalized_gpk(network, [start], complement=True)[0]
     found = 8000 * (1 - complement / asymptotic_complement(network)) - 3 * np.log(8000)
-    limit = 3 * np.pi * np.sqrt(2 / start) / network.branch_weight
+    limit = 3 * np.pi * np.sqrt(2 / start) / network.branch_share
     assert round(found) == rest and 0.85 * limit < found < limit
 
 

@@ -46,7 +46,7 @@ def test_the_slowest_mode_of_deep_kernels(skip):
     measured = (waves[1][1] / waves[0][1]) ** (1 / 20)
     middle = sum(layers) // 2
     row = mode_scales(network, 8, layer=middle).rows[1]
-    bar = tolerances.mode(middle, 1 / network.branch_weight, t.mean())
+    bar = tolerances.mode(middle, 1 / network.branch_share, t.mean())
     assert abs(measured - row.at_layer) <= bar
     assert abs(measured - row.multiplier) > 3 * abs(measured - row.at_layer)
 

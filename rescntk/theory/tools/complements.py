@@ -16,10 +16,10 @@ from operator import add
 
 import numpy as np
 
-from ..checks.messages import shown
-from ..network import Network
-from ..network.activations import angle_and_kappa1_excess
-from ..network.parts import Filter, TrainedParts
+from ...checks.messages import shown
+from ...network import Network
+from ...network.activations import angle_and_kappa1_excess
+from ...network.parts import Filter, TrainedParts
 
 Arrays = tuple[np.ndarray, ...]
 """δ, and for the tangent kernel ε too."""
@@ -120,7 +120,7 @@ def normalize_complements(complements: np.ndarray) -> np.ndarray:
 
 def check_nonzero(network: Network, kind: str) -> None:
     """Raise ValueError if the kernel of a ReLU network is 0 for every signal."""
-    parts, branches = network.parts, network.depth * network.branch_weight
+    parts, branches = network.parts, network.depth * network.branch_share
     count = parts.initial + (parts.inner + parts.outer) * branches if kind == "ntk" else 1.0
     if 0 in (network.growth, network.input_scale, count):
         raise ValueError(

@@ -12,7 +12,7 @@ from typing import Any, Generic, NamedTuple, TypeVar
 
 import numpy as np
 
-from ..checks.values import check_choice
+from ...checks.values import check_choice
 
 RowT = TypeVar("RowT", bound=NamedTuple)
 """The type of a table's rows."""

@@ -9,8 +9,8 @@ from typing import cast
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ..checks.messages import shown
-from ..checks.values import (
+from ...checks.messages import shown
+from ...checks.values import (
     KINDS,
     check_choice,
     check_flag,
@@ -19,10 +19,10 @@ from ..checks.values import (
     check_shape,
     is_sequence,
 )
-from ..engines.heads import check_head
-from ..network import Network
-from ..network.parameters import branch_product, in_words
-from ..network.parts import BRANCH_POWERS, Layer
+from ...engines.heads import check_head
+from ...network import Network
+from ...network.parameters import branch_product, in_words
+from ...network.parts import BRANCH_POWERS, Layer
 
 Map = Callable[..., np.ndarray]
 """A function of arrays, such as a kernel."""

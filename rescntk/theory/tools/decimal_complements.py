@@ -20,9 +20,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..engines.heads import offsets, pixels_averaged, pool_counts
-from ..network import Network
-from ..network.parts import Layer
+from ...engines.heads import offsets, pixels_averaged, pool_counts
+from ...network import Network
+from ...network.parts import Layer
 from .complements import Arrays, circular_mean
 
 _MOST_DIGITS = 800

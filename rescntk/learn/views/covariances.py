@@ -1,0 +1,148 @@
+"""The step of covariances: what the channels of a signal, and of its bands, have in common.
+
+Logarithms of covariance matrices, whitened by the mean covariance of training signals, are vectors
+of the tangent space there (Barachant et al. 2012; Pennec et al. 2006): differences between them do
+not depend on how the channels are mixed.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field, replace
+from typing import NamedTuple, Self
+
+import numpy as np
+
+from ..reading.signals import Signals, arrays
+from .bands import Bands
+from .steps import ROUNDING, Blocks, BlockStep, ChannelScale, Scale, moments
+
+_MOST_DIRECTIONS = 32
+"""Most directions of channels whose covariances are seen, those of most variance. So signals of 200
+channels have 528 numbers in each band, and not 20,100."""
+
+_MOST_OCTAVES = 4
+"""Most bands. Coarser ones have few independent points."""
+
+_SHRINKAGE = 0.2
+"""The share of the mean covariance in that of each signal, which is uncertain where points are few.
+Measured on five sets of 4 to 28 channels: the mean log loss of this view by itself is .34 without,
+.32 with .2, and .32 with .4. A shrinkage of each signal by itself (Chen et al. 2010) has .34."""
+
+_FLOOR = 1e-3
+"""What is added to the variance of each direction, in units of the mean variance of channels, so
+that directions without variance, of dead and copied channels, tell nothing."""
+
+
+class Whitening(NamedTuple):
+    """How covariances S of a band are whitened and shrunk: the mean of W S Wᵀ + F is I."""
+
+    matrix: np.ndarray
+    """W, (n_directions, n_channels)"""
+    floor: np.ndarray
+    """The diagonal of F, (n_directions,)"""
+
+    @classmethod
+    def of(cls, mean: np.ndarray) -> Self:
+        """Return the whitening of covariances with a mean, (n_channels, n_channels)."""
+        deviations = np.sqrt(mean.diagonal())
+        inverse = np.divide(1.0, deviations, out=np.zeros_like(deviations), where=deviations > 0)
+        values, V = np.linalg.eigh(inverse[:, None] * mean * inverse)
+        values, V = values[::-1][:_MOST_DIRECTIONS], V[:, ::-1][:, :_MOST_DIRECTIONS]
+        floored = np.maximum(values, 0.0) + _FLOOR
+        own = 1.0 - _SHRINKAGE
+        matrix = np.sqrt(own / floored)[:, None] * V.T * inverse
+        return cls(matrix, _SHRINKAGE + own * _FLOOR / floored)
+
+
+@dataclass(frozen=True)
+class Covariances(BlockStep):
+    """Take logarithms of covariances of channels: of the signal, and of its octaves.
+
+    The result is one point, which has a channel for each pair of directions, in each band. A
+    covariance is whitened by the mean one of the training signals, so that the logarithm of the
+    mean is 0.
+    """
+
+    block: int
+    octaves: int
+    whitenings: tuple[Whitening, ...] = field(default=(), compare=False)
+    """Of each band."""
+    reach = math.inf
+    reason_against_one_point = "one time point has no covariances"
+    depends_on_levels = False
+
+    @staticmethod
+    def octaves_of(length: int) -> int:
+        """Return the number of bands of signals of this length, at least 1."""
+        return min(_MOST_OCTAVES, Bands.octaves_of(length))
+
+    def channel_scale(self, least: float = 0.0) -> ChannelScale:
+        return CommonDeviation(least)
+
+    def fit(self, X: Signals, weights: np.ndarray) -> Self:
+        signals = [x for part in arrays(X) for x in np.reshape(part, (-1, *part.shape[-2:]))]
+        shares = weights / weights.sum()
+        sums = [0.0] * (1 + self.octaves)
+        for x, share in zip(signals, shares, strict=True):
+            for k, y in enumerate(self.bands(x)):
+                sums[k] = sums[k] + share * _covariance(y)
+        return replace(self, whitenings=tuple(Whitening.of(np.asarray(mean)) for mean in sums))
+
+    def transform(self, X: np.ndarray) -> np.ndarray:
+        i, j = np.triu_indices(len(self.whitenings[0].matrix))
+        # So inner products of vectors are those of symmetric matrices.
+        factors = np.where(i == j, 1.0, math.sqrt(2.0))
+        seen = []
+        for x in X:
+            spectra = [self.spectrum(k, y) for k, y in enumerate(self.bands(x))]
+            logarithms = np.array([(V * numbers) @ V.T for numbers, V in spectra])
+            seen.append((logarithms[:, i, j] * factors).reshape(-1, 1))
+        return np.array(seen)
+
+    def spectrum(self, k: int, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return the logarithms of the eigenvalues of a band's covariance, and its eigenvectors."""
+        W, floor = self.whitenings[k]
+        values, V = np.linalg.eigh(W @ _covariance(y) @ W.T + np.diag(floor))
+        return np.log(np.maximum(values, floor.min())), V  # less is a rounding error
+
+    def bands(self, x: np.ndarray) -> list[np.ndarray]:
+        """Return the signal less its means, and its bands, (n_channels, n_points) each."""
+        centred = x - x.mean(axis=1, keepdims=True)
+        rounding = ROUNDING * np.abs(x).max(axis=1, keepdims=True)
+        centred = np.where(np.abs(centred).max(axis=1, keepdims=True) <= rounding, 0.0, centred)
+        split = Bands("rectified", self.octaves, Blocks(1)).split(centred[None])[0]
+        return [centred, *split.reshape(self.octaves, *x.shape)]
+
+    def to_time(self, contributions: np.ndarray, x: np.ndarray, reach: float) -> np.ndarray:
+        """Divide a contribution by the energy of directions over time.
+
+        A direction is an eigenvector of a band's logarithm, and counts with its eigenvalue: inner
+        products of logarithms are sums over them. The directions in which a signal is like the mean
+        count little.
+        """
+        parts = np.zeros(x.shape[1])
+        for k, y in enumerate(self.bands(x)):
+            numbers, V = self.spectrum(k, y)
+            energies = (V.T @ self.whitenings[k].matrix @ y) ** 2
+            sums = energies.sum(axis=1, keepdims=True)
+            shares = np.divide(energies, sums, out=np.zeros(energies.shape), where=sums > 0)
+            parts += numbers**2 @ shares
+        total = parts.sum()
+        equal = np.full(len(parts), 1.0 / len(parts))
+        return np.asarray(contributions * (parts / total if total > 0 else equal))
+
+
+@dataclass(frozen=True)
+class CommonDeviation(ChannelScale):
+    """Give each channel of all signals mean 0, and all together the root mean square 1."""
+
+    def scale_of(self, X: Signals, weights: np.ndarray) -> Scale:
+        channels = moments(X, weights)
+        deviation = np.sqrt(np.mean(channels.deviation**2))
+        return Scale(channels.mean[:, None], deviation, channels.root_mean_square.max())
+
+
+def _covariance(y: np.ndarray) -> np.ndarray:
+    """Return the covariance of channels of mean 0, (n_channels, n_channels)."""
+    return np.asarray(y @ y.T / y.shape[1])

@@ -1,0 +1,1 @@
+"""What several questions of theory share: checks, tables, and the recursion on the multi-sphere."""
