@@ -28,6 +28,7 @@ from . import classifier, regressor
 from .early import early
 from .early.stopping import Progress, harmonic_mean
 from .ensemble.settings import Settings
+from .reading.class_targets import ClassWeight
 from .reading.signals import Signals
 
 __all__ = ["EarlyClassifier", "ResidualKernelClassifier", "ResidualKernelRegressor"]
@@ -107,7 +108,7 @@ class _Wrapper(_FitWithOptions, Settings):
 class _WithClasses(_Wrapper):
     """`_Wrapper` with the parameter that only the classifier has."""
 
-    class_weight: dict[Any, float] | str | None = field(default=None, kw_only=True)
+    class_weight: ClassWeight = field(default=None, kw_only=True)
 
 
 class ResidualKernelClassifier(_WithClasses, BaseClassifier):

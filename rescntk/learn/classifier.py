@@ -12,16 +12,21 @@ from sklearn.utils.validation import check_is_fitted
 
 from ..checks.messages import LeftOutWarning, shown, warn
 from .base import fitting
-from .class_targets import ClassTargets, ClassWeight, class_targets, weights_of_classes
 from .ensemble.calibration import (
     Calibration,
     calibrate,
-    margins,
+    columns_of_classes,
     probabilities_of_folds,
 )
 from .ensemble.estimator import REMEDY, ResidualKernelEstimator
 from .ensemble.left_out import COVERAGE, LeftOut, Nonconformity
 from .reading.cases import Cases, squared_sum
+from .reading.class_targets import (
+    ClassTargets,
+    ClassWeight,
+    class_targets,
+    weights_of_classes,
+)
 from .reading.inputs import read_cases, read_labels
 from .reading.signals import Signals
 from .views.defaults import CLASSIFIER_DEFAULTS
@@ -48,14 +53,15 @@ class ResidualKernelClassifier(ClassifierMixin, ResidualKernelEstimator):
         them, and shorter ones, as far as a budget of work demands (``docs/guide/large_data.md``).
     penalty : float or sequence of float, optional
         Penalty of ridge regression, in units of the kernel's diagonal. If you give several, each
-        view uses the one with the smallest leave-one-out error. By default a view uses the least
-        penalty that rounding errors allow, since the average of views has less noise than each of
-        them; where not all signals are landmarks, views also try penalties by what the landmarks do
-        not explain. If some training signals have wrong labels, try ``(1e-4, 1e-2, 1)``.
+        view uses the one with the smallest leave-one-out error. By default a view of a network uses
+        the least penalty that rounding errors allow, since the average of views has less noise than
+        each of them. Of more than 1,000 signals, or where not all signals are landmarks, it also
+        tries penalties from 3e-4 to 0.1. Linear views try powers of ten. If some training signals
+        have wrong labels, try ``(1e-4, 1e-2, 1)``.
     n_landmarks : int, optional
         Maximum number of landmarks: signals, drawn at random, on whose kernels decisions depend. By
-        default every signal is a landmark as far as the budget allows, which up to 1,000 signals
-        always do. From more, as many are drawn as it allows, but from 1,000 to 3,000.
+        default all of up to 1,000 signals are landmarks; of more signals, as many as the budget of
+        work allows, from 1,000 to 3,000.
     class_weight : dict, "balanced" or None, default None
         Weights of the classes by label; a class that is not named has the weight 1. "balanced"
         weighs each class by the inverse of its number of signals, or of the sum of their
@@ -82,8 +88,8 @@ class ResidualKernelClassifier(ClassifierMixin, ResidualKernelEstimator):
         Probabilities of the signals given to `fit`, in their order, each left out (see Notes). They
         are NaN for signals of weight 0, and for those of classes of weight 0.
     left_out_novelty_ : ndarray, (n_cases,)
-        The `novelty` of the same signals, each left out. A quantile of it is a limit for the
-        novelty of new signals.
+        The `novelty` of the same signals, each left out (see Notes). A quantile of it is a limit
+        for the novelty of new signals.
     left_out_score_, left_out_score_error_ : float
         Accuracy on training signals left out, one by one or by groups, and its standard error.
         `sample_weight` weighs it, and `class_weight` does not. The only signal, or group, of a
@@ -94,8 +100,8 @@ class ResidualKernelClassifier(ClassifierMixin, ResidualKernelEstimator):
     intercept_ : ndarray, (n_outputs,)
         Decisions are the sum of this and of all contributions.
     inverse_temperature_ : float
-        Probabilities are the softmax of decisions times this number, unless the novelty of a signal
-        is above 4 (`predict_proba`).
+        Probabilities are the softmax of decisions times this number, but less certain for a very
+        novel signal, as `predict_proba` says.
     offsets_ : ndarray, (n_outputs,)
         The shift of decisions by `class_weight`; 0 without it.
     n_channels_, n_timepoints_ : int
@@ -106,9 +112,9 @@ class ResidualKernelClassifier(ClassifierMixin, ResidualKernelEstimator):
     -----
     A signal is left out of each view's ridge regression, in closed form: together with its copies,
     or with its group where `groups` are given. The other nine folds weigh the views, and calibrate
-    the probabilities. The signal takes part in all else: the scales of views, the landmarks, the
-    choice among several penalties, and the errors of other folds. So left-out results may be a
-    little better than those of new signals.
+    the probabilities. The signal takes part in all else: the scales of views, the levels and sizes
+    with which `novelty` compares, the landmarks, the choice among several penalties, and the errors
+    of other folds. So left-out results may be a little better than those of new signals.
 
     Folds come from the signals' contents and `random_state`. Other models of the same signals,
     groups and integer `random_state` have the same folds.
@@ -168,9 +174,12 @@ class ResidualKernelClassifier(ClassifierMixin, ResidualKernelEstimator):
     ) -> None:
         """Set the attributes of a fitted classifier."""
         labels, label_indices = read_labels(y)
-        used = weights_of_classes(self.class_weight, labels)[label_indices] > 0
-        given, cases = read_cases(X, y, label_indices[:, None], sample_weight, groups, used)
+        has_weight = weights_of_classes(self.class_weight, labels) > 0
+        given, cases = read_cases(
+            X, y, label_indices[:, None], sample_weight, groups, used=has_weight[label_indices]
+        )
         self._remember(X, given)
+        # Labels without weight have no case: the classes of cases may be fewer than the labels.
         targets = class_targets(cases, labels, self.class_weight)
         self.classes_ = targets.classes
         self._target_scale = np.ones(1)
@@ -198,15 +207,27 @@ class ResidualKernelClassifier(ClassifierMixin, ResidualKernelEstimator):
         """
         decisions = targets.signs - left_out.residuals
         fold_decisions = targets.signs - left_out.fold_residuals
-        of_targets = targets.class_indices, targets.error_weights, targets.has_class_weights
-        calibration = calibrate(decisions, *of_targets)
+        calibration = calibrate(
+            decisions,
+            class_indices=targets.class_indices,
+            error_weights=targets.error_weights,
+            with_offsets=targets.has_class_weights,
+        )
         self.inverse_temperature_, self.offsets_ = calibration
         self.intercept_ = self._ensemble.mean_target + self.offsets_
         certainty = _certainty(left_out.novelty)
         proba = probabilities_of_folds(
-            fold_decisions, certainty, left_out.folds, decisions, *of_targets
+            fold_decisions,
+            certainty,
+            left_out.folds,
+            decisions,
+            class_indices=targets.class_indices,
+            error_weights=targets.error_weights,
+            with_offsets=targets.has_class_weights,
         )
         self.left_out_proba_ = cases.at_signals(proba)
+        # The threshold of sets is compared with `predict_proba`: both have the same calibration,
+        # by all cases. The probabilities above have another one in each fold.
         right = np.arange(len(decisions)), targets.class_indices
         self._nonconformity = Nonconformity(
             -calibration.probabilities(fold_decisions, certainty)[right],
@@ -261,8 +282,8 @@ class ResidualKernelClassifier(ClassifierMixin, ResidualKernelEstimator):
     def predict_proba(self, X: ArrayLike) -> np.ndarray:
         """Return the probability of each class.
 
-        If the novelty of a signal is above 4, its decisions are divided by a quarter of the
-        novelty, so that signals unlike all training signals have less certain classes.
+        If the `novelty` ν of a signal is above 4, its decisions are divided by ν/4, so that signals
+        unlike all training signals have less certain classes.
 
         Parameters
         ----------
@@ -307,11 +328,9 @@ class ResidualKernelClassifier(ClassifierMixin, ResidualKernelEstimator):
         NotFittedError
             Before `fit`.
         """
-        signals = self._read(X)
-        results = self._decide(signals)
-        certainty = _certainty(self._ensemble.novelty(results.novelties, signals))
+        results = self._decide(self._read(X))
         calibration = Calibration(self.inverse_temperature_, self.offsets_)
-        return calibration.log_probabilities(results.averaged_decisions, certainty)
+        return calibration.log_probabilities(results.decisions, _certainty(results.novelty))
 
     def predict_set(self, X: ArrayLike, coverage: float = COVERAGE) -> np.ndarray:
         """Return the classes that may be right.
@@ -349,6 +368,10 @@ class ResidualKernelClassifier(ClassifierMixin, ResidualKernelEstimator):
 
         Notes
         -----
+        The threshold comes from decisions about training signals left out, which all training
+        signals calibrate, as they do for `predict_proba`. So these probabilities differ a little
+        from `left_out_proba_`, for which nine folds calibrate the tenth.
+
         The share of new signals is near `coverage` for signals drawn like the training signals, if
         leaving out a signal changes probabilities little, and greater where the most probable class
         is right more often. No share is guaranteed without such a condition (Barber et al. 2021).
@@ -379,7 +402,7 @@ class ResidualKernelClassifier(ClassifierMixin, ResidualKernelEstimator):
         NotFittedError
             Before `fit`.
         """
-        class_indices = margins(self._decisions(self._read(X))).argmax(axis=1)
+        class_indices = columns_of_classes(self._decisions(self._read(X))).argmax(axis=1)
         return self.classes_[class_indices]
 
     def median_contributions(self) -> np.ndarray | None:
@@ -398,11 +421,13 @@ class ResidualKernelClassifier(ClassifierMixin, ResidualKernelEstimator):
         NotFittedError
             Before `fit`.
         """
-        return self._median_contributions(lambda decisions: margins(decisions).argmax(axis=1))
+        return self._median_contributions(
+            lambda decisions: columns_of_classes(decisions).argmax(axis=1)
+        )
 
     def _decisions(self, X: Signals) -> np.ndarray:
         """Return the shifted decisions about signals, (n_cases, n_outputs)."""
-        return self._decide(X).averaged_decisions + self.offsets_
+        return self._decide(X).decisions + self.offsets_
 
 
 def _certainty(novelty: np.ndarray) -> np.ndarray:

@@ -46,8 +46,8 @@ class ResidualKernelRegressor(MultiOutputMixin, RegressorMixin, ResidualKernelEs
         errors allow, for exact ones.
     n_landmarks : int, optional
         Maximum number of landmarks: signals, drawn at random, on whose kernels decisions depend. By
-        default every signal is a landmark as far as the budget allows, which up to 1,000 signals
-        always do. From more, as many are drawn as it allows, but from 1,000 to 3,000.
+        default all of up to 1,000 signals are landmarks; of more signals, as many as the budget of
+        work allows, from 1,000 to 3,000.
     engine : str, default "auto"
         The engine that computes kernels, as for calling a `rescntk.Kernel`. "auto" is the fastest
         one that can.
@@ -67,8 +67,8 @@ class ResidualKernelRegressor(MultiOutputMixin, RegressorMixin, ResidualKernelEs
         Predictions of the signals given to `fit`, in their order, each left out (see Notes). They
         are NaN for signals of weight 0.
     left_out_novelty_ : ndarray, (n_cases,)
-        The `novelty` of the same signals, each left out. A quantile of it is a limit for the
-        novelty of new signals.
+        The `novelty` of the same signals, each left out (see Notes). A quantile of it is a limit
+        for the novelty of new signals.
     left_out_score_, left_out_score_error_ : float
         R² on training signals left out, a mean over targets, and its standard error. R² is NaN if
         each target has one value.
@@ -86,9 +86,9 @@ class ResidualKernelRegressor(MultiOutputMixin, RegressorMixin, ResidualKernelEs
     -----
     A signal is left out of each view's ridge regression, in closed form: together with its copies,
     or with its group where `groups` are given. The errors of the other nine folds weigh the views.
-    The signal takes part in all else: the scales of views, the landmarks, the choice of penalties,
-    and the errors of other folds. So left-out results may be a little better than those of new
-    signals.
+    The signal takes part in all else: the scales of views, the levels and sizes with which
+    `novelty` compares, the landmarks, the choice of penalties, and the errors of other folds. So
+    left-out results may be a little better than those of new signals.
 
     Folds come from the signals' contents and `random_state`. Other models of the same signals,
     groups and integer `random_state` have the same folds.
@@ -166,7 +166,7 @@ class ResidualKernelRegressor(MultiOutputMixin, RegressorMixin, ResidualKernelEs
             default_views=REGRESSOR_DEFAULTS,
             error_weights=weights,
             more_penalties=_PENALTIES,
-            is_per_output=True,
+            n_regressions=targets.shape[1],
         )
         residuals = left_out.fold_residuals
         self.left_out_prediction_ = cases.at_signals(self._in_units(targets - residuals))
@@ -236,10 +236,13 @@ class ResidualKernelRegressor(MultiOutputMixin, RegressorMixin, ResidualKernelEs
             Before `fit`.
         """
         results = self._decide(self._read(X))
-        mean = self._in_units(results.averaged_decisions)
+        mean = self._in_units(results.decisions)
         if not return_std:
             return mean
-        return mean, (self._deviations(*results) * self._target_scale).reshape(mean.shape)
+        deviations = self._deviations(
+            results.view_decisions, results.view_novelties, results.view_weights
+        )
+        return mean, (deviations * self._target_scale).reshape(mean.shape)
 
     def predict_interval(
         self, X: ArrayLike, coverage: float = COVERAGE
@@ -319,6 +322,8 @@ class ResidualKernelRegressor(MultiOutputMixin, RegressorMixin, ResidualKernelEs
         `ViewResults`.
         """
         views = self._ensemble.views
-        variances = np.array([view.left_out_variance * view.prior_variance for view in views])
+        variances = np.array(
+            [view.mean_left_out_variances * view.prior_variances for view in views]
+        )
         spread = (view_means - averaged(view_means, view_weights)) ** 2
         return np.sqrt(averaged(view_novelties * variances[:, None] + spread, view_weights))

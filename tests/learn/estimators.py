@@ -1,4 +1,7 @@
-"""Estimators that scikit-learn's checks are run on, and the fitted views of a model."""
+"""Estimators that scikit-learn's checks are run on, their methods, and fitted views of a model."""
+
+import inspect
+import re
 
 from rescntk import learn
 
@@ -12,6 +15,21 @@ ESTIMATORS = [
     learn.ViewTransformer(VIEWS[0]),
     learn.EarlyClassifier(learn.ResidualKernelClassifier(VIEWS), n_prefixes=2),
 ]
+
+
+def methods_of(estimator):
+    """Return the names of the public methods of an estimator that need a fit."""
+    return [
+        name
+        for name, method in inspect.getmembers(type(estimator), inspect.isfunction)
+        if method.__module__.startswith("rescntk.") and not re.match("_|fit|set_output", name)
+    ]
+
+
+def call(model, name, X):
+    """Call a method, of X if it takes signals."""
+    method = getattr(model, name)
+    return method(X) if "X" in inspect.signature(method).parameters else method()
 
 
 def fitted_views(model):

@@ -12,7 +12,9 @@ from rescntk.learn.views.defaults import (
     REGRESSOR_DEFAULTS,
     with_savings,
 )
+from rescntk.learn.views.suitable import suitable_views
 from tests.learn.cases import ONE, waves
+from tests.learn.estimators import fitted_views
 
 SIZES = np.unique(np.geomspace(1001, 40_000, 30).astype(int))
 
@@ -21,11 +23,11 @@ def chosen(n, views="default", channels=1, length=64, **parameters):
     """Return the views of n signals, and the number of their landmarks."""
     X = np.broadcast_to(np.sin(np.arange(length)), (n, channels, length))
     settings = Settings(views, **parameters)
-    given = budget.chosen_views(settings, CLASSIFIER_DEFAULTS, X)
-    resolved = budget.resolve_views(given, X)[0]
-    landmarks = budget.draw_landmarks(settings, resolved, X, np.random.RandomState(0))
+    suitable = budget.chosen_views(settings, CLASSIFIER_DEFAULTS, X)
+    pipelines = suitable.pipelines
+    landmarks = budget.draw_landmarks(settings, pipelines, X, np.random.RandomState(0))
     m = n if landmarks is None else len(landmarks)
-    return given, m, budget._work(resolved, X, m)
+    return suitable.views, m, budget._work(pipelines, X, m)
 
 
 @pytest.mark.parametrize("views", ["default", "fast"])
@@ -80,7 +82,7 @@ def test_savings_save_work(defaults, views):
     X = np.zeros((2000, 1, 512))
     lists = list(with_savings(defaults[views]))
     assert lists[0] == defaults[views] and len(lists) > 2
-    work = [sum(view.work for view in budget.resolve_views(each, X)[0]) for each in lists]
+    work = [sum(pipeline.work for pipeline in suitable_views(each, X).pipelines) for each in lists]
     assert (np.diff(work) < 0).all()
     for each in lists:
         assert len(set(each)) == len(each)
@@ -96,7 +98,7 @@ def test_landmarks_are_drawn_within_the_budget_of_a_fit(rng, monkeypatch):
     monkeypatch.setattr(budget, "LEAST_LANDMARKS", 20)
     monkeypatch.setitem(budget._BUDGETS, "default", 7e4)
     model = ResidualKernelClassifier(**ONE, random_state=0).fit(X, y)
-    (view,) = model._ensemble.views
+    (view,) = fitted_views(model)
     m = len(view.landmarks)
     work = [budget._work([view.pipeline], X, k) for k in (m, m + 1)]
     assert 20 < m < 60 and work[0] <= 7e4 < work[1]

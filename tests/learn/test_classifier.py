@@ -13,7 +13,7 @@ import joblib
 import numpy as np
 import pytest
 from scipy.optimize import minimize
-from scipy.special import log_softmax
+from scipy.special import log_softmax, softmax
 from sklearn import config_context
 from sklearn.base import clone
 from sklearn.exceptions import DataConversionWarning
@@ -21,11 +21,12 @@ from sklearn.model_selection import GridSearchCV, GroupKFold, cross_val_score
 
 from rescntk.datasets import load_labelled
 from rescntk.learn import ResidualKernelClassifier, View
-from rescntk.learn.ensemble.calibration import calibrate, margins
+from rescntk.learn.ensemble.calibration import calibrate, columns_of_classes
 from tests import tolerances
 from tests.helpers import assert_within
 from tests.learn.cases import FOUR, ONE, waves
 from tests.learn.estimators import fitted_views
+from tests.learn.refits import mean_kernel, refits
 
 VIEW = View(standardize="channel", filter_size=3)
 
@@ -57,17 +58,20 @@ def test_scores_for_sets_count_with_the_weights_of_classes(rng):
     X = np.concatenate([X[looks == 0][:88], X[looks == 1][:12]])
     y, weights = np.repeat([0, 1], [80, 20]), np.repeat([1.0, 4.0], [80, 20])
     model = ResidualKernelClassifier(**ONE, class_weight="balanced", penalty=0.1, random_state=0)
-    scores = model.fit(X, y).left_out_proba_[np.arange(100), y]
-    Z = X[::2] + 0.3 * rng.standard_normal((50, 1, 24))
-    proba, found = model.predict_proba(Z), model.predict_set(Z, 0.88)
-    found &= proba < proba.max(axis=1, keepdims=True)  # the most probable class is in each set
+    model.fit(X, y)
+    signs = 2.0 * y[:, None] - 1.0
+    errors = refits(mean_kernel(X, X), signs, np.full(100, 0.1), np.arange(100))
+    columns = columns_of_classes(signs - errors + model.offsets_)
+    scores = softmax(model.inverse_temperature_ * columns, axis=1)[np.arange(100), y]
     level = 0.88 * 101 / 100
     limit, of_equal_weights = (
         -np.quantile(-scores, level, weights=w, method="inverted_cdf") for w in (weights, 0 * y + 1)
     )
-    other_folds = 0.05  # calibrate these scores otherwise by so much
-    assert limit < 0.4 and of_equal_weights > 0.5
-    assert found.any() and proba[found].min() > limit - other_folds
+    assert limit < 0.4 and of_equal_weights > 0.5 and model.left_out_novelty_.max() < 4
+    Z = X[::2] + 0.3 * rng.standard_normal((50, 1, 24))
+    proba = model.predict_proba(Z)
+    least = np.minimum(limit, proba.max(axis=1, keepdims=True))
+    assert (model.predict_set(Z, 0.88) == (proba >= least)).all()
 
 
 def test_a_coverage_of_one_is_refused(rng):
@@ -113,12 +117,14 @@ def test_calibration_by_a_general_solver(classes, shift, rng):
     decisions = rng.standard_normal((60, 1 if classes == 2 else classes))
     decisions += (2.0 * labels[:, None] - 1) if classes == 2 else np.eye(classes)[labels]
     weights = rng.uniform(0.1, 2.0, 60)
-    found, offsets = calibrate(decisions, labels, weights, shift)
+    found, offsets = calibrate(
+        decisions, class_indices=labels, error_weights=weights, with_offsets=shift
+    )
     targets = np.full((60, classes), 1 / (62 * (classes - 1)))
     targets[np.arange(60), labels] = 61 / 62
 
     def loss(parameters):
-        logits = np.exp(parameters[0]) * margins(decisions + shift * parameters[1:])
+        logits = np.exp(parameters[0]) * columns_of_classes(decisions + shift * parameters[1:])
         return -(weights @ (targets * log_softmax(logits, axis=1)).sum(axis=1)) / weights.sum()
 
     start = np.zeros(1 + decisions.shape[1])
@@ -137,8 +143,9 @@ def test_calibration_does_not_depend_on_the_unit_of_decisions(classes, unit, rng
     labels, weights = rng.integers(0, classes, 60), np.ones(60)
     decisions = rng.standard_normal((60, 1 if classes == 2 else classes))
     decisions += (2.0 * labels[:, None] - 1) if classes == 2 else np.eye(classes)[labels]
-    scale, offsets = calibrate(decisions, labels, weights, shift=True)
-    of_unit, offsets_of_unit = calibrate(unit * decisions, labels, weights, shift=True)
+    of_cases = {"class_indices": labels, "error_weights": weights, "with_offsets": True}
+    scale, offsets = calibrate(decisions, **of_cases)
+    of_unit, offsets_of_unit = calibrate(unit * decisions, **of_cases)
     assert_within(of_unit * unit, scale, 100 * tolerances.MINIMUM)
     assert_within(offsets_of_unit / unit, offsets, 100 * tolerances.MINIMUM)
 
@@ -148,13 +155,20 @@ def test_decisions_that_are_wrong_leave_classes_equally_probable(shift, rng):
     """They are not turned into right ones by a factor below 0."""
     labels = np.arange(60) % 2
     decisions = (1 - 2.0 * labels[:, None]) * rng.uniform(0.5, 1.0, (60, 1))
-    scale, offsets = calibrate(decisions, labels, np.ones(60), shift)
+    scale, offsets = calibrate(
+        decisions, class_indices=labels, error_weights=np.ones(60), with_offsets=shift
+    )
     next_to_nothing = 1e-3
     assert scale > 0 and abs(scale * (decisions + offsets)).max() <= next_to_nothing
 
 
 def test_decisions_that_are_all_zero_are_calibrated():
-    scale, offsets = calibrate(np.zeros((6, 3)), np.arange(6) % 3, np.ones(6), shift=True)
+    scale, offsets = calibrate(
+        np.zeros((6, 3)),
+        class_indices=np.arange(6) % 3,
+        error_weights=np.ones(6),
+        with_offsets=True,
+    )
     assert scale > 0 and (offsets == 0).all()
 
 
@@ -508,7 +522,7 @@ def test_searches(rng):
     search = GridSearchCV(model, grid, cv=3).fit(X, y)
     assert search.best_params_["penalty"] == 1e-3 and search.best_score_ > 0.9
     (fitted,) = fitted_views(ResidualKernelClassifier([VIEW], penalty=(1e-3, 1e3)).fit(X, y))
-    assert fitted.penalty == 1e-3
+    assert fitted.penalties == 1e-3
 
 
 def predicted(model, X):

@@ -82,10 +82,15 @@ def with_contributions(kind, n, rng):
     return model, model.contributions(X), classes
 
 
+def size_of_terms(model):
+    """Return the sum of the magnitudes of coefficients, in the units of the targets."""
+    return np.abs(fitted_views(model)[-1].coefficients).sum() * model._target_scale.max()
+
+
 @pytest.mark.parametrize("kind", [ResidualKernelClassifier, ResidualKernelRegressor])
 def test_median_contributions_are_those_of_training_signals(kind, rng):
     model, parts, classes = with_contributions(kind, 40, rng)
-    size = np.abs(fitted_views(model)[-1].coefficients).sum() * model._target_scale.max()
+    size = size_of_terms(model)
     expected = mean_of_medians(parts, classes)
     assert_within(model.median_contributions(), expected, tolerances.KERNEL["float64"], size)
 
@@ -94,7 +99,7 @@ def test_median_contributions_are_those_of_training_signals(kind, rng):
 def test_median_contributions_are_of_40_signals_at_most(kind, rng):
     """Of 41 training signals one is left out, and it is not known which."""
     model, parts, classes = with_contributions(kind, 41, rng)
-    size = np.abs(fitted_views(model)[-1].coefficients).sum() * model._target_scale.max()
+    size = size_of_terms(model)
     found = model.median_contributions()
     errors = [
         np.abs(found - mean_of_medians(np.delete(parts, k, axis=0), np.delete(classes, k))).max()

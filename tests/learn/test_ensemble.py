@@ -10,7 +10,7 @@ from scipy.optimize import minimize
 import rescntk as rk
 from rescntk.learn import ResidualKernelClassifier, ResidualKernelRegressor, View
 from rescntk.learn.ensemble.levels import TrainingLevels
-from rescntk.learn.ensemble.weights import average_of_folds, weigh, weights_at
+from rescntk.learn.ensemble.weights import residuals_of_folds, weights_at, weights_of_regression
 from tests import tolerances
 from tests.helpers import assert_within
 from tests.learn.cases import FOUR, OPTIONS, waves
@@ -34,7 +34,9 @@ def test_weights_of_views_minimize_the_error_of_the_average(rng):
         options={"ftol": 1e-15, "maxiter": 1000},
     )
     expected = np.where(solution.x < 0.02, 0.0, solution.x)
-    assert_within(weigh(residuals, cases), expected / expected.sum(), tolerances.MINIMUM)
+    assert_within(
+        weights_of_regression(residuals, cases), expected / expected.sum(), tolerances.MINIMUM
+    )
 
 
 @pytest.mark.parametrize("size", np.geomspace(1.5, 9.0, 12))
@@ -43,7 +45,7 @@ def test_the_least_weights_become_zero_up_to_a_sum(size, rng):
     residuals = (
         rng.standard_normal((4, 400, 1)) * np.array([1.0, 1.1, size, size + 0.3])[:, None, None]
     )
-    found, sizes = weigh(residuals, np.ones(400)), (residuals**2).mean(axis=(1, 2))
+    found, sizes = weights_of_regression(residuals, np.ones(400)), (residuals**2).mean(axis=(1, 2))
     near = sizes**-4.0 / (sizes**-4.0).sum()
     G = np.einsum("aik,bik->ab", residuals, residuals) / 400
     system = np.eye(4) + G / sizes.min()
@@ -60,7 +62,7 @@ def test_the_least_weights_become_zero_up_to_a_sum(size, rng):
 
 
 def test_views_without_errors_have_equal_weights():
-    assert_within(weigh(np.zeros((3, 4, 1)), np.ones(4)), 1 / 3, tolerances.ROUTES)
+    assert_within(weights_of_regression(np.zeros((3, 4, 1)), np.ones(4)), 1 / 3, tolerances.ROUTES)
 
 
 @pytest.mark.parametrize("size", [0.0, 1e-200, 1e-12])
@@ -68,7 +70,7 @@ def test_a_view_that_is_always_right_has_all_of_the_weight(size, rng):
     """Beside two that are not, however small its errors are."""
     residuals = rng.standard_normal((3, 20, 1))
     residuals[1] *= size
-    assert_within(weigh(residuals, np.ones(20)), [0, 1, 0], tolerances.MINIMUM)
+    assert_within(weights_of_regression(residuals, np.ones(20)), [0, 1, 0], tolerances.MINIMUM)
 
 
 def test_a_view_counts_less_where_a_signal_is_novel_to_it():
@@ -100,10 +102,10 @@ def test_weights_at_a_fold_come_from_the_other_folds(rng):
     error_weights, folds = rng.uniform(0.2, 2.0, 40), np.arange(40) % 10
     at_signals = rng.uniform(0.5, 2.0, (3, 40, 1)), rng.uniform(0.5, 2.0, 40)
     views = [False, True, True]
-    found = average_of_folds(residuals, error_weights, folds, *at_signals, views)
+    found = residuals_of_folds(residuals, error_weights, folds, *at_signals, views)
     for fold in range(10):
         at = folds == fold
-        weights = weigh(residuals[:, ~at], error_weights[~at])[:, None]
+        weights = weights_of_regression(residuals[:, ~at], error_weights[~at])[:, None]
         here = weights_at(weights, at_signals[0][:, at], at_signals[1][at], views)
         expected = (here * residuals[:, at]).sum(axis=0)
         assert_within(found[at], expected, tolerances.MINIMUM)
@@ -116,7 +118,7 @@ def test_levels_that_drift(rng):
     model = ResidualKernelClassifier(views, random_state=0).fit(X, y)
     Z = X + np.array([3.0, -3.0, 3.0])[:, None]
     assert [fitted.pipeline.depends_on_levels for fitted in fitted_views(model)] == [True, False]
-    assert np.mean(TrainingLevels(X, np.ones(40)).distances(X)[0] > 1) <= 0.1
+    assert np.mean(TrainingLevels.of(X, np.ones(40)).distances(X)[0] > 1) <= 0.1
     options, weights = OPTIONS | {"dtype": "float32"}, []
     for S in (waves(rng, 40, 2, channels=3)[0], Z):
         seeing, blind = (fitted.decide(S, options)[0][:, 0] for fitted in fitted_views(model))
@@ -135,7 +137,7 @@ def test_weights_at_new_signals_come_from_their_levels(rng):
     decisions, novelties = map(
         np.array, zip(*(v.decide(Z, OPTIONS) for v in fitted_views(model)), strict=True)
     )
-    distances = TrainingLevels(X, np.ones(40)).distances(Z)[0]
+    distances = TrainingLevels.of(X, np.ones(40)).distances(Z)[0]
     assert distances.min() < 1 < distances.max()
     weights = weights_at(model.views_["weight"][:, None], novelties, distances, [True, False])
     expected = (weights * decisions).sum(axis=0)[:, 0]
@@ -158,7 +160,7 @@ def test_the_average_and_its_table(rng):
     decisions = np.array([singles[k].decision_function(Z) for k in kept])
     views = [fitted_views(singles[k])[0] for k in kept]
     novelties = np.array([v.decide(Z, OPTIONS)[1] for v in views])
-    distances = TrainingLevels(X, np.ones(24)).distances(Z)[0]
+    distances = TrainingLevels.of(X, np.ones(24)).distances(Z)[0]
     assert distances.min() < 1 < distances.max()
     of_views = [v.pipeline.depends_on_levels for v in views]
     weights = weights_at(table["weight"][kept, None], novelties, distances, of_views)
@@ -180,7 +182,7 @@ def test_novelties_of_views_are_averaged_by_inverse_errors(rng):
     novelties = np.array([single.novelty(Z) for single in singles])
     powers = 1 / model.views_["error"][used]
     expected = np.exp(powers / powers.sum() @ np.log(novelties))
-    of_sizes = TrainingLevels(X, np.ones(24)).distances(Z)[1] ** 2
+    of_sizes = TrainingLevels.of(X, np.ones(24)).distances(Z)[1] ** 2
     assert used.sum() > 1 and (novelties > of_sizes).all()
     assert_within(model.novelty(Z), expected, tolerances.regression(24, 1e-6))
 

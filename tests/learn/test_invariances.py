@@ -3,18 +3,17 @@
 import warnings
 from itertools import product
 from typing import NamedTuple
-from unittest.mock import Mock
 
 import numpy as np
 import pytest
 from sklearn.base import clone
 
 from rescntk.learn import ResidualKernelClassifier, ResidualKernelRegressor
-from rescntk.learn.ensemble import ensemble
-from rescntk.learn.ensemble.weights import weights_at
+from rescntk.learn.ensemble.levels import TrainingLevels
 from tests import tolerances
 from tests.helpers import assert_within
 from tests.learn.cases import FOUR, ONE, waves
+from tests.learn.estimators import call, methods_of
 
 ESTIMATORS = [ResidualKernelClassifier, ResidualKernelRegressor]
 EVERY, REPEATED = np.arange(24), np.array([0, 0, 3, 7])
@@ -32,17 +31,42 @@ class Fits:
         self.kind, self.lists, self.settings = kind, lists, ONE if lists else FOUR
         self.expected = self.results(EVERY)
 
-    def results(self, cases, weights=None, form=np.asarray):
-        """Return predictions and novelties of new signals, the score and the intercept of a fit.
-
-        `form` changes how numbers are stored.
-        """
+    def fit(self, cases, weights=None, form=np.asarray):
+        """Return a model of some signals; `form` changes how their numbers are stored."""
         cut = [form(self.signals[k]) for k in cases] if self.lists else form(self.signals[cases])
-        model = self.kind(**self.settings, random_state=0).fit(
-            cut, 1.0 * self.y[cases], sample_weight=weights
-        )
-        numbers = np.repeat([[model.left_out_score_], model.intercept_], len(self.new), axis=1)
-        return np.stack([model.predict(self.new), model.novelty(self.new), *numbers])
+        model = self.kind(**self.settings, random_state=0)
+        return model.fit(cut, 1.0 * self.y[cases], sample_weight=weights)
+
+    def results(self, cases, weights=None, form=np.asarray):
+        """Return what every method says about new signals, and every attribute, by their names.
+
+        Attributes that have a value for each training signal have those of `EVERY`, in this order.
+        """
+        model = self.fit(cases, weights, form)
+        results = {name: call(model, name, self.new) for name in methods_of(model)}
+        places = [list(cases).index(k) for k in EVERY]
+        attributes = {name: value for name, value in vars(model).items() if name.endswith("_")}
+        table = attributes.pop("views_")
+        for name, value in (attributes | {k: table[k] for k in ("error", "weight")}).items():
+            results[name] = value[places] if has_rows_for(cases, value) else value
+        return {name: flat(value) for name, value in results.items() if value is not None}
+
+
+def has_rows_for(cases, value):
+    return isinstance(value, np.ndarray) and len(value) == len(cases)
+
+
+def flat(value):
+    """Return all numbers of a result: an array, a list or a pair of arrays, or a number."""
+    if isinstance(value, list | tuple):
+        return np.concatenate([np.ravel(part) for part in value])
+    return np.ravel(value).astype(float)
+
+
+def assert_same(found, expected, tolerance=0.0):
+    assert found.keys() == expected.keys()
+    for name, value in found.items():
+        assert_within(value, expected[name], tolerance, np.abs(expected[name]).max() or 1.0)
 
 
 @pytest.fixture(scope="module", params=product(ESTIMATORS, ("array", "list")), ids=str)
@@ -52,24 +76,24 @@ def fits(request):
 
 
 def test_the_order_of_signals_changes_no_bit(fits):
-    assert (fits.results(EVERY[::-1]) == fits.expected).all()
+    assert_same(fits.results(EVERY[::-1]), fits.expected)
 
 
 def test_integers_have_the_bits_of_their_floats(fits):
     integers = fits.results(EVERY, form=lambda S: S.astype(np.int64))
-    assert (integers == fits.expected).all()
+    assert_same(integers, fits.expected)
 
 
 def test_the_layout_and_precision_of_integers_change_no_bit(fits):
     """Columns first, in float32."""
     columns_first = fits.results(EVERY, form=lambda S: np.asfortranarray(S, np.float32))
-    assert (columns_first == fits.expected).all()
+    assert_same(columns_first, fits.expected)
 
 
 def test_weights_stand_for_copies(fits):
     copies = fits.results(np.append(EVERY, REPEATED))
     weights = np.ones(24) + np.bincount(REPEATED, minlength=24)
-    assert_within(fits.results(EVERY, weights), copies, tolerances.ROUTES)
+    assert_same(fits.results(EVERY, weights), copies, tolerances.ROUTES)
 
 
 @pytest.mark.filterwarnings("ignore:left_out_score_")  # of views that do not suit
@@ -98,7 +122,18 @@ def test_weights_stand_for_signals_that_are_nearly_copies(kind, view, rng):
 def test_signals_of_weight_zero_do_not_count(fits):
     weights = np.append(np.ones(24), np.zeros(4))
     found = fits.results(np.append(EVERY, REPEATED), weights)
-    assert_within(found, fits.expected, tolerances.ROUTES)
+    assert_same(found, fits.expected, tolerances.ROUTES)
+
+
+def test_signals_of_weight_zero_have_no_results_and_copies_have_equal_ones(fits):
+    """In each attribute that has a value for each training signal."""
+    cases = np.append(EVERY, REPEATED)
+    model = fits.fit(cases, np.where(cases == 7, 0.0, 1.0))
+    values = [value for value in vars(model).values() if has_rows_for(cases, value)]
+    assert len(values) > 1
+    for value in values:
+        assert (np.isnan(value.reshape(28, -1)) == (cases == 7)[:, None]).all()
+        assert (value[24:27] == value[REPEATED[:3]]).all()
 
 
 @pytest.fixture(scope="module")
@@ -115,10 +150,14 @@ def test_signals_in_batches_have_the_same_bits(n, fitted, monkeypatch, little_me
     model, Z = fitted[0], fitted[1][:n]
     expected = model.decision_function(Z), model.novelty(Z), model.contributions(Z)
     little_memory()
-    at_signals = Mock(wraps=weights_at)
-    monkeypatch.setattr(ensemble, "weights_at", at_signals)
+    sizes, distances = [], TrainingLevels.distances
+
+    def recorded(levels, batch):
+        sizes.append(len(batch))
+        return distances(levels, batch)
+
+    monkeypatch.setattr(TrainingLevels, "distances", recorded)
     found = [model.decision_function(Z)]
-    sizes = [len(call.args[2]) for call in at_signals.call_args_list]  # of distances
     assert sum(sizes) == n and max(sizes) < 128
     found += model.novelty(Z), model.contributions(Z)
     for again, value in zip(found, expected, strict=True):

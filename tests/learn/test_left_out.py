@@ -21,9 +21,6 @@ from tests.learn.refits import bordered, mean_kernel, refits
 BAR = tolerances.regression(30, 0.1)
 """For ridge regression of `noisy` signals."""
 
-OF_FOLDS = 0.5
-"""How far scales of nine folds of few signals may be from the scale of all, relatively."""
-
 
 def rank(coverage, n_cases, n_groups):
     """Return the rank ⌈coverage · (n + 1)⌉ of n signals left out, or that share of groups."""
@@ -205,7 +202,6 @@ def test_left_out_probabilities_are_those_of_refits(repeated):
     scale = (logs * decisions).sum(axis=1) / (decisions**2).sum(axis=1)
     assert_within(logs, scale[:, None] * decisions, tolerances.regression(20, 0.05))
     assert len(np.unique(np.round(scale, 6))) <= 10
-    assert_within(scale, model.inverse_temperature_, OF_FOLDS)
 
 
 @pytest.mark.parametrize("class_weight", [None, {0: 1.0, 1: 2.0, 2: 1.5}])
@@ -221,8 +217,12 @@ def test_other_folds_calibrate_left_out_probabilities(class_weight, rng):
     decisions = Y - refits(mean_kernel(X, X), Y, np.full(40, 0.1), np.arange(40))
     for fold in range(10):
         at = folds == fold
-        rest = decisions[~at], y[~at], weights[~at]
-        scale, offsets = calibrate(*rest, shift=class_weight is not None)
+        scale, offsets = calibrate(
+            decisions[~at],
+            class_indices=y[~at],
+            error_weights=weights[~at],
+            with_offsets=class_weight is not None,
+        )
         expected = softmax(scale * (decisions[at] + offsets), axis=1)
         assert_within(model.left_out_proba_[at], expected, tolerances.MINIMUM)
     right = model.left_out_proba_.argmax(axis=1) == y
@@ -256,15 +256,15 @@ def test_permuted_signals_have_permuted_left_out_results(lists, grouped, rng):
         assert np.flatnonzero(np.isnan(expected.reshape(27, -1)[:, 0])).tolist() == missing
 
 
-def folds_of_fit(X, y, is_per_output=False, **parameters):
+def folds_of_fit(X, y, n_regressions=1, **parameters):
     _, cases = read_cases(X, y, y[:, None], None, None)
-    _, left_out = fit_ensemble(
+    _, left_out, _ = fit_ensemble(
         cases,
-        1.0 * cases.y,
+        np.repeat(1.0 * cases.y, n_regressions, axis=1),
         Settings(**parameters),
         default_views=(),
         error_weights=cases.weights,
-        is_per_output=is_per_output,
+        n_regressions=n_regressions,
     )
     return left_out.folds
 
@@ -275,25 +275,34 @@ def test_folds_are_the_same_for_all_fits_of_a_seed(rng):
     folds = folds_of_fit(X, y, **FOUR, random_state=3)
     assert (np.bincount(folds, minlength=10) >= 2).all()
     assert (folds_of_fit(X, y, **ONE, n_landmarks=9, random_state=3) == folds).all()
-    assert (folds_of_fit(X, y, is_per_output=True, **ONE, random_state=3) == folds).all()
+    assert (folds_of_fit(X, y, n_regressions=2, **ONE, random_state=3) == folds).all()
     assert (folds_of_fit(X, y, **ONE, random_state=4) != folds).any()
 
 
 def test_left_out_probabilities_of_a_novel_signal_are_less_certain(rng):
-    """As `predict_proba` has it: one signal is a thousand times as large as all others."""
+    """As `predict_proba` has it: one signal is a thousand times as large as all others.
+
+    Its decisions have the scale of the other signals of its fold, divided by a quarter of its
+    novelty.
+    """
     X, y = waves(rng, 40, 3)
     X[7] *= 1000.0
+    order = sorted(range(40), key=lambda k: X[k].tobytes())  # that of cases
+    X, y, novel = X[order], y[order], order.index(7)
     view = View(standardize="signal", filter_size=3)
-    model = ResidualKernelClassifier([view], dtype="float64", penalty=0.01).fit(X, y)
-    doubt = model.novelty(X[7:8])[0] / 4  # of sizes
-    others = np.delete(np.arange(40), 7)
+    model = ResidualKernelClassifier([view], dtype="float64", penalty=0.01, random_state=0)
+    doubt = model.fit(X, y).novelty(X[[novel]])[0] / 4  # of sizes
+    others = np.delete(np.arange(40), novel)
     assert doubt > 1 and (model.novelty(X[others]) < 4).all()
     Y, K = 2.0 * np.eye(3)[y] - 1.0, mean_kernel(X, X, view)
-    found = (Y - refits(K, Y, np.full(40, 0.01), np.arange(40)))[7]
-    logs = np.log(model.left_out_proba_[7])
-    scale = (logs - logs.mean()) @ found / (found @ (found - found.mean()))
-    assert_within(scale, model.inverse_temperature_ / doubt, OF_FOLDS)
-    assert scale < model.inverse_temperature_ / 2
+    decisions = Y - refits(K, Y, np.full(40, 0.01), np.arange(40))
+    logs = np.log(model.left_out_proba_)
+    logs, decisions = (a - a.mean(axis=1, keepdims=True) for a in (logs, decisions))
+    scales = (logs * decisions).sum(axis=1) / (decisions**2).sum(axis=1)
+    folds = folds_of(np.arange(40), np.random.RandomState(0))
+    of_fold = scales[others][folds[others] == folds[novel]]
+    assert len(of_fold) > 1
+    assert_within(of_fold, scales[novel] * doubt, tolerances.regression(40, 0.01))
 
 
 def test_groups_are_left_out_whole(rng):

@@ -32,7 +32,7 @@ def test_one_of_twenty_signals_is_far_from_the_mean_of_the_others(rng):
         abs(levels[k] - np.average(np.delete(levels, k), weights=np.delete(weights, k)))
         for k in range(60)
     ]
-    distances = left_out / unit_of_levels(TrainingLevels(X, weights), X, weights)
+    distances = left_out / unit_of_levels(TrainingLevels.of(X, weights), X, weights)
     rounding = tolerances.added_up(60)
     far, at_the_limit = distances > 1 + rounding, abs(distances - 1) <= rounding
     assert share[far].sum() <= 1 / 20 < share[far | at_the_limit].sum()
@@ -42,7 +42,7 @@ def test_the_unit_of_levels_is_their_deviation_at_least(rng):
     """One level far from all others makes the deviation large, beside distances of the others."""
     X, weights = walks(rng, 60, channels=3), rng.uniform(0.5, 1.0, 60)
     X[7] += 1000.0
-    distances = TrainingLevels(X, weights).distances(X)[0]
+    distances = TrainingLevels.of(X, weights).distances(X)[0]
     assert_within(np.average(distances**2, weights=weights), 1, tolerances.added_up(180))
 
 
@@ -55,7 +55,7 @@ def test_equal_levels_have_a_unit_by_what_varies_inside_of_signals(lists, rng):
     X, weights = rng.standard_normal((30, 2, 40)), np.ones(30)
     X = 5 * (X - X.mean(axis=2, keepdims=True)) / X.std(axis=2, keepdims=True)
     X[20:], weights[20:] = 10 * X[20:], 1e-6
-    levels = TrainingLevels(list(X) if lists else X, weights)
+    levels = TrainingLevels.of(list(X) if lists else X, weights)
     for shift, is_far in ((0.0, False), (0.3, False), (0.75, True)):
         assert ((levels.distances(X + shift)[0] > 1) == is_far).all()
 
@@ -63,21 +63,21 @@ def test_equal_levels_have_a_unit_by_what_varies_inside_of_signals(lists, rng):
 def test_signals_that_are_all_equal_and_constant_have_no_unit_of_levels():
     """Any level is near: there is nothing to compare it with."""
     X = np.full((5, 1, 8), 4.0)
-    assert (TrainingLevels(X, np.ones(5)).distances(X + 3)[0] == 0).all()
+    assert (TrainingLevels.of(X, np.ones(5)).distances(X + 3)[0] == 0).all()
 
 
 @pytest.mark.parametrize("offset", [0.0, 3.0, 1000.0])
 @pytest.mark.parametrize("gain", [0.5, 2.0])
 def test_a_gain_is_far_whatever_the_offset(gain, offset, rng):
     X, Z = rng.standard_normal((40, 1, 60)), rng.standard_normal((20, 1, 60))
-    levels = TrainingLevels(X + offset, np.ones(40))
+    levels = TrainingLevels.of(X + offset, np.ones(40))
     near, far = (levels.distances(factor * Z + offset)[1] for factor in (1.0, gain))
     assert np.median(near) < 1 < far.min()
 
 
 def test_one_channel_of_many_makes_a_signal_far(rng):
     X, Z = rng.standard_normal((40, 16, 60)), rng.standard_normal((20, 16, 60))
-    levels = TrainingLevels(X, np.ones(40))
+    levels = TrainingLevels.of(X, np.ones(40))
     faulty = Z * np.where(np.arange(16) == 5, 0.5, 1.0)[:, None]
     assert np.median(levels.distances(Z)[1]) < 1 < levels.distances(faulty)[1].min()
 
@@ -85,7 +85,7 @@ def test_one_channel_of_many_makes_a_signal_far(rng):
 def test_one_of_twenty_sizes_is_far_whatever_the_number_of_channels(rng):
     """Sizes of heavy tails, whose largest one of 50 channels is often far by its own unit."""
     X = rng.standard_normal((60, 50, 20)) * np.exp(rng.standard_t(3, (60, 50, 1)))
-    assert np.mean(TrainingLevels(X, np.ones(60)).distances(X)[1] > 1) <= 1 / 20
+    assert np.mean(TrainingLevels.of(X, np.ones(60)).distances(X)[1] > 1) <= 1 / 20
 
 
 @pytest.mark.parametrize("constant", [0.0, 1 / 3, 1e9])
@@ -93,7 +93,7 @@ def test_rounding_errors_of_a_constant_channel_are_no_size(constant, rng):
     X = rng.standard_normal((20, 2, 30))
     X[:, 1] = constant
     Z = X * (1 + np.finfo(float).eps * rng.integers(-1, 2, X.shape))
-    levels = TrainingLevels(X, np.ones(20))
+    levels = TrainingLevels.of(X, np.ones(20))
     assert_within(levels.distances(Z), levels.distances(X), tolerances.ROUTES)
 
 
@@ -103,7 +103,7 @@ def test_a_constant_is_as_far_on_either_side(constant, lists, rng):
     """Beside a channel that varies, whose signals stay. A twentieth of the constant is near."""
     X = rng.standard_normal((20, 2, 30))
     X[:, 1] = constant
-    levels, Z = TrainingLevels(list(X) if lists else X, np.ones(20)), X[:10].copy()
+    levels, Z = TrainingLevels.of(list(X) if lists else X, np.ones(20)), X[:10].copy()
     sizes = {}
     for factor in (1.0, 1.05, 0.95, -1.0, 3.0):
         Z[:, 1] = factor * constant
@@ -116,7 +116,7 @@ def test_a_constant_is_as_far_on_either_side(constant, lists, rng):
 def test_any_other_value_than_a_constant_zero_is_far(rng):
     X = rng.standard_normal((20, 2, 30))
     X[:, 1] = 0.0
-    levels, Z = TrainingLevels(X, np.ones(20)), X.copy()
+    levels, Z = TrainingLevels.of(X, np.ones(20)), X.copy()
     Z[:, 1] = 1e-10
     assert levels.distances(X)[1].min() < 1 < levels.distances(Z)[1].min()
 
@@ -125,7 +125,7 @@ def test_any_other_value_than_a_constant_zero_is_far(rng):
 def test_the_unit_of_sizes_is_twice_their_deviation_and_a_fifth_of_an_octave(deviation):
     """Of waves of +1 and −1, in two sizes that are as many octaves from their mean."""
     wave, octaves = np.resize([1.0, -1.0], (1, 1, 20)), deviation * np.resize([1, -1], (30, 1, 1))
-    levels = TrainingLevels(wave * 2.0**octaves, np.ones(30))
+    levels = TrainingLevels.of(wave * 2.0**octaves, np.ones(30))
     for sign in (1, -1):
         Z = wave * 2.0 ** (sign * (2 * deviation + 0.2))
         assert_within(levels.distances(Z)[1], 1, tolerances.ROUTES)

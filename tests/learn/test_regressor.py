@@ -222,12 +222,12 @@ def test_each_target_of_several_is_predicted_as_if_alone(n_landmarks, rng):
     parts, penalties, tables = model.contributions(Z), set(), []
     for k, target in enumerate(Y.T):
         single = ResidualKernelRegressor(**options).fit(X, target)
-        bar = tolerances.regression(30, min(fitted.penalty[0] for fitted in fitted_views(single)))
+        bar = tolerances.regression(30, min(fitted.penalties[0] for fitted in fitted_views(single)))
         alone = [*single.predict(Z, return_std=True), *single.predict_interval(Z, 0.8)]
         for found, expected in zip(several, alone, strict=True):
             assert_within(found[:, k], expected, bar)
         assert_within(parts[:, k], single.contributions(Z)[:, 0], bar)
-        penalties |= {float(fitted.penalty[0]) for fitted in fitted_views(single)}
+        penalties |= {float(fitted.penalties[0]) for fitted in fitted_views(single)}
         tables.append(single.views_)
     assert len(penalties) > 1
     for column in ("error", "weight"):
@@ -245,7 +245,7 @@ def test_the_novelty_for_several_targets_is_a_geometric_mean(rng):
     options = {"penalty": PENALTIES, **ONE}
     found = ResidualKernelRegressor(**options).fit(X, Y).novelty(Z)
     singles = [ResidualKernelRegressor(**options).fit(X, target).novelty(Z) for target in Y.T]
-    of_sizes = TrainingLevels(X, np.ones(30)).distances(Z)[1] ** 2
+    of_sizes = TrainingLevels.of(X, np.ones(30)).distances(Z)[1] ** 2
     assert (np.min(singles, axis=0) > of_sizes).all() and (singles[0] != singles[1]).all()
     assert_within(found, np.sqrt(singles[0] * singles[1]), OF_THIRTY)
 

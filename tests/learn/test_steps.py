@@ -59,9 +59,9 @@ def test_the_views_of_tests_have_every_step(rng):
 @pytest.mark.parametrize("view", EVERY_STEP)
 def test_steps_of_the_same_settings_are_equal_whatever_they_were_fitted_to(view, rng):
     X = rng.standard_normal((6, 2, 200))
-    resolved = view.pipeline(X)
-    fitted = [resolved.fit_and_transform(S, np.ones(6))[0] for S in (X, 1e100 * (1 + X))]
-    assert fitted[0] == fitted[1] == resolved and len({*fitted, resolved}) == 1
+    pipeline = view.pipeline(X)
+    steps = [pipeline.fit_and_transform(S, np.ones(6))[0].steps for S in (X, 1e100 * (1 + X))]
+    assert steps[0] == steps[1] == pipeline.steps and len({*steps, pipeline.steps}) == 1
 
 
 @pytest.mark.parametrize("view", EVERY_STEP)
@@ -81,8 +81,8 @@ def test_each_stage_of_the_docstring_has_a_step(rng):
     assert all(any(text.startswith(stage) for stage in stages) for text in listed)
 
 
-def measured(view, X):
-    """Yield the steps of a view, measured, with the signals before each."""
+def fitted_steps(view, X):
+    """Yield the steps of a view, fitted, with the signals before each."""
     for step in view.pipeline(X).steps:
         step = step.fit(X, np.ones(len(X)))
         yield step, X
@@ -92,7 +92,7 @@ def measured(view, X):
 @pytest.mark.parametrize("view", EVERY_STEP)
 def test_a_point_changes_points_within_reach(view, rng):
     """Neighbours change places: mean and deviation of the signal stay."""
-    for step, X in measured(view, rng.standard_normal((3, 2, 150)).cumsum(axis=2)):
+    for step, X in fitted_steps(view, rng.standard_normal((3, 2, 150)).cumsum(axis=2)):
         length, after = X.shape[2], step.transform(X)
         size = -(-length // after.shape[2])
         farthest = 0
@@ -127,7 +127,7 @@ def test_no_step_magnifies_rounding_errors_of_a_constant_channel(view, factor, r
 @pytest.mark.parametrize("view", EVERY_STEP)
 def test_a_block_has_as_many_points_as_its_step_says(view, length, rng):
     """The last block may be shorter. Blocks of a whole spectrum are of frequencies."""
-    for step, X in measured(view, rng.standard_normal((6, 2, length))):
+    for step, X in fitted_steps(view, rng.standard_normal((6, 2, length))):
         if isinstance(step, BlockStep):
             whole = isinstance(step, WholeSpectrum)
             before = WholeSpectrum.frequencies_of(length) if whole else length

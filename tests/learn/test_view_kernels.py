@@ -76,11 +76,11 @@ def test_novelty_of_a_linear_view_is_the_variance_of_its_process(rng):
     inverse = np.linalg.inv(K + PENALTY * np.eye(40))
     variance = own.diagonal() - np.einsum("ij,jk,ik->i", k, inverse, k) + PENALTY
     (fitted,) = fitted_views(model)
-    found = fitted.decide(3 * Z, OPTIONS)[1][:, 0] * fitted.left_out_variance[0]
+    found = fitted.decide(3 * Z, OPTIONS)[1][:, 0] * fitted.mean_left_out_variances[0]
     assert np.abs(found / variance - 1).max() <= tolerances.solution(40, 1 / PENALTY)
     left_out = 1 / inverse.diagonal()
     bar = tolerances.solution(40, 1 / PENALTY)
-    assert_within(fitted.left_out_variance[0], left_out.mean(), bar)
+    assert_within(fitted.mean_left_out_variances[0], left_out.mean(), bar)
 
 
 def test_differences_of_all_points(rng):
@@ -104,7 +104,7 @@ def test_a_linear_view_tries_small_penalties(rng):
     exact = X[:, 0, 7] - X[:, 0, 30]
     for y, least, most in ((exact, 0, 3e-8), (rng.standard_normal(80), 1e-2, 10)):
         (fitted,) = fitted_views(ResidualKernelRegressor([POINTS]).fit(X, y))
-        assert least <= fitted.penalty[0] <= most
+        assert least <= fitted.penalties[0] <= most
 
 
 @pytest.mark.parametrize("kind", [ResidualKernelClassifier, ResidualKernelRegressor])
@@ -133,7 +133,7 @@ def test_no_penalty_is_below_the_least_one(rng):
     y = X[:, 0, 7] - X[:, 0, 30]
     (fitted,) = fitted_views(ResidualKernelRegressor([view]).fit(X, y, sample_weight=heavy))
     norm = np.sqrt(2) * 400 * tolerances.EPS["float32"]
-    assert fitted.penalty[0] >= 1.9 * norm > 1e-4  # which a regressor tries besides
+    assert fitted.penalties[0] >= 1.9 * norm > 1e-4  # which a regressor tries besides
 
 
 @pytest.mark.parametrize("n_landmarks", [None, 25])

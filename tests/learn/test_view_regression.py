@@ -124,7 +124,7 @@ def test_a_heavy_signal_has_a_greater_least_penalty(rng):
 
     def penalty(weights):
         model = ResidualKernelClassifier(ONE["views"]).fit(X, y, sample_weight=weights)
-        return fitted_views(model)[0].penalty[0]
+        return fitted_views(model)[0].penalties[0]
 
     of_equal, of_heavy = map(penalty, (np.ones(40), np.where(np.arange(40) == 7, 1000.0, 1.0)))
     assert of_heavy > 1.5 * of_equal
@@ -207,7 +207,7 @@ def test_landmarks_have_the_least_penalty_of_a_similar_error(noise, rng):
             for penalty in tried
         ]
     )
-    assert fitted.penalty[0] == tried[int((errors <= 1.05 * errors.min()).argmax())] > tried[0]
+    assert fitted.penalties[0] == tried[int((errors <= 1.05 * errors.min()).argmax())] > tried[0]
 
 
 def test_few_signals_have_the_least_penalty_and_more_choose_with_less_and_less_caution():
@@ -231,4 +231,4 @@ def test_penalties_by_landmarks_are_tried_by_default_alone(given, rng):
     options = {"n_landmarks": 45, "random_state": 3} | ONE | given
     (fitted,) = fitted_views(ResidualKernelClassifier(**options).fit(X, y))
     least = fitted.pipeline.kernel.least_penalty(np.ones(60), "float64")
-    assert fitted.penalty[0] == given.get("penalty", least)
+    assert fitted.penalties[0] == given.get("penalty", least)

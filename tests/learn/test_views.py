@@ -566,7 +566,7 @@ CHANGED = {
 
 def named(start):
     """Return the settings that a sentence of the docstring names, from its start on."""
-    sentence = " ".join(View.__doc__.split()).partition(start)[2].partition(".")[0]
+    sentence = " ".join(View.__doc__.split()).partition(start)[2].partition(". ")[0]
     return set(re.findall(r"\w+", sentence)) & set(NAMES)
 
 

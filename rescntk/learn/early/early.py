@@ -281,19 +281,19 @@ class EarlyClassifier(ClassifierMixin, SignalEstimator):
 
         The right classes are `class_indices`, (n_signals,). Signals of weight 0 do not count.
         """
-        at = np.flatnonzero(cases.case_indices >= 0)
-        counted = left_out[:, at], class_indices[at]
+        counted = np.flatnonzero(cases.case_indices >= 0)
+        results = left_out[:, counted], class_indices[counted]
         if self.error is None:
             weights = None
             if sample_weight is not None:
-                given = np.asarray(sample_weight, dtype=np.float64)[at]
+                given = np.asarray(sample_weight, dtype=np.float64)[counted]
                 weights = given / given.max()
             value: Callable[[float, float], float] = harmonic_mean
             if self.delay_cost is not None:
                 value = partial(negative_cost, delay_cost=self.delay_cost)
-            return best_rule(*counted, self.prefixes_, value, weights)
-        groups = cases.groups[cases.case_indices[at]]
-        rule = rule_with_error_bound(*counted, groups, self.error)
+            return best_rule(*results, self.prefixes_, value, weights)
+        groups = cases.groups[cases.case_indices[counted]]
+        rule = rule_with_error_bound(*results, groups, self.error)
         if not np.isfinite(rule.threshold) and len(left_out) > 1:
             n, needed = cases.n_groups, np.ceil(np.log(SIGNIFICANCE) / np.log1p(-self.error))
             reason = "left-out labels are wrong more often, or too few of them are early"
@@ -411,11 +411,12 @@ class EarlyClassifier(ClassifierMixin, SignalEstimator):
             )
         last, parts = self._follow(signals).last, []
         for k in range(len(self.prefixes_)):
-            at = np.flatnonzero(last == k)
-            if len(at):
-                beginnings = signals[at, :, : self.prefixes_[k]]
-                parts.append((at, getattr(self.estimators_[k], method)(beginnings, *arguments)))
-        cases, values = (np.concatenate(of) for of in zip(*parts, strict=True))
+            ending = np.flatnonzero(last == k)
+            if len(ending):
+                beginnings = signals[ending, :, : self.prefixes_[k]]
+                values = getattr(self.estimators_[k], method)(beginnings, *arguments)
+                parts.append((ending, values))
+        cases, values = (np.concatenate(part) for part in zip(*parts, strict=True))
         return np.asarray(values[np.argsort(cases)])
 
     def predict_times(self, X: ArrayLike) -> np.ndarray:
@@ -499,9 +500,7 @@ class EarlyClassifier(ClassifierMixin, SignalEstimator):
 
     def _read(self, X: object) -> np.ndarray:
         """Return checked signals of all time points."""
-        signals = super()._read(X)
-        assert isinstance(signals, np.ndarray)  # a list was refused: its shape is another
-        return signals
+        return np.asarray(super()._read(X))  # a list was refused: its shape is another
 
     def _read_prefix(self, X: ArrayLike) -> np.ndarray:
         """Return checked signals of some or all time points."""

@@ -60,17 +60,17 @@ class StoppingRule:
         At the last of all `n_prefixes` prefixes each label is final.
         """
         for k in range(progress.last.max(initial=-1) + 1, n_seen):
-            at = np.flatnonzero(~progress.final)
-            if not len(at):
+            waiting = np.flatnonzero(~progress.final)
+            if not len(waiting):
                 break
-            proba = proba_at(k, at)
+            proba = proba_at(k, waiting)
             class_indices = proba.argmax(axis=1)
-            is_same = class_indices == progress.class_indices[at]
-            streaks = np.where(is_same, progress.streaks[at] + 1, 1)
+            is_same = class_indices == progress.class_indices[waiting]
+            streaks = np.where(is_same, progress.streaks[waiting] + 1, 1)
             sure = (proba.max(axis=1) >= self.threshold) & (streaks >= self.agreement)
-            progress.last[at], progress.class_indices[at] = k, class_indices
-            progress.streaks[at], progress.proba[at] = streaks, proba
-            progress.final[at] = sure | (k == n_prefixes - 1)
+            progress.last[waiting], progress.class_indices[waiting] = k, class_indices
+            progress.streaks[waiting], progress.proba[waiting] = streaks, proba
+            progress.final[waiting] = sure | (k == n_prefixes - 1)
         return progress
 
     def simulate(self, proba: np.ndarray) -> Progress:

@@ -6,7 +6,7 @@ Work is counted in pixel pairs times layers; for two signals it is `ViewPipeline
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
@@ -16,7 +16,8 @@ from ...memory import check_free_memory
 from ..reading.signals import Signals
 from ..views.defaults import COVARIANCES, with_savings
 from ..views.pipeline import ViewPipeline
-from ..views.view import UnsuitableSignals, View, channel_factor
+from ..views.suitable import SuitableViews, suitable_views
+from ..views.view import View, channel_factor
 from .settings import Settings
 
 _BUDGETS = {"fast": 2e10, "default": 5e10}
@@ -41,7 +42,7 @@ _MUCH_WORK = 1e12
 
 def chosen_views(
     settings: Settings, default: Mapping[str, Sequence[View]], X: Signals
-) -> Sequence[View]:
+) -> SuitableViews:
     """Return the views of a fit to signals X.
 
     `default` has the views that are named by a word. Of them many signals have fewer, or shorter
@@ -51,70 +52,53 @@ def chosen_views(
     if isinstance(views, str) and views in default:
         of_channels = () if len(X[0]) == 1 else (COVARIANCES,)
         for fewer in with_savings((*default[views], *of_channels)):
-            if _work(resolve_views(fewer, X)[0], X, len(X)) <= _BUDGETS[views]:
-                break
-        return fewer
+            suitable = suitable_views(fewer, X)
+            if _work(suitable.pipelines, X, len(X)) <= _BUDGETS[views]:
+                return suitable
+        return suitable  # the fewest and shortest ones
     if not is_sequence(views) or not len(views) or not all(isinstance(v, View) for v in views):
         words = ", ".join(map(repr, default))
         raise ValueError(f"views is {shown(views)}, expected {words} or a list of View")
-    return list(views)
-
-
-def resolve_views(views: Sequence[View], X: Signals) -> tuple[dict[ViewPipeline, int], np.ndarray]:
-    """Return different views of signals with their indices; and notes, why others have no part."""
-    notes, resolved = np.full(len(views), "", dtype=object), dict[ViewPipeline, int]()
-    for k, view in enumerate(views):
-        try:
-            of_signals = view.pipeline(X)
-        except UnsuitableSignals as refusal:
-            notes[k] = refusal.reason
-            continue
-        if of_signals in resolved:
-            notes[k] = f"sees the same as view {resolved[of_signals]}"
-        else:
-            resolved[of_signals] = k
-    if not resolved:
-        raise ValueError(f"views has none for these signals: {notes[0]}")
-    return resolved, notes
+    return suitable_views(list(views), X)
 
 
 def draw_landmarks(
-    settings: Settings, views: Iterable[ViewPipeline], X: Signals, rng: np.random.RandomState
+    settings: Settings, pipelines: Sequence[ViewPipeline], X: Signals, rng: np.random.RandomState
 ) -> np.ndarray | None:
     """Return the indices of the landmarks among signals X, or None if all are landmarks.
 
     By default they are as many as the budget allows, from `LEAST_LANDMARKS` to `MOST_LANDMARKS`.
     """
-    n, views = len(X), list(views)
+    n = len(X)
     if settings.n_landmarks is None:
         least, most = min(n, LEAST_LANDMARKS), min(n, MOST_LANDMARKS)
         budget = _BUDGETS[settings.views if isinstance(settings.views, str) else "default"]
         more = range(least + 1, most + 1)
-        m = least + bisect_right(more, budget, key=lambda m: _work(views, X, m))
+        m = least + bisect_right(more, budget, key=lambda m: _work(pipelines, X, m))
     else:
         m = min(n, check_integer(settings.n_landmarks, "n_landmarks", at_least=2))
-    _check_fit(views, X, m)
+    _check_fit(pipelines, X, m)
     return None if m == n else np.sort(rng.permutation(n)[:m])
 
 
-def _work(views: Iterable[ViewPipeline], X: Signals, n_landmarks: int) -> float:
+def _work(pipelines: Sequence[ViewPipeline], X: Signals, n_landmarks: int) -> float:
     """Return the work of a fit to signals X with some of them as landmarks.
 
     The kernel of a pair of landmarks is computed once.
     """
     n_pairs = n_landmarks * (len(X) - n_landmarks / 2)
-    of_views = [view.work * channel_factor(X) + _SOLVING * n_landmarks for view in views]
-    return n_pairs * sum(of_views)
+    works = [p.work * channel_factor(X) + _SOLVING * n_landmarks for p in pipelines]
+    return n_pairs * sum(works)
 
 
-def _check_fit(views: Sequence[ViewPipeline], X: Signals, n_landmarks: int) -> None:
+def _check_fit(pipelines: Sequence[ViewPipeline], X: Signals, n_landmarks: int) -> None:
     """Refuse a fit that has no room in memory, and warn of one that takes long."""
     check_free_memory(
-        8 * n_landmarks * (len(views) * n_landmarks + 2 * len(X)),
-        f"a fit of {len(X)} signals with {n_landmarks} landmarks and {len(views)} views",
+        8 * n_landmarks * (len(pipelines) * n_landmarks + 2 * len(X)),
+        f"a fit of {len(X)} signals with {n_landmarks} landmarks and {len(pipelines)} views",
         "set n_landmarks to fewer, or views to fewer",
     )
-    if (work := _work(views, X, n_landmarks)) > _MUCH_WORK:
+    if (work := _work(pipelines, X, n_landmarks)) > _MUCH_WORK:
         warn(
             f"this fit computes {work:.0e} pixel pairs times layers: fewer landmarks or shorter "
             f"views take less time"

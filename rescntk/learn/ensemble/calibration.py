@@ -15,7 +15,7 @@ _LEAST_SCALE = 1e-5
 wrong would have one of 0, by which offsets cannot be divided."""
 
 
-def margins(decisions: np.ndarray) -> np.ndarray:
+def columns_of_classes(decisions: np.ndarray) -> np.ndarray:
     """Return decisions with one column for each class, also if there are two classes."""
     return decisions if decisions.shape[1] > 1 else np.hstack([-decisions, decisions])
 
@@ -35,7 +35,9 @@ class Calibration(NamedTuple):
     def log_probabilities(self, decisions: np.ndarray, certainty: np.ndarray) -> np.ndarray:
         """Return the logarithms of the probabilities of classes, (n_cases, n_classes)."""
         factors = self.inverse_temperature * certainty
-        logs: np.ndarray = log_softmax(factors * margins(decisions + self.offsets), axis=1)
+        logs: np.ndarray = log_softmax(
+            factors * columns_of_classes(decisions + self.offsets), axis=1
+        )
         return logs
 
     def probabilities(self, decisions: np.ndarray, certainty: np.ndarray) -> np.ndarray:
@@ -44,27 +46,31 @@ class Calibration(NamedTuple):
 
 
 def calibrate(
-    decisions: np.ndarray, labels: np.ndarray, weights: np.ndarray, shift: bool
+    decisions: np.ndarray,
+    *,
+    class_indices: np.ndarray,
+    error_weights: np.ndarray,
+    with_offsets: bool,
 ) -> Calibration:
     """Return the calibration of decisions left out, (n_cases, n_outputs), with certainty 1.
 
-    `labels` are indices of classes, (n_cases,). Log-probabilities minimize the weighted mean
-    cross-entropy, which is convex (Guo et al. 2017); without `shift` all offsets are 0. As by Platt
+    Log-probabilities minimize the mean cross-entropy, in which cases count with `error_weights`,
+    and which is convex (Guo et al. 2017). All offsets are 0 unless `with_offsets`. As by Platt
     (1999), the class of a case has the target probability (n + 1)/(n + 2), so that s is finite
     where all decisions are right. If all weights are 0, s is 1 over the largest decision.
     """
-    columns = margins(decisions)
+    columns = columns_of_classes(decisions)
     n, n_classes = columns.shape
     smoothed = np.full(columns.shape, 1.0 / ((n + 2) * (n_classes - 1)))
-    smoothed[np.arange(n), labels] = (n + 1) / (n + 2)
-    unit_weights, scale = unit_sum(weights)[:, None], np.abs(columns).max() or 1.0
+    smoothed[np.arange(n), class_indices] = (n + 1) / (n + 2)
+    unit_weights, scale = unit_sum(error_weights)[:, None], np.abs(columns).max() or 1.0
     columns = columns / scale
 
     def loss(parameters: np.ndarray) -> tuple[float, np.ndarray]:
         """Return the cross-entropy and its gradient in s and the biases, s times offsets."""
         log_proba = log_softmax(parameters[0] * columns + parameters[1:], axis=1)
         slopes = unit_weights * (np.exp(log_proba) - smoothed)
-        gradient = np.append(np.sum(slopes * columns), shift * slopes.sum(axis=0))
+        gradient = np.append(np.sum(slopes * columns), with_offsets * slopes.sum(axis=0))
         return -np.sum(unit_weights * smoothed * log_proba), gradient
 
     s, *biases = minimize(
@@ -84,9 +90,10 @@ def probabilities_of_folds(
     certainty: np.ndarray,
     folds: np.ndarray,
     decisions: np.ndarray,
-    labels: np.ndarray,
-    weights: np.ndarray,
-    shift: bool,
+    *,
+    class_indices: np.ndarray,
+    error_weights: np.ndarray,
+    with_offsets: bool,
 ) -> np.ndarray:
     """Return probabilities of cases, (n_cases, n_classes), which the other folds calibrate.
 
@@ -94,9 +101,14 @@ def probabilities_of_folds(
     numbers of the cases' folds, (n_cases,). The `decisions` of the other folds calibrate them, with
     the other arguments of `calibrate`.
     """
-    proba = np.empty(margins(decisions).shape)
+    proba = np.empty(columns_of_classes(decisions).shape)
     for fold in np.unique(folds):
-        at = folds == fold
-        calibration = calibrate(decisions[~at], labels[~at], weights[~at], shift)
-        proba[at] = calibration.probabilities(fold_decisions[at], certainty[at])
+        inside = folds == fold
+        calibration = calibrate(
+            decisions[~inside],
+            class_indices=class_indices[~inside],
+            error_weights=error_weights[~inside],
+            with_offsets=with_offsets,
+        )
+        proba[inside] = calibration.probabilities(fold_decisions[inside], certainty[inside])
     return proba

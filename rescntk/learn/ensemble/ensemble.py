@@ -12,21 +12,19 @@ from itertools import islice
 import numpy as np
 from sklearn.utils import check_random_state
 
-from ..reading.cases import Cases
+from ..reading.cases import Cases, unit_sum
 from ..reading.signals import Signals, longest, scaled, take, unit_exponent
 from ..views.kernels import KernelOptions
+from ..views.pipeline import ViewPipeline
+from ..views.suitable import SuitableViews
 from ..views.view import View
 from .blas import one_blas_thread
-from .budget import chosen_views, draw_landmarks, resolve_views
+from .budget import chosen_views, draw_landmarks
 from .left_out import LeftOut, folds_of
 from .levels import TrainingLevels
 from .regression import ViewRegression, fit_view
-from .settings import (
-    Settings,
-    kernel_options,
-    penalties_of,
-)
-from .weights import ViewResults, average_of_folds, weigh_outputs, weights_at
+from .settings import Settings, kernel_options, penalties_of
+from .weights import ViewResults, residuals_of_folds, weights_at, weights_of_views
 
 _NUMBERS_AT_ONCE = 2**22
 """Numbers of signals, or of their kernels, that a view computes at once. More take more memory."""
@@ -56,32 +54,29 @@ class Ensemble:
     """Up to 40 training signals, as they were given."""
 
     def decide(self, X: Signals, options: KernelOptions) -> ViewResults:
-        """Return the decisions of views about signals, their novelties and their weights."""
-        parts = []
-        for batch in self._batches(scaled(X, self.exponent)):
-            with one_blas_thread():
-                pairs = [view.decide(batch, options) for view in self.views]
-            decisions, novelties = map(np.array, zip(*pairs, strict=True))
-            distances = self.levels.distances(batch)[0]
-            weights = weights_at(self.weights, novelties, distances, self._depend_on_levels)
-            parts.append(ViewResults(decisions, novelties, weights))
-        return ViewResults(*(np.concatenate(part, axis=1) for part in zip(*parts, strict=True)))
+        """Return what the views find about signals."""
+        parts = [self._decide(batch, options) for batch in self._batches(X)]
+        decisions, novelties, distances = (
+            np.concatenate(part, axis=1) for part in zip(*parts, strict=True)
+        )
+        return ViewResults(decisions, novelties, *self.weights_and_novelty(novelties, distances))
 
-    def novelty(self, of_views: np.ndarray, X: Signals) -> np.ndarray:
-        """Return the novelty of signals, (n_cases,), as `ResidualKernelEstimator.novelty` says.
+    def weights_and_novelty(
+        self, view_novelties: np.ndarray, distances: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Return `view_weights` and `novelty` of `ViewResults` at some signals.
 
-        `of_views` are the novelties for each view, as `decide` returns them.
+        They follow from the novelties for each view, (n_views, n_cases, n_regressions), and from
+        the distances of levels and sizes, (2, n_cases).
         """
-        logs = []
-        for of_output, errors in zip(
-            np.moveaxis(of_views, 2, 0),
-            np.transpose([view.mean_squared_error for view in self.views]),
-            strict=True,
-        ):
-            inverse = 1.0 / np.maximum(errors, np.finfo(np.float64).eps * (errors.max() or 1.0))
-            logs.append((inverse / inverse.sum()) @ np.log(of_output))
-        sizes = self.levels.distances(scaled(X, self.exponent))[1]
-        return np.maximum(np.exp(np.mean(logs, axis=0)), sizes**2)
+        level_distances, size_distances = distances
+        weights = weights_at(self.weights, view_novelties, level_distances, self._depend_on_levels)
+        errors = np.transpose([view.mean_squared_errors for view in self.views])
+        logs = []  # of geometric means over views, for each regression
+        for novelties, view_errors in zip(np.moveaxis(view_novelties, 2, 0), errors, strict=True):
+            least = np.finfo(np.float64).eps * (view_errors.max() or 1.0)
+            logs.append(unit_sum(1.0 / np.maximum(view_errors, least)) @ np.log(novelties))
+        return weights, np.maximum(np.exp(np.mean(logs, axis=0)), size_distances**2)
 
     def contributions(self, X: Signals, options: KernelOptions) -> list[np.ndarray]:
         """Return contributions of time points to decisions, (n_outputs, d_i) each.
@@ -91,23 +86,42 @@ class Ensemble:
         totals = [np.zeros((len(self.mean_target), x.shape[1])) for x in X]
         next_totals = iter(totals)
         for batch in self._batches(X):
-            of_batch = list(islice(next_totals, len(batch)))
-            weights = self.decide(batch, options).weights
-            seen = scaled(batch, self.exponent)
-            for view, view_weights in zip(self.views, weights, strict=True):
+            totals_of_batch = list(islice(next_totals, len(batch)))
+            _, novelties, distances = self._decide(batch, options)
+            weights, _ = self.weights_and_novelty(novelties, distances)
+            for view, weights_of_view in zip(self.views, weights, strict=True):
                 with one_blas_thread():
-                    parts = view.contributions(seen, options)
-                for total, part, weight in zip(of_batch, parts, view_weights, strict=True):
-                    constants = (view.intercepts - self.mean_target)[:, None] / part.shape[1]
-                    total += weight[:, None] * (part + constants)
+                    contributions = view.contributions(batch, options)
+                for total, contribution, weight in zip(
+                    totals_of_batch, contributions, weights_of_view, strict=True
+                ):
+                    constants = (view.intercepts - self.mean_target) / contribution.shape[1]
+                    total += weight[:, None] * (contribution + constants[:, None])
         return totals
+
+    def _decide(
+        self, batch: Signals, options: KernelOptions
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Return what is known of a batch of `_batches` before the views are weighed.
+
+        Returns
+        -------
+        view_decisions, view_novelties : ndarray
+            As in `ViewResults`.
+        distances : ndarray, (2, n_cases)
+            Of levels and sizes from those of the training signals.
+        """
+        with one_blas_thread():
+            pairs = [view.decide(batch, options) for view in self.views]
+        decisions, novelties = map(np.array, zip(*pairs, strict=True))
+        return decisions, novelties, self.levels.distances(batch)
 
     @property
     def _depend_on_levels(self) -> list[bool]:
         return [view.pipeline.depends_on_levels for view in self.views]
 
     def _batches(self, X: Signals) -> Iterator[Signals]:
-        """Yield the signals in batches, whose kernels and views take little memory.
+        """Yield signals in the units of views, in batches that take little memory.
 
         A batch begins at a multiple of 64 rows and has at least 64. So products by one BLAS thread
         have the same last bits as the product of all signals.
@@ -117,8 +131,8 @@ class Ensemble:
         size = 64 * max(1, _NUMBERS_AT_ONCE // (64 * numbers))
         *starts, last = range(0, max(len(X) - 63, 1), size)
         for start in starts:
-            yield X[start : start + size]
-        yield X[last:]
+            yield scaled(X[start : start + size], self.exponent)
+        yield scaled(X[last:], self.exponent)
 
 
 def fit_ensemble(
@@ -129,9 +143,9 @@ def fit_ensemble(
     default_views: Mapping[str, Sequence[View]],
     error_weights: np.ndarray,
     more_penalties: Sequence[float] = (),
-    is_per_output: bool = False,
-) -> tuple[Ensemble, LeftOut]:
-    """Fit views to cases, weigh them, and return them with the results of cases left out.
+    n_regressions: int = 1,
+) -> tuple[Ensemble, LeftOut, dict[str, np.ndarray]]:
+    """Fit views to cases, and weigh them.
 
     Parameters
     ----------
@@ -147,77 +161,108 @@ def fit_ensemble(
         Weights of the cases in the errors by which penalties and weights of views are chosen.
     more_penalties : sequence of float
         Penalties that networks try besides the least one, unless `settings` have penalties.
-    is_per_output : bool
-        Whether a penalty and weights of views are chosen for each output, or one for all.
+    n_regressions : int
+        1, or the number of outputs: each regression has a penalty and weights of views.
+
+    Returns
+    -------
+    ensemble : Ensemble
+        The views that have a weight.
+    left_out : LeftOut
+        The results of cases left out.
+    table : dict of ndarray
+        The attribute `views_` of estimators, with a row for each view.
     """
-    n, rng = len(cases.weights), check_random_state(settings.random_state)
+    rng = check_random_state(settings.random_state)
     folds = folds_of(cases.groups, rng)  # first: the same for all fits of one seed
-    exponent, options = unit_exponent(cases.signals), kernel_options(settings)
-    given, cases = cases.signals, cases._replace(signals=scaled(cases.signals, exponent))
-    views = chosen_views(settings, default_views, cases.signals)
-    resolved, notes = resolve_views(views, cases.signals)
-    landmark_indices = draw_landmarks(settings, resolved, cases.signals, rng)
-    landmarks = cases.signals if landmark_indices is None else take(cases.signals, landmark_indices)
-    n_regressions = targets.shape[1] if is_per_output else 1
+    given, exponent = cases.signals, unit_exponent(cases.signals)
+    cases = cases._replace(signals=scaled(given, exponent))
+    suitable = chosen_views(settings, default_views, cases.signals)
+    landmark_indices = draw_landmarks(settings, suitable.pipelines, cases.signals, rng)
+    depend_on_levels = np.array([pipeline.depends_on_levels for pipeline in suitable.pipelines])
     with one_blas_thread():
-        fits = [
-            fit_view(
-                view,
-                cases,
-                targets,
-                landmarks=landmarks,
-                landmark_indices=landmark_indices,
-                penalties=penalties_of(
-                    settings, view.kernel, cases.weights, more_penalties, len(landmarks)
-                ),
-                error_weights=error_weights,
-                n_regressions=n_regressions,
-                options=options,
-            )
-            for view in resolved
-        ]
-        fitted = [fit.regression for fit in fits]
-        residuals = np.array([fit.residuals for fit in fits])
-        novelties = np.array([fit.novelty for fit in fits])
-        weights = weigh_outputs(residuals, error_weights, n_regressions)
-        levels = TrainingLevels(cases.signals, cases.weights)
-        distances = levels.distances(cases.signals)[0]
-        depend_on_levels = np.array([view.depends_on_levels for view in resolved])
-        averaged = average_of_folds(
-            residuals, error_weights, folds, novelties, distances, depend_on_levels
+        regressions, residuals, novelties = _fit_views(
+            suitable.pipelines,
+            cases,
+            targets,
+            settings,
+            landmark_indices=landmark_indices,
+            error_weights=error_weights,
+            more_penalties=more_penalties,
+            n_regressions=n_regressions,
+        )
+        weights = weights_of_views(residuals, error_weights, n_regressions)
+        levels = TrainingLevels.of(cases.signals, cases.weights)
+        distances = levels.distances(cases.signals)
+        fold_residuals = residuals_of_folds(
+            residuals, error_weights, folds, novelties, distances[0], depend_on_levels
         )
     used = np.flatnonzero(weights.any(axis=1))
     ensemble = Ensemble(
-        views=tuple(fitted[k] for k in used),
+        views=tuple(regressions[k] for k in used),
         weights=weights[used],
         levels=levels,
         exponent=exponent,
         mean_target=np.average(targets, axis=0, weights=cases.weights),
-        examples=take(given, np.sort(rng.permutation(n)[:_EXAMPLES])),
+        examples=take(given, np.sort(rng.permutation(len(given))[:_EXAMPLES])),
     )
-    at_cases = weights_at(weights[used], novelties[used], distances, depend_on_levels[used])
+    view_weights, novelty = ensemble.weights_and_novelty(novelties[used], distances)
     left_out = LeftOut(
         view_residuals=residuals[used],
         view_novelties=novelties[used],
-        view_weights=at_cases,
-        novelty=ensemble.novelty(novelties[used], given),
-        fold_residuals=averaged,
+        view_weights=view_weights,
+        novelty=novelty,
+        fold_residuals=fold_residuals,
         folds=folds,
-        table=_table(views, [*resolved.values()], fitted, weights, notes),
     )
-    return ensemble, left_out
+    return ensemble, left_out, _table(suitable, regressions, weights)
+
+
+def _fit_views(
+    pipelines: Sequence[ViewPipeline],
+    cases: Cases,
+    targets: np.ndarray,
+    settings: Settings,
+    *,
+    landmark_indices: np.ndarray | None,
+    error_weights: np.ndarray,
+    more_penalties: Sequence[float],
+    n_regressions: int,
+) -> tuple[list[ViewRegression], np.ndarray, np.ndarray]:
+    """Return a regression for each view, with residuals and novelties of cases left out.
+
+    The residuals are (n_views, n_cases, n_outputs), and the novelties (n_views, n_cases,
+    n_regressions). Arguments are as for `fit_ensemble` and `fit_view`.
+    """
+    landmarks = cases.signals if landmark_indices is None else take(cases.signals, landmark_indices)
+    options = kernel_options(settings)
+    fits = [
+        fit_view(
+            pipeline,
+            cases,
+            targets,
+            landmarks=landmarks,
+            landmark_indices=landmark_indices,
+            penalties=penalties_of(
+                settings, pipeline.kernel, cases.weights, more_penalties, len(landmarks)
+            ),
+            error_weights=error_weights,
+            n_regressions=n_regressions,
+            options=options,
+        )
+        for pipeline in pipelines
+    ]
+    regressions, residuals, novelties = zip(*fits, strict=True)
+    return list(regressions), np.array(residuals), np.array(novelties)
 
 
 def _table(
-    views: Sequence[View],
-    view_indices: Sequence[int],
-    fitted: Sequence[ViewRegression],
-    weights: np.ndarray,
-    notes: np.ndarray,
+    suitable: SuitableViews, regressions: Sequence[ViewRegression], weights: np.ndarray
 ) -> dict[str, np.ndarray]:
-    """Return the attribute `views_`: views at `view_indices` are fitted, with these weights."""
-    errors, means = np.full(len(views), np.nan), np.zeros(len(views))
-    errors[view_indices] = [view.mean_squared_error.mean() for view in fitted]
-    means[view_indices] = weights.mean(axis=1)
-    columns = np.array(views, dtype=object), errors, means, notes
+    """Return the attribute `views_`; weights of fitted views are (n_views, n_regressions)."""
+    n_views = len(suitable.views)
+    errors, means = np.full(n_views, np.nan), np.zeros(n_views)
+    errors[suitable.view_indices] = [view.mean_squared_errors.mean() for view in regressions]
+    means[suitable.view_indices] = weights.mean(axis=1)
+    columns = np.array(suitable.views, dtype=object), errors, means, suitable.notes
     return dict(zip(("view", "error", "weight", "note"), columns, strict=True))

@@ -49,7 +49,7 @@ class ResidualKernelEstimator(Settings, SignalEstimator):
         default_views: Mapping[str, Sequence[View]],
         error_weights: np.ndarray,
         more_penalties: Sequence[float] = (),
-        is_per_output: bool = False,
+        n_regressions: int = 1,
     ) -> LeftOut:
         """Fit the ensemble to cases, as `fit_ensemble`, and set the attributes that tell of it.
 
@@ -58,16 +58,15 @@ class ResidualKernelEstimator(Settings, SignalEstimator):
         LeftOut
             The results of cases left out, in the units of the targets (n_cases, n_outputs).
         """
-        self._ensemble, left_out = fit_ensemble(
+        self._ensemble, left_out, self.views_ = fit_ensemble(
             cases,
             targets,
-            self,
+            self,  # its parameters are the settings
             default_views=default_views,
             error_weights=error_weights,
             more_penalties=more_penalties,
-            is_per_output=is_per_output,
+            n_regressions=n_regressions,
         )
-        self.views_ = left_out.table
         self.left_out_novelty_ = cases.at_signals(left_out.novelty)
         return left_out
 
@@ -105,8 +104,7 @@ class ResidualKernelEstimator(Settings, SignalEstimator):
         NotFittedError
             Before `fit`.
         """
-        signals = self._read(X)
-        return self._ensemble.novelty(self._decide(signals).novelties, signals)
+        return self._decide(self._read(X)).novelty
 
     def contributions(self, X: ArrayLike) -> Signals:
         """Return the contribution of each time point to each decision.
@@ -134,8 +132,8 @@ class ResidualKernelEstimator(Settings, SignalEstimator):
             Before `fit`.
         """
         signals = self._read(X)
-        of_signals = self._contributions(signals)
-        return np.array(of_signals) if isinstance(signals, np.ndarray) else of_signals
+        contributions = self._contributions(signals)
+        return np.array(contributions) if isinstance(signals, np.ndarray) else contributions
 
     def _decide(self, X: Signals) -> ViewResults:
         return self._ensemble.decide(X, kernel_options(self))
@@ -157,5 +155,5 @@ class ResidualKernelEstimator(Settings, SignalEstimator):
 
     def _contributions(self, X: Signals) -> list[np.ndarray]:
         """Return the contributions of time points in the units of decisions."""
-        of_signals = self._ensemble.contributions(X, kernel_options(self))
-        return [self._target_scale[:, None] * part for part in of_signals]
+        contributions = self._ensemble.contributions(X, kernel_options(self))
+        return [self._target_scale[:, None] * of_signal for of_signal in contributions]

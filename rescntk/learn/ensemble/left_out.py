@@ -31,14 +31,13 @@ class LeftOut:
     view_weights: np.ndarray
     """(n_views, n_cases, n_regressions), as in `ViewResults`, by the errors of all cases."""
     novelty: np.ndarray
-    """Of all views together, (n_cases,)."""
+    """Of all views together, and of sizes, (n_cases,). The case is one of the training signals with
+    whose levels and sizes it is compared."""
     fold_residuals: np.ndarray
     """Targets less averaged decisions, (n_cases, n_outputs), where the weights of views at a fold
     come from the errors of the other folds."""
     folds: np.ndarray
     """The number of each case's fold, (n_cases,)."""
-    table: dict[str, np.ndarray]
-    """The errors and weights of all views: the attribute `views_` of estimators."""
 
     @property
     def residuals(self) -> np.ndarray:

@@ -17,7 +17,7 @@ from ...regression.decomposition import Decomposition, decompose
 from ..reading.cases import Cases, unit_sum
 from ..reading.signals import Signals, take
 from ..views.kernels import KernelOptions, Prepared, ViewKernel
-from ..views.pipeline import ViewPipeline
+from ..views.pipeline import FittedPipeline, ViewPipeline
 from .settings import Penalties
 
 
@@ -30,28 +30,28 @@ class ViewRegression:
     eigenvalues, (rank,).
     """
 
-    pipeline: ViewPipeline
-    """The view, as measured on the training signals."""
+    pipeline: FittedPipeline
+    """The view, fitted to the training signals."""
     landmarks: Signals
     """As they were before the view's steps: all views share them."""
     coefficients: np.ndarray
     """(n_landmarks, n_outputs)"""
     intercepts: np.ndarray
     """(n_outputs,)"""
-    root: np.ndarray
+    variance_root: np.ndarray
     """R, (n_landmarks, rank), of the first penalty λ₀: the process has the variance
     K(x, x) − ‖Rᵀk‖² at a signal x with the kernel k with landmarks. R is lower triangular if there
     is one regression."""
-    ratios: np.ndarray | None
+    penalty_ratios: np.ndarray | None
     """(μ + λ₀)/(μ + λ), (rank, n_regressions), by which the penalties λ of several regressions
     multiply the squares of Rᵀk."""
-    penalty: np.ndarray
+    penalties: np.ndarray
     """λ, (n_regressions,)."""
-    left_out_variance: np.ndarray
-    """(n_regressions,), the mean variance of an observation at a training signal left out."""
-    prior_variance: np.ndarray
+    mean_left_out_variances: np.ndarray
+    """(n_regressions,), the mean variance of an observation at training signals left out."""
+    prior_variances: np.ndarray
     """(n_outputs,), the variance of each output's prior, the unit of other variances."""
-    mean_squared_error: np.ndarray
+    mean_squared_errors: np.ndarray
     """(n_regressions,), of cases left out."""
     prepared_landmarks: tuple[KernelOptions, Prepared] | None = None
     """The options of the last call, and the landmarks prepared for them."""
@@ -59,20 +59,23 @@ class ViewRegression:
     def __getstate__(self) -> dict[str, object]:
         """Return the attributes without what can be computed: prepared landmarks, zeros of R."""
         state = vars(self) | {"prepared_landmarks": None}
-        if self.ratios is None:
-            rows, columns = self.root.shape
-            state["root"] = self.root.shape, self.root[np.tril_indices(rows, m=columns)]
+        if self.penalty_ratios is None:
+            root, (rows, columns) = self.variance_root, self.variance_root.shape
+            state["variance_root"] = root.shape, root[np.tril_indices(rows, m=columns)]
         return state
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         vars(self).update(state)
-        if self.ratios is None:
-            (rows, columns), numbers = state["root"]
-            self.root = np.zeros((rows, columns))
-            self.root[np.tril_indices(rows, m=columns)] = numbers
+        if self.penalty_ratios is None:
+            (rows, columns), numbers = state["variance_root"]
+            self.variance_root = np.zeros((rows, columns))
+            self.variance_root[np.tril_indices(rows, m=columns)] = numbers
 
-    def matrix(self, seen: Signals, options: KernelOptions) -> np.ndarray:
-        """Return the kernel matrix of signals in the view with the landmarks, in float64."""
+    def _matrix(self, seen: Signals, options: KernelOptions) -> np.ndarray:
+        """Return the kernel matrix, in float64, of signals with the landmarks.
+
+        `seen` are signals as the kernel sees them, after the steps of the pipeline.
+        """
         prepared = self.prepared_landmarks  # read once: another thread may replace it
         if prepared is None or prepared[0] != options:
             seen_landmarks = self.pipeline.transform(self.landmarks)
@@ -83,16 +86,17 @@ class ViewRegression:
     def decide(self, X: Signals, options: KernelOptions) -> tuple[np.ndarray, np.ndarray]:
         """Return decisions (n_cases, n_outputs) and novelties (n_cases, n_regressions).
 
-        The novelty is the variance of an observation, divided by `left_out_variance`.
+        The novelty is the variance of an observation, divided by `mean_left_out_variances`.
         """
         seen = self.pipeline.transform(X)
-        K, diagonal = self.matrix(seen, options), self.pipeline.kernel.diag(seen)[:, None]
-        squares = (K @ self.root) ** 2
-        explained = (
-            squares.sum(axis=1, keepdims=True) if self.ratios is None else squares @ self.ratios
-        )
-        variance = np.maximum(diagonal - explained, 0.0) + self.penalty
-        return K @ self.coefficients + self.intercepts, variance / self.left_out_variance
+        K, diagonal = self._matrix(seen, options), self.pipeline.kernel.diag(seen)[:, None]
+        squares = (K @ self.variance_root) ** 2
+        if self.penalty_ratios is None:
+            explained = squares.sum(axis=1, keepdims=True)
+        else:
+            explained = squares @ self.penalty_ratios
+        variance = np.maximum(diagonal - explained, 0.0) + self.penalties
+        return K @ self.coefficients + self.intercepts, variance / self.mean_left_out_variances
 
     def contributions(self, X: Signals, options: KernelOptions) -> list[np.ndarray]:
         """Return contributions of time points to decisions, (n_outputs, d_i) each.
@@ -101,13 +105,15 @@ class ViewRegression:
         """
         seen = self.pipeline.transform(X)
         landmarks = self.pipeline.transform(self.landmarks)
-        parts = self.pipeline.kernel.contributions(seen, landmarks, self.coefficients, options)
+        contributions = self.pipeline.kernel.contributions(
+            seen, landmarks, self.coefficients, options
+        )
         # Rounding errors, which large coefficients magnify, are divided evenly.
-        sums = self.matrix(seen, options) @ self.coefficients
+        sums = self._matrix(seen, options) @ self.coefficients
         counts = np.array([x.shape[1] for x in seen])
-        parts += ((sums - parts.sum(axis=2)) / counts[:, None])[..., None]
-        triples = zip(parts, counts, X, strict=True)
-        return [self.pipeline.to_time(part[:, :count], x) for part, count, x in triples]
+        contributions += ((sums - contributions.sum(axis=2)) / counts[:, None])[..., None]
+        triples = zip(contributions, counts, X, strict=True)
+        return [self.pipeline.to_time(of_x[:, :count], x) for of_x, count, x in triples]
 
 
 class _KernelOfCases(NamedTuple):
@@ -159,12 +165,12 @@ def fit_view(
     its leave-one-out error. The prior's variance
     :math:`\sigma^2 = y^\top (K + \lambda I)^{-1} (y - b) / n` maximizes the marginal likelihood.
     """
-    measured, seen = pipeline.fit_and_transform(cases.signals, cases.weights)
+    fitted_pipeline, seen = pipeline.fit_and_transform(cases.signals, cases.weights)
     Y, weights = targets, cases.weights
     kernel = (
-        _kernel_of_all(measured.kernel, seen, weights, options)
+        _kernel_of_all(pipeline.kernel, seen, weights, options)
         if landmark_indices is None
-        else _kernel_of_landmarks(measured.kernel, seen, weights, landmark_indices, options)
+        else _kernel_of_landmarks(pipeline.kernel, seen, weights, landmark_indices, options)
     )
     spectrum, tried = kernel.spectrum, np.asarray(penalties.tried)
     groups = cases.groups if cases.n_groups < len(Y) else None  # without groups less time
@@ -172,32 +178,32 @@ def fit_view(
     choices, errors = _chosen_penalties(
         residuals, error_weights, n_regressions, penalties.tolerance
     )
-    penalty, of_outputs = tried[choices], np.resize(choices, Y.shape[1])
+    chosen, of_outputs = tried[choices], np.resize(choices, Y.shape[1])
     beta, b = np.empty(Y.shape), np.empty(Y.shape[1])
     variance = np.empty((len(Y), n_regressions))
     for choice in np.unique(choices):
         with_choice = of_outputs == choice
         outputs = slice(None) if with_choice.all() else with_choice
         beta[:, outputs], b[outputs] = spectrum.ridge(Y[:, outputs], tried[choice], intercept=True)
-        left_out = spectrum.left_out_variance(tried[choice], groups) + kernel.unexplained
-        variance[:, choices == choice] = left_out[:, None]
-    left_out_variance = np.array([np.average(column, weights=weights) for column in variance.T])
-    sums = spectrum.eigenvalues[:, None] + penalty
+        left_out_variances = spectrum.left_out_variance(tried[choice], groups) + kernel.unexplained
+        variance[:, choices == choice] = left_out_variances[:, None]
+    mean_variances = np.array([np.average(column, weights=weights) for column in variance.T])
+    sums = spectrum.eigenvalues[:, None] + chosen
     root = kernel.root / np.sqrt(sums[:, 0])
     fitted = ViewRegression(
-        measured,
+        fitted_pipeline,
         landmarks=landmarks,
         coefficients=kernel.at_landmarks(beta),
         intercepts=b,
-        root=_lower_triangular(root) if n_regressions == 1 else root,
-        ratios=None if n_regressions == 1 else sums[:, :1] / sums,
-        penalty=penalty,
-        left_out_variance=left_out_variance,
-        prior_variance=np.mean(beta * Y, axis=0),  # Σβ is 0, so that b makes no difference
-        mean_squared_error=errors,
+        variance_root=_lower_triangular(root) if n_regressions == 1 else root,
+        penalty_ratios=None if n_regressions == 1 else sums[:, :1] / sums,
+        penalties=chosen,
+        mean_left_out_variances=mean_variances,
+        prior_variances=np.mean(beta * Y, axis=0),  # Σβ is 0, so that b makes no difference
+        mean_squared_errors=errors,
     )
     residuals = np.take_along_axis(residuals, of_outputs[None, None], axis=0)[0]
-    return ViewFit(fitted, residuals, variance / left_out_variance)
+    return ViewFit(fitted, residuals, variance / mean_variances)
 
 
 def _kernel_of_all(

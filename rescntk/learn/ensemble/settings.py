@@ -75,20 +75,21 @@ def penalties_of(
 ) -> Penalties:
     """Return the penalties that a view with this kernel tries for cases of these weights.
 
-    If the settings have none, they are the least penalty and all greater ones: of the kernel or,
-    if it has none, of `more`. If there are neither, few signals have the least penalty alone, and
-    many, or landmarks, also have `_PENALTIES_OF_MANY`.
+    They are those of the settings. If the settings have none, the view tries the least penalty that
+    the kernel allows, and greater ones: those of the kernel or, if it has none, those of `more`. If
+    neither has any, these are `_PENALTIES_OF_MANY` for more than `_FEW_SIGNALS` and where not all
+    signals are landmarks; otherwise there are none.
     """
-    if settings.penalty is None:
-        least, n = kernel.least_penalty(weights, check_dtype(settings.dtype)), len(weights)
-        others, tolerance = kernel.penalties or more, 1.0
-        if not others and (n_landmarks < n or n > _FEW_SIGNALS):
-            others, tolerance = _PENALTIES_OF_MANY, _tolerance(n, n_landmarks)
-        return Penalties([least, *(p for p in others if p > least)], tolerance)
-    penalties = check_nonnegative_vector(settings.penalty, "penalty")
-    if not penalties.all():
-        raise ValueError(f"penalty is {shown(settings.penalty)}, expected positive numbers")
-    return Penalties(penalties.tolist(), 1.0)
+    if settings.penalty is not None:
+        penalties = check_nonnegative_vector(settings.penalty, "penalty")
+        if not penalties.all():
+            raise ValueError(f"penalty is {shown(settings.penalty)}, expected positive numbers")
+        return Penalties(penalties.tolist(), 1.0)
+    least, n = kernel.least_penalty(weights, check_dtype(settings.dtype)), len(weights)
+    greater, tolerance = kernel.penalties or more, 1.0
+    if not greater and (n > _FEW_SIGNALS or n_landmarks < n):
+        greater, tolerance = _PENALTIES_OF_MANY, _tolerance(n, n_landmarks)
+    return Penalties([least, *(penalty for penalty in greater if penalty > least)], tolerance)
 
 
 def kernel_options(settings: Settings) -> KernelOptions:

@@ -30,19 +30,21 @@ and .943 with 8."""
 
 
 class ViewResults(NamedTuple):
-    """What views find about signals."""
+    """What views find about signals, each for itself, and all together."""
 
-    decisions: np.ndarray
+    view_decisions: np.ndarray
     """(n_views, n_cases, n_outputs)"""
-    novelties: np.ndarray
+    view_novelties: np.ndarray
     """(n_views, n_cases, n_regressions), as `ViewRegression.decide` returns them."""
-    weights: np.ndarray
+    view_weights: np.ndarray
     """The views' weights at the signals, (n_views, n_cases, n_regressions), of sum 1 over views."""
+    novelty: np.ndarray
+    """Of all views, and of sizes, (n_cases,), as `ResidualKernelEstimator.novelty` says."""
 
     @property
-    def averaged_decisions(self) -> np.ndarray:
+    def decisions(self) -> np.ndarray:
         """The weighted average of the decisions over views, (n_cases, n_outputs)."""
-        return averaged(self.decisions, self.weights)
+        return averaged(self.view_decisions, self.view_weights)
 
 
 def averaged(values: np.ndarray, view_weights: np.ndarray) -> np.ndarray:
@@ -53,7 +55,7 @@ def averaged(values: np.ndarray, view_weights: np.ndarray) -> np.ndarray:
     return np.asarray((view_weights * values).sum(axis=0))
 
 
-def weigh(residuals: np.ndarray, error_weights: np.ndarray) -> np.ndarray:
+def weights_of_regression(residuals: np.ndarray, error_weights: np.ndarray) -> np.ndarray:
     r"""Return the weights of views, (n_views,), from residuals (n_views, n_cases, n_outputs).
 
     G are sums of products of residuals, where cases count with `error_weights`, and e = diag G. The
@@ -76,22 +78,22 @@ def weigh(residuals: np.ndarray, error_weights: np.ndarray) -> np.ndarray:
     return weights / weights.sum()
 
 
-def weigh_outputs(
+def weights_of_views(
     residuals: np.ndarray, error_weights: np.ndarray, n_regressions: int
 ) -> np.ndarray:
-    """Return the weights of views, (n_views, n_regressions), as `weigh` does for each regression.
+    """Return the weights of views, (n_views, n_regressions), by `weights_of_regression`.
 
     One regression has all outputs, or each output has one.
     """
     parts = np.split(residuals, n_regressions, axis=2)
-    return np.stack([weigh(part, error_weights) for part in parts], axis=1)
+    return np.stack([weights_of_regression(part, error_weights) for part in parts], axis=1)
 
 
 def weights_at(
     weights: np.ndarray,
     novelties: np.ndarray,
     distances: np.ndarray,
-    depends_on_levels: Sequence[bool] | np.ndarray,
+    depend_on_levels: Sequence[bool] | np.ndarray,
 ) -> np.ndarray:
     """Return the views' weights at signals, (n_views, n_cases, n_regressions), of sum 1 over views.
 
@@ -102,28 +104,28 @@ def weights_at(
     above = np.maximum(1.0, novelties)
     products = weights[:, None] * (above / above.min(axis=0)) ** -_NOVELTY_POWER
     farther = np.clip(distances, 1.0, 1e9) ** -_LEVEL_POWER
-    products *= np.where(np.reshape(depends_on_levels, (-1, 1)), farther, 1.0)[:, :, None]
+    products *= np.where(np.reshape(depend_on_levels, (-1, 1)), farther, 1.0)[:, :, None]
     return products / products.sum(axis=0)
 
 
-def average_of_folds(
+def residuals_of_folds(
     residuals: np.ndarray,
     error_weights: np.ndarray,
     folds: np.ndarray,
     novelties: np.ndarray,
     distances: np.ndarray,
-    depends_on_levels: np.ndarray,
+    depend_on_levels: np.ndarray,
 ) -> np.ndarray:
     """Return the residuals of the averaged decisions, (n_cases, n_outputs).
 
     The weights of views at a fold come from the errors of the other folds; `folds` are numbers of
-    folds, (n_cases,). Other arguments are as for `weigh_outputs` and `weights_at`.
+    folds, (n_cases,). Other arguments are as for `weights_of_views` and `weights_at`.
     """
-    of_average = np.zeros(residuals.shape[1:])
+    fold_residuals = np.zeros(residuals.shape[1:])
     for fold in np.unique(folds):
-        at = folds == fold
-        outside = np.where(at, 0.0, error_weights)
-        weights = weigh_outputs(residuals, outside, novelties.shape[2])
-        weights = weights_at(weights, novelties[:, at], distances[at], depends_on_levels)
-        of_average[at] = averaged(residuals[:, at], weights)
-    return of_average
+        inside = folds == fold
+        outside_weights = np.where(inside, 0.0, error_weights)
+        weights = weights_of_views(residuals, outside_weights, novelties.shape[2])
+        weights = weights_at(weights, novelties[:, inside], distances[inside], depend_on_levels)
+        fold_residuals[inside] = averaged(residuals[:, inside], weights)
+    return fold_residuals

@@ -19,7 +19,7 @@ class Cases(NamedTuple):
 
     signals: Signals
     y: np.ndarray
-    """Numbers of classes, (n_cases, 1), or targets in their own units, (n_cases, n_targets)."""
+    """Indices of labels, (n_cases, 1), or targets in their own units, (n_cases, n_targets)."""
     weights: np.ndarray
     """The sum of the weights of all copies of each case, (n_cases,), in units of their mean."""
     groups: np.ndarray
@@ -35,7 +35,7 @@ class Cases(NamedTuple):
     def at_signals(self, values: np.ndarray) -> np.ndarray:
         """Return the value of each given signal's case, from values of cases, (n_cases, …).
 
-        Signals without a case have NaN.
+        Copies each have the whole value of their case, and signals without a case have NaN.
         """
         of_signals = values[self.case_indices].astype(np.float64)
         of_signals[self.case_indices < 0] = np.nan
@@ -77,5 +77,5 @@ def squared_sum(deviations: np.ndarray, cases: Cases, weights: np.ndarray) -> fl
 
     This is the square of the sum's standard error if groups are independent of each other.
     """
-    of_groups = np.bincount(cases.groups, weights * deviations)
-    return float(of_groups @ of_groups)
+    group_sums = np.bincount(cases.groups, weights * deviations)
+    return float(group_sums @ group_sums)

@@ -279,8 +279,9 @@ def read_cases(
 ) -> tuple[GivenSignals, Cases]:
     """Return all signals that were given to a fit, and their different cases.
 
-    `y_numbers` are `Cases.y` of all signals. Signals that are not `used`, all by default, have no
-    case.
+    Cases have the `y_numbers`, (n_signals, n_columns): indices of labels, or targets. They were
+    read from `y`, which is looked at for errors and warnings alone. Signals that are not `used`,
+    all by default, have no case.
     """
     _check_together(X, y=y, sample_weight=sample_weight, groups=groups)
     n = len(y_numbers)

@@ -25,10 +25,11 @@ def arrays(X: Signals) -> list[np.ndarray]:
 
 
 def unit_exponent(X: Signals) -> int:
-    """Return the binary exponent of the largest number, made even; 0 if squares are in float64.
+    """Return the binary exponent of the largest number, made even; 0 if it is from −300 to 300.
 
-    They are for exponents from −300 to 300. An even one keeps digits of square roots of signals
-    that `scaled` divides.
+    Squares of signals whose largest number has such an exponent stay in float64. `scaled` divides
+    others by this power of two. It is even, so that its square root changes no digit of square
+    roots of signals.
     """
     exponent = int(np.frexp(max(np.abs(x).max() for x in arrays(X)))[1])
     return exponent // 2 * 2 if abs(exponent) > 300 else 0

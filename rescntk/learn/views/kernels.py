@@ -44,12 +44,15 @@ Prepared: TypeAlias = PreparedSignals | np.ndarray
 class ViewKernel(ABC):
     """A kernel of signals, as a view shows them: all X and Z below are such signals."""
 
-    reach: float
-    """How many points on each side of a point it sees."""
     largest: float = math.inf
     """The largest magnitude of a signal as a view shows it that the kernel takes."""
     penalties: ClassVar[tuple[float, ...]] = ()
     """Penalties that are tried besides the least one if an estimator is given none."""
+
+    @property
+    @abstractmethod
+    def reach(self) -> float:
+        """How many points on each side of a point it sees."""
 
     @abstractmethod
     def work(self, n_points: int) -> int:
@@ -98,7 +101,7 @@ class NetworkKernel(ViewKernel):
     head: str | int
 
     @property
-    def reach(self) -> float:  # type: ignore[override]
+    def reach(self) -> float:
         return self.network.reach()
 
     def work(self, n_points: int) -> int:
@@ -133,12 +136,12 @@ class NetworkKernel(ViewKernel):
         self, X: Signals, landmarks: Signals, coefficients: np.ndarray, options: KernelOptions
     ) -> np.ndarray:
         most = longest(X)
-        parts = np.zeros((len(X), coefficients.shape[1], most))
+        contributions = np.zeros((len(X), coefficients.shape[1], most))
         for rows in blocks(0, len(X), max(1, _NUMBERS_AT_ONCE // (most * len(landmarks)))):
-            of_kinds = gram_shares(self.network, X[rows], landmarks, **self._kernels, **options)
-            mean = np.mean([of_kind[0] for of_kind in of_kinds], axis=0, dtype=np.float64)
-            parts[rows, :, : mean.shape[2]] = coefficients.T @ mean
-        return parts
+            shares = gram_shares(self.network, X[rows], landmarks, **self._kernels, **options)
+            mean = np.mean([of_kind[0] for of_kind in shares], axis=0, dtype=np.float64)
+            contributions[rows, :, : mean.shape[2]] = coefficients.T @ mean
+        return contributions
 
     @property
     def _kernels(self) -> dict[str, Any]:
@@ -191,8 +194,8 @@ class LinearKernel(ViewKernel):
     ) -> np.ndarray:
         """Return the points of X times coefficients, added up over channels."""
         x = np.asarray(X)
-        of_points = np.tensordot(coefficients.T, np.asarray(landmarks), 1) / x[0].size
-        return np.einsum("ncd,kcd->nkd", x, of_points)
+        point_coefficients = np.tensordot(coefficients.T, np.asarray(landmarks), 1) / x[0].size
+        return np.einsum("ncd,kcd->nkd", x, point_coefficients)
 
 
 def _flat(X: Signals) -> np.ndarray:

@@ -1,8 +1,8 @@
-"""A view of signals of known lengths: its steps and its kernel, which training signals measure."""
+"""A view of signals of known lengths: its steps, before and after their fit, and its kernel."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -13,7 +13,10 @@ from .steps import Step
 
 @dataclass(frozen=True)
 class ViewPipeline:
-    """The steps that change signals of known lengths, and the kernel of the result."""
+    """The steps that change signals of known lengths, and the kernel of the result.
+
+    The steps are not fitted yet: `fit_and_transform` returns the pipeline that transforms signals.
+    """
 
     kernel: ViewKernel
     n_points: int
@@ -30,16 +33,24 @@ class ViewPipeline:
         """True if a constant, added to a channel of a signal, changes what the network sees."""
         return all(step.depends_on_levels for step in self.steps)
 
-    def fit_and_transform(self, X: Signals, weights: np.ndarray) -> tuple[ViewPipeline, Signals]:
-        """Return the view as signals X with weights, (n_cases,), measure it; and what it sees."""
-        steps = []
+    def fit_and_transform(self, X: Signals, weights: np.ndarray) -> tuple[FittedPipeline, Signals]:
+        """Return the pipeline fitted to signals X with weights, (n_cases,); and X after its steps.
+
+        The squares of X are in float64.
+        """
+        steps: list[Step] = []
         for step in self.steps:
             steps.append(step.fit(X, weights))
             X = map_signals(steps[-1].transform, X)
-        return replace(self, steps=tuple(steps)), X
+        return FittedPipeline(self.kernel, self.n_points, tuple(steps)), X
+
+
+@dataclass(frozen=True)
+class FittedPipeline(ViewPipeline):
+    """A pipeline whose steps were fitted to training signals, with their means and scales."""
 
     def transform(self, X: Signals) -> Signals:
-        """Return signals as the network sees them, by a pipeline that was measured."""
+        """Return signals as the kernel sees them."""
         with np.errstate(over="ignore", invalid="ignore"):
             for step in self.steps:
                 X = map_signals(step.transform, X)

@@ -8,10 +8,10 @@ from typing import TypeAlias
 
 import numpy as np
 
-from ..checks.messages import shown, warn
-from ..checks.values import check_nonnegative
-from .reading.cases import Cases
-from .reading.signals import exponents_of
+from ...checks.messages import shown, warn
+from ...checks.values import check_nonnegative
+from .cases import Cases
+from .signals import exponents_of
 
 _LEAST_CLASS_WEIGHT = 1e-100
 """Least positive weight of a class, in units of the largest: however much larger another is, it and

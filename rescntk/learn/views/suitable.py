@@ -1,0 +1,43 @@
+"""Which of several views signals can have, and which of these do not see the same."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from ..reading.signals import Signals
+from .pipeline import ViewPipeline
+from .view import UnsuitableSignals, View
+
+
+class SuitableViews(NamedTuple):
+    """The views that suit some signals, among others that do not or that see the same."""
+
+    views: Sequence[View]
+    """All views, in the order in which they were given."""
+    pipelines: list[ViewPipeline]
+    """The different pipelines of views that suit the signals."""
+    view_indices: list[int]
+    """The index in `views` of the view of each pipeline."""
+    notes: np.ndarray
+    """Why a view has no pipeline of its own, for each of `views`; an empty text if it has one."""
+
+
+def suitable_views(views: Sequence[View], X: Signals) -> SuitableViews:
+    """Return the views that signals X can have; it is a ValueError if there is none."""
+    notes, indices = np.full(len(views), "", dtype=object), dict[ViewPipeline, int]()
+    for k, view in enumerate(views):
+        try:
+            pipeline = view.pipeline(X)
+        except UnsuitableSignals as refusal:
+            notes[k] = refusal.reason
+            continue
+        if pipeline in indices:
+            notes[k] = f"sees the same as view {indices[pipeline]}"
+        else:
+            indices[pipeline] = k
+    if not indices:
+        raise ValueError(f"views has none for these signals: {notes[0]}")
+    return SuitableViews(views, [*indices], [*indices.values()], notes)
