@@ -123,6 +123,26 @@ def test_no_step_magnifies_rounding_errors_of_a_constant_channel(view, factor, r
     assert_within(*seen, three_digits, max(1, np.abs(seen[1]).max()))
 
 
+STRUCTURED = {
+    "ramp": np.arange(200) / 3,
+    "impulse": np.where(np.arange(200) == 77, 1 / 3, 0.0),
+}
+"""Channels whose differences are constant, or whose points are, but for rounding errors."""
+
+
+@pytest.mark.parametrize("shape", STRUCTURED)
+@pytest.mark.parametrize("view", EVERY_STEP)
+def test_no_step_magnifies_rounding_errors_of_a_ramp_or_an_impulse(view, shape, rng):
+    """Such as a column of time stamps, the same in all signals."""
+    X, errors = rng.standard_normal((6, 2, 200)), rng.integers(-1, 2, (6, 200))
+    seen = []
+    for relative in (0, 2 * EPS["float64"] * errors):
+        X[:, 1] = STRUCTURED[shape] * (1 + relative)
+        seen.append(view.pipeline(X).fit_and_transform(X, np.ones(6))[1])
+    roots = 1e-5  # spectra are roots of magnitudes, of which rounding errors are 1e-15
+    assert_within(*seen, roots, max(1, np.abs(seen[1]).max()))
+
+
 @pytest.mark.parametrize("length", [200, 37])
 @pytest.mark.parametrize("view", EVERY_STEP)
 def test_a_block_has_as_many_points_as_its_step_says(view, length, rng):

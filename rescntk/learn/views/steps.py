@@ -346,8 +346,10 @@ class PointScale(ChannelScale):
         X = np.asarray(X)
         points = moments(X.reshape(len(X), -1, 1), weights)  # each as a channel
         mean, deviation = (part.reshape(X.shape[1:]) for part in (points.mean, points.deviation))
+        sizes = np.broadcast_to(np.abs(mean).max(axis=1, keepdims=True), mean.shape)
+        deviation = np.where(deviation > ROUNDING * sizes, deviation, 0.0)
         least = self.least * np.sqrt(np.mean(deviation**2, axis=1, keepdims=True))
-        return Scale(mean, np.maximum(deviation, least), np.abs(mean))
+        return Scale(mean, np.maximum(deviation, least), sizes)
 
 
 @dataclass(frozen=True)
@@ -375,8 +377,9 @@ class Differences(LengthKeepingStep):
 
     def fit(self, X: Signals, weights: np.ndarray) -> Self:
         slopes = moments(map_signals(self.central_differences, X), weights).deviation
-        deviations = moments(X, weights).deviation
-        factor = np.divide(deviations, slopes, out=np.zeros(slopes.shape), where=slopes > 0)
+        channels = moments(X, weights)
+        has_slopes = slopes > ROUNDING * channels.root_mean_square
+        factor = np.divide(channels.deviation, slopes, out=np.zeros(slopes.shape), where=has_slopes)
         return replace(self, factor=factor[:, None])
 
     def transform(self, X: np.ndarray) -> np.ndarray:

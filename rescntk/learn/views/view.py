@@ -277,7 +277,7 @@ class View:
     def pipeline(self, X: Signals) -> ViewPipeline:
         """Return the steps that checked signals go through, and the network that sees them.
 
-        Nothing is measured yet: `ViewPipeline.fit_and_transform` does that, and needs signals whose
+        Nothing is fitted yet: `ViewPipeline.fit_and_transform` does that, and needs signals whose
         squares are in float64. Views that do the same with the signals have equal pipelines.
         Signals that the view cannot take raise `UnsuitableSignals`, a ValueError.
         """
