@@ -37,7 +37,7 @@ _SOLVING = 1 / 8
 """Work of eigenvectors and of products of matrices, for each pair of signals and landmark."""
 
 _MUCH_WORK = 1e12
-"""Work of a fit above which it warns: some ten minutes on two cores."""
+"""Work of a fit above which it warns: a quarter of an hour on two cores."""
 
 
 def chosen_views(
