@@ -169,8 +169,9 @@ def picture(rows: pd.DataFrame) -> Any:
                     curve = means.loc[(name, of), measure].dropna()
                     look = {"color": colour, "marker": marker, "linestyle": line, "label": of}
                     ax.plot(curve.index, curve, markersize=4, **look)
-            ax.set_xscale("log", base=2)
-            ax.xaxis.set_major_formatter("{x:g}")
+            ax.set_xscale("log")
+            ax.xaxis.set(major_formatter="{x:g}", minor_formatter="")
+            ax.set_xticks([n for n in LADDER if n != 1500])  # which is near 2,000
             style.style_axes(ax)
         column[2].set_yscale("log")
         column[2].set_xlabel("training signals")
