@@ -5,11 +5,11 @@ Figure 1 of Barzilai et al. 2022. ``docs/theory/decay.md`` derives the law.
 
 from __future__ import annotations
 
+import heapq
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass
-from functools import cache
-from typing import NamedTuple, Unpack
+from typing import NamedTuple, TypeAlias, Unpack
 
 import numpy as np
 
@@ -202,26 +202,62 @@ def decay_law(
         features = widen(reached, network.inner_filter(layer), d)  # skip connections take no more
         reached = widen(features, network.outer_filter(max(layer - 1, 1)), d)
 
-    @cache
-    def least(left: frozenset[int], steep: bool) -> float:
-        """Return the least cost of covering `left`; `steep` if κ0 has still to be spent."""
-        best = math.inf if left else 0.0
-        for window, layer in below.items():
-            if left and min(left) in window:
-                cost, uncovered = 3.0 + len(window) * (C - 1.0), left - window
-                best = min(best, cost + least(uncovered, steep))
-                if steep and layer >= first:
-                    best = min(best, cost - 2.0 + least(uncovered, False))
-        return best
-
     # Seen from a unit of the last layer, at each pixel to which the outer filter reaches.
     moved = {
         frozenset((pixel + shift - tap) % d for pixel in chosen)
         for shift in shifts(head, d)
         for tap in taps(network.outer_filter(network.depth), d)
     }
-    costs = (least(pixels, first <= network.depth) for pixels in moved if pixels <= seen[-1])
-    return min(costs, default=math.inf)
+    return _least_cost(
+        [_bits(pixels) for pixels in moved if pixels <= seen[-1]],
+        [(_bits(window), layer >= first) for window, layer in below.items()],
+        C - 1.0,
+        first <= network.depth,
+    )
+
+
+_State: TypeAlias = tuple[float, float, int, int, bool]
+"""A lower bound of the cost of all windows, the cost of those so far, the pixels left, those in
+windows, and whether 2 have still to be taken off."""
+
+
+def _least_cost(
+    sets: list[int], of_windows: list[tuple[int, bool]], of_pixel: float, steep: bool
+) -> float:
+    """Return the least cost of windows that cover one of several sets; infinity without a set.
+
+    A window costs 3, and each pixel in any window `of_pixel`. If `steep`, 2 are taken off if there
+    is a window whose second entry is true. Sets of pixels are the bits of integers. The search goes
+    on with the windows so far whose cost may become the least, since each pixel that is left costs
+    `of_pixel` at least, and all of them one window more.
+    """
+
+    def state(cost: float, left: int, used: int, steep: bool) -> _State:
+        more = 3.0 + left.bit_count() * of_pixel - 2.0 * steep if left else 0.0
+        return cost + more, cost, left, used, steep
+
+    queue, known = [state(0.0, left, 0, steep) for left in sets], set[tuple[int, int, bool]]()
+    heapq.heapify(queue)
+    while queue:
+        _, cost, left, used, steep = heapq.heappop(queue)
+        if not left:
+            return cost
+        if (left, used, steep) in known:
+            continue
+        known.add((left, used, steep))
+        for window, can_spend in of_windows:
+            if left & -left & window:
+                dearer = cost + 3.0 + (window & ~used).bit_count() * of_pixel
+                after = left & ~window, used | window
+                heapq.heappush(queue, state(dearer, *after, steep))
+                if steep and can_spend:
+                    heapq.heappush(queue, state(dearer - 2.0, *after, False))
+    return math.inf
+
+
+def _bits(pixels: Iterable[int]) -> int:
+    """Return the integer whose bits of these numbers are set."""
+    return sum(1 << pixel for pixel in pixels)
 
 
 def _exponent(frequency: np.ndarray, values: np.ndarray, n_channels: int) -> float:

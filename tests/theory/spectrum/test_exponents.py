@@ -75,6 +75,34 @@ def test_the_law_of_covers_by_several_windows(network, d, expected):
     assert laws == expected
 
 
+@pytest.mark.parametrize(("kind", "expected"), [("gpk", 14), ("ntk", 12)])
+def test_the_law_counts_pixels_of_overlapping_windows_once(kind, expected):
+    """Two windows of three pixels have four together, less than the one of the last layer costs."""
+    network = rk.Network(2, 5, outer_filter_size=1, input_filter_size=3, skip=False)
+    for d in (9, 12):
+        assert decay_law(network, 3, d, (-3, 0), kind=kind, head="equivariant") == expected
+
+
+def test_a_product_of_overlapping_windows_falls_as_the_law_says():
+    """The term of the eigenvalue in docs/theory/decay.md, whose exponent is at least that of all.
+
+    The mean over four independent t of κ₁ of both windows, in their Legendre coefficients: with u
+    and v the two middle pixels, it is the mean over them of a product of two coefficients.
+    """
+    nodes, weights = np.polynomial.legendre.leggauss(160)
+    weights = weights / 2
+    frequencies = np.array([12, 16, 24, 32])
+    legendre = np.array([np.polynomial.legendre.Legendre.basis(k)(nodes) for k in frequencies])
+    sums = nodes[:, None] + nodes  # of the two middle pixels
+    tau = np.clip((nodes + sums[..., None]) / 3, -1, 1)
+    kappa = (np.sqrt(1 - tau**2) + tau * (np.pi - np.arccos(tau))) / np.pi
+    coefficients = np.einsum("uvt,t,kt->kuv", kappa, weights, legendre)
+    means = np.einsum("kuv,u,v->k", coefficients**2, weights, weights)
+    slopes = -np.diff(np.log(means)) / np.diff(np.log(frequencies + 0.5))
+    near = 0.6  # of finite frequencies: slopes fall to 14
+    assert (np.diff(slopes) < 0).all() and abs(slopes[-1] - 14) < near
+
+
 @pytest.mark.slow
 def test_the_law_where_no_window_covers_all_pixels():
     """Pixels 1, 2 and −1 of a five-pixel ring: a window of the third layer, or two smaller ones."""
