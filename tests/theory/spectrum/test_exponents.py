@@ -80,7 +80,7 @@ def test_the_law_counts_pixels_of_overlapping_windows_once(kind, expected):
     """Two windows of three pixels have four together, less than the one of the last layer costs."""
     network = rk.Network(2, 5, outer_filter_size=1, input_filter_size=3, skip=False)
     for d in (9, 12):
-        assert decay_law(network, 3, d, (-3, 0), kind=kind, head="equivariant") == expected
+        assert spectrum.decay_law(network, 3, d, (-3, 0), kind=kind, head="equivariant") == expected
 
 
 def test_a_product_of_overlapping_windows_falls_as_the_law_says():
