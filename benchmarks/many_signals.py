@@ -157,7 +157,9 @@ def picture(rows: pd.DataFrame) -> Any:
     from rescntk import plots
     from rescntk.plots import style
 
-    means = rows[rows["n"] != OFFICIAL].groupby(["set", "method", "n"]).mean(numeric_only=True)
+    of_ladder = rows[rows["n"] != OFFICIAL]
+    most = of_ladder["n"].max()
+    means = of_ladder.groupby(["set", "method", "n"]).mean(numeric_only=True)
     figure = plots.figure((11.0, 7.2))
     panels = figure.subplots(3, len(MOST), sharex=True, squeeze=False)
     names = {"accuracy": "accuracy", "log_loss": "log loss", "fit_seconds": "seconds of a fit"}
@@ -171,7 +173,7 @@ def picture(rows: pd.DataFrame) -> Any:
                     ax.plot(curve.index, curve, markersize=4, **look)
             ax.set_xscale("log")
             ax.xaxis.set(major_formatter="{x:g}", minor_formatter="")
-            ax.set_xticks([n for n in LADDER if n != 1500])  # which is near 2,000
+            ax.set_xticks([n for n in LADDER if n != 1500 and n <= most])  # 1,500 is near 2,000
             style.style_axes(ax)
         column[2].set_yscale("log")
         column[2].set_xlabel("training signals")
