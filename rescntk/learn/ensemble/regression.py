@@ -53,12 +53,14 @@ class ViewRegression:
     """(n_outputs,), the variance of each output's prior, the unit of other variances."""
     mean_squared_errors: np.ndarray
     """(n_regressions,), of cases left out."""
+    seen_landmarks: Signals | None = None
+    """As the kernel sees them; the first call that needs them sets it."""
     prepared_landmarks: tuple[KernelOptions, Prepared] | None = None
     """The options of the last call, and the landmarks prepared for them."""
 
     def __getstate__(self) -> dict[str, object]:
-        """Return the attributes without what can be computed: prepared landmarks, zeros of R."""
-        state = vars(self) | {"prepared_landmarks": None}
+        """Return the attributes without what can be computed again, and without zeros of R."""
+        state = vars(self) | {"seen_landmarks": None, "prepared_landmarks": None}
         if self.penalty_ratios is None:
             root, (rows, columns) = self.variance_root, self.variance_root.shape
             state["variance_root"] = root.shape, root[np.tril_indices(rows, m=columns)]
@@ -78,10 +80,17 @@ class ViewRegression:
         """
         prepared = self.prepared_landmarks  # read once: another thread may replace it
         if prepared is None or prepared[0] != options:
-            seen_landmarks = self.pipeline.transform(self.landmarks)
-            prepared = options.copy(), self.pipeline.kernel.prepared(seen_landmarks, options)
+            landmarks = self._seen_landmarks()
+            prepared = options.copy(), self.pipeline.kernel.prepared(landmarks, options)
             self.prepared_landmarks = prepared
         return self.pipeline.kernel.matrix(seen, prepared[1], options)
+
+    def _seen_landmarks(self) -> Signals:
+        """Return the landmarks as the kernel sees them, after the steps of the pipeline."""
+        seen = self.seen_landmarks  # read once: another thread may set it
+        if seen is None:
+            seen = self.seen_landmarks = self.pipeline.transform(self.landmarks)
+        return seen
 
     def decide(self, X: Signals, options: KernelOptions) -> tuple[np.ndarray, np.ndarray]:
         """Return decisions (n_cases, n_outputs) and novelties (n_cases, n_regressions).
@@ -104,9 +113,8 @@ class ViewRegression:
         Their sums are decisions less intercepts.
         """
         seen = self.pipeline.transform(X)
-        landmarks = self.pipeline.transform(self.landmarks)
         contributions = self.pipeline.kernel.contributions(
-            seen, landmarks, self.coefficients, options
+            seen, self._seen_landmarks(), self.coefficients, options
         )
         # Rounding errors, which large coefficients magnify, are divided evenly.
         sums = self._matrix(seen, options) @ self.coefficients
