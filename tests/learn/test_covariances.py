@@ -6,7 +6,7 @@ import scipy.linalg
 
 from rescntk.learn import ResidualKernelClassifier, View, ViewTransformer
 from rescntk.learn.views import covariances
-from rescntk.learn.views.bands import Bands
+from rescntk.learn.views.bands import split_into_bands
 from rescntk.learn.views.defaults import COVARIANCES
 from tests import tolerances
 from tests.helpers import assert_within
@@ -33,7 +33,7 @@ def of_band(k, X):
     """Return band k of signals: the signal itself has number 0."""
     centred = X - X.mean(axis=2, keepdims=True)
     octaves = covariances.Covariances.octaves_of(X.shape[2])
-    bands = Bands("rectified", octaves, covariances.Blocks(1)).split(X)
+    bands = split_into_bands(X, octaves)
     return [centred, *np.split(bands, octaves, axis=1)][k]
 
 

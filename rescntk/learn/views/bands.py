@@ -60,8 +60,7 @@ class LocalScale(LengthKeepingStep):
 class Bands(BlockStep):
     """Split signals into bands of an octave, and average nonlinear functions of them over blocks.
 
-    Band 0 is the signal less its smoothing by a Gaussian of .7 points. Band j is the difference of
-    smoothings by .7 · 2^(j − 1) and .7 · 2^j points. Kinds: "rectified" has max(b, 0) and
+    `split_into_bands` says what the bands are. Kinds: "rectified" has max(b, 0) and
     max(−b, 0) of each band b, "magnitudes" |b|, and "signs" where b is above some levels.
     """
 
@@ -87,7 +86,7 @@ class Bands(BlockStep):
         return self.blocks.channel_scale(max(least, _LEAST_SCALE))
 
     def transform(self, X: np.ndarray) -> np.ndarray:
-        bands = self.split(X)
+        bands = split_into_bands(X, self.octaves)
         if self.kind == "rectified":
             parts = [np.maximum(sign * bands, 0.0) for sign in (1, -1)]
         elif self.kind == "magnitudes":
@@ -96,16 +95,6 @@ class Bands(BlockStep):
             unit = bands.std(axis=2, keepdims=True)
             parts = [np.where(bands > level * unit, 1.0, 0.0) for level in _LEVELS_OF_SIGNS]
         return self.blocks.transform(np.concatenate(parts, axis=1))
-
-    def split(self, X: np.ndarray) -> np.ndarray:
-        """Return the bands of signals at their points, (n_cases, octaves · channels, n_points)."""
-        smoothing, bands, finer = Smoothing(X), [], X
-        for octave in range(self.octaves):
-            coarser = smoothing.by(_FINEST * 2.0**octave)
-            bands.append(finer - coarser)
-            finer = coarser
-        rounding = ROUNDING * np.abs(X).max(axis=2, keepdims=True)
-        return np.concatenate([np.where(np.abs(b) > rounding, b, 0.0) for b in bands], axis=1)
 
     def to_time(self, contributions: np.ndarray, x: np.ndarray, reach: float) -> np.ndarray:
         """Divide the contribution of each block by the bands' energy at its points.
@@ -116,13 +105,28 @@ class Bands(BlockStep):
         equal = self.blocks.to_time(contributions, x, reach)
         if self.kind == "signs":
             return equal
-        bands = self.split(x[None])
+        bands = split_into_bands(x[None], self.octaves)
         units = np.sqrt(np.mean(bands**2, axis=2, keepdims=True))
         units = np.maximum(units, _LEAST_SCALE * units.max())
         energy = ((bands / np.where(units > 0, units, np.inf)) ** 2).sum(axis=1, keepdims=True)
         means = np.repeat(self.blocks.means(energy), self.blocks.sizes(x.shape[1]), axis=2)
         parts = np.divide(energy, means, out=np.ones(energy.shape), where=means > 0)
         return np.asarray(equal * parts[0, 0])
+
+
+def split_into_bands(X: np.ndarray, octaves: int) -> np.ndarray:
+    """Return the bands of signals at their points, (n_cases, octaves · n_channels, n_points).
+
+    Band 0 is the signal less its smoothing by a Gaussian of .7 points. Band j is the difference of
+    smoothings by .7 · 2^(j − 1) and .7 · 2^j points. Band by band the channels follow each other.
+    """
+    smoothing, bands, finer = Smoothing(X), [], X
+    for octave in range(octaves):
+        coarser = smoothing.by(_FINEST * 2.0**octave)
+        bands.append(finer - coarser)
+        finer = coarser
+    rounding = ROUNDING * np.abs(X).max(axis=2, keepdims=True)
+    return np.concatenate([np.where(np.abs(b) > rounding, b, 0.0) for b in bands], axis=1)
 
 
 class Smoothing:

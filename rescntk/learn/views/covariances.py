@@ -13,9 +13,9 @@ from typing import NamedTuple, Self
 
 import numpy as np
 
-from ..reading.signals import Signals, arrays
-from .bands import Bands
-from .steps import ROUNDING, Blocks, BlockStep, ChannelScale, Scale, moments
+from ..reading.signals import Signals
+from .bands import Bands, split_into_bands
+from .steps import ROUNDING, BlockStep, ChannelScale, Scale, moments
 
 _MOST_DIRECTIONS = 32
 """Most directions of channels whose covariances are seen, those of most variance. So signals of 200
@@ -81,13 +81,12 @@ class Covariances(BlockStep):
         return CommonDeviation(least)
 
     def fit(self, X: Signals, weights: np.ndarray) -> Self:
-        signals = [x for part in arrays(X) for x in np.reshape(part, (-1, *part.shape[-2:]))]
-        shares = weights / weights.sum()
-        sums = [0.0] * (1 + self.octaves)
-        for x, share in zip(signals, shares, strict=True):
-            for k, y in enumerate(self.bands(x)):
-                sums[k] = sums[k] + share * _covariance(y)
-        return replace(self, whitenings=tuple(Whitening.of(np.asarray(mean)) for mean in sums))
+        n_channels = len(X[0])
+        means = np.zeros((1 + self.octaves, n_channels, n_channels))
+        for x, share in zip(X, weights / weights.sum(), strict=True):
+            for mean, y in zip(means, self.bands(x), strict=True):
+                mean += share * _covariance(y)
+        return replace(self, whitenings=tuple(map(Whitening.of, means)))
 
     def transform(self, X: np.ndarray) -> np.ndarray:
         i, j = np.triu_indices(len(self.whitenings[0].matrix))
@@ -111,8 +110,8 @@ class Covariances(BlockStep):
         centred = x - x.mean(axis=1, keepdims=True)
         rounding = ROUNDING * np.abs(x).max(axis=1, keepdims=True)
         centred = np.where(np.abs(centred).max(axis=1, keepdims=True) <= rounding, 0.0, centred)
-        split = Bands("rectified", self.octaves, Blocks(1)).split(centred[None])[0]
-        return [centred, *split.reshape(self.octaves, *x.shape)]
+        bands = split_into_bands(centred[None], self.octaves)[0]
+        return [centred, *bands.reshape(self.octaves, *x.shape)]
 
     def to_time(self, contributions: np.ndarray, x: np.ndarray, reach: float) -> np.ndarray:
         """Divide a contribution by the energy of directions over time.
