@@ -22,9 +22,9 @@ from .settings import Settings
 
 _BUDGETS = {"fast": 2e10, "default": 5e10}
 """Most work of a fit of these views, or of "default" for a list of views, unless `LEAST_LANDMARKS`
-need more. Both are a little more than 1,000 signals of one channel take, which thus have all views
-and no other landmarks than themselves. Of signals of 64 points and more 5e10 takes some 100 seconds
-of one core with AVX-512."""
+need more. Both are some half more than 1,000 signals of up to ten channels take, which thus have
+all views, and all are landmarks. For one channel of 64 points and more 5e10 takes some 100 seconds
+of one core of Zen 4."""
 
 LEAST_LANDMARKS = 1000
 """Least number of landmarks by default, or all signals if they are fewer. Kernels take time in
