@@ -234,8 +234,10 @@ def _head_weights(head: str | int, axes: tuple[int, ...]) -> Array:
         return np.diag([1.0] + [0.0] * (d - 1))
     if head == "trace":
         return np.eye(d) / d
-    pool, weights = int(head), np.zeros((d, d))
-    pairs = right_pixels(pool, axes).reshape(-1, d), pool_weights(pool, axes)
+    if isinstance(head, str):
+        raise NotImplementedError(f"corrections of finite width have no head {head!r}")
+    weights = np.zeros((d, d))
+    pairs = right_pixels(head, axes).reshape(-1, d), pool_weights(head, axes)
     for columns, weight in zip(*pairs, strict=True):
         weights[np.arange(d), columns] += weight / d
     return weights

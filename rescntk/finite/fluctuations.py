@@ -32,9 +32,9 @@ Slopes: TypeAlias = "tuple[Array, Array, Array]"
 class State(NamedTuple):
     """The kernels of a layer's units, and, times the width, their fluctuations to first order.
 
-    The units are features, or activations, which weights read; or pre-activations. Of these, which
-    are independent given the layer below, `covariance` is that of their variances in the mean over
-    the weights, and in `mixed` and `squares` the units i and j differ.
+    The units are features or activations, which weights read, or numbers behind weights, which are
+    independent given the layer below. Of the latter, `covariance` is that of their variances and
+    tangent kernels given the layer below, and `mixed` and `squares` are means over units i ≠ j.
     """
 
     kernels: Array
