@@ -164,16 +164,14 @@ class Normalization:
         )
 
     def _curvature(self, state: State) -> Array:
-        """Return what second derivatives add to the shifts, and units' own parts of their sizes."""
-        c = _SlicesOf(state.covariance, self._variance, self._sizes)
-        of_F = 0.375 * (c.aa_aa + c.bb_bb) + 0.25 * c.aa_bb
-        curved = self._rho * of_F - 0.5 * (c.aa_ab + c.ab_bb)
-        of_T = self._T * of_F - 0.5 * c.of_T
+        """Return what second derivatives add to the shifts, and units' parts of their own size."""
+        changes = _RelativeChanges(state.covariance, self._variance, self._sizes)
+        of_T = self._T * changes.inverse_size - 0.5 * changes.with_T
         a, b = np.ogrid[: len(self._F), : len(self._F)]
         of_a, of_b = (values**2 for values in (self._inverse[:, None], self._inverse[None]))
         own = self._F * state.mixed[a, b, a, b] * of_a * of_b
         own = own - state.mixed[a, a, a, b] * of_a - state.mixed[b, b, a, b] * of_b
-        return np.stack([curved, of_T + self._sizes * own])
+        return np.stack([changes.rho_shift(self._rho), of_T + self._sizes * own])
 
     def beside(self, mixed: Array, squares: Array) -> tuple[Array, Array]:
         """Return `mixed` and `squares` of units i of features, and of divided ones j."""
@@ -187,12 +185,13 @@ class Activation:
     def __init__(self, kernels: Array) -> None:
         F, self._T = kernels
         self.two = two = TwoNumbers(F)
-        self._of_one = quotient(np.ones_like(two.sine), 2.0 * math.pi * two.sine)
-        self._of_one[two.in_line] = 0.0  # multiples of each other stay what they are
+        # The derivative of E[σ'σ'] by ρ; numbers that are multiples of each other remain so.
+        self._by_rho = quotient(np.ones_like(two.sine), 2.0 * math.pi * two.sine)
+        self._by_rho[two.in_line] = 0.0
         of_variance = quotient(two.std[None], two.std[:, None]) * two.sine / (4.0 * math.pi)
         self._slopes = of_variance, two.slopes, np.swapaxes(of_variance, 0, 1)
         left, between, right = _of_correlation(two.variance, two.rho)
-        self._of_slopes = self._of_one * left, self._of_one * between, self._of_one * right
+        self._of_slopes = self._by_rho * left, self._by_rho * between, self._by_rho * right
 
     def behind(self, state: State) -> State:
         """Return the state of the activations."""
@@ -229,15 +228,12 @@ class Activation:
         """
         two, T = self.two, self._T
         inverse = quotient(np.ones_like(two.stds), two.stds)
-        c = _SlicesOf(state.covariance, two.variance, inverse)
-        of_rho = c.ab_ab - two.rho * (c.aa_ab + c.ab_bb)
-        of_rho = of_rho + 0.25 * two.rho**2 * (c.aa_aa + c.bb_bb + 2.0 * c.aa_bb)
-        of_sizes = c.aa_aa + c.bb_bb - 2.0 * c.aa_bb
-        products = two.stds * (of_rho * self._of_one / 2.0 - two.sine * of_sizes / (16.0 * math.pi))
-        bent = two.rho * (0.375 * (c.aa_aa + c.bb_bb) + 0.25 * c.aa_bb)
-        bent = bent - 0.5 * (c.aa_ab + c.ab_bb)
-        third = 2.0 * math.pi**2 * two.rho * self._of_one**3  # half the second derivative by ρ
-        slopes = self._of_one * bent + third * of_rho
+        changes = _RelativeChanges(state.covariance, two.variance, inverse)
+        of_rho = 0.5 * changes.rho_variance(two.rho)
+        of_sizes = two.sine * changes.difference / (16.0 * math.pi)
+        products = two.stds * (of_rho * self._by_rho - of_sizes)
+        curvature = (2.0 * math.pi) ** 2 * two.rho * self._by_rho**3  # of E[σ'σ'], by ρ
+        slopes = self._by_rho * changes.rho_shift(two.rho) + curvature * of_rho
         a, b = np.ogrid[: len(T), : len(T)]
         together = _push(self._of_slopes, state.covariance[0, :, :, 1])[a, b, a, b]
         left, between, right = self._of_slopes
@@ -364,7 +360,7 @@ def _of_correlation(variance: Array, values: Array) -> Slopes:
     return -0.5 * values * inverse[:, None], between, -0.5 * values * inverse[None]
 
 
-class _SlicesOf:
+class _RelativeChanges:
     """Covariances of the relative changes of F_aa, F_ab and F_bb, each (P, P, B).
 
     Those of F_ab are relative to √(F_aa F_bb), and `sizes` are the inverses of these.
@@ -374,12 +370,25 @@ class _SlicesOf:
         FF, FT = covariance[0, :, :, 0], covariance[0, :, :, 1]
         a, b = np.ogrid[: len(FF), : len(FF)]
         inverse = quotient(np.ones_like(variance), variance)
-        x, z = inverse[:, None], inverse[None]
-        self.aa_aa, self.bb_bb = FF[a, a, a, a] * x**2, FF[b, b, b, b] * z**2
-        self.ab_ab, self.aa_bb = FF[a, b, a, b] * sizes**2, FF[a, a, b, b] * x * z
-        self.aa_ab, self.ab_bb = FF[a, a, a, b] * x * sizes, FF[a, b, b, b] * z * sizes
-        self.of_T = (FT[a, a, a, b] * x + FT[b, b, a, b] * z) * sizes
-        """Of T_ab with the sum of both variances."""
+        of_a, of_b = inverse[:, None], inverse[None]
+        ab = (FF[a, a, a, b] * of_a + FF[a, b, b, b] * of_b) * sizes
+        ab_ab, aa_bb = FF[a, b, a, b] * sizes**2, FF[a, a, b, b] * of_a * of_b
+        both = FF[a, a, a, a] * of_a**2 + FF[b, b, b, b] * of_b**2
+        self._ab, self._ab_ab = ab, ab_ab
+        self._sum, self.difference = both + 2.0 * aa_bb, both - 2.0 * aa_bb
+        """Variances of the sum and of the difference of both variances."""
+        self.inverse_size = 0.25 * both + 0.125 * self._sum
+        """The mean of second derivatives of 1/√(F_aa F_bb), over its value."""
+        self.with_T = (FT[a, a, a, b] * of_a + FT[b, b, a, b] * of_b) * sizes
+        """The covariance of T_ab with the sum of both variances."""
+
+    def rho_variance(self, rho: Array) -> Array:
+        """Return the variance of F_ab/√(F_aa F_bb), whose mean is `rho`."""
+        return self._ab_ab - rho * self._ab + 0.25 * rho**2 * self._sum
+
+    def rho_shift(self, rho: Array) -> Array:
+        """Return what second derivatives add to the mean of F_ab/√(F_aa F_bb)."""
+        return rho * self.inverse_size - 0.5 * self._ab
 
 
 class Readout:
