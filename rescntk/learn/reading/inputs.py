@@ -32,6 +32,7 @@ from .tables import (
     check_numbers,
     check_padding,
     check_rows,
+    continued_row,
     is_table,
     looks_transposed,
     numbering_column,
@@ -237,15 +238,19 @@ def read_labels(y: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
     return distinct(labels, "y")
 
 
-def _warn_of_overlap(signals: np.ndarray) -> None:
-    """Warn of signals that have the last time points of the signal before as their first ones."""
-    row = overlapping_row(signals)
-    if row is not None:
-        warn(
-            f"signals {row} and {row + 1} of X overlap, as windows of one recording do: scores "
-            f"are too good, unless groups has the recording, or the part of it, of each signal",
-            SignalsWarning,
-        )
+def _warn_of_windows(signals: np.ndarray) -> None:
+    """Warn of signals that overlap with the signal before, or continue it."""
+    for row, what in (
+        (overlapping_row(signals), "overlap, as windows of one recording do"),
+        (continued_row(signals), "and others continue each other, as windows of one recording do"),
+    ):
+        if row is not None:
+            warn(
+                f"signals {row} and {row + 1} of X {what}: scores are too good, unless groups has "
+                f"the recording, or the part of it, of each signal",
+                SignalsWarning,
+            )
+            return
 
 
 def _warn_of_target(
@@ -291,7 +296,7 @@ def read_cases(
     if isinstance(given.signals, np.ndarray):
         _warn_of_target(given.signals, y_numbers, y, given.columns)
         if groups is None:
-            _warn_of_overlap(given.signals)
+            _warn_of_windows(given.signals)
     weights = _read_weights(sample_weight, used, n)
     counted = np.flatnonzero(weights)
     group_numbers = None
