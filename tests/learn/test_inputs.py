@@ -142,7 +142,7 @@ def test_windows_that_overlap_warn_without_groups(recording):
 def test_windows_that_continue_each_other_warn_without_groups(recording):
     walk, _ = recording
     y = np.arange(10) // 5
-    with pytest.warns(UserWarning, match="^signals 0 and 1 of X and others continue each other"):
+    with pytest.warns(UserWarning, match="^signals 0 and 1 of X, and others, continue each other"):
         ResidualKernelClassifier(**ONE).fit(windows_of(walk, 30), y)
 
 

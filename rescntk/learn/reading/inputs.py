@@ -240,17 +240,13 @@ def read_labels(y: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
 
 def _warn_of_windows(signals: np.ndarray) -> None:
     """Warn of signals that overlap with the signal before, or continue it."""
-    for row, what in (
-        (overlapping_row(signals), "overlap, as windows of one recording do"),
-        (continued_row(signals), "and others continue each other, as windows of one recording do"),
-    ):
-        if row is not None:
-            warn(
-                f"signals {row} and {row + 1} of X {what}: scores are too good, unless groups has "
-                f"the recording, or the part of it, of each signal",
-                SignalsWarning,
-            )
-            return
+    cure = "scores are too good, unless groups has the recording, or the part of it, of each signal"
+    what = "as windows of one recording do"
+    if (row := overlapping_row(signals)) is not None:
+        warn(f"signals {row} and {row + 1} of X overlap, {what}: {cure}", SignalsWarning)
+    elif (row := continued_row(signals)) is not None:
+        found = f"signals {row} and {row + 1} of X, and others, continue each other"
+        warn(f"{found}, {what}: {cure}", SignalsWarning)
 
 
 def _warn_of_target(
