@@ -40,8 +40,8 @@ class Pairs:
         self.layer_constants = operations.constants.of_layer(1)
         self.weights, self.rows, self.step = self.layer_constants.weights.rounded, rows, step
 
-    def row(self, place):
-        left, right = (rows[place] for rows in self.rows)
+    def row(self, index):
+        left, right = (rows[index] for rows in self.rows)
         return left[:, :, None], right[:, None, :]
 
     def mean(self, taps, values):

@@ -166,14 +166,14 @@ class ArrayPlan(Plan):
                 right = left if self.Z is self.X else self.block(self.Z, cases)
                 yield PairsOfBlocks(cases, cases, left, right)
 
-    def cut(self, places: np.ndarray, pixels: int) -> Iterator[np.ndarray]:
-        """Yield blocks of `places` so small that the tables of a block fit into memory.
+    def cut(self, cases: np.ndarray, pixels: int) -> Iterator[np.ndarray]:
+        """Yield blocks of `cases` so small that the tables of a block fit into memory.
 
-        The tables of one place have `pixels` pixels.
+        The tables of one case have `pixels` pixels.
         """
         most = max(1, int(self.most_bytes // (self.bytes_of_pixel * pixels)))
-        for block in blocks(0, len(places), most):
-            yield places[block]
+        for block in blocks(0, len(cases), most):
+            yield cases[block]
 
     def bytes_of(self, batch: Batch) -> float:
         """Return the bytes of the tables of all signals of a batch."""

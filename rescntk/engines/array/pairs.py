@@ -85,14 +85,14 @@ class SignalPairs:
         for axis, (along, d) in enumerate(
             zip(self.offsets, rows.shape[first:], strict=True), first
         ):
-            place = np.arange(along[0], along[-1] + d) % d
-            rows = self.xp.take(rows, self.xp.asarray(place), axis=axis)
+            pixels = np.arange(along[0], along[-1] + d) % d
+            rows = self.xp.take(rows, self.xp.asarray(pixels), axis=axis)
         return rows
 
     def at_offsets(self, row: Array) -> Array:
-        """Return a view of an extended row, (pairs, *offsets, *pixels).
+        """Return the values at the right pixels, (pairs, *offsets, *pixels).
 
-        It has the number of the right pixel at each offset from each left pixel.
+        A right pixel is at an offset from a left pixel. The result is a view of the extended row.
         """
         shape = len(row), *map(len, self.offsets), *self.pixel_shape
         strides = *row.strides, *row.strides[1:]
@@ -202,8 +202,8 @@ class ArrayPairContext:
     def weights(self) -> RoundedWeights:
         return self.pairs.weights[self.operation.row]
 
-    def row(self, place: int) -> tuple[Array, Array]:
-        return self.pairs.row_of_both(self.operation.row + place)
+    def row(self, index: int) -> tuple[Array, Array]:
+        return self.pairs.row_of_both(self.operation.row + index)
 
     def mean(self, taps: Taps, values: Array) -> Array:
         return self.pairs.mean(taps, values)
@@ -269,5 +269,5 @@ def _part(piece: Piece, values: Array) -> Array:
     """
     if not piece:
         return values
-    places = zip(piece, values.shape, strict=False)
-    return values[tuple(place if size > 1 else slice(None) for place, size in places)]
+    axes = zip(piece, values.shape, strict=False)
+    return values[tuple(index if size > 1 else slice(None) for index, size in axes)]

@@ -138,8 +138,8 @@ class TabledSignals:
     def bytes_to_hold(self) -> int:
         """Bytes of the largest tables of a block among those that are not in memory yet, or 0."""
         last = self._last  # threads may share the signals
-        places = {*self._held, last and last[0]}
-        missing = (block for block in self.blocks if (block.start, block.stop) not in places)
+        in_memory = {*self._held, last and last[0]}
+        missing = (block for block in self.blocks if (block.start, block.stop) not in in_memory)
         return max(map(self.bytes_of, missing), default=0)
 
     @once
@@ -167,27 +167,27 @@ class TabledSignals:
 
     def tables(self, block: slice) -> BlockTables:
         """Return the tables of a block, from memory if they are kept there."""
-        place, last = (block.start, block.stop), self._last  # threads may share the signals
-        if place in self._held:
-            return self._held[place]
-        if last is not None and last[0] == place:
+        bounds, last = (block.start, block.stop), self._last  # threads may share the signals
+        if bounds in self._held:
+            return self._held[bounds]
+        if last is not None and last[0] == bounds:
             return last[1]
         last = self._last = None  # frees the last tables before the next ones need memory
         tables = BlockTables(self, block)
         if block in self.blocks[: self._n_held]:
-            return self._held.setdefault(place, tables)
-        self._last = place, tables
+            return self._held.setdefault(bounds, tables)
+        self._last = bounds, tables
         return tables
 
     def by_length(self, block: slice) -> Iterator[tuple[np.ndarray, Array]]:
         """Yield the indices of the signals of a block with one length, and these signals."""
-        places = np.arange(block.start, block.stop)
+        cases = np.arange(block.start, block.stop)
         if not isinstance(self.batch, SignalList):
             signals = moved(self.batch[block], self.maker)
-            yield places, signals.reshape(*signals.shape[:2], *self.axes)
+            yield cases, signals.reshape(*signals.shape[:2], *self.axes)
             return
-        for length in np.unique(self.lengths[places]):
-            selected = places[self.lengths[places] == length]
+        for length in np.unique(self.lengths[cases]):
+            selected = cases[self.lengths[cases] == length]
             yield selected, np.stack([self.batch[int(k)] for k in selected])
 
 
@@ -240,8 +240,8 @@ class BlockTables:
         means = xp.zeros((n, terms, longest if request.pool else 1))
         left_terms = xp.zeros((n, terms, longest if request.shares else 0))
         tables, size = [], 0
-        for places, X in signals.by_length(block):
-            part, at = self._padded_tables(signals, X), places - block.start
+        for cases, X in signals.by_length(block):
+            part, at = self._padded_tables(signals, X), cases - block.start
             tables.append(part.rows.reshape(-1))
             begin[at] = size + np.arange(len(at)) * math.prod(part.rows.shape[1:])
             size += part.rows.size
@@ -291,13 +291,20 @@ class BlockTables:
         if (is_interleaved, first) not in self._sides:
             source = self._interleaved_rows() if is_interleaved else (self.rows, self.begin)
             rows, begin = arrays = [moved(array, self.xp) for array in source]
-            places = [pointer(begin) - first // (self.lanes if is_interleaved else 1) * 8]
-            places += [
+            length, key, bias, means, left_terms = (
                 pointer(array) - first * array.strides[0] for array in self.numbers_of_signals
-            ]
-            names = "begin", "length", "key", "bias", "means", "left_terms"
-            addresses = dict(zip(names, places, strict=True))
-            record = filled(SIDE, rows=pointer(rows), **addresses, share_pixels=self.share_pixels)
+            )
+            record = filled(
+                SIDE,
+                rows=pointer(rows),
+                begin=pointer(begin) - first // (self.lanes if is_interleaved else 1) * 8,
+                length=length,
+                key=key,
+                bias=bias,
+                means=means,
+                left_terms=left_terms,
+                share_pixels=self.share_pixels,
+            )
             # If several threads made a record, the first one is kept.
             self._sides.setdefault((is_interleaved, first), (record, arrays))
         return self._sides[is_interleaved, first][0]

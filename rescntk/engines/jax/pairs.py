@@ -385,8 +385,8 @@ class JaxPairContext:
         pairs = zip(self._left_rows, self._right_rows, strict=True)
         return [self.pair.both(*row) for row in pairs]
 
-    def row(self, place: int) -> tuple[jax.Array, jax.Array]:
-        return self.rows[place]
+    def row(self, index: int) -> tuple[jax.Array, jax.Array]:
+        return self.rows[index]
 
     @property
     def layer_constants(self) -> LayerConstants:

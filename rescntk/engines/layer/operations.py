@@ -47,8 +47,8 @@ class Operation(NamedTuple):
     @property
     def std_row_after(self) -> int:
         """The number of the row that holds the square roots of the variances after the step."""
-        place = self.step.std_place
-        return self.std_row if place is None else self.row + place
+        index = self.step.std_index
+        return self.std_row if index is None else self.row + index
 
 
 @dataclass(frozen=True)

@@ -189,7 +189,7 @@ class PairContext(Protocol):
         They may be rounded up in some layers and down in others (`weights.rounded_in_turn`).
         """
 
-    def row(self, place: int) -> tuple[PairValues, PairValues]:
+    def row(self, index: int) -> tuple[PairValues, PairValues]:
         """Return the row at an index among the step's rows, of the left and of the right signal.
 
         Both arrays broadcast to the shape of the pixel pairs.
@@ -235,7 +235,7 @@ class Step(ABC):
     """Whether the step is the activation of its layer, or comes after it."""
 
     @property
-    def std_place(self) -> int | None:
+    def std_index(self) -> int | None:
         """The index, among the step's rows, of the square roots of the variances after the step.
 
         It is None if the step does not change variances.
