@@ -174,7 +174,7 @@ def peak():
 X = np.random.default_rng(0).standard_normal((8, 1, {length}))
 planned(Network(2), X[..., :50]).compute()
 plan, before = planned(Network(200), X), peak()
-rows = plan.left.bytes_of_rows.sum() if plan.left.lanes > 1 else 0
+rows = plan.left.bytes_of_all_rows.sum() if plan.left.n_interleaved > 1 else 0
 expected = plan.bytes - rows
 plan.compute()
 print(expected, peak() - before)

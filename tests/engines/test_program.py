@@ -109,7 +109,7 @@ def test_networks_without_biases_have_no_such_operation():
     ],
 )
 def test_heads_of_the_loops(head, options, expected):
-    job = program(Network(2), head, **options).job({}, 1, 1, 5, False, False)
+    job = program(Network(2), head, **options).job({}, (1, 1), 5, paired=False, symmetric=False)
     assert OUTPUTS[job["output"][0]] == expected
 
 
@@ -157,7 +157,7 @@ def test_sums_join_layers_of_filters_that_are_powers_of_three(network, joined):
 
 def test_jobs_have_the_places_of_results():
     values = {"ntk": np.zeros((1, 3, 4))}
-    job = program(Network(1), "gap").job(values, 3, 4, 7, paired=False, symmetric=False)
+    job = program(Network(1), "gap").job(values, (3, 4), 7, paired=False, symmetric=False)
     assert job["ntk"][0] == values["ntk"].__array_interface__["data"][0] and job["gpk"][0] == 0
     assert [job[name][0] for name in ("cases", "columns", "extent", "height", "line_pixels")] == [
         3,

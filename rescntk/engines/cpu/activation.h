@@ -33,7 +33,8 @@ struct ActivatedLayer {
         const bool shares = strip.layout->job.output == SHARES;
         strip.runs(strip.layout->job.n_convolutions, from, to,
                    [&](const Rows<R> &at, int64 j, int64 end) INLINED {
-                       const int64 cuts[] = {strip.layout->first, strip.layout->last};
+                       const int64 cuts[] = {strip.layout->counted_begin,
+                                             strip.layout->counted_end};
                        for (int64 stop; j < end; j = stop) {
                            stop = end;
                            for (const int64 cut : cuts)
@@ -96,7 +97,7 @@ private:
     {
         for (; j < stop; j++)
             strip.sums.template add<Lanes<R>::LANES>(
-                layer_number, j - strip.layout->first, strip.valid,
+                layer_number, j - strip.layout->counted_begin, strip.valid,
                 at.product(o.std_row, j) - branch.U[j], NTK ? branch.A[j] : V{});
     }
 };

@@ -197,7 +197,8 @@ private:
                 }
                 if (!strip.is_counted(j) || sums_are_products) continue;
                 if (job.output == SHARES) {
-                    strip.sums.template add<LANES>(0, j - strip.layout->first, strip.valid, F, F);
+                    strip.sums.template add<LANES>(0, j - strip.layout->counted_begin, strip.valid,
+                                                   F, F);
                     continue;
                 }
                 part = part + F;

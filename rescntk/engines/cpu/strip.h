@@ -208,12 +208,12 @@ struct Strip {
     } separate;
     Sums sums;
 
-    bool is_counted(int64 j) const { return j >= layout->first && j < layout->last; }
+    bool is_counted(int64 j) const { return j >= layout->counted_begin && j < layout->counted_end; }
     INLINE Rows<R> rows_from(int64 j) const
     {
         const int64 stride = layout->stride;
-        return {x.rows + layout->left_place[j] - j, z.rows + layout->right_place[j] - j * stride,
-                x.stride, z.stride, stride};
+        return {x.rows + layout->left_position[j] - j,
+                z.rows + layout->right_position[j] - j * stride, x.stride, z.stride, stride};
     }
     // Call body(rows, j, end) for each run of vectors from `from` to `to` that a convolution can
     // compute by consecutive positions and taps (`Layout::run_of`). A run of more than LONG vectors
@@ -263,7 +263,7 @@ struct Strips {
                     size = (job.depth + 1) * left_pixels * lanes;
         count = job.all_pairs         ? 1
                 : job.n_offset_ranges ? MOST_STRIPS
-                                      : job.last_left - job.first_left;
+                                      : job.end_left - job.first_left;
         if (count > MOST_STRIPS) count = MOST_STRIPS;
         while (count > 1 && count * layout.n > MOST_VECTORS) count--;
         // Without a spacing, arrays whose size is a power of 2 would evict each other from the

@@ -182,4 +182,5 @@ class LaunchPlan:
         return -(-height * (1 if paired else wide) // self.teams)
 
 
-launch_plan = lru_cache(maxsize=64)(LaunchPlan)
+cached_launch_plan = lru_cache(maxsize=64)(LaunchPlan)
+"""The `LaunchPlan` of a request, which is made only once."""

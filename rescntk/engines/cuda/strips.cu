@@ -127,7 +127,7 @@ struct Pairs {
     {
         auto &strip = layers.strip;
         const int64 unit = blockIdx.x % launch.units, pair = blockIdx.x / launch.units;
-        const int64 wide = job.paired ? 1 : job.last_right - job.first_right;
+        const int64 wide = job.paired ? 1 : job.end_right - job.first_right;
         const int64 i = job.first_left + pair / wide,
                     k = job.paired ? i : job.first_right + pair % wide;
         if (!above(i, k)) return;
@@ -147,7 +147,7 @@ struct Pairs {
             strip.valid = !active ? 0 : along - begin < LANES ? along - begin : LANES;
             int shift = line, offset = begin;
             if (POOLED) {
-                shift = int(job.offset_ranges[line].lines);
+                shift = int(job.offset_ranges[line].line_shift);
                 offset = (int(job.offset_ranges[line].first) + begin) % strip.line_pixels;
                 OVER_LANES (q)
                     strip.pool_counts[q] =
@@ -239,12 +239,12 @@ struct Pairs {
     {
         auto &strip = layers.strip;
         const Side &a = *sides.left, &b = *sides.right;
-        const int64 C = job.terms, place = POOLED ? pixel : 0;
+        const int64 C = job.terms, mean_pixel = POOLED ? pixel : 0;
         const double sum = sum_of<double>(C, [&](int64 c, double part) {
             const double left = pixel < 0
                                     ? a.means[sides.i * C + c]
                                     : a.left_terms[(sides.i * C + c) * a.share_pixels + pixel];
-            return part + left * b.means[(sides.k * C + c) * job.places + place];
+            return part + left * b.means[(sides.k * C + c) * job.mean_pixels + mean_pixel];
         });
         if (POOLED) return sum * job.pool_count_sum;
         return sum * double(strip.n) * (pixel < 0 ? double(strip.n) : 1.0);
@@ -257,15 +257,15 @@ struct Pairs {
     {
         auto &strip = layers.strip;
         const int64 first_block = job.first_right / LANES,
-                    wide = job.paired ? 1 : (job.last_right + LANES - 1) / LANES - first_block;
+                    wide = job.paired ? 1 : (job.end_right + LANES - 1) / LANES - first_block;
         const int64 item = blockIdx.x * launch.teams + strip.team,
-                    high = job.last_left - job.first_left;
+                    high = job.end_left - job.first_left;
         const bool inside = item < high * wide;
         const int64 i = inside ? job.first_left + item / wide : job.first_left,
                     block = job.paired ? i / LANES : first_block + item % wide;
         auto counts = [&](int q) {
             const int64 k = block * LANES + q;
-            return inside && k >= job.first_right && k < job.last_right && above(i, k) &&
+            return inside && k >= job.first_right && k < job.end_right && above(i, k) &&
                    (!job.paired || k == i);
         };
         bool any = false;
