@@ -53,7 +53,7 @@ from .work import Tick
 MOST_PAIRS = 4_000_000
 """The largest number of pixel pairs of a call. A dozen arrays hold one number for each of them."""
 
-_ARRAYS = 12
+_PAIR_ARRAYS = 12
 """The number of arrays of all pixel pairs that are in memory at the same time."""
 
 LARGEST, MOST_BITS_IN_ALL = 2.0**200, 400
@@ -229,7 +229,7 @@ class TextbookPlan(Plan):
 
     @property
     def bytes(self) -> float:
-        return _ARRAYS * 8.0 * self.n_pairs
+        return _PAIR_ARRAYS * 8.0 * self.n_pairs
 
     def _compute(self, tick: Tick) -> ScaledKernel:
         depths, head = self.request.depths, HEAD_FORMULAS[self.request.head]

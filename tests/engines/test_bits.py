@@ -89,8 +89,14 @@ def test_equal_signals_have_the_sum_of_all_offsets(engine, axes, dtype, rng):
 
 # Module constants of each engine that cut the work up, and values that cut it otherwise.
 CUTS = {
-    "array": [{"_ENTRIES": 1, "_TABLE_BYTES": 1}, {"_ENTRIES": 999, "_TABLE_BYTES": 30_000}],
-    "cpu": [{"_TASK": 1.0, "_TABLE_BYTES": 1}, {"_TASK": 20_000, "_TABLE_BYTES": 50_000}],
+    "array": [
+        {"_BATCH_PAIRS": 1, "_TABLE_BYTES": 1},
+        {"_BATCH_PAIRS": 999, "_TABLE_BYTES": 30_000},
+    ],
+    "cpu": [
+        {"_TASK_PAIRS": 1.0, "_TABLE_BYTES": 1},
+        {"_TASK_PAIRS": 20_000, "_TABLE_BYTES": 50_000},
+    ],
     # The bytes that a device says are free, which cut signals into blocks and pairs into tiles.
     "cuda": [{"free_bytes": lambda cupy: 3_000}, {"free_bytes": lambda cupy: 400_000}],
 }

@@ -30,11 +30,11 @@ from ..signals.tables import Tables, signal_tables
 from ..work import Tick, blocks, pool_of
 from .pairs import SignalPairs
 
-_ENTRIES = 1 << 16
+_BATCH_PAIRS = 1 << 16
 """The number of pixel pairs in a batch. A few dozen arrays of this size fit in the cache. On a GPU
 batches are 64 times as large, so that launches take little of the time."""
 
-_STATE = 12
+_STATE_ARRAYS = 12
 """A lower bound on the number of arrays of all pixel pairs of a signal pair that are in memory at
 the same time."""
 
@@ -116,7 +116,7 @@ class ArrayPlan(Plan):
             for batch, length in sides
         ]
         pairs = self.lengths[0] * self.request.n_offsets(self.lengths[1])
-        states = _STATE * pairs * self.itemsize
+        states = _STATE_ARRAYS * pairs * self.itemsize
         return sum(tables) + states + self.operations.object_bytes
 
     @property
@@ -204,9 +204,9 @@ class ArrayPlan(Plan):
         if not self.request.shares:
             swapped = left.keys[a] > right.keys[b]
         for is_swapped in (False, True):
-            of = np.flatnonzero(swapped == is_swapped)
-            sides = [(left.tables, a[of]), (right.tables, b[of])]
-            self.fill_pairs(values, i[of], k[of], sides, is_swapped, tick)
+            some = np.flatnonzero(swapped == is_swapped)
+            sides = [(left.tables, a[some]), (right.tables, b[some])]
+            self.fill_pairs(values, i[some], k[some], sides, is_swapped, tick)
 
     def fill_pairs(
         self,
@@ -224,7 +224,7 @@ class ArrayPlan(Plan):
         """
         (first, a), (second, b) = reversed(sides) if is_swapped else sides
         lengths = [math.prod(tables.rows.shape[2:]) for tables in (first, second)]
-        entries = _ENTRIES * (1 if self.xp is np else 64)
+        entries = _BATCH_PAIRS * (1 if self.xp is np else 64)
         size = max(1, entries // (lengths[0] * self.request.n_offsets(lengths[1])))
 
         def compute(batch: slice) -> int:

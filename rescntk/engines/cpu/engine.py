@@ -48,7 +48,7 @@ _FEW_SIGNALS = 4
 """The largest number of right signals whose tables, if they are large, are not interleaved. The
 interleaved tables would be a second copy."""
 
-_TASK = 3e6
+_TASK_PAIRS = 3e6
 """The number of pixel pairs times layers in a task, which takes some 10 ms. Larger tasks leave
 threads idle at the end, and smaller ones need more calls."""
 
@@ -160,10 +160,10 @@ class CpuPlan(Plan):
 
         offsets = self.request.n_offsets(self.right.longest)
         per_pair = self.request.depths[-1] * self.left.longest * offsets
-        tasks = list(self._tasks(rows, columns, _TASK / per_pair))
+        tasks = list(self._tasks(rows, columns, _TASK_PAIRS / per_pair))
         threads = min(len(tasks), self.threads)
         entries = per_pair * sum(pairs for _, _, pairs in tasks)
-        small = threads == 1 and entries < 4 * _TASK  # ends before anyone presses Ctrl-C
+        small = threads == 1 and entries < 4 * _TASK_PAIRS  # ends before anyone presses Ctrl-C
         with pool_of(0 if small else threads) as pool:
             for done in pool.map(compute, tasks):
                 tick(done)

@@ -32,7 +32,7 @@ from ...network import OF_LAYERS, Network
 from ...network.activations import activation_of
 from ...network.parameters import FILTER_FIELDS
 from ...network.parts import Layer
-from .constants import LayerConstants, divided_layer, normalized_layer, smooth_layer
+from .constants import LayerConstants, divided_layer, normalized_layer, undivided_layer
 
 
 class CarriedParts(NamedTuple):
@@ -70,9 +70,9 @@ class CarriedParts(NamedTuple):
 class InnerVariances(NamedTuple):
     """Variances of pre-activations that trained inner weights add to the tangent kernel."""
 
-    of_signal: float
+    signal: float
     """The part of a signal of size 1."""
-    of_bias: float
+    bias: float
     """The part of the biases, if the largest standard deviation of biases is 1."""
 
 
@@ -100,7 +100,7 @@ class NetworkConstants:
         net = self.network
         layers = map(net.layer, range(1, 2 if self.has_like_layers else self.depth + 1))
         if not net.homogeneous:
-            return tuple(map(smooth_layer, layers))
+            return tuple(map(undivided_layer, layers))
         if net.norm:
             variances = self._feature_variances
             return tuple(map(normalized_layer, layers, variances, variances[1:]))
@@ -282,11 +282,11 @@ class NetworkConstants:
         branch_weights = [
             float(layer_constants.weights.branch) for layer_constants in self.distinct
         ]
-        of_bias = max(
+        bias_part = max(
             weight * self.bias_std(layer_number) ** 2
             for layer_number, weight in enumerate(branch_weights, start=1)
         )
-        return InnerVariances(max(branch_weights), of_bias)
+        return InnerVariances(max(branch_weights), bias_part)
 
     @once
     def common_std(self) -> float:

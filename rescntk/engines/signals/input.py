@@ -25,7 +25,7 @@ from ..request import Request
 from .checks import check_branch, check_input_variance, check_normalized, check_sizes, check_tiny
 from .pixel_1 import seen_by_pixel_1
 from .sizes import (
-    exponents_of_tiny,
+    divisor_exponents,
     layer_one_exponents,
     powers_that_keep_squares,
     squared_sizes,
@@ -121,7 +121,7 @@ def _as_given(operations: Operations, request: Request, X: SignalArray) -> Input
     scale = xp.ones(len(X))
     if not net.norm:
         exponents = layer_one_exponents(operations, unscaled)
-        divisors = exponents_of_tiny(operations, exponents)
+        divisors = divisor_exponents(operations, exponents)
         check_tiny(operations, request, exponents, divisors)
         scale = xp.ldexp(scale, divisors)
     divided = unscaled / column(scale, unscaled)
