@@ -12,11 +12,13 @@ from rescntk import engines
 from rescntk.checks.values import KINDS
 from rescntk.engines.request import Request
 from rescntk.network import OF_LAYERS
+from rescntk.network.activations import ACTIVATIONS
 from rescntk.network.parameters import FILTER_FIELDS
 from rescntk.network.parts import BRANCH_POWERS, Layer
 from tests.helpers import Wider
 from tests.oracles import quadruple
 
+THEORY = Path(__file__).parents[2] / "docs/theory"
 SIGNALS = np.random.default_rng(0).standard_normal((3, 2, 3))
 
 
@@ -34,9 +36,32 @@ def test_the_gain_of_a_branch_refuses_a_made_up_number():
             _ = Wider(2, made_up=value).branch_gain
 
 
+NUMBERS = [name for name in Layer._fields if isinstance(getattr(rk.Network(2), name, 0), float)]
+
+
+@pytest.mark.parametrize("field", NUMBERS)
+@pytest.mark.parametrize("value", [1e-200, 1e200])
+def test_numbers_of_any_size_are_computed_or_refused_by_a_sentence(field, value):
+    """The error of a division of integers, for example, names no field."""
+    try:
+        kernels = rk.gram(rk.Network(2, **{field: value}), SIGNALS)
+    except (ValueError, OverflowError) as refusal:
+        assert re.search("expected|the kernel (exceeds|falls below)", str(refusal))
+    else:
+        assert np.isfinite(kernels).all()
+
+
+@pytest.mark.parametrize("name", ACTIVATIONS)
+def test_activations_stand_in_the_docstring_and_on_their_page(name):
+    (choices,) = re.findall(r"^    activation : (.*)$", rk.Network.__doc__, re.M)
+    page = (THEORY / "activations.md").read_text("utf-8")
+    assert f'"{name}"' in choices
+    assert re.search(rf"^## {name}$", page, re.M | re.I)
+
+
 def test_numbers_of_layers_stand_in_every_place():
     """The places of docs/project/contributing.md that do not refuse a new number by themselves."""
-    page = (Path(__file__).parents[2] / "docs/theory/network.md").read_text("utf-8")
+    page = (THEORY / "network.md").read_text("utf-8")
     for field in fields(rk.Network):
         assert re.search(rf"^    [\w, ]*\b{field.name}\b[\w, ]* : ", rk.Network.__doc__, re.M)
         assert f"`{field.name}" in page or field.name not in OF_LAYERS
