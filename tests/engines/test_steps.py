@@ -60,7 +60,9 @@ def passed(network, step):
     for s in range(2):
         variances = [(of[s] ** 2).sum(axis=0)[None] for of in (branch, features)]
         bias, size = np.array([BIASES[s]]), np.array([SIZES[s]])
-        context = ArraySignalContext(operations, np, variances[1], bias, size).of_layer(1)
+        context = ArraySignalContext(
+            operations, np, variances[1], bias=bias, normalized_std=size
+        ).of_layer(1)
         found, of_step = step.variances(context, *map(context.exact_variances, variances))
         after.append(found.variance)
         rows.append(list(of_step))

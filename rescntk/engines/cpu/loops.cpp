@@ -16,8 +16,11 @@
 
 namespace
 {
+// How a call ends. It is STOPPED if `stop` of the job becomes 1, and OTHER_VERSION if the job was
+// made for other sources than these.
 enum Status { DONE, STOPPED, NO_MEMORY, OTHER_VERSION };
 
+// The pairs of signals of a job, computed one after the other, or some of them together.
 template <class R, bool CARRIES_U_PLUS, bool NTK>
 struct Pairs {
     using V = typename Lanes<R>::V;

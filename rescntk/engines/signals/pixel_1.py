@@ -47,7 +47,8 @@ def weights_at_pixel_1(operations: Operations, pixels: tuple[int, ...]) -> tuple
     """
     input_variance = np.zeros((2, *pixels))
     input_variance[(0, *[0] * len(pixels))] = 1.0
-    signals = ArraySignalContext(operations, np, input_variance, np.array([0.0, 1.0]), np.zeros(2))
+    bias, no_norm = np.array([0.0, 1.0]), np.zeros(2)
+    signals = ArraySignalContext(operations, np, input_variance, bias=bias, normalized_std=no_norm)
     _, last = variances_around_last_layer(
         signals.of_layer, operations, signals.exact_variances(input_variance)
     )
