@@ -68,13 +68,13 @@ class Results:
         if bool(xp.isnan(left.sum() + right.sum())):  # some scale is out of range
             raise below
         # The roots of the diagonal are computed first, because the values are changed in place.
-        of_pairs = [] if diagonals else [self._root(_diagonal(scaled.values[kind]))] * 2
+        own_roots = [] if diagonals else [self._root(_diagonal(scaled.values[kind]))] * 2
 
         @cache
         def roots() -> list[Array]:
             """Return √K(x,x) and √K(z,z) without their scales, (depths, cases) each."""
             if diagonals is None:
-                return of_pairs
+                return own_roots
             return [self._root(side.values[kind]) for side in diagonals()]
 
         def multiply(t: int, values: Array, piece: tuple[slice, ...], out: Array) -> None:

@@ -170,7 +170,8 @@ class Network:
         These are α in layers without the identity path, and the inner filter of layer 1.
         """
         skips = self.values_of("skip")
-        for name, default in () if all(skips) else NEED_SKIP.items():
+        unread = {} if all(skips) else NEED_SKIP
+        for name, default in unread.items():
             n_layers = max(len(skips), len(self.values_of(name)))
             values = (
                 self._layer_value(name, number) if self._layer_value("skip", number) else default

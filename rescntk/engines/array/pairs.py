@@ -225,12 +225,12 @@ class ArrayPairContext:
         gaussians = Gaussians(w, v, g, (a * a, b * b))
         if c_w is not None:
             gaussians = Gaussians(w, v, c_w * g, (c_w * a * a, c_w * b * b))
-        K, of_branch, times_slope = self.pairs.activation.dual(xp, gaussians)
+        K, branch_deficits, times_slope = self.pairs.activation.dual(xp, gaussians)
 
         def covariance() -> Array:
             return g * xp.where(w < v, real(1.0) - w, v - real(1.0))
 
-        return DualPairs(K, Deficits(*of_branch), times_slope, covariance)
+        return DualPairs(K, Deficits(*branch_deficits), times_slope, covariance)
 
     def by_pieces(
         self, function: Callable[[PairContext, PairState], PairState], state: PairState
@@ -246,9 +246,9 @@ class ArrayPairContext:
         results: list[Array | None] = []
         for piece in until_stopped(pieces(shape, most)):
             part = partial(_part, piece)
-            of_piece = PairState(mapped(part, state.deficits), mapped(part, state.kernels))
-            found = function(ArrayPairContext(self.pairs, self.operation, piece), of_piece)
-            values = *found.deficits, *found.kernels
+            before = PairState(mapped(part, state.deficits), mapped(part, state.kernels))
+            after = function(ArrayPairContext(self.pairs, self.operation, piece), before)
+            values = *after.deficits, *after.kernels
             results = results or [one if one is None else self.empty(shape) for one in values]
             for array, one in zip(results, values, strict=True):
                 if array is not None:

@@ -71,11 +71,13 @@ def read_signal(operations: Operations, head: str | int, x: jax.Array) -> Signal
     network, forgets = operations.network, operations.constants.forgets_size
     mantissa, bias_exponent = frexp(operations.constants.largest_bias)
     values, exponents = normal(lax.stop_gradient(x))
-    none = -(2**14)
-    exponents = jnp.where(values == 0, none, jnp.frexp(values)[1] - 1 + exponents)
-    beside = max(bias_exponent - 1 if mantissa else none, 0 if network.norm else none)
-    exponent = jnp.maximum(exponents.max(), none if forgets else beside)
-    exponent = jnp.where(exponent == none, 0, exponent)
+    zero_exponent = -(2**14)  # stands for the number 0
+    exponents = jnp.where(values == 0, zero_exponent, jnp.frexp(values)[1] - 1 + exponents)
+    least_of_bias = bias_exponent - 1 if mantissa else zero_exponent
+    least_of_norm = 0 if network.norm else zero_exponent
+    least = zero_exponent if forgets else max(least_of_bias, least_of_norm)
+    exponent = jnp.maximum(exponents.max(), least)
+    exponent = jnp.where(exponent == zero_exponent, 0, exponent)
     x = read_scaled(x, -exponent)
     exponent = jnp.zeros_like(exponent) if forgets else exponent
     bias = scaled(jnp.asarray(mantissa, x.dtype), bias_exponent - exponent)
@@ -335,7 +337,7 @@ class JaxSignalContext:
         return self.pair_layer.layer_constants(self.layer_number)
 
     @property
-    def weights(self) -> RoundedWeights:
+    def layer_weights(self) -> RoundedWeights:
         return self.pair_layer.weights(self.layer_number)
 
     def sqrt(self, values: jax.Array) -> jax.Array:
@@ -426,8 +428,8 @@ class JaxPairContext:
         def covariance() -> jax.Array:
             return g * jnp.where(is_positive, 1.0 - w, v - 1.0) + sigma
 
-        of_branch = Deficits(g * less - half, g * more + half)
-        return DualPairs(g - g * less + half, of_branch, times_slope, covariance)
+        branch_deficits = Deficits(g * less - half, g * more + half)
+        return DualPairs(g - g * less + half, branch_deficits, times_slope, covariance)
 
     def by_pieces(
         self, function: Callable[[PairContext, PairState], PairState], state: PairState

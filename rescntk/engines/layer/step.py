@@ -118,11 +118,10 @@ class SignalContext(Protocol):
         """The constants of the layer."""
 
     @property
-    def weights(self) -> RoundedWeights:
-        """The weights f and b of the layer, rounded to float64.
+    def layer_weights(self) -> RoundedWeights:
+        """The weights f and b of the layer, rounded to float64, for variances of signals.
 
-        Variances of signals are computed with them. They are those of the layer, also in a step
-        that changes them (`Step.weights`).
+        `PairContext.weights` may differ from them.
         """
 
     def sqrt(self, values: PixelValues) -> PixelValues:
@@ -184,7 +183,7 @@ class PairContext(Protocol):
 
     @property
     def weights(self) -> RoundedWeights:
-        """The weights of the step (`Step.weights`) in the working precision.
+        """The weights of the step (`Step.weights`) in the working precision, for pixel pairs.
 
         They may be rounded up in some layers and down in others (`weights.rounded_in_turn`).
         """

@@ -59,7 +59,7 @@ class ArraySignalContext:
         return self.operations.constants.of_layer(self.layer_number)
 
     @property
-    def weights(self) -> RoundedWeights:
+    def layer_weights(self) -> RoundedWeights:
         return self.layer_constants.weights.rounded
 
     def sqrt(self, values: Array) -> Array:
