@@ -377,3 +377,18 @@ def test_falling_networks_are_right_or_refused(engine, activation):
     least_factor = 2e-8
     within = [depth for depth in depths if 1e-20 * least_factor**depth > 1e3 * ROOT_OF_LEAST]
     assert set(within) <= set(found) and len(found) < len(depths)
+
+
+SMALL_BESIDE_BIASES = {
+    "the last layer": {"alpha": 1e-12, "c_w": 1e-28, "bias": 1e10, "trained": "readout"},
+    "the trained parts": {"c_v": 1e-24, "bias": 1e10, "trained": ("input", "inner")},
+}
+"""What is too small for float32 beside the biases."""
+
+
+@pytest.mark.parametrize("what", SMALL_BESIDE_BIASES)
+def test_kernels_too_small_beside_biases_are_refused(engine, what):
+    """Compiled engines refuse them too, although their tables end with the last activation."""
+    network = rk.Network(2, 3, **SMALL_BESIDE_BIASES[what])
+    with pytest.raises(OverflowError, match=f"^{what} ha.* a share of .* in float32"):
+        rk.gram(network, X, head="trace", engine=engine, dtype="float32")
