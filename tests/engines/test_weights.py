@@ -1,4 +1,4 @@
-"""Weights of features and branch: their digits, the forms of their sum, and branches of weight 0."""
+"""Weights of features and branch: their digits, the form of their sum, and branches of 0."""
 
 from decimal import Decimal
 from fractions import Fraction
