@@ -100,7 +100,7 @@ indices, rows of both sides, states, and numbers that a layer makes."""
 @pytest.mark.parametrize("dtype", ["float64", "float32"])
 @pytest.mark.parametrize("engine", CPU)
 def test_the_engines_hold_what_they_say(engine, dtype):
-    """Against the peak of memory while a Gram is computed."""
+    """It is compared with the peak of memory while a Gram is computed."""
     signals = np.random.default_rng(0).standard_normal((700, 1, 2))
     rk.gram(NETWORK, signals[:2], engine=engine, dtype=dtype)
     depths = (2, 1) if dtype == "float64" else (1, 2)  # copies: another order, another dtype
@@ -190,7 +190,7 @@ PAGES = 5e6
 @pytest.mark.skipif(sys.platform != "linux", reason="processes do not tell their peak there")
 @pytest.mark.parametrize(("head", "length"), [("trace", 500), (5, 250)])
 def test_a_plan_knows_the_bytes_of_its_strips(head, length):
-    """Of shares, whose sums over layers take most: the process grows by them."""
+    """For shares, sums over layers take most of them. The process grows by as much."""
     command = [sys.executable, "-c", OF_STRIPS.format(head=head, length=length)]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     expected, grown = map(float, done.stdout.split())
@@ -227,7 +227,7 @@ def test_a_plan_knows_the_bytes_of_the_objects_of_layers(fields):
 @needs_cpu
 @pytest.mark.parametrize("head", ["gap", "trace", 5])
 def test_tables_of_several_blocks(head, monkeypatch):
-    """Of a symmetric Gram each block is left once, and right of the blocks before it."""
+    """In a symmetric Gram each block is the left one once, and the right one of those before it."""
     made = []
 
     def counted(signals, block):

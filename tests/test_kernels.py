@@ -189,8 +189,8 @@ def test_prepared_tables_have_a_budget(signals, head, budget, made, monkeypatch)
 
 
 @pytest.mark.parametrize("call", [rk.ResCNTK(2), rk.ResCNTK(2).diag])
-def test_the_reference_engine_makes_a_table_once(call, monkeypatch):
-    """Of each length of a list, not again for each length of the other side."""
+def test_the_engine_array_makes_a_table_once(call, monkeypatch):
+    """For lists it makes one for each length, and not again for each length of the other side."""
     made = []
 
     def counted(steps, request, signals):
@@ -218,7 +218,7 @@ def test_a_list_that_has_grown_since_is_another_one(rng):
 @pytest.mark.parametrize("head", ["gap", "trace", 3])
 @pytest.mark.parametrize("engine", CPU)
 def test_shares_take_prepared_signals(engine, head, rng):
-    """To the bit, and normalized shares add up to the kernel."""
+    """Shares are bitwise equal, and normalized shares add up to the kernel."""
     network = rk.Network(2, input_filter_size=3)
     X, Z = rng.standard_normal((2, 3, 2, 7))
     kernel = rk.Kernel(network, "ntk", head, normalized=True)

@@ -53,7 +53,7 @@ def test_copies_of_a_channel_have_the_kernel_of_one(engine, activation, head, rn
 
 @pytest.mark.parametrize("engine", ENGINES)
 def test_many_channels_in_float32(engine):
-    """Half of 40,000 channels have the opposite sign: the pixels' correlation is 0."""
+    """Half of 40,000 channels have the opposite sign, so that the correlation is 0."""
     x = np.ones((2, 40_000, 2))
     x[1, ::2] = -1.0
     K = rk.gram(Network(1, 1), x, head="trace", engine=engine, dtype="float32").gpk
@@ -78,7 +78,7 @@ def test_difficult_signals(engines, name, make, channels, rng):
 @pytest.mark.parametrize("name", ["long filter", "growing dilations", "all trained", "biases"])
 @pytest.mark.parametrize("lengths", [(5, 7), (6, 4), (1, 4)], ids=str)
 def test_different_lengths(name, lengths, rng):
-    """Also of exponentials, whose windows are nearly parallel and differ in amplitude."""
+    """Some signals are exponentials, whose neighbouring pixels are nearly parallel."""
     X, network = [rng.standard_normal((2, d)) for d in lengths], NETWORKS[name][0]
     direction = rng.standard_normal((2, 1))
     powers = [1.5 ** np.arange(len(x[0])) * direction * (1 + 1e-7 * x) for x in X]
@@ -126,7 +126,7 @@ def test_neural_tangents(peer, index, engine):
 @pytest.mark.parametrize("skip", [False, True])
 @pytest.mark.parametrize("engine", ENGINES)
 def test_the_tangent_kernel_of_the_readout_alone_is_the_gpk(engine, skip, dtype, rng):
-    """To the last bit, at every pixel pair and with every head."""
+    """They are equal to the last bit, at every pixel pair and with every head."""
     network = Network(50, 3, skip=skip, trained=("readout",), bias=0.01, alpha=0.3)
     X = rng.standard_normal((1, 2, 4)) * (1 + 1e-6 * rng.standard_normal((3, 1, 4)))
     options = {"normalized": True, "dtype": dtype, "engine": engine}
@@ -149,8 +149,8 @@ SHORT_CUTS = (
 @pytest.mark.parametrize("engine", ENGINES[1:])
 @pytest.mark.parametrize("skip", [True, False])
 @pytest.mark.parametrize("fields", SHORT_CUTS, ids=str)
-def test_compiled_engines_have_the_values_of_the_reference(engine, fields, skip, rng):
-    """At several depths, of signals and images."""
+def test_compiled_engines_have_the_values_of_the_engine_array(engine, fields, skip, rng):
+    """They are compared at several depths, for signals and images."""
     network, X = Network(3, **{"skip": skip} | fields), rng.standard_normal((3, 2, 4, 3))
     x, z = X[:, :, 0], X[:, :, :, 0]
     for signals, head in ((x, "gap"), (z, "trace"), (x, "equivariant"), (X, "gap"), (X, 2)):

@@ -40,7 +40,7 @@ def cut(X, rng):
 @pytest.mark.parametrize("engine", ENGINES)
 @pytest.mark.parametrize("claim", CLAIMS, ids=lambda claim: claim.__name__)
 def test_a_pair_has_its_bits_in_any_batch(claim, engine, name, dtype, rng):
-    """Of the properties' calls; and of blocks of 16 right signals, of which the last is short."""
+    """There are more right signals than a vector has lanes, and the last vector is not full."""
     network, X = NETWORKS[name], batch(rng)
     if engine == "array":  # which is slow
         X = X[8:15, :, :9]
@@ -111,7 +111,7 @@ MODULES = {"array": "array.engine", "cpu": "cpu.engine", "cuda": "cuda.compiler"
     ids=str,
 )
 def test_results_do_not_depend_on_how_the_work_is_cut(engine, case, monkeypatch, rng):
-    """Not on blocks of signals and of tables, tasks, pieces of results, or threads."""
+    """The work is cut into blocks of signals and tables, tasks, pieces of results, and threads."""
     head, dtype = case
     X, Z = batch(rng, 9)[:14], rng.standard_normal((4, 2, 9))
     network, lists = rk.Network(4, 5), cut(X[:9], rng)
@@ -194,7 +194,7 @@ def shares(request):
 
 
 def test_a_share_depends_on_its_pair_alone(shares):
-    """To the bit."""
+    """Both are bitwise equal."""
     kernel, options = shares.kernel, shares.options
     for (i, x), (k, z) in product(enumerate(LEFT), enumerate(RIGHT)):
         (alone,) = rk.pixel_shares(kernel.network, [x], [z], kind=kernel.kind, **options)
@@ -208,7 +208,7 @@ def test_shares_of_lists_add_up_to_kernels(shares):
 
 
 def test_shares_of_lists_are_exact(shares):
-    """Against the engine "array" in float64."""
+    """They are compared with those of the engine "array" in float64."""
     kernel, bar = shares.kernel, tolerances.KERNEL[shares.options["dtype"]] * shares.size
     exact = rk.pixel_shares(kernel.network, LEFT, RIGHT, kind=kernel.kind, engine="array")
     for i, k in np.ndindex(bar.shape):

@@ -53,7 +53,7 @@ def place(request, monkeypatch):
 @pytest.mark.slow
 @pytest.mark.parametrize(("network", "head", "dtype"), pairs_meet(NETWORKS, HEADS, DTYPES))
 def test_same_values_dtypes_and_shapes(place, network, head, dtype, rng):
-    """Also of pixel pairs and shares; and of lists, which the engine "array" computes."""
+    """Pixel pairs, shares and lists, which the engine "array" computes, are compared too."""
     cupy, engine = place
     X, Z = rng.standard_normal((5, 2, 6)), rng.standard_normal((3, 2, 6))
     X[1] = X[0]

@@ -62,7 +62,7 @@ def test_filters_with_a_huge_prime_factor_are_refused(engine, size, rng):
 
 @pytest.mark.parametrize("engine", CPU)
 def test_dilations_of_layers_count_modulo_the_lengths(engine, rng):
-    """To the bit."""
+    """Both are bitwise equal."""
     lists = [rng.standard_normal((2, d)) for d in (4, 6, 12)]
     far = Network(3, 3, dilation=(12 * 10**12 + 5, 1, 12 * 10**9 + 7))
     folded = rk.gram(far.replace(dilation=(5, 1, 7)), lists, engine=engine)
@@ -83,7 +83,7 @@ def test_dilations_that_float64_rounds_count_modulo_the_lengths(engine, depth, r
 @pytest.mark.parametrize("fields", [{}, {"filter_size": 9}, {"outer_filter_size": 1}], ids=str)
 @pytest.mark.parametrize("dilation", [29, 61, 700])
 def test_dilations_beyond_the_length_of_a_list(dilation, fields, rng):
-    """Compiled strips have rows only where windows read; arrays are rolled."""
+    """Compiled strips have vectors only at pixels that filters read. Arrays are rolled instead."""
     lists = [rng.standard_normal((2, d)) for d in (29, 31, 7, 30)]
     network = Network(3, dilation=dilation, **fields)
     for K, expected in zip(

@@ -213,7 +213,7 @@ NETWORKS_OF_ONE_PIXEL = {
 @pytest.mark.parametrize("q", [3, 5, 7, 9, 13, 31])
 @pytest.mark.parametrize("engine", ENGINES)
 def test_filters_change_nothing_of_one_pixel(engine, q, name, dtype):
-    """Of nearly equal signals, beside filters of one pixel in float64."""
+    """Signals are nearly equal, and kernels compared with those of filters of one pixel."""
     angles = tolerances.EPS[dtype] * np.logspace(-0.5, 3, 15)
     X = np.array([[1.0, 0.0]] * 15)[..., None]
     Z = np.stack([np.cos(angles), np.sin(angles)], axis=1)[..., None]
@@ -244,7 +244,7 @@ DEEP = {
 @pytest.mark.parametrize("name", DEEP)
 @pytest.mark.parametrize("engine", ENGINES)
 def test_deep_networks_with_frozen_inner_weights(engine, name, dtype):
-    """Nearly equal signals, whose layers all round alike, against 128-bit arithmetic."""
+    """All layers of nearly equal signals round alike. The exact kernels have 128 bits."""
     if isinstance(quadruple.library(), str):
         pytest.skip(quadruple.library())
     angles = np.append(0.0, np.logspace(-8, -2.5, 8))

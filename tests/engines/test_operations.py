@@ -277,7 +277,7 @@ def test_rounded_weights_keep_products_over_layers(dtype):
 
 
 def test_work_for_constants_grows_with_the_depth(monkeypatch):
-    """Not with its square: each layer is read as often in a network of twice the depth."""
+    """It does not grow with the square of the depth: each layer is read equally often."""
     read, counts = Network.layer, []
 
     def counting(network, number):

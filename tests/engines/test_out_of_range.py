@@ -29,7 +29,7 @@ def test_kernels_below_the_least_number_are_refused(engine, dtype, size):
 
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_kernels_down_to_the_least_normal_number_are_taken(engine, dtype):
-    """And refused below it, where K(x, x) itself would lose digits."""
+    """Smaller kernels are refused if K(x, x) itself would lose digits."""
     least, kernel = float(np.finfo(dtype).tiny), rk.ResCNTK(2, head="trace")
     K = kernel(0.1 * X)
     own = np.sqrt(K.diagonal())
@@ -210,7 +210,7 @@ def normalized_gram(engine, fields, signals, head, dtype, rng):
 
 @pytest.mark.parametrize((*FIELDS, "dtype"), within_range(True))
 def test_kernels_within_a_precision_are_right(engine, fields, signals, head, dtype, rng):
-    """Against 128-bit arithmetic; kernels by GAP do not cancel."""
+    """They are compared with 128-bit arithmetic. With "gap" the terms do not cancel."""
     if isinstance(quadruple.library(), str):
         pytest.skip(quadruple.library())
     network, X, grams = normalized_gram(engine, fields, signals, head, dtype, rng)
@@ -300,7 +300,7 @@ def taken(sizes, compute, expected):
 
 @pytest.mark.parametrize("activation", NOT_HOMOGENEOUS)
 def test_small_signals_beside_biases_are_right_or_refused(engine, activation):
-    """Where the input alone is trained; squares of differences by eps keep their digits too."""
+    """Only the input is trained. Squares of differences of size eps keep their digits too."""
     kernel = rk.Kernel(
         rk.Network(2, bias=0.1, trained="input", activation=activation), "ntk", "trace", True
     )
@@ -364,7 +364,7 @@ def test_layers_of_any_growth_are_right_or_refused(engine):
 
 @pytest.mark.parametrize("activation", NOT_HOMOGENEOUS)
 def test_falling_networks_are_right_or_refused(engine, activation):
-    """Of variances near 1e-20, which layers multiply by c_v σ'(0)²: all of them are linear."""
+    """Variances are near 1e-20, where layers are linear and multiply them by c_v σ'(0)²."""
     network = rk.Network(1, 1, skip=False, activation=activation, c_v=1e-7)
     skip_unless_taken(engine, network)
     kernel = rk.Kernel(network, "gpk", "trace", normalized=True)

@@ -205,7 +205,7 @@ def test_heads_are_means_of_the_equivariant_kernel_over_shifts(engine, network, 
 @engines
 @given(any_network, batches(("signals", "images")), kinds)
 def test_shares_are_sums_of_pixel_pairs(engine, network, batches, kind):
-    """Over right pixels."""
+    """They are sums over the right pixels."""
     served(engine, network, batches[0], "gap")
     X, Z = batches
     P, own = pairs_of_pixels(engine, network, X, Z, kind)
@@ -264,7 +264,7 @@ def test_shares_move_with_the_signal(engine, network, batches, kind, shift):
 @given(any_network, batches(), heads, kinds)
 @fewer_of_jax
 def test_grams_are_semidefinite(engine, network, batches, head, kind):
-    """But for odd activations on lists, whose terms cancel to rounding errors."""
+    """Odd activations on lists are left out, because their terms may cancel to rounding errors."""
     X = batches[0]
     assume(network.homogeneous or not isinstance(X, list))
     kernel = rk.Kernel(network, kind, served(engine, network, X, head))
@@ -275,7 +275,7 @@ def test_grams_are_semidefinite(engine, network, batches, head, kind):
 @given(any_network, batches(), heads, kinds)
 @fewer_of_jax
 def test_diagonals_of_normalized_grams_are_one(engine, network, batches, head, kind):
-    """And 0 for signals without energy: in engines exactly, in JAX to a rounding."""
+    """They are 0 for signals without energy. Both are exact in engines, and rounded in JAX."""
     X = batches[0]
     kernel = rk.Kernel(network, kind, served(engine, network, X, head))
     has_energy = kernel.diag(X, engine="array" if engine == "jax" else engine) > 0
@@ -289,7 +289,7 @@ def test_diagonals_of_normalized_grams_are_one(engine, network, batches, head, k
 def test_normalized_kernels_of_signals_with_themselves_are_one(
     engine, network, batches, head, kind
 ):
-    """Without the matrix too, exactly; and 0 for signals without energy."""
+    """They are exactly 1 without the matrix too, and 0 for signals without energy."""
     X = batches[0]
     kernel = rk.Kernel(network, kind, served(engine, network, X, head))
     has_energy = kernel.diag(X, engine=engine) > 0
@@ -300,7 +300,7 @@ def test_normalized_kernels_of_signals_with_themselves_are_one(
 @given(any_network, batches(), heads, kinds)
 @fewer_of_jax
 def test_normalized_grams_are_quotients(engine, network, batches, head, kind):
-    """By the roots of both K(x, x), which are 0 of signals without energy."""
+    """The divisor is √(K(x, x) K(z, z)), which is 0 for signals without energy."""
     X = batches[0]
     kernel = rk.Kernel(network, kind, served(engine, network, X, head))
     K = kernel_of(engine, kernel, X)

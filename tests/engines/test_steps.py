@@ -116,7 +116,7 @@ def test_deficits_are_products_of_standard_deviations_less_covariances(case):
 
 @pytest.mark.parametrize("case", [case for case in CASES if case != "normalization"])
 def test_kernels_follow_covariances(case):
-    """But of normalization, which leaves F to the features, and of what biases add to A."""
+    """Normalization, which does not change F, is left out, and so is what biases add to A."""
     (left, right), found = passed(*CASES[case])
     g, F = np.sqrt(left[:, :, None] * right[:, None, :]), expected(*CASES[case], 0, 1)
     assert np.abs((found.kernels.F - F) / g).max() <= ROUTES

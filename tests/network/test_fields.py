@@ -41,7 +41,7 @@ NUMBERS = [name for name in Layer._fields if isinstance(getattr(rk.Network(2), n
 
 @pytest.mark.parametrize("field", NUMBERS)
 def test_numbers_that_are_too_large_are_refused_by_a_sentence(field):
-    """And not by an error of arithmetic, such as that of a fraction beyond float64."""
+    """An error of arithmetic, such as that of a fraction beyond float64, would name no field."""
     with pytest.raises((ValueError, OverflowError), match="expected|the kernel exceeds"):
         rk.gram(rk.Network(2, **{field: 1e200}), SIGNALS)
 

@@ -102,7 +102,7 @@ def test_the_gain_of_a_branch_is_a_product_of_its_numbers():
 
 @pytest.mark.parametrize("activation", NOT_HOMOGENEOUS)
 def test_gains_of_other_activations_are_those_of_relu(activation):
-    """By these numbers theory counts layers."""
+    """Theory counts layers by these numbers."""
     assert NUMBERS.replace(activation=activation).branch_gain == NUMBERS.branch_gain
 
 

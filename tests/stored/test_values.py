@@ -22,7 +22,7 @@ from tests.stored.grams import BLOCK, NET, assert_same, compute, lists, signals,
     ],
 )
 def test_values_are_those_of_one_call(path, computed, n, options):
-    """Half of a symmetric Gram is computed, and nothing twice."""
+    """Half of a symmetric matrix is computed, and no block is computed twice."""
     blocks = -(-n // BLOCK)
     for _ in range(2):
         assert_same(compute(path, signals(n), **options), signals(n), **options)

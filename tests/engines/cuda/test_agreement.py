@@ -61,7 +61,7 @@ def test_properties(device, case, head, kind, normalized, dtype):
     ("make", "name"), [(duplicates, "depth 50"), (spikes, "all trained"), (uneven, "long filter")]
 )
 def test_difficult_signals(device, name, make, rng):
-    """Against the definition in 40-digit arithmetic."""
+    """They are compared with the definition in 40-digit arithmetic."""
     network, d = NETWORKS[name]
     assert_accurate(["cuda"], network, make(1, d, rng)[:4])
 

@@ -113,7 +113,7 @@ def test_a_cupy_that_is_not_installed_is_a_reason(device, monkeypatch):
 
 
 def test_calls_by_name_are_refused_with_the_reason(device, monkeypatch):
-    """Here a CuPy that cannot be imported."""
+    """The reason is that CuPy cannot be imported."""
     monkeypatch.setitem(sys.modules, "cupy", None)
     with pytest.raises(ValueError, match="engine='cuda' cannot compute this call: CuPy does not"):
         rk.ResCNTK(2)(np.ones((1, 1, 3)), engine="cuda")
