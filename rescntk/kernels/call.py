@@ -144,9 +144,15 @@ class KernelCall:
         tables = self.engine.with_tables(self.request, signals)
         plan = self.plan(tables, None, paired=True)  # refuses signals that do not fit into memory
         diagonal = plan.compute() if self.arguments.normalized else None
-        dtype = self.arguments.dtype
         return PreparedSignals(
-            batch, source, signals, tables, diagonal, self.request, dtype, self.engine
+            batch=batch,
+            source=source,
+            signals=signals,
+            tables=tables,
+            diagonal=diagonal,
+            request=self.request,
+            dtype=self.arguments.dtype,
+            engine=self.engine,
         )
 
 
@@ -158,9 +164,9 @@ def mean_of_normalized(X: Array, Z: PreparedSignals) -> Array:
     not checked.
     """
     arguments = Arguments(
-        Z.request,
-        images_as_signals(X),
-        Z.signals,
+        request=Z.request,
+        X=images_as_signals(X),
+        Z=Z.signals,
         axes=X.shape[2:],
         depths=Z.request.depths,
         dtype=Z.dtype,

@@ -81,7 +81,7 @@ def read_signal(operations: Operations, head: str | int, x: jax.Array) -> Signal
     x = read_scaled(x, -exponent)
     exponent = jnp.zeros_like(exponent) if forgets else exponent
     bias = scaled(jnp.asarray(mantissa, x.dtype), bias_exponent - exponent)
-    norm = scaled(jnp.ones((), x.dtype), -exponent)
+    norm_std = scaled(jnp.ones((), x.dtype), -exponent)
     squares = (x * x).sum(axis=0)
     input_scale = network.factor_of_input(len(x))
     unit = safe_quotient(x, safe_root(squares)[None])
@@ -92,7 +92,15 @@ def read_signal(operations: Operations, head: str | int, x: jax.Array) -> Signal
     means = root * sums / flat.shape[1]
     if not isinstance(head, str):
         means = root * pooled(jnp, x, pool_pixels(head, x.shape[1:]))
-    return Signal(unit, root * x, means, input_scale * squares, exponent, bias, norm)
+    return Signal(
+        unit=unit,
+        scaled=root * x,
+        means=means,
+        input_variance=input_scale * squares,
+        exponent=exponent,
+        bias=bias,
+        norm_std=norm_std,
+    )
 
 
 class LayerNumbers(NamedTuple):
@@ -119,16 +127,19 @@ class LayerNumbers(NamedTuple):
 
 def _numbers_of_layers(operations: Operations, dtype: DTypeLike) -> LayerNumbers:
     """Return the numbers of layers 1 … depth, as arrays (depth,)."""
-    rows, constants = [], operations.constants
+    constants, every_layer = operations.constants, []
     for layer_number in range(1, operations.depth + 1):
-        layer_constants = constants.of_layer(layer_number)
-        biases = (
-            constants.bias_std(layer_number),
-            constants.bias_std(layer_number, after_activation=True),
+        weights = constants.of_layer(layer_number).weights.rounded
+        every_layer.append(
+            LayerNumbers(
+                input_weight=constants.input_weight(layer_number - 1),
+                inner_bias=constants.bias_std(layer_number),
+                outer_bias=constants.bias_std(layer_number, after_activation=True),
+                feature_weight=weights.features,
+                branch_weight=weights.branch,
+            )
         )
-        f, b, _ = layer_constants.weights.rounded
-        rows.append((constants.input_weight(layer_number - 1), *biases, f, b))
-    return LayerNumbers(*jnp.asarray(rows, dtype).T)
+    return LayerNumbers(*jnp.asarray(every_layer, dtype).T)
 
 
 def _what_is_compiled(

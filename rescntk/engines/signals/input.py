@@ -108,7 +108,15 @@ def _divided_by_sizes(operations: Operations, request: Request, X: SignalArray) 
         check_branch(operations, request, norm_std, input_variance, means)
     scale = powers * size
     scale = xp.where((scale < np.finfo(np.float64).tiny) & (size > 0), math.nan, scale)
-    return Input(unit, input_variance, scaled, means, scale, bias, norm_std)
+    return Input(
+        unit=unit,
+        input_variance=input_variance,
+        scaled=scaled,
+        means=means,
+        scale=scale,
+        bias=bias,
+        norm_std=norm_std,
+    )
 
 
 def _as_given(operations: Operations, request: Request, X: SignalArray) -> Input:
@@ -133,15 +141,14 @@ def _as_given(operations: Operations, request: Request, X: SignalArray) -> Input
         check_normalized(input_variance, request, (unscaled != 0).any(axis=1))
     length = xp.sqrt(input_variance)[:, None]
     unit = scaled / xp.where(length > 0, length, math.inf)
-    means = means_of(request, divided) * factor
     return Input(
-        unit,
-        input_variance,
-        scaled,
-        means,
-        scale,
-        constants.largest_bias / scale,
-        float(net.norm) / scale,
+        unit=unit,
+        input_variance=input_variance,
+        scaled=scaled,
+        means=means_of(request, divided) * factor,
+        scale=scale,
+        bias=constants.largest_bias / scale,
+        norm_std=float(net.norm) / scale,
     )
 
 
