@@ -32,12 +32,12 @@ def test_auto_takes_it_for_relu_on_the_device(device, network):
     assert chosen(X, network=network) == "cuda"
 
 
-def test_auto_leaves_erf_on_the_device_to_the_reference(device):
+def test_auto_leaves_erf_on_the_device_to_the_engine_array(device):
     X = device.asarray(np.ones((2, 1, 3)))
     assert chosen(X, network=ERF) == "array"
 
 
-def test_auto_leaves_signals_longer_than_a_launch_takes_to_the_reference(device):
+def test_auto_leaves_signals_longer_than_a_launch_takes_to_the_engine_array(device):
     X = device.asarray(np.ones((2, 1, 4097)))
     assert chosen(X) == "array"
 
@@ -65,7 +65,7 @@ def test_a_device_with_little_shared_memory_refuses_long_signals_by_name(little_
         rk.gram(rk.Network(2, 3), LONG, head="trace", engine="cuda")
 
 
-def test_auto_leaves_what_exceeds_shared_memory_to_the_reference(device, little_shared_memory):
+def test_auto_leaves_what_exceeds_shared_memory_to_the_engine_array(device, little_shared_memory):
     X = device.asarray(LONG)
     assert chosen(X, head="trace") == "array"
     assert chosen(X[:, :, :2100], head="trace") == "cuda"
@@ -184,13 +184,19 @@ def test_progress_counts_pairs_that_are_computed(device, monkeypatch, with_progr
         assert events == 4 * ["launch"]
 
 
-def test_results_larger_than_the_free_memory(device, monkeypatch, free, rng):
-    """Are tiled for NumPy's arrays, and refused on the device, where they have to be whole."""
+def test_results_of_the_host_may_be_larger_than_the_memory_of_the_device(device, monkeypatch, rng):
+    """They are computed in tiles."""
     X = rng.standard_normal((40, 2, 5))
     expected = rk.ResCNTK(2)(X, engine="cuda")
     monkeypatch.setattr(device.cuda.runtime, "memGetInfo", lambda: (10_000, 2**30))
     assert (rk.ResCNTK(2)(X, engine="cuda") == expected).all()
-    free(np.inf)  # the host's
+
+
+def test_results_larger_than_the_memory_of_the_device_are_refused(device, monkeypatch, free, rng):
+    """On the device they must be whole."""
+    X = rng.standard_normal((40, 2, 5))
+    monkeypatch.setattr(device.cuda.runtime, "memGetInfo", lambda: (10_000, 2**30))
+    free(np.inf)  # the memory of the host
     with pytest.raises(MemoryError, match=r"numbers takes at least .* MB of memory, and 0.0075 MB"):
         rk.ResCNTK(2)(device.asarray(X))
 
