@@ -1,4 +1,4 @@
-"""The way of a call: each argument is checked once, memory is asked for in one place, by plans."""
+"""What a call does once: it checks each argument, asks for memory, and makes tables."""
 
 import subprocess
 import sys
@@ -58,7 +58,7 @@ def calls_of(call, is_wanted):
 def test_each_argument_is_checked_once(call):
     seen = Counter()
     for (check, name, _), count in calls_of(call, lambda n: n.startswith("check_")).items():
-        if check not in NOT_OF_ARGUMENTS and name != "kinds":  # of which there are two
+        if check not in NOT_OF_ARGUMENTS and name != "kinds":  # two arguments have it
             seen[check, name] += count
     assert {"check_kernel_network", "check_dtype", "check_batches"} <= {name for name, _ in seen}
     assert max(seen.values()) == 1
@@ -92,9 +92,10 @@ A_KIND = 8 * 700 * 700
 """Bytes of a kernel of 700 signals at one depth."""
 
 OF_BATCHES = {"cpu": A_KIND - 1, "array": 12 * A_KIND}
-"""Bytes beside results and plans. A kind more would be seen of the engine "cpu". The reference
-engine takes all pairs at once, whose 2 pixels in half of the matrix are an array like a kind:
-indices, rows of both sides, states, and numbers that a layer makes."""
+"""Bytes that engines may hold beside results and plans. Those of the engine "cpu" are less than one
+kind more. The engine "array" computes all pairs in one batch. Their 2 pixels in half of the matrix
+are as many as the numbers of a kind, and arrays of them are indices, rows of both signals, states,
+and what a layer computes."""
 
 
 @pytest.mark.parametrize("dtype", ["float64", "float32"])

@@ -164,7 +164,7 @@ def test_compiled_engines_have_the_values_of_the_engine_array(engine, fields, sk
 
 @pytest.mark.parametrize("engine", CPU[1:])
 @pytest.mark.parametrize("fields", SHORT_CUTS, ids=str)
-def test_shares_have_the_values_of_the_reference(engine, fields, rng):
+def test_shares_have_the_values_of_the_engine_array(engine, fields, rng):
     network, X = Network(3, **fields), rng.standard_normal((2, 2, 3, 5))
     for signals, head in ((X[:, :, 0], "gap"), (X[:, :, 0], 3), (X, "trace"), (X, 2)):
         found, right = (

@@ -349,7 +349,7 @@ def test_biases_of_falling_networks_at_one_pixel(engine, c_v, bias):
 
 
 @falling
-def test_biases_of_falling_networks_with_windows(engine, c_v, bias, rng):
+def test_biases_of_falling_networks_with_filters(engine, c_v, bias, rng):
     """Kernels are compared with those in 128-bit arithmetic."""
     if isinstance(quadruple.library(), str):
         pytest.skip(quadruple.library())

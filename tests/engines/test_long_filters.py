@@ -31,7 +31,7 @@ def test_constant_signals_have_the_kernel_of_one_point(head, d, dtype, rng):
 @pytest.mark.slow
 @pytest.mark.parametrize("engine", ENGINES[1:])
 def test_very_long_filters(engine, rng):
-    """A window of a prime number of pixels is one merge of them all, in float32 too."""
+    """A filter of a prime number of pixels is one merge of all of them, also in float32."""
     x = rng.standard_normal((1, 300))
     X, network = np.stack([x, near(x, rng)]), Network(20, 293)
     exact = rk.gram(network, X, head="equivariant", engine="array")
@@ -54,7 +54,7 @@ def test_filters_fold_on_the_ring(engine, rng):
 @pytest.mark.parametrize("engine", CPU)
 @pytest.mark.parametrize("size", [999_983, 3 * 999_983, 999_983 * 1_000_003])
 def test_filters_with_a_huge_prime_factor_are_refused(engine, size, rng):
-    """Before a window of a million taps takes minutes and gigabytes."""
+    """Otherwise a filter of a million taps would take minutes and gigabytes."""
     X = rng.standard_normal((2, 1, 5))
     with pytest.raises(ValueError, match=f"a filter of {size} pixels, .* prime factors"):
         rk.gram(Network(1, size), X, engine=engine)

@@ -14,8 +14,8 @@
 
 namespace
 {
-// Up to FEW channels, both deficits of the input are always computed as sums of squares.
-constexpr int64 FEW = 4;
+// Up to so many channels, both deficits of the input are always computed as sums of squares.
+constexpr int64 FEW_CHANNELS = 4;
 
 // The taps of a convolution at consecutive vectors. TAPS is their number, or 0 if the compiler does
 // not know it.
@@ -169,7 +169,8 @@ private:
         V v = number<V>(2.0) - w;
         // If there are few channels, the sum of squares is always computed, because it takes less
         // time than a branch that the processor predicts wrongly.
-        if (C <= FEW || any_less(most, w)) v = pick(most, w, half * squares<1>(at, C, j), v);
+        if (C <= FEW_CHANNELS || any_less(most, w))
+            v = pick(most, w, half * squares<1>(at, C, j), v);
         return {g * w, g * v, V{}};
     }
     // Compute F0, set A to its multiple of F0, and add F0 to the sums. If FROM_INPUT, there is no

@@ -62,6 +62,7 @@ struct Pairs {
         __syncthreads();
         return total;
     }
+    // How many numbers the results have at each depth.
     FORMULA int64 numbers() const
     {
         auto &strip = layers.strip;
@@ -71,11 +72,14 @@ struct Pairs {
                 : job.output == SHARES ? n
                                        : 1);
     }
+    // The index of a pair of signals in the results.
     FORMULA int64 case_at(int64 i, int64 k) const
     {
         return (launch.first_row + i) * job.columns + (job.paired ? 0 : launch.first_column + k);
     }
-    FORMULA bool above(int64 i, int64 k) const
+    // Whether a pair of signals is computed. If the result is symmetric, it is on the diagonal or
+    // above it.
+    FORMULA bool is_needed(int64 i, int64 k) const
     {
         return !job.symmetric || launch.first_column + k >= launch.first_row + i;
     }
@@ -130,7 +134,7 @@ struct Pairs {
         const int64 wide = job.paired ? 1 : job.end_right - job.first_right;
         const int64 i = job.first_left + pair / wide,
                     k = job.paired ? i : job.first_right + pair % wide;
-        if (!above(i, k)) return;
+        if (!is_needed(i, k)) return;
         const Sides sides = sides_of(i, k);
         layers.biases[0] = R(sides.left->bias[sides.i] * sides.right->bias[sides.k]);
         const int64 at = case_at(i, k);
@@ -265,7 +269,7 @@ struct Pairs {
                     block = job.paired ? i / LANES : first_block + item % wide;
         auto counts = [&](int q) {
             const int64 k = block * LANES + q;
-            return inside && k >= job.first_right && k < job.end_right && above(i, k) &&
+            return inside && k >= job.first_right && k < job.end_right && is_needed(i, k) &&
                    (!job.paired || k == i);
         };
         bool any = false;
