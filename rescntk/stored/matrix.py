@@ -206,7 +206,7 @@ class StoredGram:
         shape = d["X"]["shape"][0], (d["Z"] or d["X"])["shape"][0]
         blocks = math.prod(-(-n // size) for n in shape)
         check_free_memory(128 * blocks, f"the list of blocks of {file}", "take larger ones")
-        self.path, self._size, self._is_symmetric = path, size, d["Z"] is None
+        self.path, self._block_size, self._is_symmetric = path, size, d["Z"] is None
         self.shape = shape if depths is None else (len(depths), *shape)
         self._chunks = (1,) * (len(self.shape) - 2) + tuple(min(size, n) for n in shape)
 
@@ -349,12 +349,12 @@ class StoredGram:
 
     def _blocks(self) -> list[tuple[int, int]]:
         """Return all blocks; in a symmetric matrix those on and above the diagonal."""
-        rows, columns = (-(-n // self._size) for n in self.shape[-2:])
+        rows, columns = (-(-n // self._block_size) for n in self.shape[-2:])
         return [(i, k) for i, k in np.ndindex(rows, columns) if i <= k or not self._is_symmetric]
 
     def _region(self, block: tuple[int, int]) -> list[slice]:
         """Return the rows and columns of a block."""
-        return [slice(self._size * k, self._size * (k + 1)) for k in block]
+        return [slice(self._block_size * k, self._block_size * (k + 1)) for k in block]
 
     def _files(self, block: tuple[int, int]) -> Iterator[Path]:
         """Yield the files of a block's chunks. In a symmetric matrix a block has a mirror image."""
