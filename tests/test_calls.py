@@ -227,7 +227,7 @@ def test_a_plan_knows_the_bytes_of_the_objects_of_layers(fields):
 
 @needs_cpu
 @pytest.mark.parametrize("head", ["gap", "trace", 5])
-def test_tables_of_several_blocks(head, monkeypatch):
+def test_each_pair_of_blocks_makes_the_tables_that_it_needs(head, monkeypatch):
     """In a symmetric Gram each block is the left one once, and the right one of those before it."""
     made = []
 

@@ -50,7 +50,7 @@ LISTS = [
 @pytest.mark.parametrize(
     ("bad", "says", "good"), [(*case, X) for case in BATCHES] + [(*case, [ONE]) for case in LISTS]
 )
-def test_signals(bad, says, good):
+def test_bad_signals_are_refused(bad, says, good):
     """Whichever function reads them, as X or Z; functions of arrays alone read no lists."""
     calls = [KERNEL, KERNEL.diag]
     if good is X:
@@ -79,7 +79,7 @@ MISMATCHES = [
 
 
 @pytest.mark.parametrize(("call", "X", "Z", "says"), MISMATCHES)
-def test_signals_that_do_not_match(call, X, Z, says):
+def test_signals_that_do_not_match_are_refused(call, X, Z, says):
     with pytest.raises(ValueError, match=f"^{says}"):
         call(X, Z)
 
@@ -129,7 +129,7 @@ TOGETHER = [
     ],
 )
 @pytest.mark.parametrize("make", [NETWORK.replace, lambda **a: rk.Network(**{"depth": 3} | a)])
-def test_networks(arguments, says, make):
+def test_networks_with_bad_values_are_refused(arguments, says, make):
     with pytest.raises(ValueError, match=f"^{says}"):
         make(**arguments)
 
@@ -176,7 +176,7 @@ OPTIONS = [
 
 
 @pytest.mark.parametrize(("call", "says"), OPTIONS)
-def test_options(call, says):
+def test_bad_options_are_refused(call, says):
     with pytest.raises(ValueError, match=f"^{says}"):
         call()
 

@@ -31,7 +31,7 @@ from tests.strategies import EVERY_FIELD, batches, networks
 
 @pytest.mark.parametrize("activation", NOT_HOMOGENEOUS)
 @pytest.mark.parametrize("skip", [True, False])
-def test_large_signals_beside_biases(activation, skip, rng):
+def test_large_signals_beside_biases_have_exact_kernels(activation, skip, rng):
     """Variances are some 1e7 in the first layer, and with erf they are some 1 in the next ones."""
     network = Network(4, 3, activation=activation, skip=skip, bias=0.3, trained=PARTS)
     size = min(3e3, 0.1 * activation_of(network).largest_variance ** 0.5)
@@ -52,7 +52,7 @@ def test_copies_of_a_channel_have_the_kernel_of_one(engine, activation, head, rn
 
 
 @pytest.mark.parametrize("engine", ENGINES)
-def test_many_channels_in_float32(engine):
+def test_many_channels_keep_their_digits_in_float32(engine):
     """Half of 40,000 channels have the opposite sign, so that the correlation is 0."""
     x = np.ones((2, 40_000, 2))
     x[1, ::2] = -1.0
@@ -68,7 +68,7 @@ DIFFICULT = pairs_meet(NETWORKS, SIGNALS, [1, 3])[::2] + pairs_meet(RELU, UNEVEN
 @pytest.mark.slow
 @pytest.mark.parametrize("engines", GROUPS)
 @pytest.mark.parametrize(("name", "make", "channels"), DIFFICULT)
-def test_difficult_signals(engines, name, make, channels, rng):
+def test_kernels_of_difficult_signals_are_exact(engines, name, make, channels, rng):
     network, d = NETWORKS[name]
     most = (2 if make in UNEVEN else 4) if network.depth == 50 else None
     assert_accurate(engines, network, make(channels, d, rng)[:most])
@@ -77,7 +77,7 @@ def test_difficult_signals(engines, name, make, channels, rng):
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["long filter", "growing dilations", "all trained", "biases"])
 @pytest.mark.parametrize("lengths", [(5, 7), (6, 4), (1, 4)], ids=str)
-def test_different_lengths(name, lengths, rng):
+def test_kernels_of_different_lengths_are_exact(name, lengths, rng):
     """Some signals are exponentials, whose neighbouring pixels are nearly parallel."""
     X, network = [rng.standard_normal((2, d)) for d in lengths], NETWORKS[name][0]
     direction = rng.standard_normal((2, 1))
@@ -90,7 +90,7 @@ def test_different_lengths(name, lengths, rng):
 @pytest.mark.parametrize("engines", GROUPS)
 @settings(max_examples=24)
 @given(networks(EVERY_FIELD, max_depth=4, dilated="freely", layers="of their own"), batches())
-def test_any_network_on_any_signals(engines, network, batches):
+def test_kernels_of_any_network_on_any_signals_are_exact(engines, network, batches):
     X = batches[0]
     if isinstance(X, list):  # erf's kernels may cancel in GAP
         assume(engines == CPU and network.homogeneous)
@@ -107,7 +107,7 @@ OF_PEERS = [(peer, k) for peer in PEERS for k in range(len(json.loads(str(peer["
 
 @pytest.mark.parametrize("engine", ENGINES)
 @pytest.mark.parametrize(("peer", "index"), OF_PEERS, ids=range(len(OF_PEERS)))
-def test_neural_tangents(peer, index, engine):
+def test_kernels_are_those_of_neural_tangents(peer, index, engine):
     """Values of neural-tangents 0.6.5 in float64 for random small networks, of images too."""
     meta = json.loads(str(peer["meta"]))[index]
     head, train_input = meta.pop("head"), meta.pop("train_input", False)

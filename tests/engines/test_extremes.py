@@ -24,7 +24,7 @@ X = np.random.default_rng(0).standard_normal((3, 2, 6))
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("alpha", "dtype"), list(zip([1.0, 0.3], DTYPES, strict=True)))
-def test_normalized_at_depth_5000(engine, alpha, dtype, rng):
+def test_normalized_kernels_keep_their_digits_at_depth_5000(engine, alpha, dtype, rng):
     X = multisphere.sample(4, 3, 6, rng)
     options = {"head": "trace", "normalized": True, "engine": engine, "dtype": dtype}
     G, T = rk.gram(rk.Network(5000, alpha=alpha), X, **options)
@@ -38,7 +38,7 @@ def test_normalized_at_depth_5000(engine, alpha, dtype, rng):
 
 
 @pytest.mark.slow
-def test_networks_that_shrink_and_that_explode(engine):
+def test_networks_that_shrink_or_explode_have_finite_normalized_kernels(engine):
     """c_v = c_w = 0.01 without skips is 5e-5 a layer; α = 1e10 is 1e20 a layer."""
     shrinking = rk.Network(1000, skip=False, c_v=0.01, c_w=0.01)
     networks = shrinking, shrinking.replace(trained=("input",)), rk.Network(300, alpha=1e10)
@@ -52,7 +52,7 @@ ONES, DOUBLING = np.ones((2, 1, 3)), rk.ResCGPK(1023, head="trace")
 
 
 @pytest.mark.slow
-def test_the_deepest_kernel_of_float64(engine):
+def test_the_deepest_kernel_within_float64_is_computed(engine):
     error = DOUBLING(ONES, engine=engine)[0, 0] / 2.0**1023 - 1
     assert abs(error) <= 1023 * tolerances.EPS["float64"]
 
@@ -337,7 +337,7 @@ falling = pytest.mark.parametrize(
 
 
 @falling
-def test_biases_of_falling_networks_at_one_pixel(engine, c_v, bias):
+def test_biases_of_falling_networks_are_exact_at_one_pixel(engine, c_v, bias):
     """The kernel of a pixel with itself is compared with a fraction."""
     network = rk.Network(2, 3, skip=False, c_v=c_v, bias=bias)
     x = 0.631
@@ -349,7 +349,7 @@ def test_biases_of_falling_networks_at_one_pixel(engine, c_v, bias):
 
 
 @falling
-def test_biases_of_falling_networks_with_filters(engine, c_v, bias, rng):
+def test_biases_of_falling_networks_are_exact_with_filters(engine, c_v, bias, rng):
     """Kernels are compared with those in 128-bit arithmetic."""
     if isinstance(quadruple.library(), str):
         pytest.skip(quadruple.library())
@@ -405,7 +405,7 @@ OF_ANY_SIZE = {
 
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("name", OF_ANY_SIZE)
-def test_biases_of_any_size(engine, name, dtype, rng):
+def test_kernels_beside_biases_of_any_size_are_exact(engine, name, dtype, rng):
     """Kernels are compared with those in 128-bit arithmetic."""
     if isinstance(quadruple.library(), str):
         pytest.skip(quadruple.library())

@@ -30,7 +30,7 @@ def test_constant_signals_have_the_kernel_of_one_point(head, d, dtype, rng):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("engine", ENGINES[1:])
-def test_very_long_filters(engine, rng):
+def test_very_long_filters_are_exact(engine, rng):
     """A filter of a prime number of pixels is one merge of all of them, also in float32."""
     x = rng.standard_normal((1, 300))
     X, network = np.stack([x, near(x, rng)]), Network(20, 293)
@@ -82,7 +82,7 @@ def test_dilations_that_float64_rounds_count_modulo_the_lengths(engine, depth, r
 
 @pytest.mark.parametrize("fields", [{}, {"filter_size": 9}, {"outer_filter_size": 1}], ids=str)
 @pytest.mark.parametrize("dilation", [29, 61, 700])
-def test_dilations_beyond_the_length_of_a_list(dilation, fields, rng):
+def test_dilations_may_exceed_the_lengths_of_a_list(dilation, fields, rng):
     """Compiled strips have vectors only at pixels that filters read. Arrays are rolled instead."""
     lists = [rng.standard_normal((2, d)) for d in (29, 31, 7, 30)]
     network = Network(3, dilation=dilation, **fields)

@@ -56,7 +56,7 @@ def test_weights_begin_with_the_middle_tap():
     assert list(Taps(5, 4, 0).offsets) == [-8, -4, 0, 4, 8]
 
 
-def test_operations_and_their_rows():
+def test_operations_have_consecutive_table_rows():
     """Two channels and the root are rows 0 to 2. Three taps have four rows, a skip has three."""
     operations = Operations(Network(2, 3), depth=2, n_channels=2)
     assert operations.input == ()
@@ -142,7 +142,7 @@ def test_joined_layers_have_one_merge(merged):
 
 
 @pytest.mark.parametrize(("layer", "eighteenths"), [(1, [1, 5, 6, 5, 1]), (2, [1, 2, 12, 2, 1])])
-def test_weights_of_joined_layers(layer, eighteenths):
+def test_joined_layers_weigh_features_and_branch_together(layer, eighteenths):
     """Features and branch weigh alike: three taps of the first layer have a third of both."""
     network = Operations(Network(3, 3), depth=3, n_channels=1)
     steps = joined(with_five_taps(ending_with_activation(network.steps)))
@@ -173,7 +173,7 @@ def test_rows_are_counted_without_their_operations(network):
         (Network(1, activation="gelu", skip=False), 1.0, 1.0, 0.0),
     ],
 )
-def test_constants_of_a_layer(network, divisor, branch, features):
+def test_layers_are_divided_by_their_growth(network, divisor, branch, features):
     constants = Operations(network, 1, 1).constants.of_layer(1)
     weights = constants.weights.rounded
     found = constants.divisor, weights.branch, weights.features
@@ -228,7 +228,7 @@ def test_the_largest_bias_is_the_unit_of_biases():
     assert [operations.constants.bias_std(k) for k in (1, 2, 3)] == [0.0, 0.5 / 2.0, 1.0 / 2.0]
 
 
-def test_powers_of_the_growth():
+def test_total_divisors_are_powers_of_the_growth():
     assert Operations(Network(1), 1, 1).constants.total_divisor(7) == (1.0, 7)
     mantissa, exponent = Operations(Network(1, alpha=2.0), 1, 1).constants.total_divisor(
         1000

@@ -83,7 +83,7 @@ def test_features_have_a_table_row_unless_a_skip_connection_adds_them(two_layers
     assert layers(program(Network(1, 3, skip=False)))[0]["std_row"] == 4
 
 
-def test_weights_of_features_and_branch():
+def test_records_have_the_weights_of_features_and_branch():
     found = program(Network(1, 3, alpha=0.5))
     (layer,), skip = layers(found), operations(found)["skip", True]
     assert (layer["feature_weight"], layer["branch_weight"]) == pytest.approx(
@@ -95,7 +95,7 @@ def test_weights_of_features_and_branch():
     assert layer["input_weight"] == pytest.approx(0.8, rel=CONSTANT)
 
 
-def test_variances_of_biases():
+def test_records_have_the_variances_of_biases():
     """They are σ_b²/c_w before the activation and 2/c_v times as much after it, in units of the
     largest σ_b."""
     found = program(Network(1, 1, c_v=4.0, c_w=2.0, bias=0.3))
@@ -123,7 +123,7 @@ def test_networks_without_biases_have_no_such_operation():
         ("pixels", {}, "pixels"),
     ],
 )
-def test_heads_of_the_loops(head, options, expected):
+def test_each_head_has_its_output(head, options, expected):
     job = program(Network(2), head, **options).job({}, (1, 1), 5, paired=False, symmetric=False)
     assert OUTPUTS[job["output"][0]] == expected
 

@@ -95,7 +95,7 @@ def test_signals_are_left_as_they_are(engine, network, batches, kind):
     st.sampled_from([1e-150, 0.3, 1.0, 7.7, 1e100]),
 )
 @fewer_of_jax
-def test_shifts_factors_and_orthogonal_mixing_of_channels(
+def test_kernels_do_not_see_shifts_or_orthogonal_mixing_of_channels(
     engine, network, batches, head, kind, seed, factor
 ):
     head, (X, Z) = served(engine, network, batches[0], head), batches
@@ -313,7 +313,7 @@ def test_normalized_grams_are_quotients(engine, network, batches, head, kind):
 
 
 @subjects
-def test_degenerate_constants(engine):
+def test_branches_of_0_leave_the_kernel_of_the_input(engine):
     """Branches of 0 leave the input's kernel; without skips nothing is left."""
     X = np.random.default_rng(0).standard_normal((3, 2, 6))
     linear = (X[:, None] * X[None]).mean(axis=2)

@@ -29,7 +29,7 @@ def made(network, X, head="gap", dtype="float64"):
     return tables.signal_tables(Operations(network, network.depth, X.shape[1]), request, X)
 
 
-def test_rows_of_two_pixels():
+def test_rows_of_two_pixels_are_those_of_the_formulas():
     """Units, roots, 1/a, and a skip connection of equal parts."""
     found = made(Network(1, 1), [[[3.0, -4.0]]])
     size = np.sqrt(12.5)  # the mean of 9 and 16
@@ -50,7 +50,7 @@ def test_rows_of_two_pixels():
     assert found.input.means[0, 0] == pytest.approx(-0.5 / size, rel=CONSTANT)
 
 
-def test_rows_of_a_convolution():
+def test_rows_of_a_convolution_are_those_of_the_formulas():
     """Energies 1, 4, 9 around pixel 1: the middle tap is first, then the left and the right one."""
     network = Network(1, 1, outer_filter_size=3, skip=False)
     found = made(network, [[[1.0, 2.0, 3.0]]])

@@ -43,7 +43,7 @@ def test_threads_follow_the_processors_of_the_process(monkeypatch):
 @pytest.mark.parametrize(
     ("text", "processors"), [("max 100000", sys.maxsize), ("150000 100000", 2), ("5 100000", 1)]
 )
-def test_limits_of_containers(text, processors, monkeypatch):
+def test_the_limit_of_a_container_limits_threads(text, processors, monkeypatch):
     monkeypatch.setattr(work.Path, "read_text", lambda _: text)
     assert work._quota.__wrapped__() == processors
 
@@ -174,7 +174,7 @@ print("done")
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork")
 @pytest.mark.filterwarnings("ignore:.*fork")
 @pytest.mark.parametrize("engine", CPU)
-def test_forks_while_threads_compute(engine):
+def test_forks_compute_while_threads_do(engine):
     """Calls share no lock, which a fork could copy while it is taken."""
     command = [sys.executable, "-c", FORKS.format(engine=engine)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True)

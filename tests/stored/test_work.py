@@ -134,8 +134,10 @@ def test_an_engine_is_refused_where_it_does_not_work(path, monkeypatch, on_worke
     ],
     ids=["full disk", "early end"],
 )
-def test_a_full_disk_and_an_early_end(path, monkeypatch, computed, usage, error, says):
-    """Refused before the work; the description is whole, and the arrays are made anew."""
+def test_a_call_that_failed_before_its_work_can_be_made_again(
+    path, monkeypatch, computed, usage, error, says
+):
+    """The description was already written, and the arrays are then created."""
     monkeypatch.setattr("shutil.disk_usage", usage)
     with pytest.raises(error, match=says):
         compute(path, signals(20))

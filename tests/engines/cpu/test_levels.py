@@ -167,7 +167,7 @@ def pretend(tmp_path, monkeypatch):
     return write
 
 
-def test_compilers_that_are_missing_or_fail(tmp_path, monkeypatch, pretend):
+def test_compilers_that_are_missing_or_fail_are_named(tmp_path, monkeypatch, pretend):
     monkeypatch.setenv("CXX", "/nonexistent")
     with pytest.raises(OSError, match="^the compiler CXX=/nonexistent was not found$"):
         build.compiled(tmp_path)

@@ -143,7 +143,7 @@ def test_a_lost_device_asks_for_another_process(device, monkeypatch, rng):
 
 
 @pytest.mark.parametrize("head", ["equivariant", "gap"])
-def test_launches_and_waits(device, work, head, rng):
+def test_launches_and_array_operations_do_not_grow_with_pairs(device, work, head, rng):
     """A launch has all pairs and layers; array operations do not grow with pairs."""
     seen = {}
     for n, depth in ((3, 2), (3, 22), (3, 42), (6, 2)):
@@ -208,7 +208,7 @@ def test_tables_that_32_bits_do_not_number_are_refused():
         launch_plan.LaunchPlan(request, 4096, operations_of(request, 1, 1), limits)
 
 
-def test_blocks_on_disk(device, work, tmp_path, rng):
+def test_blocks_on_disk_are_computed_on_the_device(device, work, tmp_path, rng):
     """Each block goes to the device and back: chunks are NumPy's, with the bits of one call."""
     stored = pytest.importorskip("rescntk.stored")
     X, options = rng.standard_normal((5, 2, 6)), {"engine": "cuda", "dtype": "float32"}

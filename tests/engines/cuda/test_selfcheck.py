@@ -74,7 +74,7 @@ FAULTS = {
 
 
 @pytest.mark.parametrize("fault", FAULTS)
-def test_a_planted_fault(cupy, fault, monkeypatch):
+def test_a_fault_in_the_text_of_the_kernel_is_found_and_named(cupy, fault, monkeypatch):
     """A fault in the text of the GPU kernel is found and named. NaN does not pass."""
     right, wrong, where = FAULTS[fault]
     dtype = "float32" if fault == "NaN" else "float64"
@@ -96,7 +96,7 @@ FULL = emulated.CUDARuntimeError(2, "CUDA_ERROR_OUT_OF_MEMORY")
 
 
 @pytest.mark.parametrize("error", [RuntimeError("no such thing"), LOST, FULL, OSError(28, "full")])
-def test_exceptions_are_failures(cupy, error, monkeypatch):
+def test_exceptions_are_failures_of_the_check(cupy, error, monkeypatch):
     """The reason has their message. After a full memory or disk the next use checks again."""
     calls, passing = [], error is FULL or isinstance(error, OSError)
     monkeypatch.setattr(selfcheck, "CASES", dict([*selfcheck.CASES.items()][:1]))
