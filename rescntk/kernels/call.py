@@ -189,7 +189,7 @@ def _check_memory(plan: Plan, results: Results) -> None:
     if is_always_free(max(result_bytes, plan_bytes)):
         return
     request, network = plan.request, plan.request.network
-    kinds, n_depths = " and ".join(map(str.upper, request.kinds)), len(results.order)
+    kinds, n_depths = " and ".join(map(str.upper, request.kinds)), len(results.depth_indices)
     axes = " × ".join(map(str, plan.result_axes))
     check_free_memory(
         result_bytes,

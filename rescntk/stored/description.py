@@ -118,16 +118,16 @@ def write_description(folder: Path, description: Description) -> None:
     """
     folder.mkdir(parents=True, exist_ok=True)
     group = {"zarr_format": 3, "node_type": "group", "attributes": {"rescntk": description}}
-    file, beside = folder / "zarr.json", folder / f"zarr.{uuid4().hex}.partial"
+    file, partial = folder / "zarr.json", folder / f"zarr.{uuid4().hex}.partial"
     try:
-        beside.write_text(json.dumps(group), "utf-8")
+        partial.write_text(json.dumps(group), "utf-8")
         try:
-            os.link(beside, file)  # this does not replace a file
+            os.link(partial, file)  # this does not replace a file
         except OSError:
             if not file.exists():  # the file system has no links
-                beside.replace(file)
+                partial.replace(file)
     finally:
-        beside.unlink(missing_ok=True)
+        partial.unlink(missing_ok=True)
 
 
 def as_json(description: Description) -> Description:

@@ -268,7 +268,7 @@ private:
     State<V> convolved(Strip<R> &strip, const Operation &merge, const State<V> in) const
     {
         const Convolution &w = job.convolutions[merge.convolution];
-        const State<V> out = strip.spare->beside(in);
+        const State<V> out = strip.spare->other_than(in);
         const bool on_lines = !WITH_U_PLUS && w.is_triangle && w.dilation == 1 && w.axis == 1;
         if (on_lines) five_taps<NTK>(strip, merge, in, out);
         if (!strip.layout->closed) {
@@ -283,7 +283,7 @@ private:
     template <bool WITH_U_PLUS>
     ALONE State<V> normalized(const Strip<R> &strip, int64 row, const State<V> in) const
     {
-        const State<V> out = strip.spare->beside(in);
+        const State<V> out = strip.spare->other_than(in);
         strip.runs([&](const Rows<R> &at, int64 j, int64 to) INLINED {
             for (; j < to; j++) {
                 const V factor = at.product(row, j);
@@ -313,7 +313,7 @@ private:
     template <bool WITH_U_PLUS>
     State<V> copied(const Strip<R> &strip, const State<V> in) const
     {
-        const State<V> out = strip.spare->beside(in);
+        const State<V> out = strip.spare->other_than(in);
         for (int64 j = strip.begin; j < strip.end; j++) put<WITH_U_PLUS, NTK>(out, j, in.at(j));
         return out;
     }
@@ -323,7 +323,7 @@ private:
     INLINE State<V> activated(Strip<R> &strip, int64 layer_number, const Operation &o,
                               const State<V> &in) const
     {
-        const State<V> branch = strip.spare->beside(in);
+        const State<V> branch = strip.spare->other_than(in);
         const bool plain = job.linear_share == 0.0 && job.inner_minus_iota == 0.0;
         constexpr bool BEFORE = CARRIES_U_PLUS || FIRST;
         constexpr auto run = ::activate<CARRIES_U_PLUS, BEFORE, NTK, false, R, V>,
@@ -335,7 +335,7 @@ private:
     template <bool FIRST>
     State<V> joined(Strip<R> &strip, const Operation &merge, const State<V> &branch) const
     {
-        const State<V> out = FIRST ? strip.spare->beside(branch) : strip.features;
+        const State<V> out = FIRST ? strip.spare->other_than(branch) : strip.features;
         join<NTK, FIRST>(strip, merge, branch, out);
         return out;
     }

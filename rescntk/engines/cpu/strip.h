@@ -78,12 +78,12 @@ INLINE void put(const State<V> &state, int64 j, const PairNumbers<V> &numbers)
     if (NTK) state.A[j] = numbers.A;
 }
 
-// Two states that all strips share as working memory. `beside` returns one that is not `in`, for
-// the output of an operation that reads `in`.
+// Two states that all strips share as working memory. An operation that reads the state `in` writes
+// to `other_than(in)`.
 template <class V>
 struct Spare {
     State<V> one, other;
-    State<V> &beside(const State<V> &in) { return in.U == one.U ? other : one; }
+    State<V> &other_than(const State<V> &in) { return in.U == one.U ? other : one; }
 };
 
 // A sum of vectors in float64. Its summands are sums of at most FLUSH terms in the working

@@ -6,7 +6,7 @@ A layer consists of the following steps, as far as the network has them, ::
 
 The features of layer l − 1 enter the first step of layer l and the skip connection. Engines take
 the steps in this order. Compiled engines rely on two more facts: F and A are merged only at the end
-of a layer, and if they compute sums over pixels alone, they add the branch's bias before this merge
+of a layer, and if they compute only sums over pixels, they add the branch's bias before this merge
 (cpu/results.h, cuda/layers.h).
 """
 
