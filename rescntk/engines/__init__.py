@@ -10,7 +10,8 @@ them. These are the files, from the request to the kernels:
 - layer/ has a layer, step by step. step.py says what a step is. The steps are in norm.py,
   convolution.py, bias.py, activation.py, skip.py and joined.py; all but the normalization and the
   activation are merges (merge.py). weights.py, constants.py and taps.py have the numbers of a
-  layer, network_constants.py those of all layers together, and means.py sums and means of arrays.
+  layer, network_constants.py those of all layers together, variance_bounds.py how variances may
+  grow and fall, and means.py sums and means of arrays.
   network_steps.py lists the steps of a network, and operations.py numbers their table rows.
   recursion.py applies one step after the other.
 - signals/ divides signals by their sizes (sizes.py, input.py) and makes the tables of all steps

@@ -254,7 +254,7 @@ def test_growths_beyond_float64_are_refused():
     ],
 )
 def test_which_networks_may_lose_the_size_of_signals(fields, expected):
-    assert Operations(Network(2, **fields), 2, 1).constants.may_lose_size == expected
+    assert Operations(Network(2, **fields), 2, 1).bounds.may_lose_size == expected
 
 
 def test_a_layer_that_halves_features_does_not_keep_them(monkeypatch):
@@ -262,7 +262,7 @@ def test_a_layer_that_halves_features_does_not_keep_them(monkeypatch):
     assert network.layer(1).keeps_features
     monkeypatch.setattr(Layer, "identity_factor", property(lambda layer: layer.skip / 2))
     assert not network.layer(1).keeps_features
-    assert Operations(network, 2, 1).constants.may_lose_size
+    assert Operations(network, 2, 1).bounds.may_lose_size
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])

@@ -19,6 +19,7 @@ from .activation import ActivationStep
 from .network_constants import NetworkConstants
 from .network_steps import NetworkSteps, steps_of
 from .step import Step
+from .variance_bounds import VarianceBounds
 from .weights import RoundedWeights, rounded_in_turn
 
 _TAP_BYTES = 1500
@@ -122,6 +123,11 @@ class Operations:
     def constants(self) -> NetworkConstants:
         """The constants of the network."""
         return NetworkConstants(self.network, self.depth)
+
+    @once
+    def bounds(self) -> VarianceBounds:
+        """The bounds of the network's variances."""
+        return VarianceBounds(self.constants)
 
     # The cache keeps these objects alive, as those of engines do (B019).
     @lru_cache(maxsize=64)  # noqa: B019

@@ -2,7 +2,7 @@
 
 Each check raises an OverflowError. The first ones look at the input of signals, the others at the
 variances that the recursion computes from it. They rely on how variances may grow and fall from
-layer to layer: `Layer.keeps_features` and `NetworkConstants.may_lose_size`.
+layer to layer: `Layer.keeps_features` and `VarianceBounds.may_lose_size`.
 """
 
 from __future__ import annotations
@@ -119,7 +119,7 @@ def _check_trained_parts(
         return
     signal_weight, bias_weight = net.parts.input, 0.0
     if net.parts.inner:
-        largest = constants.largest_inner_variances
+        largest = operations.bounds.largest_inner_variances
         signal_weight, bias_weight = signal_weight + largest.signal, largest.bias
     fraction = signal_weight * sizes.signal_part
     fraction = fraction + bias_weight * (constants.largest_bias / powers) ** 2
@@ -168,7 +168,7 @@ def check_branch(
     limits = np.finfo(request.dtype)
     variance = _least_branch_variance(operations, request, norm_std)
     is_beside = input_weight * input_part * float(limits.eps) ** 2 > variance
-    share = min(map(constants.total_branch_share, request.depths))
+    share = min(map(operations.bounds.total_branch_share, request.depths))
     has_branch = (input_variance.reshape(len(input_variance), -1) > 0).any(axis=1) & (share > 0)
     # The standard deviations of pre-activations must be divisors, even if only one tap of a filter
     # has values. Numbers above a hundred times the smallest normal one are accurate in sums.
@@ -191,10 +191,10 @@ def _least_branch_variance(
     """
     constants, net = operations.constants, operations.network
     if "ntk" not in request.kinds or net.trained != ("input",):
-        return norm_std**2 + (norm_std * constants.least_bias) ** 2
+        return norm_std**2 + (norm_std * operations.bounds.least_bias) ** 2
     layers = map(constants.of_layer, range(1, operations.depth + 1))
     n_dividing = sum(not layer_constants.layer.keeps_features for layer_constants in layers)
-    bits = min(2.0 * n_dividing * math.log2(constants.common_std), 1000.0)
+    bits = min(2.0 * n_dividing * math.log2(operations.bounds.common_std), 1000.0)
     return norm_std**2 * 2.0**-bits
 
 
@@ -283,7 +283,7 @@ def check_last_layer(
     after its last operation.
     """
     constants = operations.constants
-    if not constants.may_lose_size:
+    if not operations.bounds.may_lose_size:
         return
     passing, mean = (
         variances.variance.reshape(len(variances.variance), -1).mean(axis=1)

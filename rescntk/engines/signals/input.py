@@ -98,7 +98,7 @@ def _divided_by_sizes(operations: Operations, request: Request, X: SignalArray) 
     scaled = divided * column(factor, divided)
     means = divided_means * column(factor, divided_means)
     if constants.forgets_size:
-        powers, size = xp.ones(len(X)), xp.full(len(X), constants.common_std)
+        powers, size = xp.ones(len(X)), xp.full(len(X), operations.bounds.common_std)
         inverse_size = 1.0 / size
     bias, norm_std = (
         std / powers * inverse_size if std else xp.zeros(len(X))

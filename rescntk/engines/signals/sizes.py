@@ -63,7 +63,7 @@ def squared_sizes(
     n, pixels = len(variances), variances.shape[1:]
     mean = signal_part = variances.reshape(n, -1).mean(axis=1)
     if (constants.has_bias or net.norm) and not constants.forgets_size:
-        added = constants.bias_variance_ratio * (constants.largest_bias / powers) ** 2
+        added = operations.bounds.bias_variance_ratio * (constants.largest_bias / powers) ** 2
         if net.norm:
             added = added + (1.0 / powers) ** 2
         mean = mean + added
@@ -110,7 +110,7 @@ def divisor_exponents(operations: Operations, exponents: LayerOneExponents) -> S
     linear_below = activation_of(operations.network).linear_below
     if not linear_below:
         return xp.zeros(len(both), int)
-    growth = math.ceil(operations.constants.linear_growth_bits)
+    growth = math.ceil(operations.bounds.linear_growth_bits)
     least = int(math.log2(linear_below)) - growth
     divisors: SignalNumbers = xp.where(both > EXPONENT_OF_ZERO, xp.clip(both - least, -1000, 0), 0)
     return divisors
