@@ -177,9 +177,12 @@ def mean_of_normalized(X: Array, Z: PreparedSignals) -> Array:
     )
     call = KernelCall(arguments)
     left = call.left_for_two_plans()
-    of_X, of_Z = call.diagonals(left)
+    X_diagonal, Z_diagonal = call.diagonals(left)
     values = call.plan(left, call.right).compute().values
-    kernels = [correlation(K, of_X.values[kind], of_Z.values[kind]) for kind, K in values.items()]
+    kernels = [
+        correlation(K, X_diagonal.values[kind], Z_diagonal.values[kind])
+        for kind, K in values.items()
+    ]
     return sum(kernels[1:], start=kernels[0]).mean(axis=0) / len(kernels)
 
 

@@ -109,8 +109,8 @@ class Operations:
     def _numbered(self) -> tuple[tuple[Operation, ...], ...]:
         """The operations of layers 0 … L, with the numbers of their table rows."""
         row, std_row, numbered = self.n_channels + 1, self.n_channels, []
-        of_layers = (repeat(repeated.steps, repeated.n_layers) for repeated in self.steps)
-        for layer_number, steps in enumerate(chain.from_iterable(of_layers)):
+        layer_steps = (repeat(repeated.steps, repeated.n_layers) for repeated in self.steps)
+        for layer_number, steps in enumerate(chain.from_iterable(layer_steps)):
             operations = []
             for step in steps:
                 operation = Operation(step, layer_number, row, std_row)

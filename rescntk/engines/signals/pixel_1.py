@@ -25,16 +25,16 @@ def seen_by_pixel_1(operations: Operations, pixels: tuple[int, ...]) -> np.ndarr
     """
     seen = np.zeros((1, *pixels), bool)
     seen[(0, *[0] * len(pixels))] = True
-    layers = [operations.constants.of_layer(k) for k in range(1, operations.depth + 1)]
-    has_branch = [of_layer.layer.has_branch for of_layer in layers]
-    passes = [True, *has_branch]  # whether pixels spread in the input filter, and in each layer
+    every_layer = [operations.constants.of_layer(k) for k in range(1, operations.depth + 1)]
+    has_branch = [layer_constants.layer.has_branch for layer_constants in every_layer]
+    spreads = [True, *has_branch]  # whether pixels spread in the input filter, and in each layer
     for operation in chain(operations.input, *operations.layers):
         taps = operation.step.taps
-        if taps.n_taps and passes[operation.layer_number]:
+        if taps.n_taps and spreads[operation.layer_number]:
             seen = reduce(operator.or_, at_taps(np, seen, taps, 1))
     # The output of a layer that has neither the identity path nor a branch is 0.
-    is_zero = (not c.weights.features and not c.layer.has_branch for c in layers)
-    return seen[0] & (not any(is_zero))
+    has_identity = [bool(layer_constants.weights.features) for layer_constants in every_layer]
+    return seen[0] & all(map(operator.or_, has_identity, has_branch))
 
 
 @lru_cache(maxsize=64)
