@@ -34,12 +34,22 @@ def operations(found, number=1):
     }
 
 
-def test_convolutions_are_kept_once():
-    found = program(Network(3, 9))
-    convolutions = found.arrays["convolutions"].view(CONVOLUTION)
+@pytest.fixture
+def convolutions():
+    """Return the records of convolutions of three layers with filters of nine pixels."""
+    return program(Network(3, 9)).arrays["convolutions"].view(CONVOLUTION)
+
+
+def test_equal_convolutions_of_all_layers_have_one_record(convolutions):
     assert convolutions["n_taps"].tolist() == [3, 3]
     assert convolutions["dilation"].tolist() == [1, 3]
-    assert convolutions["axis"].tolist() == [1, 1]  # signals are lines
+
+
+def test_convolutions_of_signals_are_along_lines(convolutions):
+    assert convolutions["axis"].tolist() == [1, 1]
+
+
+def test_the_weight_of_a_convolution_has_twice_the_precision(convolutions):
     third = Fraction(convolutions["weight"][0]) + Fraction(convolutions["weight_error"][0])
     assert abs(third - Fraction(1, 3)) < Fraction(1, 2**105)
 

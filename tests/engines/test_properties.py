@@ -314,7 +314,6 @@ def test_normalized_grams_are_quotients(engine, network, batches, head, kind):
 
 @subjects
 def test_branches_of_0_leave_the_kernel_of_the_input(engine):
-    """Branches of 0 leave the input's kernel; without skips nothing is left."""
     X = np.random.default_rng(0).standard_normal((3, 2, 6))
     linear = (X[:, None] * X[None]).mean(axis=2)
     # On either side twelve roundings to eps/2, of means that are a third of the largest product.
@@ -323,6 +322,10 @@ def test_branches_of_0_leave_the_kernel_of_the_input(engine):
         G = kernel_of(engine, rk.Kernel(rk.Network(2, **{name: 0}), "gpk", "trace"), X)
         np.testing.assert_allclose(G, linear.mean(axis=2), rtol=0, atol=bar)
 
+
+@subjects
+def test_branches_of_0_without_skip_connections_leave_nothing(engine):
+    X = np.random.default_rng(0).standard_normal((3, 2, 6))
     seen = HEADS[:1] if engine == "jax" else HEADS  # which compiles each for seconds
     for name, head, normalized in pairs_meet(("c_v", "c_w"), seen, (False, True)):
         network = rk.Network(2, skip=False, **{name: 0})

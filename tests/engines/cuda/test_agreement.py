@@ -93,6 +93,7 @@ def test_results_do_not_depend_on_how_the_work_is_cut(device, case, monkeypatch,
 def test_extreme_networks_have_finite_kernels(device):
     test_extremes.test_networks_that_shrink_or_explode_have_finite_normalized_kernels("cuda")
     properties.test_branches_of_0_leave_the_kernel_of_the_input("cuda")
+    properties.test_branches_of_0_without_skip_connections_leave_nothing("cuda")
 
 
 def test_kernels_of_cupy_arrays_are_cupy_arrays(device, work, rng):
