@@ -51,7 +51,7 @@ LISTS = [
     ("bad", "says", "good"), [(*case, X) for case in BATCHES] + [(*case, [ONE]) for case in LISTS]
 )
 def test_bad_signals_are_refused(bad, says, good):
-    """Whichever function reads them, as X or Z; functions of arrays alone read no lists."""
+    """Each function refuses them, as X and as Z. Functions that take only arrays refuse lists."""
     calls = [KERNEL, KERNEL.diag]
     if good is X:
         calls += [lambda X: rk.pixel_pairs(NETWORK, X), rk.theory.multisphere.project]

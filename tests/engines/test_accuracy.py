@@ -108,7 +108,7 @@ OF_PEERS = [(peer, k) for peer in PEERS for k in range(len(json.loads(str(peer["
 @pytest.mark.parametrize("engine", ENGINES)
 @pytest.mark.parametrize(("peer", "index"), OF_PEERS, ids=range(len(OF_PEERS)))
 def test_kernels_are_those_of_neural_tangents(peer, index, engine):
-    """Values of neural-tangents 0.6.5 in float64 for random small networks, of images too."""
+    """They have the values of neural-tangents 0.6.5, for small random networks and images."""
     meta = json.loads(str(peer["meta"]))[index]
     head, train_input = meta.pop("head"), meta.pop("train_input", False)
     network = Network(**meta)

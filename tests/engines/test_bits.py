@@ -74,7 +74,7 @@ OWN_AXES = [(1,), (2,), (7,), (8,), (64,), (1, 3), (4, 1), (2, 2), (5, 4), (6, 3
 @pytest.mark.parametrize("axes", OWN_AXES)
 @pytest.mark.parametrize("engine", ENGINES)
 def test_equal_signals_have_the_sum_of_all_offsets(engine, axes, dtype, rng):
-    """Engines may take one of two opposite offsets, twice; shares of pixels take each."""
+    """Engines may compute one of two opposite offsets and count it twice. Shares need both."""
     X, options = rng.standard_normal((2, 3, *axes)), {"engine": engine, "dtype": dtype}
     K = rk.gram(rk.Network(3), X, **options)
     for kind, found in zip(KINDS, K, strict=True):
@@ -163,7 +163,7 @@ def test_signals_of_equal_digests_have_an_order(dtype, monkeypatch, rng):
 
 
 class Shares(NamedTuple):
-    """Shares of lists of all lengths, on each side of the longer signal, and how they were made."""
+    """Shares of lists whose signals have several lengths, and the call that computed them."""
 
     of_pixels: list
     kernel: rk.Kernel

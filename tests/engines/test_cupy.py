@@ -125,7 +125,7 @@ def test_work_goes_to_the_stream_of_the_caller(rng):
 
 @pytest.mark.gpu
 def test_other_streams_are_not_waited_for(rng):
-    """Neither by waiting for the whole device nor by work in the default stream."""
+    """The host neither waits for the whole device nor works in the default stream."""
     cupy = device()
     text = "const long long start = clock64(); while (clock64() - start < cycles);"
     wait = cupy.RawKernel(f'extern "C" __global__ void wait(long long cycles) {{ {text} }}', "wait")

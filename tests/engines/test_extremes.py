@@ -39,7 +39,7 @@ def test_normalized_kernels_keep_their_digits_at_depth_5000(engine, alpha, dtype
 
 @pytest.mark.slow
 def test_networks_that_shrink_or_explode_have_finite_normalized_kernels(engine):
-    """c_v = c_w = 0.01 without skips is 5e-5 a layer; α = 1e10 is 1e20 a layer."""
+    """A layer multiplies variances by 5e-5, or by 1e20."""
     shrinking = rk.Network(1000, skip=False, c_v=0.01, c_w=0.01)
     networks = shrinking, shrinking.replace(trained=("input",)), rk.Network(300, alpha=1e10)
     for network, dtype in product(networks, DTYPES):
@@ -315,7 +315,7 @@ def test_settings_for_floating_point_errors_change_nothing(engine, factor, dtype
 
 
 def test_growth_makes_up_for_tiny_signals(engine):
-    """2^1900 times 1e-600: sizes of signals below float64 when squared."""
+    """The kernel is 2^1900 times 1e-600. The squares of the sizes of signals are below float64."""
     signals, network = 1e-300 * np.ones((2, 1, 3)), rk.Network(1900, 1)
     K = rk.Kernel(network, "gpk", "trace")(signals, engine=engine)
     exact = Fraction(1e-300) ** 2 * 2**1900
@@ -363,7 +363,7 @@ def test_biases_of_falling_networks_are_exact_with_filters(engine, c_v, bias, rn
 
 
 def test_biases_far_below_one_signal_and_above_another(engine):
-    """Variances fall by 1e18 a layer: no root of a negative number, and no refusal."""
+    """Variances fall by 1e18 in each layer. No root of a negative number is taken."""
     network = rk.Network(
         3,
         1,
@@ -385,7 +385,7 @@ def test_biases_far_below_one_signal_and_above_another(engine):
 
 
 def test_rounding_errors_of_biases_do_not_add_up_over_layers(engine, rng):
-    """Variances add up one bias after the other, each rounded alike: against 128-bit arithmetic."""
+    """All sums of variances and biases are rounded alike. The exact kernels have 128 bits."""
     if isinstance(quadruple.library(), str):
         pytest.skip(quadruple.library())
     network, X = rk.Network(2000, 3, skip=False, bias=0.3), rng.standard_normal((2, 2, 2))

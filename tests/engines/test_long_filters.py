@@ -72,7 +72,7 @@ def test_dilations_of_layers_count_modulo_the_lengths(engine, rng):
 @pytest.mark.parametrize("engine", CPU)
 @pytest.mark.parametrize("depth", [4, 40])
 def test_dilations_that_float64_rounds_count_modulo_the_lengths(engine, depth, rng):
-    """2^57 + 5, modulo 180, which all lengths divide; 40 layers reach beyond 64 bits."""
+    """Both dilations are equal modulo 180, which all lengths divide. 40 layers exceed 64 bits."""
     lists = [rng.standard_normal((2, d)) for d in (5, 9, 4)]
     steps = (2**57 + 5, (2**57 + 5) % 180)
     far, folded = (rk.gram(Network(depth, 5, dilation=s), lists, engine=engine) for s in steps)

@@ -182,7 +182,7 @@ def test_kernels_of_near_ties_and_small_terms_are_exact(engines, name, rng):
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("engine", ENGINES)
 def test_near_ties_are_semidefinite(engine, dtype, rng):
-    """Many signals of one profile; sign flips and signed shifts with weak branches."""
+    """Many signals have one profile, or differ in signs and shifts while branches are weak."""
     X = zero_mean(6, 2, 6)(rng)
     flips = np.concatenate([X, -X, -np.roll(X, 2, axis=2), X * (1 + 1e-9)])
     cases = [(Network(4), profile(2, 6, rng, cases=100), False)]

@@ -255,7 +255,7 @@ def test_an_input_filter_reaches_pixel_1_without_branches(engine, rng):
     ],
 )
 def test_sizes_beyond_float64_are_refused(engine, activation, network, factor, options, says):
-    """Sizes count where activations are not homogeneous."""
+    """The sizes of signals count if the activation is not homogeneous."""
     network = network.replace(activation=activation)
     skip_unless_taken(engine, network)
     with pytest.raises(OverflowError, match=says):

@@ -59,7 +59,7 @@ def fewer_of_jax(test):
 
 
 def served(engine, network, X, head):
-    """Leave out what the engine does not take, and return the head: of lists it is GAP."""
+    """Leave out what the engine does not support, and return the head, which is "gap" for lists."""
     skip_unless_taken(engine, network)
     assume(not isinstance(X, list) or engine in ("array", "cpu"))
     return "gap" if isinstance(X, list) else head
@@ -185,7 +185,7 @@ def test_heads_are_means_of_pixel_pairs(engine, network, batches, kind):
 @given(any_network, batches(("signals", "images")), kinds)
 @fewer_of_jax
 def test_heads_are_means_of_the_equivariant_kernel_over_shifts(engine, network, batches, kind):
-    """Theorem 4.2."""
+    """This is theorem 4.2 of Barzilai et al. 2022."""
     served(engine, network, batches[0], "gap")
     X, Z = batches
     sides, axes = X.shape[2:], tuple(range(2, X.ndim))

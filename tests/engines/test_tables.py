@@ -30,7 +30,7 @@ def made(network, X, head="gap", dtype="float64"):
 
 
 def test_rows_of_two_pixels_are_those_of_the_formulas():
-    """Units, roots, 1/a, and a skip connection of equal parts."""
+    """They are unit vectors, roots, 1/a, and the rows of a skip connection of equal parts."""
     found = made(Network(1, 1), [[[3.0, -4.0]]])
     size = np.sqrt(12.5)  # the mean of 9 and 16
     a = np.array([3.0, 4.0]) / size
@@ -51,7 +51,7 @@ def test_rows_of_two_pixels_are_those_of_the_formulas():
 
 
 def test_rows_of_a_convolution_are_those_of_the_formulas():
-    """Energies 1, 4, 9 around pixel 1: the middle tap is first, then the left and the right one."""
+    """Pixels have the energies 1, 4 and 9. The middle tap is first, and the left one second."""
     network = Network(1, 1, outer_filter_size=3, skip=False)
     found = made(network, [[[1.0, 2.0, 3.0]]])
     rows = found.rows[0, 3:]

@@ -79,7 +79,7 @@ def test_kernels_of_difficult_signals_are_exact(device, name, make, rng):
 def test_signals_and_filters_of_many_lengths_have_the_values_of_the_engine_array(
     device, d, inner, outer, dtype, rng
 ):
-    """Threads of one, two, four and eight pixels; the last of them have fewer."""
+    """Threads have one, two, four and eight pixels, and the last of them have fewer."""
     network = rk.Network(3, inner, outer_filter_size=outer)
     X, Z = rng.standard_normal((2, 2, d)), rng.standard_normal((3, 2, d))
     assert_agrees(network, X, Z, "trace" if d > 100 else "gap", dtype)
