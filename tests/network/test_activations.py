@@ -27,7 +27,7 @@ mp.dps = 50
 wide = mpmath.mp.clone()  # for w down to 1e-300, where √(1−ρ²) − ρθ loses 300 digits
 wide.dps = 400
 EPS = tolerances.EPS["float64"]
-TOOLS = Path(__file__).parents[1] / "tools"
+TOOLS = Path(__file__).parents[2] / "tools"
 
 
 def log_uniform(least, most):
