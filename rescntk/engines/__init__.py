@@ -37,7 +37,7 @@ by the nearest one above it that is indented less. ::
     array/pairs.py            SignalPairs.at_depths computes the pixel pairs of some signal pairs
     layer/recursion.py          pairs_behind_layer calls Step.pairs for deficits and kernels
     array/pairs.py              SignalPairs.with_head takes the mean that the head asks for
-    layer/operations.py       Operations.scaled returns kernels and sizes, as a ScaledKernel
+    layer/operations.py       Operations.scaled_kernel returns kernels and sizes
     kernels/results.py      Results multiplies the kernels by the sizes, or normalizes them
 """
 

@@ -135,7 +135,7 @@ class ArrayPlan(Plan):
             for scale, side in zip(scales, (pairs.left, pairs.right), strict=True):
                 scale[self.xp.asarray(side.cases)] = side.tables.input.scale
             self._compute_pairs(values, pairs, tick)
-        return self.operations.scaled(self.request.depths, values, *scales)
+        return self.operations.scaled_kernel(self.request.depths, values, *scales)
 
     def _crossed_blocks(self) -> Iterator[PairsOfBlocks]:
         """Yield the signal pairs of each left block with each right block."""

@@ -142,7 +142,7 @@ class CpuPlan(Plan):
             self._compute_blocks(job, rows, cols, tick)
 
         scales = over_blocks(left, right, self.paired, self.symmetric, compute)
-        return left.operations.scaled(self.request.depths, values, *scales)
+        return left.operations.scaled_kernel(self.request.depths, values, *scales)
 
     def _compute_blocks(
         self, job_of_all: np.ndarray, rows: slice, columns: slice, tick: Tick

@@ -159,7 +159,7 @@ class CudaPlan(Plan):
 
         scales = over_blocks(self.left, self.right, self.paired, self.symmetric, compute)
         left, right = (moved(scale, self.home) for scale in scales)
-        return self.left.operations.scaled(self.request.depths, values, left, right)
+        return self.left.operations.scaled_kernel(self.request.depths, values, left, right)
 
     def _tiles(
         self,

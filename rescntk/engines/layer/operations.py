@@ -144,7 +144,7 @@ class Operations:
                 exact[operation.row] = weights
         return dict(zip(exact, rounded_in_turn(exact.values(), dtype), strict=True))
 
-    def scaled(
+    def scaled_kernel(
         self, depths: tuple[int, ...], values: dict[str, Array], left: Array, right: Array
     ) -> ScaledKernel:
         """Return the kernels with the scales of signals and the divisors of layers.
