@@ -12,7 +12,7 @@ from .values import check_rectangular, check_unmasked, is_sequence
 
 
 def check_known(values: object, name: str) -> None:
-    """Raise a ValueError where a value of a case is missing: None, NaN, NaT, or NA of pandas."""
+    """Raise a ValueError if a value is missing: if it is None, NaN, NaT or the NA of pandas."""
     if hasattr(values, "columns") and hasattr(values, "to_numpy"):
         values = values.to_numpy()
     for k, value in enumerate(values if is_sequence(values) else ()):
@@ -31,14 +31,15 @@ def check_known(values: object, name: str) -> None:
 def check_labels(values: Any, name: str) -> np.ndarray:
     """Return labels as an array of their kind: integers, booleans, floats, texts or objects.
 
-    pandas, polars and Arrow give what Python has: as NumPy reads them, integers may become floats.
-    A list is refused where a label would change: 2^53 + 1 beside 0.5, or 1 beside a text.
+    Labels of pandas, polars and Arrow are first turned into Python objects, because NumPy may turn
+    their integers into floats. A list is refused if NumPy would change one of its labels, as it
+    changes 2^53 + 1 beside 0.5, or 1 beside a text.
     """
     check_unmasked(values, name, "or labels, one a case,")
     if hasattr(values, "columns") and len(values.columns) == 1:
         return check_labels(values[values.columns[0]], name)[:, None]
     listed, dtype = values, getattr(values, "dtype", None)
-    if not isinstance(dtype, np.dtype) or dtype.kind == "T":  # texts of NumPy that others lack
+    if not isinstance(dtype, np.dtype) or dtype.kind == "T":  # NumPy's own type of texts
         for method in ("to_pylist", "to_list", "tolist"):
             if hasattr(values, method):
                 listed = getattr(values, method)()
@@ -57,23 +58,26 @@ def check_labels(values: Any, name: str) -> np.ndarray:
 
 
 def distinct(labels: np.ndarray, name: str) -> tuple[np.ndarray, np.ndarray]:
-    """Return the different labels in order, and the place of each label among them.
+    """Return the different labels in ascending order, and the index of each label among them.
 
-    NumPy sorts labels of one kind. Members of an Enum are sorted by name.
+    Labels of one kind have NumPy's order, and members of an Enum that of their names.
     """
     keys = labels
     if labels.dtype == object and all(isinstance(label, Enum) for label in labels):
         keys = np.array([f"{type(label).__name__}.{label.name}" for label in labels])
     try:
-        _, first, places = np.unique(keys, return_index=True, return_inverse=True)
+        _, first, indices = np.unique(keys, return_index=True, return_inverse=True)
     except TypeError:
         kinds = ", ".join(sorted({type(label).__name__ for label in labels}))
         raise ValueError(f"{name} has labels of kinds {kinds}, expected one kind") from None
-    return labels[first], places
+    return labels[first], indices
 
 
 def check_groups(groups: object, n: int, used: slice | np.ndarray = slice(None)) -> np.ndarray:
-    """Return the number of the group of each case that is `used`, from n labels of two groups."""
+    """Return the number of each case's group, 0, 1, …, for the cases that are `used`.
+
+    `groups` has a label for each of n cases, and the used cases must have at least two labels.
+    """
     labels = check_labels(groups, "groups")
     if labels.shape != (n,):
         raise ValueError(f"groups has shape {labels.shape}, expected ({n},): a label for each case")

@@ -1,4 +1,4 @@
-"""What users read: the values in messages, and the lines that warnings name."""
+"""How messages show values, and which line of code a warning names."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ import sys
 import warnings
 
 _MOST_CHARACTERS = 160
-"""Maximum number of characters of a value in a message."""
+"""The largest number of characters of a value in a message."""
 
 _BETWEEN = ("rescntk", "sklearn", "aeon", "joblib", "pickle")
-"""Packages whose lines a warning does not name: they stand between the user and the cause."""
+"""Packages whose lines a warning does not name, because the user did not write them."""
 
 _REPR = reprlib.Repr()
 _REPR.maxstring = _REPR.maxother = _MOST_CHARACTERS
@@ -26,7 +26,7 @@ class LeftOutWarning(UserWarning):
 
 
 def shown(value: object) -> str:
-    """Return a value as messages show it: on one line, with the middle of long ones left out."""
+    """Return a value as messages show it, on one line. The middle of a long text is left out."""
     text = " ".join(_REPR.repr(value).split())
     if len(text) <= _MOST_CHARACTERS:
         return text
@@ -35,7 +35,7 @@ def shown(value: object) -> str:
 
 
 def warn(message: str, category: type[Warning] = UserWarning) -> None:
-    """Warn, and name the line that called the package, whichever call of it that was."""
+    """Warn, and name the nearest line outside the packages `_BETWEEN` in the stack."""
     frame, level = sys._getframe(), 1
     while frame.f_back and frame.f_globals.get("__name__", "").partition(".")[0] in _BETWEEN:
         frame, level = frame.f_back, level + 1

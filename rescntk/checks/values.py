@@ -1,7 +1,7 @@
 """Checks of arguments: most return the argument in its checked form; all raise a ValueError.
 
-A message names the argument, what came, what was expected, and the remedy. A check with only one
-user is in the user's file.
+A message names the argument, and says what it is, what was expected, and what to do about it. A
+check that only one file needs stands in that file.
 """
 
 from __future__ import annotations
@@ -27,18 +27,17 @@ from ..arrays import (
 from .messages import shown
 
 KINDS = ("gpk", "ntk")
-"""Kinds of kernel: Gaussian process kernel (GPK) and neural tangent kernel (NTK)."""
+"""The kinds of kernel: Gaussian process kernel (GPK) and neural tangent kernel (NTK)."""
 
 HEADS = ("equivariant", "trace", "gap")
-"""Heads: pixel 1 of both signals; the mean over equal pixels; the mean over all pixel pairs. Others
-are numbers of pixels (engines/heads.py)."""
+"""The heads that have names: pixel 1 of both signals, the mean over equal pixels, and the mean over
+all pixel pairs. Other heads are numbers of pixels (engines/heads.py)."""
 
 DTYPES = ("float64", "float32")
-"""Working precisions of the engines."""
-
+"""The working precisions of the engines."""
 
 PARTS = ("input", "inner", "outer", "readout")
-"""Parts of a network that training may change, from the input to the output."""
+"""The parts of a network that may be trained, from the input to the output."""
 
 # ---------------------------------------------------------------- numbers and names
 
@@ -47,7 +46,7 @@ def check_integer(value: Any, name: str, at_least: int | None = None) -> int:
     """Return `value`, a Python or NumPy integer of at least `at_least`, as an int."""
     number = None
     if not isinstance(value, bool):
-        with suppress(TypeError):  # no index, as of floats and arrays of them
+        with suppress(TypeError):  # floats and arrays of floats are no indices
             number = operator.index(value)
     if number is None or (at_least is not None and number < at_least):
         least = "" if at_least is None else f" of at least {at_least}"
@@ -61,7 +60,10 @@ def check_positive_integer(value: object, name: str) -> int:
 
 
 def is_sequence(values: object) -> TypeGuard[Sequence[Any]]:
-    """Return whether `values` can hold several values: not a text, bytes, an array of no axes."""
+    """Return whether `values` can hold several values.
+
+    Texts, bytes and arrays without axes cannot.
+    """
     return np.iterable(values) and not isinstance(values, str | bytes | bytearray)
 
 
@@ -77,7 +79,7 @@ def check_depths(depths: Iterable[int], name: str = "depths") -> tuple[int, ...]
 
 def check_nonnegative(value: Any, name: str) -> float:
     """Return `value`, a finite number of at least 0, as a float."""
-    # float() also reads texts, bytes, and arrays with one entry.
+    # float() accepts texts, bytes and arrays with one entry too.
     is_number = hasattr(value, "__float__") or hasattr(value, "__index__")
     kind = getattr(getattr(value, "dtype", None), "kind", "f")
     number = math.nan
@@ -86,7 +88,7 @@ def check_nonnegative(value: Any, name: str) -> float:
             number = math.nan if getattr(value, "ndim", 0) else float(value)
     if not math.isfinite(number) or number < 0:
         raise ValueError(f"{name} is {shown(value)}, expected a finite number of at least 0")
-    return number + 0.0  # 0.0 for -0.0: equal networks are written alike
+    return number + 0.0  # -0.0 becomes 0.0, so that equal networks have the same text
 
 
 def check_positive(value: object, name: str) -> float:
@@ -124,14 +126,14 @@ def check_kinds(kinds: object) -> tuple[str, ...]:
 
 def check_dtype(dtype: object) -> str:
     """Return the name of a working precision, given as a name, a type or a NumPy dtype."""
-    if isinstance(dtype, str | type | np.dtype):  # NumPy takes any object that has a dtype
+    if isinstance(dtype, str | type | np.dtype):  # NumPy accepts any object that has a dtype
         with suppress(TypeError, ValueError, SyntaxError):
             return check_choice(np.dtype(dtype).name, "dtype", DTYPES)
     return check_choice(dtype, "dtype", DTYPES)
 
 
 def check_kernel(kernel: object) -> None:
-    """Raise a ValueError if `kernel` cannot be called, as a `Network` cannot."""
+    """Raise a ValueError if `kernel` cannot be called. A `Network`, for example, cannot."""
     if not callable(kernel):
         raise ValueError(
             f"kernel is {shown(kernel)}, expected a rescntk.Kernel or another callable"
@@ -142,7 +144,7 @@ def check_rng(rng: object) -> np.random.Generator:
     """Return a source of randomness, given as a Generator, a seed or None."""
     try:
         if not (rng is None or isinstance(rng, np.random.Generator)):
-            rng = check_integer(rng, "rng", at_least=0)  # NumPy crashes at some arrays
+            rng = check_integer(rng, "rng", at_least=0)  # some arrays make NumPy crash
         return np.random.default_rng(rng)
     except (TypeError, ValueError):
         raise ValueError(
@@ -156,18 +158,19 @@ def check_rng(rng: object) -> np.random.Generator:
 def check_real(
     values: object, name: str, expected: str | tuple[int, ...], finite: bool = True
 ) -> Array:
-    """Return `values`, real numbers, as a float64 array.
+    """Return `values`, which must be real numbers, as a float64 array.
 
-    `expected` is the rest of "expected real numbers …" in messages. NaN is refused, and infinity
-    if `finite`. Masked arrays are refused: NumPy's functions would ignore their mask.
+    `expected` completes the words "expected real numbers …" in messages. NaN is refused, and also
+    infinity if `finite`. Masked arrays are refused, because NumPy's functions would ignore their
+    masks.
     """
     check_unmasked(values, name, expected)
     array, xp = check_rectangular(values, name, f"real numbers {expected}"), array_module(values)
     if array.dtype.kind not in "biuf":
-        one = array.dtype == object and not array.ndim  # such as None, or a dict
+        one = array.dtype == object and not array.ndim  # for example None, or a dict
         came = f"is {shown(values)}" if one else f"has dtype {array.dtype}"
         raise ValueError(f"{name} {came}, expected real numbers {expected}")
-    with np.errstate(over="ignore"):  # of long doubles, refused below
+    with np.errstate(over="ignore"):  # long doubles may become infinite, which is refused below
         array = array.astype(np.float64, copy=False)
     good = xp.isfinite(array) if finite else ~xp.isnan(array)
     if not bool(good.all()):
@@ -182,7 +185,10 @@ def check_real(
 
 
 def check_rectangular(values: object, name: str, expected: str) -> Array:
-    """Return `values` as an array of NumPy or CuPy; sequences of different lengths are refused."""
+    """Return `values` as an array of NumPy or CuPy.
+
+    Nested sequences of different lengths are refused.
+    """
     try:
         return array_module(values).asarray(values)
     except ValueError:
@@ -190,17 +196,17 @@ def check_rectangular(values: object, name: str, expected: str) -> Array:
         raise ValueError(
             f"{name} is not a rectangular array, expected {expected}{remedy}"
         ) from None
-    except (TypeError, RuntimeError) as error:  # of tensors on a device, or with a gradient
+    except (TypeError, RuntimeError) as error:  # tensors on a device, or with gradients, raise it
         raise ValueError(f"{name} is no array of NumPy, expected {expected}: {error}") from None
 
 
 def check_unmasked(values: object, name: str, expected: str | tuple[int, ...]) -> None:
-    """Raise a ValueError if `values` is a masked array, or a list with masked arrays in it.
+    """Raise a ValueError if `values` is a masked array, or a list that contains masked arrays.
 
-    `expected` is as for `check_real`.
+    `expected` is the same as in `check_real`.
     """
     nested = [values]
-    for _ in range(3):  # cases, channels
+    for _ in range(3):  # the values themselves, their cases, and the channels of these
         if any(isinstance(item, np.ma.MaskedArray) for item in nested):
             raise ValueError(
                 f"{name} is a masked array, expected real numbers {expected} without a mask: fill "
@@ -215,10 +221,10 @@ def check_shape(
     expected: str | tuple[int, ...],
     fits: Callable[[tuple[int, ...]], bool] | None = None,
 ) -> Array:
-    """Return `values`, real and finite, as a float64 array that is not empty and whose shape fits.
+    """Return `values` as a float64 array, which must be real, finite and not empty.
 
-    `fits` returns whether a shape matches the text `expected`, such as "(n, n)"; without `fits`,
-    `expected` is the shape.
+    Its shape must fit. `fits` returns whether a shape matches the text `expected`, for example
+    "(n, n)". Without `fits`, `expected` is the shape itself.
     """
     array = check_real(values, name, expected)
     if array.size == 0 or not (fits(array.shape) if fits else array.shape == expected):
@@ -227,7 +233,10 @@ def check_shape(
 
 
 def check_symmetric(A: object, name: str) -> np.ndarray:
-    """Return `A`, (n, n), symmetric up to √eps of its dtype times its largest entry, in float64."""
+    """Return `A`, (n, n), as a float64 array.
+
+    It must be symmetric, up to differences of √eps times its largest entry, with eps of its dtype.
+    """
     matrix = check_shape(A, name, "(n, n)", lambda s: len(s) == 2 and s[0] == s[1])
     if np.abs(matrix - matrix.T).max() > np.sqrt(rounding_unit(A)) * np.abs(matrix).max():
         raise ValueError(f"{name} of shape {matrix.shape} is not symmetric, expected symmetry")
@@ -241,7 +250,7 @@ def check_targets(y: object, n: int, name: str = "y") -> np.ndarray:
 
 
 def check_nonnegative_vector(values: ArrayLike, name: str, finite: bool = True) -> np.ndarray:
-    """Return one number or a vector, each at least 0, as a vector."""
+    """Return one number, or a vector of numbers, as a vector. All must be at least 0."""
     expected = "of at least 0, one or a vector"
     array = check_real(values, name, expected, finite)
     entries = values if isinstance(values, list | tuple) else np.atleast_1d(values)[:1]
@@ -262,9 +271,10 @@ def check_finite(result: np.ndarray) -> np.ndarray:
 
 
 def check_signals(X: object, name: str, images: bool = False) -> Array:
-    """Return signals (n_cases, n_channels, n_timepoints), real and finite, as a float64 array.
+    """Return signals (n_cases, n_channels, n_timepoints) as a float64 array.
 
-    With `images`, also images (n_cases, n_channels, height, width).
+    They must be real and finite. If `images`, images (n_cases, n_channels, height, width) are
+    accepted too.
     """
     expected = "(n_cases, n_channels, n_timepoints)"
     array = check_real(X, name, expected)
@@ -280,10 +290,11 @@ def check_signals(X: object, name: str, images: bool = False) -> Array:
 
 
 def check_batch(X: object, name: str, images: bool = True) -> Batch:
-    """Return a batch of signals, real and finite, as a float64 array or as a `SignalList`.
+    """Return a batch of signals as a float64 array or as a `SignalList`.
 
-    `X` is an array (n_cases, n_channels, n_timepoints), of images with an axis (width,) more, or a
-    list or tuple of signals (n_channels, n_timepoints_i). Signals of equal length become an array.
+    `X` is an array of real and finite numbers, (n_cases, n_channels, n_timepoints) for signals and
+    (n_cases, n_channels, height, width) for images; or a list or tuple of signals (n_channels,
+    n_timepoints_i). A list of signals of equal length becomes an array.
     """
     if isinstance(X, (list, tuple)) and (not X or any(hasattr(x, "ndim") for x in X)):
         X = _check_list(X, name)
@@ -293,7 +304,7 @@ def check_batch(X: object, name: str, images: bool = True) -> Batch:
 
 
 def _check_list(X: Sequence[object], name: str) -> SignalList:
-    """Return a list of signals (n_channels, n_timepoints_i) as float64 arrays."""
+    """Return a list of signals (n_channels, n_timepoints_i) as a `SignalList` of float64 arrays."""
     expected = "(n_channels, n_timepoints)"
     if not X:
         raise ValueError(f"{name} is empty, expected at least one signal {expected}")
@@ -326,11 +337,11 @@ def _check_list(X: Sequence[object], name: str) -> SignalList:
 def check_batches(
     X: object, Z: object, head: str | int, paired: bool = False, names: tuple[str, str] = ("X", "Z")
 ) -> tuple[Batch, Batch | None]:
-    """Return checked batches X and Z, which match; both are lists if they differ in length.
+    """Return checked batches X and Z, which match. Both are lists if they differ in length.
 
-    Where Z is None, or the same object as X, None is returned for Z. Only the head "gap" takes
-    different lengths. If `paired`, Z is not None, and has the same number of signals as X.
-    Messages call the batches by `names`.
+    If Z is None, or is the same object as X, None is returned for Z. Only the head "gap" accepts
+    signals of different lengths. If `paired`, Z must not be None, and must have the same number of
+    signals as X. `names` are the names of the batches in messages.
     """
     lists = any(isinstance(batch, (list, tuple, SignalList)) for batch in (X, Z))
     is_X = Z is X or (Z is None and not paired)
@@ -358,9 +369,10 @@ def check_batches(
 def check_match(
     X: Batch, Z: Batch, lists: bool = False, names: tuple[str, str] = ("X", "Z")
 ) -> None:
-    """Raise a ValueError if batches X and Z differ in library, channels, or length outside lists.
+    """Raise a ValueError if batches X and Z differ in their library, channels or length.
 
-    `lists` is true if X or Z came as a list. Messages call the batches by `names`.
+    They may differ in length if `lists`, which says that X or Z came as a list. `names` are the
+    names of the batches in messages.
     """
     one, two = names
     if array_module(X) is not array_module(Z):
@@ -385,7 +397,7 @@ def check_match(
 
 
 def batch_shape(X: Batch) -> str:
-    """Return the shape of a batch, or the channels and lengths of a list, for messages."""
+    """Return the shape of a batch as messages show it; for a list, its channels and lengths."""
     if isinstance(X, SignalList):
         return f"signals of {X.n_channels} channels and {X.lengths.min()} to {X.longest} timepoints"
     return f"shape {X.shape}"

@@ -10,7 +10,8 @@ them. These are the files, from the request to the kernels:
 - layer/ has a layer, step by step. step.py says what a step is. The steps are in norm.py,
   convolution.py, bias.py, activation.py, skip.py and joined.py; all but the normalization and the
   activation are merges (merge.py). weights.py, constants.py and taps.py have the numbers of a
-  layer, network_constants.py those of all layers together, and means.py sums and means of arrays.
+  layer, network_constants.py those of all layers together, variance_bounds.py how variances may
+  grow and fall, and means.py sums and means of arrays.
   network_steps.py lists the steps of a network, and operations.py numbers their table rows.
   recursion.py applies one step after the other.
 - signals/ divides signals by their sizes (sizes.py, input.py) and makes the tables of all steps
@@ -21,20 +22,23 @@ them. These are the files, from the request to the kernels:
   differentiated. compiled/ has what the engines "cpu" and "cuda" share, and cpu/ and cuda/ are
   these two engines.
 
-The way of signals X to a row of kernels, on the engine "array", is ::
+The way of signals X to a row of kernels, on the engine "array", is as follows. A function is called
+by the nearest one above it that is indented less. ::
 
-    kernels/arguments.py  check_arguments checks the arguments of a call, and makes a Request
-    kernels/call.py       KernelCall chooses an engine, asks it for a plan, and computes this plan
-    __init__.py             choose returns the fastest engine that can compute the request
-    array/engine.py       ArrayEngine.plan makes a plan, which computes one block after the other
-    signals/tables.py     signal_tables makes the tables of a block of signals
-    signals/input.py        read_input divides the signals by their sizes
-    layer/recursion.py      variances_around_last_layer calls Step.variances for the rows
-    array/pairs.py        SignalPairs.at_depths computes all pixel pairs of some pairs of signals
-    layer/recursion.py      pairs_behind_layer calls Step.pairs for deficits and kernels
-    array/pairs.py          SignalPairs.with_head takes the mean over the pixel pairs of the head
-    request.py            ScaledKernel has the kernels, and the sizes of the signals
-    kernels/results.py    Results multiplies the kernels by the sizes, or normalizes them
+    kernels/gram.py     gram
+    kernels/arguments.py  check_arguments checks all arguments, and makes a Request
+    kernels/call.py       KernelCall chooses an engine, and computes its plan
+    engines/__init__.py     choose returns the fastest engine that can compute the request
+    array/engine.py         ArrayEngine.plan makes a plan
+    array/engine.py         ArrayPlan.compute computes one block after the other
+    signals/tables.py         signal_tables makes the tables of a block of signals
+    signals/input.py            read_input divides the signals by their sizes
+    layer/recursion.py          variances_around_last_layer calls Step.variances for the rows
+    array/pairs.py            SignalPairs.at_depths computes the pixel pairs of some signal pairs
+    layer/recursion.py          pairs_behind_layer calls Step.pairs for deficits and kernels
+    array/pairs.py              SignalPairs.with_head takes the mean that the head asks for
+    layer/operations.py       Operations.scaled_kernel returns kernels and sizes
+    kernels/results.py      Results multiplies the kernels by the sizes, or normalizes them
 """
 
 from __future__ import annotations

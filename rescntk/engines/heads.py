@@ -30,7 +30,7 @@ from ..checks.values import HEADS, check_positive_integer
 class OffsetRange(NamedTuple):
     """Consecutive offsets along a line. For signals, all pixels are one line."""
 
-    lines: int
+    line_shift: int
     """The number of lines from the left pixel to the right pixels, modulo the number of lines."""
     first: int
     """The first offset along the line, modulo the number of pixels of a line."""
@@ -131,13 +131,13 @@ def offset_ranges(head: int, axes: tuple[int, ...], half: bool = False) -> tuple
     height, n_lines = across_lines[0] if across_lines else (1, 1)
     across, along = pool_counts(height, n_lines), pool_counts(w, d)
     ranges = []
-    for lines in map(int, offsets(height, n_lines)):
+    for line_shift in map(int, offsets(height, n_lines)):
         columns, times = offsets(w, d), np.ones(1)
-        if half and 2 * lines % n_lines == 0:  # −δ is on the same line
+        if half and 2 * line_shift % n_lines == 0:  # −δ is on the same line
             columns = np.arange(min(w - 1, d // 2) + 1)
             times = np.where(2 * columns % d, 1.0, 0.5)
-        elif half and lines < 0:
+        elif half and line_shift < 0:
             continue
-        counts = across[lines] * times * along[columns]
-        ranges.append(OffsetRange(lines % n_lines, int(columns[0] % d), counts))
+        counts = across[line_shift] * times * along[columns]
+        ranges.append(OffsetRange(line_shift % n_lines, int(columns[0] % d), counts))
     return tuple(ranges)

@@ -11,7 +11,7 @@ from ..network import Network
 from .heads import n_offsets
 from .work import blocks
 
-_MIRRORED = 128
+_MIRRORED_ROWS = 128
 """The number of rows of the kernel matrix that are mirrored at a time. A larger number needs more
 memory, and a smaller one needs more launches on a GPU."""
 
@@ -123,7 +123,7 @@ class ScaledKernel:
         """
         for value in self.values.values():
             xp, ones = array_module(value), (1,) * (value.ndim - 3)
-            for rows in blocks(0, value.shape[1], _MIRRORED):
+            for rows in blocks(0, value.shape[1], _MIRRORED_ROWS):
                 if rows.start:
                     value[:, rows, : rows.start] = _turned(value[:, : rows.start, rows])
                 square = value[:, rows, rows]

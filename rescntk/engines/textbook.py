@@ -2,8 +2,9 @@
 
 It is meant for reading and for tests. For two signals x and z it computes, at all pixel pairs
 (j, j'), the covariance F of the features and their tangent kernel T. Let box be the mean over the
-taps of a filter, which move both pixels of a pair together, and let [part] be 1 if this part of the
-network is trained and 0 if it is not. The recursion begins with ::
+taps of a filter, which move both pixels of a pair together. Let [part] be 1 if this part of the
+network is trained, and [skip] be 1 if the layer has a skip connection; otherwise they are 0. The
+recursion begins with ::
 
     F⁰ = box(xᵀz) / C₀,                              T⁰ = F⁰ [input].
 
@@ -13,7 +14,7 @@ A layer is ::
     ρ = Σ / g,  g = √(Σ_jj(x, x) Σ_j'j'(z, z)),
     K = c_v (s Σ + (1 − s)² g κ₁(ρ) / 2),            K̇ = c_v (s + (1 − s)² κ₀(ρ) / 2),
     B = box(K) + σ_b²,                               T_B = box(K̇ T_Σ) + B [outer],
-    F ← F + α² B,                                    T ← T + α² T_B.
+    F ← [skip] F + α² B,                             T ← [skip] T + α² T_B.
 
 Behind the last layer the tangent kernel is Θ = T + F [readout]. κ₀ and κ₁ are the dual activations
 of ReLU, ::
@@ -21,10 +22,9 @@ of ReLU, ::
     κ₀(ρ) = (π − arccos ρ) / π,  κ₁(ρ) = (√(1 − ρ²) + ρ (π − arccos ρ)) / π.
 
 These formulas are in Barzilai et al. 2022, theorem A.1 and appendix A, and in
-docs/theory/recursion.md. A leaky ReLU of slope s is s u + (1 − s) relu(u), and s is 0 for ReLU. In
-a layer without a skip connection, F and T on the right of the last line and the factor α² are
-absent. With normalization, F and T are divided by √(F_jj(x, x) F_j'j'(z, z)) before they enter a
-branch.
+docs/theory/recursion.md. A leaky ReLU of slope s is s u + (1 − s) relu(u), and s is 0 for ReLU.
+Without a skip connection α is 1. With normalization, F and T are divided by
+√(F_jj(x, x) F_j'j'(z, z)) before they enter a branch.
 
 Other engines compute 1 − ρ without cancellation (docs/theory/deficits.md). Here ρ itself is
 rounded. Where pixels are nearly parallel, κ₀ therefore has only half of its digits, and T has a
@@ -53,7 +53,7 @@ from .work import Tick
 MOST_PAIRS = 4_000_000
 """The largest number of pixel pairs of a call. A dozen arrays hold one number for each of them."""
 
-_ARRAYS = 12
+_PAIR_ARRAYS = 12
 """The number of arrays of all pixel pairs that are in memory at the same time."""
 
 LARGEST, MOST_BITS_IN_ALL = 2.0**200, 400
@@ -102,14 +102,12 @@ def behind_layer(network: Network, number: int, features: Features) -> Features:
     K_dot = c_v * (s + (1.0 - s) ** 2 / 2.0 * kappa_0(rho))
     B = box(K, layer.outer, 2) + variance_of_bias
     T_B = box(K_dot * T_Sigma, layer.outer, 2) + trained.outer * B
-    of_branch = (
+    branch_variances = (
         c_v * (1.0 + s**2) / 2.0 * box(v, layer.outer, 1) + variance_of_bias for v in (left, right)
     )
-    branch = Features(B, T_B, *of_branch)
-    passing, alpha_squared = layer.identity_factor**2, layer.branch_factor**2
-    return Features(
-        *(passing * f + alpha_squared * b for f, b in zip(features, branch, strict=True))
-    )
+    branch = Features(B, T_B, *branch_variances)
+    skip, alpha_squared = layer.identity_factor**2, layer.branch_factor**2
+    return Features(*(skip * f + alpha_squared * b for f, b in zip(features, branch, strict=True)))
 
 
 def normalized(features: Features) -> Features:
@@ -229,7 +227,7 @@ class TextbookPlan(Plan):
 
     @property
     def bytes(self) -> float:
-        return _ARRAYS * 8.0 * self.n_pairs
+        return _PAIR_ARRAYS * 8.0 * self.n_pairs
 
     def _compute(self, tick: Tick) -> ScaledKernel:
         depths, head = self.request.depths, HEAD_FORMULAS[self.request.head]

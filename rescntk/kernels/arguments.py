@@ -107,16 +107,16 @@ def check_arguments(
     if prepared is not None:
         prepared.check_call(request, result_dtype.name)
     return Arguments(
-        request,
-        X,
-        X if Z is None and shares else Z,
-        axes,
-        depths,
-        result_dtype,
-        check_flag(normalized, "normalized"),
-        engine,
-        check_flag(progress, "progress"),
-        prepared,
+        request=request,
+        X=X,
+        Z=X if Z is None and shares else Z,
+        axes=axes,
+        depths=depths,
+        dtype=result_dtype,
+        normalized=check_flag(normalized, "normalized"),
+        engine=engine,
+        progress=check_flag(progress, "progress"),
+        prepared=prepared,
     )
 
 

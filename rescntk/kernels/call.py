@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 import numpy as np
@@ -77,17 +77,19 @@ class KernelCall:
 
         Their shape is (depths, n, m, …).
         """
+        left = self.left
         if self.arguments.normalized and self.right is not None:
-            self.keep_few_tables()
-        return self._results(self.plan(self.left, self.right))
+            left = self.left_for_two_plans()
+        return self._results(self.plan(left, self.right), left)
 
     def paired_kernels(self) -> dict[str, Array]:
         """Return, for each kind, the kernels of the cases with the same index, (depths, n)."""
-        return self._results(self.plan(self.left, self.right, paired=True))
+        return self._results(self.plan(self.left, self.right, paired=True), self.left)
 
-    def _results(self, plan: Plan) -> dict[str, Array]:
+    def _results(self, plan: Plan, left: EngineSignals) -> dict[str, Array]:
+        """Compute a plan for the signals `left`, and return its results for each kind."""
         normalized = self.arguments.normalized
-        diagonals = None if self.right is None else cache(self.diagonals)
+        diagonals = None if self.right is None else cache(partial(self.diagonals, left))
         if diagonals is not None and normalized:
             diagonals()  # computed before the values of pairs need memory
         scaled = self._computed(plan, "signal" if plan.paired and self.right is None else "pair")
@@ -102,21 +104,24 @@ class KernelCall:
         with progress_bar(self.arguments.progress, pairs, unit) as tick:
             return plan.compute(tick)
 
-    def keep_few_tables(self) -> None:
-        """Keep the tables of X for two plans if they are small (`_FEW_NUMBERS`)."""
-        if self.left is self.arguments.X and not self.request.shares:
-            X = self.arguments.X
-            pixels = len(X) * channels_and_length(X)[1]
-            if pixels * (self.request.depths[-1] + 1) <= _FEW_NUMBERS:
-                self.left = self.engine.with_tables(self.request, X)
+    def left_for_two_plans(self) -> EngineSignals:
+        """Return `left` for K(x, x) and K(x, z): with its tables if they are small."""
+        if self.left is not self.arguments.X or self.request.shares:
+            return self.left
+        X = self.arguments.X
+        pixels = len(X) * channels_and_length(X)[1]
+        if pixels * (self.request.depths[-1] + 1) > _FEW_NUMBERS:
+            return X
+        with_tables: EngineSignals = self.engine.with_tables(self.request, X)
+        return with_tables
 
-    def diagonals(self) -> tuple[ScaledKernel, ScaledKernel]:
-        """Return the kernels of each signal with itself, of X and of Z."""
-        left = self._diagonal(self.left)
-        right = None if self.prepared is None else self.prepared.diagonal
-        if right is None:
-            right = left if self.right is None else self._diagonal(self.right)
-        return left, right
+    def diagonals(self, left: EngineSignals) -> tuple[ScaledKernel, ScaledKernel]:
+        """Return the kernels of each signal with itself, of `left` and of Z."""
+        left_diagonal = self._diagonal(left)
+        right_diagonal = None if self.prepared is None else self.prepared.diagonal
+        if right_diagonal is None:
+            right_diagonal = left_diagonal if self.right is None else self._diagonal(self.right)
+        return left_diagonal, right_diagonal
 
     def _diagonal(self, signals: EngineSignals) -> ScaledKernel:
         return self.plan(signals, None, paired=True).compute()
@@ -139,9 +144,15 @@ class KernelCall:
         tables = self.engine.with_tables(self.request, signals)
         plan = self.plan(tables, None, paired=True)  # refuses signals that do not fit into memory
         diagonal = plan.compute() if self.arguments.normalized else None
-        dtype = self.arguments.dtype
         return PreparedSignals(
-            batch, source, signals, tables, diagonal, self.request, dtype, self.engine
+            batch=batch,
+            source=source,
+            signals=signals,
+            tables=tables,
+            diagonal=diagonal,
+            request=self.request,
+            dtype=self.arguments.dtype,
+            engine=self.engine,
         )
 
 
@@ -153,9 +164,9 @@ def mean_of_normalized(X: Array, Z: PreparedSignals) -> Array:
     not checked.
     """
     arguments = Arguments(
-        Z.request,
-        images_as_signals(X),
-        Z.signals,
+        request=Z.request,
+        X=images_as_signals(X),
+        Z=Z.signals,
         axes=X.shape[2:],
         depths=Z.request.depths,
         dtype=Z.dtype,
@@ -165,10 +176,13 @@ def mean_of_normalized(X: Array, Z: PreparedSignals) -> Array:
         prepared=Z,
     )
     call = KernelCall(arguments)
-    call.keep_few_tables()
-    of_X, of_Z = call.diagonals()
-    values = call.plan(call.left, call.right).compute().values
-    kernels = [correlation(K, of_X.values[kind], of_Z.values[kind]) for kind, K in values.items()]
+    left = call.left_for_two_plans()
+    X_diagonal, Z_diagonal = call.diagonals(left)
+    values = call.plan(left, call.right).compute().values
+    kernels = [
+        correlation(K, X_diagonal.values[kind], Z_diagonal.values[kind])
+        for kind, K in values.items()
+    ]
     return sum(kernels[1:], start=kernels[0]).mean(axis=0) / len(kernels)
 
 
@@ -178,7 +192,7 @@ def _check_memory(plan: Plan, results: Results) -> None:
     if is_always_free(max(result_bytes, plan_bytes)):
         return
     request, network = plan.request, plan.request.network
-    kinds, n_depths = " and ".join(map(str.upper, request.kinds)), len(results.order)
+    kinds, n_depths = " and ".join(map(str.upper, request.kinds)), len(results.depth_indices)
     axes = " × ".join(map(str, plan.result_axes))
     check_free_memory(
         result_bytes,

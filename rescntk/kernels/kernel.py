@@ -36,8 +36,9 @@ class Kernel:
         "trace", and an m of at least the number of pixels the same bits as "gap". Such a head
         needs 2m − 1 pixels of z for each pixel of x, and signals of one length.
     normalized : bool, default False
-        Whether to return K(x,z)/√(K(x,x) K(z,z)). It can be computed at any depth; with erf and
-        GELU K(x,x) must be below 1e300. The result is 0 where K(x,x) or K(z,z) is 0.
+        Whether to return K(x,z)/√(K(x,x) K(z,z)). It can be computed at any depth of ReLU networks;
+        with other activations K(x,x) must be below 1e300. The result is 0 where K(x,x) or K(z,z)
+        is 0.
 
     Examples
     --------
@@ -198,7 +199,7 @@ class Kernel:
         X : array, (n_cases, n_channels, n_timepoints)
             Signals, images, or a list, as for calling the kernel.
         engine, dtype, threads, progress
-            As for calling the kernel.
+            The same as for calling the kernel.
 
         Returns
         -------
@@ -208,7 +209,7 @@ class Kernel:
         Raises
         ------
         ValueError, OverflowError
-            As for calling the kernel.
+            The same as for calling the kernel.
 
         Examples
         --------
@@ -242,7 +243,7 @@ class Kernel:
         Z : array, (n_cases, n_channels, n_timepoints)
             The same number of signals or images. ``kernel.paired(X, X)`` is ``kernel.diag(X)``.
         engine, dtype, threads, progress
-            As for calling the kernel.
+            The same as for calling the kernel.
 
         Returns
         -------
@@ -251,7 +252,8 @@ class Kernel:
         Raises
         ------
         ValueError, OverflowError
-            If `X` and `Z` have different numbers of signals, and as for calling the kernel.
+            If `X` and `Z` have different numbers of signals; otherwise the same as for calling the
+            kernel.
 
         Examples
         --------
@@ -321,7 +323,7 @@ def ResCGPK(
     Parameters
     ----------
     depth, filter_size, head, alpha, normalized, **network
-        As for `Network` and `Kernel`.
+        The same as for `Network` and `Kernel`.
 
     Returns
     -------
@@ -349,7 +351,7 @@ def ResCNTK(
     Parameters
     ----------
     depth, filter_size, head, alpha, normalized, **network
-        As for `Network` and `Kernel`.
+        The same as for `Network` and `Kernel`.
 
     Returns
     -------
@@ -382,7 +384,7 @@ def CGPK(
     Parameters
     ----------
     depth, filter_size, head, normalized, **network
-        As for `Network` and `Kernel`.
+        The same as for `Network` and `Kernel`.
 
     Returns
     -------
@@ -409,7 +411,7 @@ def CNTK(
     Parameters
     ----------
     depth, filter_size, head, normalized, **network
-        As for `Network` and `Kernel`.
+        The same as for `Network` and `Kernel`.
 
     Returns
     -------

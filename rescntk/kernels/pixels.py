@@ -150,7 +150,7 @@ def pixel_shares(
     ((5, 2, 16), True)
     """
     check_choice(kind, "kind", KINDS)
-    of_kinds = gram_shares(
+    shares_of_kinds = gram_shares(
         network,
         X,
         Z,
@@ -163,7 +163,7 @@ def pixel_shares(
         threads=threads,
         progress=progress,
     )
-    shares = of_kinds[0][0]
+    shares = shares_of_kinds[0][0]
     batch: Any = X
     if isinstance(batch, (list, tuple, SignalList)):
         sizes = [np.shape(x)[1:] for x in batch]

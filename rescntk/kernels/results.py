@@ -26,14 +26,14 @@ Diagonals: TypeAlias = Callable[[], tuple[ScaledKernel, ScaledKernel]]
 class Results:
     """The kernels of a call, with the depths in the caller's order and in the caller's dtype.
 
-    The depths of the engine's kernels increase. `order` has the index of each of the caller's
-    depths among them. `in_place` is True if the caller's depths are the same as the engine's.
+    The depths of the engine's kernels increase. `depth_indices` has the index of each of the
+    caller's depths among them. `keeps_depths` is True if both are the same.
     """
 
     def __init__(self, arguments: Arguments) -> None:
         self.request, self.dtype = arguments.request, arguments.dtype
-        self.order = [self.request.depths.index(depth) for depth in arguments.depths]
-        self.in_place = arguments.depths == self.request.depths
+        self.depth_indices = [self.request.depths.index(depth) for depth in arguments.depths]
+        self.keeps_depths = arguments.depths == self.request.depths
 
     def bytes(self, n_pairs: int) -> int:
         """Return the peak memory of the results in bytes.
@@ -43,8 +43,8 @@ class Results:
         dtype changes, one kind after the other is copied, and its values are freed after its copy
         is made.
         """
-        changes = not self.in_place or self.dtype != np.float64
-        copied = changes * self.dtype.itemsize * len(self.order) * n_pairs
+        changes = not self.keeps_depths or self.dtype != np.float64
+        copied = changes * self.dtype.itemsize * len(self.depth_indices) * n_pairs
         values, n_kinds = 8 * len(self.request.depths) * n_pairs, len(self.request.kinds)
         return max(n_kinds * values + copied, values + n_kinds * copied)
 
@@ -68,13 +68,13 @@ class Results:
         if bool(xp.isnan(left.sum() + right.sum())):  # some scale is out of range
             raise below
         # The roots of the diagonal are computed first, because the values are changed in place.
-        of_pairs = [] if diagonals else [self._root(_diagonal(scaled.values[kind]))] * 2
+        own_roots = [] if diagonals else [self._root(_diagonal(scaled.values[kind]))] * 2
 
         @cache
         def roots() -> list[Array]:
             """Return √K(x,x) and √K(z,z) without their scales, (depths, cases) each."""
             if diagonals is None:
-                return of_pairs
+                return own_roots
             return [self._root(side.values[kind]) for side in diagonals()]
 
         def multiply(t: int, values: Array, piece: tuple[slice, ...], out: Array) -> None:
@@ -147,12 +147,12 @@ class Results:
         values = scaled.values.pop(kind)
         xp, shape = array_module(values), values.shape[1:]
         result = values
-        if not self.in_place or values.dtype != self.dtype:
-            result = xp.empty((len(self.order), *shape), dtype=self.dtype)
+        if not self.keeps_depths or values.dtype != self.dtype:
+            result = xp.empty((len(self.depth_indices), *shape), dtype=self.dtype)
         # On a GPU each piece needs some 15 launches. So its pieces are larger, and their number is
         # about 64 at most.
         most = _PIECE if xp is np else max(64 * _PIECE, math.prod(shape) // 64)
-        for k, t in enumerate(self.order):
+        for k, t in enumerate(self.depth_indices):
             for piece in pieces(shape, most):
                 new = result[k][piece]
                 with np.errstate(all="ignore"):  # infinite values are reported below

@@ -242,7 +242,7 @@ class Gelu(Activation):
         return u * special.ndtr(u)
 
     def variance(self, xp: ModuleType, q: Array) -> Array:
-        h, *_ = self._of_correlation(xp, q, q, 0.0 * q)
+        h, *_ = self._h_and_slope(xp, q, q, 0.0 * q)
         return q * (0.5 + 0.5 * h)
 
     def dual(self, xp: ModuleType, pairs: Gaussians) -> Dual:
@@ -250,23 +250,25 @@ class Gelu(Activation):
         is_positive = w < v  # if not, ρ ≤ 0, and H and the slope are those of |S|
         smaller = xp.where(is_positive, w, v)
         rho = 1.0 - smaller  # |ρ|
-        h, slope, *sides = self._of_correlation(xp, q1, q2, smaller)
-        (h1, *_), (h2, *_) = (self._of_correlation(xp, q, q, 0.0 * q) for q in (q1, q2))
+        h, slope, gamma, sine = self._h_and_slope(xp, q1, q2, smaller)
+        (h1, *_), (h2, *_) = (self._h_and_slope(xp, q, q, 0.0 * q) for q in (q1, q2))
         most = xp.sqrt((0.5 + 0.5 * h1) * (0.5 + 0.5 * h2))  # √(E[σ(u)²] E[σ(v)²]) / g
         K = xp.where(is_positive, 0.5 * rho, 0.0) + 0.5 * h
         # The product of most + K and most − K, for S > 0, in which 1 − ρ² does not cancel.
         sine2 = smaller * (1.0 + rho)
         product = 0.25 * (sine2 + (h1 + h2 - 2.0 * rho * h) + (h1 * h2 - h * h))
         less = xp.maximum(product, 0.0) / xp.where(is_positive, most + K, 1.0)
-        integral, has_digits = self._deficit_of_similar_sizes(xp, q1, q2, h1, h2, smaller, *sides)
+        integral, has_digits = self._deficit_of_similar_sizes(
+            xp, q1, q2, h1, h2, smaller, gamma, sine
+        )
         less = xp.where(has_digits & (g * xp.sqrt(smaller) < 1.0), integral, less)
         less = xp.where(is_positive, less, most - K)
         slope = xp.where(is_positive, slope, 0.5 - slope)
         deficits = g * less, g * xp.maximum(most + K, 0.0)
         return Dual(g * K, deficits, lambda A: slope * A)
 
-    def _of_correlation(self, xp: ModuleType, q1: Array, q2: Array, w: Array) -> tuple[Array, ...]:
-        """Return H/g and the slope at the correlation 1 − `w` ≥ 0; and g/√P and sin θ."""
+    def _h_and_slope(self, xp: ModuleType, q1: Array, q2: Array, w: Array) -> tuple[Array, ...]:
+        """Return H/g, the slope, g/√P and sin θ at the correlation 1 − `w`, which is at least 0."""
         e1, e2 = 1.0 / (1.0 + q1), 1.0 / (1.0 + q2)
         gamma = xp.sqrt(q1 * e1) * xp.sqrt(q2 * e2)  # g / √P
         cosine = gamma * (1.0 - w)

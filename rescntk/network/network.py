@@ -33,8 +33,9 @@ from .parameters import (
 )
 from .parts import Filter, Layer, TrainedParts
 
-_LONGEST_WINDOW = 2**60
-"""Filters must span fewer pixels. Then sums of the spans of several filters are 64-bit integers."""
+_LONGEST_FILTER = 2**60
+"""A filter must reach over fewer pixels than this, from its first tap to its last one. Then the sum
+over several filters is a 64-bit integer."""
 
 
 @dataclass(frozen=True)
@@ -150,7 +151,7 @@ class Network:
             object.__setattr__(self, name, value)
         self._drop_what_no_layer_reads()
         sizes = *self.values_of("filter_size"), *self.values_of("outer_filter_size")
-        if max(self.values_of("dilation")) * max(sizes) >= _LONGEST_WINDOW:
+        if max(self.values_of("dilation")) * max(sizes) >= _LONGEST_FILTER:
             raise ValueError(
                 f"dilation is {shown(self.dilation)}, expected less than 2^60 divided by the "
                 f"filter size; dilations count modulo the length of a signal"
@@ -170,7 +171,8 @@ class Network:
         These are α in layers without the identity path, and the inner filter of layer 1.
         """
         skips = self.values_of("skip")
-        for name, default in () if all(skips) else NEED_SKIP.items():
+        unread = {} if all(skips) else NEED_SKIP
+        for name, default in unread.items():
             n_layers = max(len(skips), len(self.values_of(name)))
             values = (
                 self._layer_value(name, number) if self._layer_value("skip", number) else default

@@ -70,9 +70,11 @@ class ConvolutionWeights(NamedTuple):
     """The standard deviation of the biases."""
 
 
-BRANCH_FACTOR, OUTER_VARIANCE, INNER_VARIANCE = ("alpha",), ("c_v",), ("c_w",)
-"""The fields of `Layer` whose products are `branch_factor`, `outer_variance` and
-`inner_variance`."""
+IDENTITY_FACTOR, BRANCH_FACTOR = ("skip",), ("alpha",)
+"""The fields of `Layer` whose products are `identity_factor` and `branch_factor`."""
+
+OUTER_VARIANCE, INNER_VARIANCE = ("c_v",), ("c_w",)
+"""The fields of `Layer` whose products are `outer_variance` and `inner_variance`."""
 
 WEIGHT_VARIANCES = OUTER_VARIANCE + INNER_VARIANCE
 """The fields of `Layer` that multiply variances of weights. Biases need them to be positive."""
@@ -120,7 +122,7 @@ class Layer(NamedTuple):
     @property
     def identity_factor(self) -> float:
         """The factor on the features on the identity path: 1, or 0 without this path."""
-        return float(self.skip)
+        return math.prod(self.numbers(IDENTITY_FACTOR).values(), start=1.0)
 
     @property
     def branch_factor(self) -> float:

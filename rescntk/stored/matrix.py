@@ -1,7 +1,8 @@
-"""Gram matrices on disk: computed block by block, resumed, by one process or many.
+"""Gram matrices on disk, which one process or several compute block by block.
 
 The files are a Zarr group with an array for each kind. Zarr writes a chunk under another name and
-renames it. A block is done when all its chunks are there, with all their bytes.
+then renames it. A block is done when all its chunks exist and have all their bytes. So a
+computation that was interrupted is resumed by computing the blocks that are not done.
 """
 
 from __future__ import annotations
@@ -31,8 +32,16 @@ except ImportError:
 from .. import kernels
 from .._version import __version__
 from ..arrays import Batch, array_module
-from ..checks import values as validation
 from ..checks.messages import shown
+from ..checks.values import (
+    check_batches,
+    check_choice,
+    check_depths,
+    check_dtype,
+    check_flag,
+    check_kinds,
+    check_positive_integer,
+)
 from ..engines.heads import check_head
 from ..engines.work import Tick
 from ..kernels.progress import progress_bar
@@ -54,10 +63,10 @@ if TYPE_CHECKING:
 __all__ = ["StoredGram", "gram", "open"]
 
 _BEGIN_ANEW = "give another folder, or delete this one, and call stored.gram again"
-"""The remedy where a folder holds another computation, or none."""
+"""What messages advise if a folder holds another computation, or none."""
 
 _MESSAGE_LENGTH = 300
-"""Maximum number of characters of a message about a file."""
+"""The largest number of characters of another library's message about a file."""
 
 
 def gram(
@@ -76,39 +85,42 @@ def gram(
     client: Client | None = None,
     progress: bool = True,
 ) -> StoredGram:
-    """Compute a Gram matrix into a folder block by block, or go on with the computation there.
+    """Compute a Gram matrix block by block and write it to a folder, or resume the computation.
 
-    The values have the bits of `rescntk.gram` with the same engine and dtype. After an interruption
-    the same call computes the blocks that are missing. Several processes that make the same call
-    share the work: each takes the blocks in an order of its own. To begin anew, delete the folder.
+    The values have the same bits as those of `rescntk.gram` with the same engine and dtype. If a
+    call is interrupted, the same call computes the blocks that are missing. Several processes that
+    make the same call share the work: each of them takes the blocks in its own random order. To
+    begin again, delete the folder.
 
     Parameters
     ----------
     path : path
-        A local folder: new, empty, or of the same computation.
+        A local folder. It may not exist yet, or be empty, or hold the same computation.
     network, X, Z, head, kinds, depths, normalized, engine, dtype
-        As for `rescntk.gram`; signals are NumPy arrays, or lists of them for the head "gap". The
-        engine "cuda", experimental, takes each block to the device that a process sees first
-        (``CUDA_VISIBLE_DEVICES``), and back.
-        The default dtype is float32 here.
+        The same as for `rescntk.gram`, but the default of `dtype` is "float32". Signals are NumPy
+        arrays, or for the head "gap" lists of NumPy arrays. The engine "cuda", which is
+        experimental, computes each block on the first device that the process sees
+        (``CUDA_VISIBLE_DEVICES``).
     block : int, default 1024
-        Rows and columns of a block. A block is computed in memory, with all kinds and depths.
+        The number of rows and of columns of a block. A block is computed in memory, with all kinds
+        and depths.
     client : dask.distributed.Client, optional
-        Compute on its workers, which share the folder; by default this process computes.
+        If given, its workers compute the blocks. All of them must be able to write to the folder.
+        By default this process computes them.
     progress : bool, default True
-        Whether to draw a bar of finished blocks.
+        Whether to show a progress bar of the blocks that are done.
 
     Returns
     -------
     StoredGram
-        The whole matrix, on disk; its parts are read where they are asked for.
+        The whole matrix. It is on disk, and its values are read when they are needed.
 
     Raises
     ------
     ValueError
-        If an argument is not as described, or the folder holds a computation that differs.
+        If an argument is not as described, or if the folder holds another computation.
     OSError
-        If the folder cannot be written, or its disk has no room for the matrix.
+        If the folder cannot be written, or if its disk has no room for the matrix.
 
     Examples
     --------
@@ -122,16 +134,16 @@ def gram(
     (True, (10, 10), (10,))
     """
     folder = _folder(path)
-    call: Description = {"network": network, "kinds": sorted(validation.check_kinds(kinds))}
+    call: Description = {"network": network, "kinds": sorted(check_kinds(kinds))}
     call["head"] = check_head(head)
-    call["depths"] = None if depths is None else validation.check_depths(depths)
-    validation.check_flag(progress, "progress")
-    call["normalized"] = validation.check_flag(normalized, "normalized")
-    call |= {"engine": engine, "dtype": validation.check_dtype(dtype)}
-    left, right = validation.check_batches(X, Z, head)
+    call["depths"] = None if depths is None else check_depths(depths)
+    check_flag(progress, "progress")
+    call["normalized"] = check_flag(normalized, "normalized")
+    call |= {"engine": engine, "dtype": check_dtype(dtype)}
+    left, right = check_batches(X, Z, head)
     if array_module(left) is not np:
         raise ValueError("X and Z are CuPy arrays, expected NumPy arrays: cupy.asnumpy(X)")
-    block = validation.check_positive_integer(block, "block")
+    block = check_positive_integer(block, "block")
     if client is not None and (getattr(client, "status", 0) != "running" or client.asynchronous):
         raise ValueError(f"client is {shown(client)}, expected a running dask.distributed.Client")
     _try_one_pair(left, right, call, client)
@@ -146,12 +158,12 @@ def gram(
 
 
 def open(path: str | os.PathLike[str]) -> StoredGram:
-    """Return the Gram stored in a folder, complete or not, for reading.
+    """Return the Gram matrix that is stored in a folder, for reading. It may be incomplete.
 
     Parameters
     ----------
     path : path
-        A folder made by `gram`; another one is refused with a ValueError.
+        A folder that `gram` wrote. For other folders a ValueError is raised.
 
     Returns
     -------
@@ -166,16 +178,19 @@ def open(path: str | os.PathLike[str]) -> StoredGram:
 
 
 class StoredGram:
-    """A Gram matrix on disk; made by `gram` and `open`.
+    """A Gram matrix on disk, which `gram` and `open` return.
 
-    Both halves of a symmetric matrix are on disk, and missing values are NaN.
+    Both halves of a symmetric matrix are on disk. Values that are missing are read as NaN.
 
     Attributes
     ----------
     path : Path
+        The folder.
     description : dict
-        The computation: version, network, options, shapes and checksums of the signals.
-    shape : (n, m) or (n_depths, n, m)
+        The computation: the version of rescntk, the network, the options, and the shapes and
+        checksums of the signals.
+    shape : tuple of int
+        (n, m), or (n_depths, n, m) if `depths` were given.
     """
 
     def __init__(self, path: Path) -> None:
@@ -191,7 +206,7 @@ class StoredGram:
         shape = d["X"]["shape"][0], (d["Z"] or d["X"])["shape"][0]
         blocks = math.prod(-(-n // size) for n in shape)
         check_free_memory(128 * blocks, f"the list of blocks of {file}", "take larger ones")
-        self.path, self._size, self._is_symmetric = path, size, d["Z"] is None
+        self.path, self._block_size, self._is_symmetric = path, size, d["Z"] is None
         self.shape = shape if depths is None else (len(depths), *shape)
         self._chunks = (1,) * (len(self.shape) - 2) + tuple(min(size, n) for n in shape)
 
@@ -207,7 +222,10 @@ class StoredGram:
 
     @property
     def missing(self) -> list[tuple[int, int]]:
-        """The blocks (row, column) not yet done; of a symmetric Gram the upper half."""
+        """The blocks (row, column) that are not done yet.
+
+        In a symmetric matrix these are on or above the diagonal.
+        """
         return [block for block in self._blocks() if not self._is_done(block)]
 
     @property
@@ -218,15 +236,15 @@ class StoredGram:
     def matrix(self, kind: str | None = None, depth: int | None = None) -> LinearOperator:
         """Return the matrix of one kind and depth as a linear operator of SciPy, for ``K @ v``.
 
-        A product reads each block once, of a symmetric Gram only the upper half, and computes in
-        float64.
+        A product is computed in float64 and reads each block once. In a symmetric matrix it reads
+        only the blocks on and above the diagonal.
 
         Parameters
         ----------
         kind : {"gpk", "ntk"}, optional
-            May be left out where the Gram has one kind.
+            The kind. If only one kind is stored, it need not be given.
         depth : int, optional
-            One of the depths that were asked for; left out where none were.
+            One of the depths that were given to `gram`. If none were given, it is None.
 
         Returns
         -------
@@ -235,8 +253,8 @@ class StoredGram:
         Raises
         ------
         ValueError
-            If the Gram is not complete, or lacks the kind or the depth. A product raises it too, if
-            a block has vanished since.
+            If the matrix is not complete, or if there is no such kind or depth. A product raises it
+            if a block no longer exists.
         """
         kinds, depths = self.description["kinds"], self.description["depths"]
         if kind is None and len(kinds) > 1:
@@ -246,14 +264,14 @@ class StoredGram:
             raise ValueError(f"depth is {shown(depth)}, expected one of {depths}")
         if missing := self.missing:
             raise ValueError(f"{self.path} lacks {len(missing)} blocks, expected none: resume it")
-        place = (depths.index(depth),) if depths else ()
+        first_index = (depths.index(depth),) if depths else ()
 
         def product(v: np.ndarray) -> np.ndarray:
             result = np.zeros((self.shape[-2], *v.shape[1:]))
             for block in self._blocks():
                 rows, columns = self._region(block)
-                values = np.asarray(array[(*place, rows, columns)], np.float64)
-                if np.isnan(values).any():  # values of a chunk that is not there
+                values = np.asarray(array[(*first_index, rows, columns)], np.float64)
+                if np.isnan(values).any():  # a chunk does not exist
                     raise ValueError(f"{self.path} lacks the block {block} now: resume it")
                 result[rows] += values @ v[columns]
                 if self._is_symmetric and block[0] != block[1]:
@@ -263,7 +281,7 @@ class StoredGram:
         return LinearOperator(self.shape[-2:], matvec=product, matmat=product, dtype=np.float64)
 
     def __matmul__(self, v: ArrayLike) -> np.ndarray:
-        """Return K v for a Gram of one kind without `depths`; `matrix` chooses among several."""
+        """Return K v, if one kind and no `depths` are stored; else choose them by `matrix`."""
         return np.asarray(self.matrix() @ v)
 
     def __repr__(self) -> str:
@@ -271,15 +289,18 @@ class StoredGram:
         return f"StoredGram({str(self.path)!r}, shape={self.shape}, kinds={kinds})"
 
     def _create_missing_arrays(self) -> None:
-        """Make the arrays that are not there yet, and check all: values need their metadata."""
+        """Create the arrays that do not exist yet, and check those that do.
+
+        Blocks can be written only if the files with the metadata exist.
+        """
         for kind in self.description["kinds"]:
             if not (self.path / kind / "zarr.json").exists():
-                with suppress(zarr.errors.ContainsArrayError):  # another process was first
+                with suppress(zarr.errors.ContainsArrayError):  # another process created it
                     self._create(self.path / kind)
             self._array(kind)
 
     def _create(self, store: Path | dict[str, Buffer]) -> zarr.Array:
-        """Make an array without values in a folder, or in memory."""
+        """Create an array without values, in a folder or in memory."""
         return zarr.create_array(
             store,
             shape=self.shape,
@@ -288,24 +309,24 @@ class StoredGram:
             fill_value=np.nan,
             filters=None,
             zarr_format=3,
-            compressors=[zarr.codecs.Crc32cCodec()],  # last digits are random
+            compressors=[zarr.codecs.Crc32cCodec()],  # last digits are random: only a checksum
         )
 
     @once
     def _metadata(self) -> Description:
-        """The metadata of arrays of this Gram, as the installed version of zarr writes them."""
+        """The metadata of the arrays, as the installed version of zarr writes them."""
         return _metadata_of(self._create({}))
 
     def _array(self, kind: str | None, mode: Literal["r", "r+"] = "r") -> zarr.Array:
-        """Return the array of a kind, or refuse one that is not as the description has it."""
-        kind = validation.check_choice(kind, "kind", self.description["kinds"])
+        """Return the array of a kind, or raise a ValueError if it is not as described."""
+        kind = check_choice(kind, "kind", self.description["kinds"])
         file = self.path / kind / "zarr.json"
         try:
             array = zarr.open_array(_Files(file.parent), mode=mode, zarr_format=3)
             different = "; ".join(differences(_metadata_of(array), self._metadata))
         except PermissionError:
             raise
-        except Exception as error:  # zarr has no error of its own for damaged files
+        except Exception as error:  # damaged files make zarr raise errors of many kinds
             different = f"{type(error).__name__}: {error}"
         if different:
             state, delete = "is not there", ""
@@ -319,24 +340,24 @@ class StoredGram:
         return array
 
     def _is_done(self, block: tuple[int, int]) -> bool:
-        """Return whether all chunks of a block are there, with all their bytes."""
+        """Return whether all chunks of a block exist and have all their bytes."""
         itemsize = np.dtype(self.description["dtype"]).itemsize
-        n_bytes = math.prod(self._chunks) * itemsize + 4  # with their checksum
+        n_bytes = math.prod(self._chunks) * itemsize + 4  # the last four are a checksum
         with suppress(FileNotFoundError, NotADirectoryError):
             return all(file.stat().st_size == n_bytes for file in self._files(block))
         return False
 
     def _blocks(self) -> list[tuple[int, int]]:
-        """Return all blocks, of a symmetric Gram the upper half."""
-        rows, columns = (-(-n // self._size) for n in self.shape[-2:])
+        """Return all blocks; in a symmetric matrix those on and above the diagonal."""
+        rows, columns = (-(-n // self._block_size) for n in self.shape[-2:])
         return [(i, k) for i, k in np.ndindex(rows, columns) if i <= k or not self._is_symmetric]
 
     def _region(self, block: tuple[int, int]) -> list[slice]:
         """Return the rows and columns of a block."""
-        return [slice(self._size * k, self._size * (k + 1)) for k in block]
+        return [slice(self._block_size * k, self._block_size * (k + 1)) for k in block]
 
     def _files(self, block: tuple[int, int]) -> Iterator[Path]:
-        """Yield the chunks of a block, and of its mirror image in a symmetric Gram."""
+        """Yield the files of a block's chunks. In a symmetric matrix a block has a mirror image."""
         for image in {block, block[::-1]} if self._is_symmetric else {block}:
             for depth in np.ndindex(self.shape[:-2]):
                 for kind in self.description["kinds"]:
@@ -344,18 +365,21 @@ class StoredGram:
 
 
 class _Files(zarr.storage.LocalStore):
-    """The files of an array. An error names a damaged chunk, which zarr's own does not."""
+    """The files of an array. Unlike zarr's own error, that of a damaged chunk names its file."""
 
     async def get(self, key: str, *arguments: Any, **options: Any) -> Buffer | None:
         """Return the content of a file, or None if there is none."""
         return self._checked(key, await super().get(key, *arguments, **options))
 
     def get_sync(self, key: str, *arguments: Any, **options: Any) -> Buffer | None:
-        """Return the content of a file as `get` does: zarr 3.4 reads so."""
+        """Return the content of a file, as `get` does. Zarr calls it from version 3.4 on."""
         return self._checked(key, super().get_sync(key, *arguments, **options))
 
     def _checked(self, key: str, content: Buffer | None) -> Buffer | None:
-        """Return the content of a file; refuse a chunk whose last bytes are not its checksum."""
+        """Return the content of a file, or raise a ValueError if a chunk is damaged.
+
+        The last bytes of a chunk must be the checksum of the others.
+        """
         if content is not None and key.startswith("c/"):
             values = content.as_numpy_array()
             checksum = google_crc32c.value(values[:-4]).to_bytes(4, "little")
@@ -370,13 +394,19 @@ class _Files(zarr.storage.LocalStore):
 def _try_one_pair(
     left: Batch, right: Batch | None, call: Description, client: Client | None
 ) -> None:
-    """Compute one pair where blocks will be: it checks network and engine before a file is made."""
+    """Compute the kernel of one pair of signals, by this process or by the client's workers.
+
+    So arguments that `kernels.gram` refuses are refused before any file is written.
+    """
     compute = kernels.gram if client is None else partial(client.run, kernels.gram)
     compute(X=left[:1], Z=None if right is None else right[:1], **call)
 
 
 def _begin_or_resume(folder: Path, description: Description) -> StoredGram:
-    """Return the Gram of a folder: a new one where it is empty; refuse another computation."""
+    """Return the matrix in a folder. If the folder is empty or missing, begin it.
+
+    If the folder holds another computation, a ValueError is raised.
+    """
     if not folder.is_file() and all(path.suffix == ".partial" for path in folder.glob("*")):
         write_description(folder, description)
     K = StoredGram(folder)
@@ -386,7 +416,7 @@ def _begin_or_resume(folder: Path, description: Description) -> StoredGram:
 
 
 def _check_free_disk(K: StoredGram, n_missing: int) -> None:
-    """Raise an OSError if a disk has no room for the missing blocks of a Gram."""
+    """Raise an OSError if the disk has no room for the blocks that are missing."""
     d = K.description
     itemsize = len(d["kinds"]) * np.dtype(d["dtype"]).itemsize
     needed = n_missing / len(K._blocks()) * np.prod(K.shape) * itemsize
@@ -395,14 +425,14 @@ def _check_free_disk(K: StoredGram, n_missing: int) -> None:
 
 
 def _folder(path: object) -> Path:
-    """Return the path of a local folder, made absolute, or refuse an address."""
+    """Return the absolute path of a local folder, or raise a ValueError if it is an address."""
     if not isinstance(path, (str, os.PathLike)) or re.match(r"[^/]{2,}:/", os.fspath(path)):
         raise ValueError(f"path is {shown(path)}, expected a local folder, not an address")
     return Path(path).expanduser().resolve()
 
 
 def _metadata_of(array: zarr.Array) -> Description:
-    """Return the metadata of an array, but for attributes, which change no value."""
+    """Return the metadata of an array without its attributes, which do not change its values."""
     return array.metadata.to_dict() | {"attributes": {}}
 
 
@@ -415,7 +445,7 @@ def _compute(
     client: Client | None,
     tick: Tick,
 ) -> None:
-    """Compute blocks in this process, or on a client's workers; `tick` counts them."""
+    """Compute blocks in this process, or by a client's workers. `tick` is called for each block."""
     if client is None:
         for block in random.SystemRandom().sample(blocks, len(blocks)):
             _compute_block(path, block, X, Z, call)
@@ -423,7 +453,7 @@ def _compute(
         return
     from distributed import as_completed
 
-    X, Z = client.scatter([X, Z], broadcast=True, hash=False)  # copies with keys of their own
+    X, Z = client.scatter([X, Z], broadcast=True, hash=False)  # each call has its own copies
     call = call | {"threads": 1}
     tasks = [client.submit(_compute_block, path, block, X, Z, call, pure=False) for block in blocks]
     try:
@@ -437,7 +467,7 @@ def _compute(
 def _compute_block(
     path: Path, block: tuple[int, int], X: Batch, Z: Batch, call: Description
 ) -> None:
-    """Compute the values of a block and write its chunks, unless another process has done so."""
+    """Compute the values of a block and write its chunks, unless another process already has."""
     K = StoredGram(path)
     if (expected := K.description["version"]) != __version__:
         raise ValueError(f"a worker has rescntk {__version__}, expected {expected} as in {path}")

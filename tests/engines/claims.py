@@ -61,7 +61,7 @@ def batches_around(case):
 
 
 def diagonals_and_pairs(case):
-    """K(x, x) and K(x_i, z_i) without the matrix."""
+    """K(x, x) and K(x_i, z_i) have the same bits without the matrix."""
     whole, again = case.of(case.both), case.of(case.both, copied(case.both))
     pairs = case.kernel.paired(case.both, case.both[::-1], **case.options)
     own = case.kernel.diag(case.both, **case.options)

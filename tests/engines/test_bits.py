@@ -40,7 +40,7 @@ def cut(X, rng):
 @pytest.mark.parametrize("engine", ENGINES)
 @pytest.mark.parametrize("claim", CLAIMS, ids=lambda claim: claim.__name__)
 def test_a_pair_has_its_bits_in_any_batch(claim, engine, name, dtype, rng):
-    """Of the properties' calls; and of blocks of 16 right signals, of which the last is short."""
+    """There are more right signals than a vector has lanes, and the last vector is not full."""
     network, X = NETWORKS[name], batch(rng)
     if engine == "array":  # which is slow
         X = X[8:15, :, :9]
@@ -74,7 +74,7 @@ OWN_AXES = [(1,), (2,), (7,), (8,), (64,), (1, 3), (4, 1), (2, 2), (5, 4), (6, 3
 @pytest.mark.parametrize("axes", OWN_AXES)
 @pytest.mark.parametrize("engine", ENGINES)
 def test_equal_signals_have_the_sum_of_all_offsets(engine, axes, dtype, rng):
-    """Engines may take one of two opposite offsets, twice; shares of pixels take each."""
+    """Engines may compute one of two opposite offsets and count it twice. Shares need both."""
     X, options = rng.standard_normal((2, 3, *axes)), {"engine": engine, "dtype": dtype}
     K = rk.gram(rk.Network(3), X, **options)
     for kind, found in zip(KINDS, K, strict=True):
@@ -89,8 +89,14 @@ def test_equal_signals_have_the_sum_of_all_offsets(engine, axes, dtype, rng):
 
 # Module constants of each engine that cut the work up, and values that cut it otherwise.
 CUTS = {
-    "array": [{"_ENTRIES": 1, "_TABLE_BYTES": 1}, {"_ENTRIES": 999, "_TABLE_BYTES": 30_000}],
-    "cpu": [{"_TASK": 1.0, "_TABLE_BYTES": 1}, {"_TASK": 20_000, "_TABLE_BYTES": 50_000}],
+    "array": [
+        {"_BATCH_PAIRS": 1, "_TABLE_BYTES": 1},
+        {"_BATCH_PAIRS": 999, "_TABLE_BYTES": 30_000},
+    ],
+    "cpu": [
+        {"_TASK_PAIRS": 1.0, "_TABLE_BYTES": 1},
+        {"_TASK_PAIRS": 20_000, "_TABLE_BYTES": 50_000},
+    ],
     # The bytes that a device says are free, which cut signals into blocks and pairs into tiles.
     "cuda": [{"free_bytes": lambda cupy: 3_000}, {"free_bytes": lambda cupy: 400_000}],
 }
@@ -105,7 +111,7 @@ MODULES = {"array": "array.engine", "cpu": "cpu.engine", "cuda": "cuda.compiler"
     ids=str,
 )
 def test_results_do_not_depend_on_how_the_work_is_cut(engine, case, monkeypatch, rng):
-    """Not on blocks of signals and of tables, tasks, pieces of results, or threads."""
+    """The work is cut into blocks of signals and tables, tasks, pieces of results, and threads."""
     head, dtype = case
     X, Z = batch(rng, 9)[:14], rng.standard_normal((4, 2, 9))
     network, lists = rk.Network(4, 5), cut(X[:9], rng)
@@ -157,7 +163,7 @@ def test_signals_of_equal_digests_have_an_order(dtype, monkeypatch, rng):
 
 
 class Shares(NamedTuple):
-    """Shares of lists of all lengths, on each side of the longer signal, and how they were made."""
+    """Shares of lists whose signals have several lengths, and the call that computed them."""
 
     of_pixels: list
     kernel: rk.Kernel
@@ -188,7 +194,7 @@ def shares(request):
 
 
 def test_a_share_depends_on_its_pair_alone(shares):
-    """To the bit."""
+    """Both are bitwise equal."""
     kernel, options = shares.kernel, shares.options
     for (i, x), (k, z) in product(enumerate(LEFT), enumerate(RIGHT)):
         (alone,) = rk.pixel_shares(kernel.network, [x], [z], kind=kernel.kind, **options)
@@ -202,7 +208,7 @@ def test_shares_of_lists_add_up_to_kernels(shares):
 
 
 def test_shares_of_lists_are_exact(shares):
-    """Against the engine "array" in float64."""
+    """They are compared with those of the engine "array" in float64."""
     kernel, bar = shares.kernel, tolerances.KERNEL[shares.options["dtype"]] * shares.size
     exact = rk.pixel_shares(kernel.network, LEFT, RIGHT, kind=kernel.kind, engine="array")
     for i, k in np.ndindex(bar.shape):

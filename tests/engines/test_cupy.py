@@ -52,8 +52,8 @@ def place(request, monkeypatch):
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("network", "head", "dtype"), pairs_meet(NETWORKS, HEADS, DTYPES))
-def test_same_values_dtypes_and_shapes(place, network, head, dtype, rng):
-    """Also of pixel pairs and shares; and of lists, which the engine "array" computes."""
+def test_cupy_arrays_have_the_values_types_and_shapes_of_numpy(place, network, head, dtype, rng):
+    """Pixel pairs, shares and lists, which the engine "array" computes, are compared too."""
     cupy, engine = place
     X, Z = rng.standard_normal((5, 2, 6)), rng.standard_normal((3, 2, 6))
     X[1] = X[0]
@@ -107,7 +107,7 @@ def test_refusals_are_the_same(place, rng):
 
 
 @pytest.mark.gpu
-def test_the_callers_stream(rng):
+def test_work_goes_to_the_stream_of_the_caller(rng):
     """Work goes to the stream that is current, behind what is queued there."""
     cupy = device()
     X = rng.standard_normal((40, 3, 64))
@@ -125,7 +125,7 @@ def test_the_callers_stream(rng):
 
 @pytest.mark.gpu
 def test_other_streams_are_not_waited_for(rng):
-    """Neither by waiting for the whole device nor by work in the default stream."""
+    """The host neither waits for the whole device nor works in the default stream."""
     cupy = device()
     text = "const long long start = clock64(); while (clock64() - start < cycles);"
     wait = cupy.RawKernel(f'extern "C" __global__ void wait(long long cycles) {{ {text} }}', "wait")
@@ -149,7 +149,7 @@ def test_other_streams_are_not_waited_for(rng):
 @pytest.mark.gpu
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("d", [1, 2, 3, 17, 64, 200, 385, 512, 1000, 4096])
-def test_every_length_and_filter_on_a_device(d, dtype, rng):
+def test_every_length_and_filter_is_exact_on_a_device(d, dtype, rng):
     device()
     Z, head = rng.standard_normal((3, 2, d)), "gap" if d <= 512 else "trace"
     for q, outer in ((1, 3), (3, 1), (3, 3), (7, 9), (11, 13), (15, 17), (31, 3)):

@@ -32,7 +32,7 @@ def error(network, X, head, engine, dtype):
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("size", [1e-13, 1e-3, 1.0, 1e6, 1e13])
 @pytest.mark.parametrize("network", [NORM, FORGETS], ids=["residual", "ordinary layer first"])
-def test_normalized_features_of_signals_of_any_size(network, size, dtype, engine):
+def test_normalized_features_of_signals_of_any_size_are_exact(network, size, dtype, engine):
     for head in HEADS:
         assert error(network, size * X, head, engine, dtype) <= tolerances.KERNEL[dtype]
 

@@ -24,7 +24,7 @@ X = np.random.default_rng(0).standard_normal((3, 2, 6))
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("alpha", "dtype"), list(zip([1.0, 0.3], DTYPES, strict=True)))
-def test_normalized_at_depth_5000(engine, alpha, dtype, rng):
+def test_normalized_kernels_keep_their_digits_at_depth_5000(engine, alpha, dtype, rng):
     X = multisphere.sample(4, 3, 6, rng)
     options = {"head": "trace", "normalized": True, "engine": engine, "dtype": dtype}
     G, T = rk.gram(rk.Network(5000, alpha=alpha), X, **options)
@@ -38,8 +38,8 @@ def test_normalized_at_depth_5000(engine, alpha, dtype, rng):
 
 
 @pytest.mark.slow
-def test_networks_that_shrink_and_that_explode(engine):
-    """c_v = c_w = 0.01 without skips is 5e-5 a layer; α = 1e10 is 1e20 a layer."""
+def test_networks_that_shrink_or_explode_have_finite_normalized_kernels(engine):
+    """A layer multiplies variances by 5e-5, or by 1e20."""
     shrinking = rk.Network(1000, skip=False, c_v=0.01, c_w=0.01)
     networks = shrinking, shrinking.replace(trained=("input",)), rk.Network(300, alpha=1e10)
     for network, dtype in product(networks, DTYPES):
@@ -52,7 +52,7 @@ ONES, DOUBLING = np.ones((2, 1, 3)), rk.ResCGPK(1023, head="trace")
 
 
 @pytest.mark.slow
-def test_the_deepest_kernel_of_float64(engine):
+def test_the_deepest_kernel_within_float64_is_computed(engine):
     error = DOUBLING(ONES, engine=engine)[0, 0] / 2.0**1023 - 1
     assert abs(error) <= 1023 * tolerances.EPS["float64"]
 
@@ -115,7 +115,8 @@ SMALL = 2.0**-60 * (np.random.default_rng(1).standard_normal((3, 2, 6)) + 0.5)
 
 @pytest.mark.parametrize("head", ["gap", "trace", 4])
 def test_signals_below_normal_numbers_are_seen_as_larger_ones(engine, head, linear_at_0):
-    """Of whole numbers times 2^-1060, to the bit: the network is linear there."""
+    """Signals are whole numbers times 2^-1060, for which the network is linear. Kernels are bitwise
+    equal."""
     whole = np.round(4 * np.random.default_rng(1).standard_normal((3, 2, 6))) + 0.0
     K, expected = (
         rk.gram(linear_at_0, 2.0**power * whole, head=head, normalized=True, engine=engine).ntk
@@ -230,7 +231,7 @@ def test_training_branches_of_weight_0_has_the_tangent_kernel_0(engine):
 
 
 def test_one_branch_too_weak_to_resolve_counts_as_none(engine):
-    """Where the branches' weights alone are trained, beside a strong one."""
+    """Only weights of branches are trained, and the other branch is strong."""
     kernels = (
         rk.gram(rk.Network(2, alpha=(1.0, weak), trained=("inner",)), X, engine=engine).ntk
         for weak in (1e-160, 0.0)
@@ -246,7 +247,7 @@ def test_one_branch_too_weak_to_resolve_counts_as_none(engine):
     ],
 )
 def test_falling_layers_beside_biases_are_right_or_refused(engine, depth, fields, rng):
-    """Of which the input alone is trained: its tangent kernel falls by all of their growths."""
+    """Only the input is trained, so that the tangent kernel falls by the growths of all layers."""
     if isinstance(quadruple.library(), str):
         pytest.skip(quadruple.library())
     network = rk.Network(depth, 3, skip=False, bias=0.1, trained=("input",), **fields)
@@ -264,7 +265,7 @@ def test_falling_layers_beside_biases_are_right_or_refused(engine, depth, fields
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("head", HEADS)
 def test_tangent_kernels_of_weak_branches_are_proportional_to_their_gain(engine, head, dtype):
-    """To first order: normalized, they do not depend on c_v."""
+    """To first order, the normalized kernels therefore do not depend on c_v."""
     small, smaller = (
         kernel_of_branches(head).replace(c_v=c_v)(X, engine=engine, dtype=dtype)
         for c_v in (1e-24, 1e-25)
@@ -314,7 +315,7 @@ def test_settings_for_floating_point_errors_change_nothing(engine, factor, dtype
 
 
 def test_growth_makes_up_for_tiny_signals(engine):
-    """2^1900 times 1e-600: sizes of signals below float64 when squared."""
+    """The kernel is 2^1900 times 1e-600. The squares of the sizes of signals are below float64."""
     signals, network = 1e-300 * np.ones((2, 1, 3)), rk.Network(1900, 1)
     K = rk.Kernel(network, "gpk", "trace")(signals, engine=engine)
     exact = Fraction(1e-300) ** 2 * 2**1900
@@ -336,8 +337,8 @@ falling = pytest.mark.parametrize(
 
 
 @falling
-def test_biases_of_falling_networks_at_one_pixel(engine, c_v, bias):
-    """Against fractions: a pixel with itself."""
+def test_biases_of_falling_networks_are_exact_at_one_pixel(engine, c_v, bias):
+    """The kernel of a pixel with itself is compared with a fraction."""
     network = rk.Network(2, 3, skip=False, c_v=c_v, bias=bias)
     x = 0.631
     exact = Fraction(x) ** 2
@@ -348,8 +349,8 @@ def test_biases_of_falling_networks_at_one_pixel(engine, c_v, bias):
 
 
 @falling
-def test_biases_of_falling_networks_with_windows(engine, c_v, bias, rng):
-    """Against 128-bit arithmetic."""
+def test_biases_of_falling_networks_are_exact_with_filters(engine, c_v, bias, rng):
+    """Kernels are compared with those in 128-bit arithmetic."""
     if isinstance(quadruple.library(), str):
         pytest.skip(quadruple.library())
     network = rk.Network(4, 3, skip=False, c_v=c_v, bias=bias)
@@ -362,7 +363,7 @@ def test_biases_of_falling_networks_with_windows(engine, c_v, bias, rng):
 
 
 def test_biases_far_below_one_signal_and_above_another(engine):
-    """Variances fall by 1e18 a layer: no root of a negative number, and no refusal."""
+    """Variances fall by 1e18 in each layer. No root of a negative number is taken."""
     network = rk.Network(
         3,
         1,
@@ -384,7 +385,7 @@ def test_biases_far_below_one_signal_and_above_another(engine):
 
 
 def test_rounding_errors_of_biases_do_not_add_up_over_layers(engine, rng):
-    """Variances add up one bias after the other, each rounded alike: against 128-bit arithmetic."""
+    """All sums of variances and biases are rounded alike. The exact kernels have 128 bits."""
     if isinstance(quadruple.library(), str):
         pytest.skip(quadruple.library())
     network, X = rk.Network(2000, 3, skip=False, bias=0.3), rng.standard_normal((2, 2, 2))
@@ -404,8 +405,8 @@ OF_ANY_SIZE = {
 
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("name", OF_ANY_SIZE)
-def test_biases_of_any_size(engine, name, dtype, rng):
-    """Against 128-bit arithmetic."""
+def test_kernels_beside_biases_of_any_size_are_exact(engine, name, dtype, rng):
+    """Kernels are compared with those in 128-bit arithmetic."""
     if isinstance(quadruple.library(), str):
         pytest.skip(quadruple.library())
     X, network = rng.standard_normal((2, 2, 5)), rk.Network(3, **OF_ANY_SIZE[name])
@@ -418,7 +419,7 @@ def test_biases_of_any_size(engine, name, dtype, rng):
 @pytest.mark.parametrize("head", HEADS)
 @pytest.mark.parametrize("skip", [True, False])
 def test_gelu_of_huge_signals_is_relu(engine, head, skip, rng):
-    """To relative errors of the inverse of a pre-activation: parallel, opposite and zero pixels."""
+    """The relative error is the inverse of a pre-activation, also at parallel pixels."""
     network = rk.Network(4, 3, activation="gelu", skip=skip)
     skip_unless_taken(engine, network)
     x = 1e100 * rng.standard_normal((2, 6))
@@ -440,7 +441,7 @@ def test_gelu_of_huge_signals_is_relu(engine, head, skip, rng):
     ],
 )
 def test_sizes_of_pre_activations_count(engine, activation, fields, factor, same):
-    """Not the sizes of signals. Tiny signals with tiny biases see a linear network."""
+    """The sizes of signals do not count. For tiny signals and biases the network is linear."""
     network = rk.Network(3, activation=activation, **fields)
     skip_unless_taken(engine, network)
     if "negative_slope" in same:
@@ -467,7 +468,7 @@ def test_weights_and_signals_of_inverse_sizes(engine, head):
 
 
 def test_kernels_that_cancel_do_not_warn(engine, rng):
-    """By GAP an odd activation leaves rounding errors of either sign, also of K(x, x)."""
+    """With "gap" and an odd activation, even K(x, x) is a rounding error of either sign."""
     kernel = rk.Kernel(rk.Network(2, 1, skip=False, activation="erf"), "ntk", "gap")
     skip_unless_taken(engine, kernel.network)
     x = rng.standard_normal((40, 1, 3))

@@ -76,7 +76,7 @@ def test_weights_of_offsets_are_their_parts_of_the_pools(w, axes):
 @of_sizes
 @pytest.mark.parametrize("step", [1, -1])
 def test_means_over_pools_keep_their_digits(w, axes, step, rng):
-    """To the last digit, where terms are 1e9 times as large."""
+    """The terms are 1e9 times as large as the means, and the means have all digits."""
     X = rng.standard_normal((2, *axes)) * 1e9
     X -= X.mean(axis=tuple(range(1, X.ndim)), keepdims=True)
     pixels = heads.pool_pixels(w, axes)

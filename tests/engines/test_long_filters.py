@@ -30,8 +30,8 @@ def test_constant_signals_have_the_kernel_of_one_point(head, d, dtype, rng):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("engine", ENGINES[1:])
-def test_very_long_filters(engine, rng):
-    """A window of a prime number of pixels is one merge of them all, in float32 too."""
+def test_very_long_filters_are_exact(engine, rng):
+    """A filter of a prime number of pixels is one merge of all of them, also in float32."""
     x = rng.standard_normal((1, 300))
     X, network = np.stack([x, near(x, rng)]), Network(20, 293)
     exact = rk.gram(network, X, head="equivariant", engine="array")
@@ -54,7 +54,7 @@ def test_filters_fold_on_the_ring(engine, rng):
 @pytest.mark.parametrize("engine", CPU)
 @pytest.mark.parametrize("size", [999_983, 3 * 999_983, 999_983 * 1_000_003])
 def test_filters_with_a_huge_prime_factor_are_refused(engine, size, rng):
-    """Before a window of a million taps takes minutes and gigabytes."""
+    """Otherwise a filter of a million taps would take minutes and gigabytes."""
     X = rng.standard_normal((2, 1, 5))
     with pytest.raises(ValueError, match=f"a filter of {size} pixels, .* prime factors"):
         rk.gram(Network(1, size), X, engine=engine)
@@ -62,7 +62,7 @@ def test_filters_with_a_huge_prime_factor_are_refused(engine, size, rng):
 
 @pytest.mark.parametrize("engine", CPU)
 def test_dilations_of_layers_count_modulo_the_lengths(engine, rng):
-    """To the bit."""
+    """Both are bitwise equal."""
     lists = [rng.standard_normal((2, d)) for d in (4, 6, 12)]
     far = Network(3, 3, dilation=(12 * 10**12 + 5, 1, 12 * 10**9 + 7))
     folded = rk.gram(far.replace(dilation=(5, 1, 7)), lists, engine=engine)
@@ -72,7 +72,7 @@ def test_dilations_of_layers_count_modulo_the_lengths(engine, rng):
 @pytest.mark.parametrize("engine", CPU)
 @pytest.mark.parametrize("depth", [4, 40])
 def test_dilations_that_float64_rounds_count_modulo_the_lengths(engine, depth, rng):
-    """2^57 + 5, modulo 180, which all lengths divide; 40 layers reach beyond 64 bits."""
+    """Both dilations are equal modulo 180, which all lengths divide. 40 layers exceed 64 bits."""
     lists = [rng.standard_normal((2, d)) for d in (5, 9, 4)]
     steps = (2**57 + 5, (2**57 + 5) % 180)
     far, folded = (rk.gram(Network(depth, 5, dilation=s), lists, engine=engine) for s in steps)
@@ -82,8 +82,8 @@ def test_dilations_that_float64_rounds_count_modulo_the_lengths(engine, depth, r
 
 @pytest.mark.parametrize("fields", [{}, {"filter_size": 9}, {"outer_filter_size": 1}], ids=str)
 @pytest.mark.parametrize("dilation", [29, 61, 700])
-def test_dilations_beyond_the_length_of_a_list(dilation, fields, rng):
-    """Compiled strips have rows only where windows read; arrays are rolled."""
+def test_dilations_may_exceed_the_lengths_of_a_list(dilation, fields, rng):
+    """Compiled strips have vectors only at pixels that filters read. Arrays are rolled instead."""
     lists = [rng.standard_normal((2, d)) for d in (29, 31, 7, 30)]
     network = Network(3, dilation=dilation, **fields)
     for K, expected in zip(

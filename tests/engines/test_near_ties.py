@@ -22,7 +22,7 @@ from tests.oracles import definition, quadruple
 
 
 @pytest.mark.parametrize("change", [1e-3, 1e-7, 1e-9])
-def test_deep_gelu_networks_of_nearly_equal_signals(change, rng):
+def test_deep_gelu_networks_keep_the_digits_of_nearly_equal_signals(change, rng):
     """Layers enlarge variances, until the slope is a ReLU's: the root of early deficits counts."""
     x, z = rng.standard_normal((2, 2, 1))
     X = np.stack([x, x + change * z, x * (1.0 + change), 1.5 * x])
@@ -173,7 +173,7 @@ CASES = {
 
 @pytest.mark.parametrize("name", CASES)
 @pytest.mark.parametrize("engines", GROUPS)
-def test_near_ties_and_small_terms(engines, name, rng):
+def test_kernels_of_near_ties_and_small_terms_are_exact(engines, name, rng):
     network, make, heads = CASES[name]
     with definition.mp.workdps(80):  # the oracle itself cancels α^4 = 1e-36
         assert_accurate(engines, network, make(rng), heads)
@@ -182,7 +182,7 @@ def test_near_ties_and_small_terms(engines, name, rng):
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("engine", ENGINES)
 def test_near_ties_are_semidefinite(engine, dtype, rng):
-    """Many signals of one profile; sign flips and signed shifts with weak branches."""
+    """Many signals have one profile, or differ in signs and shifts while branches are weak."""
     X = zero_mean(6, 2, 6)(rng)
     flips = np.concatenate([X, -X, -np.roll(X, 2, axis=2), X * (1 + 1e-9)])
     cases = [(Network(4), profile(2, 6, rng, cases=100), False)]
@@ -196,7 +196,7 @@ def test_near_ties_are_semidefinite(engine, dtype, rng):
 @pytest.mark.slow
 @pytest.mark.parametrize("engine", ENGINES)
 @pytest.mark.parametrize(("skip", "head"), [(False, "gap"), (True, "trace")])
-def test_proportional_signals_at_depth_5000(skip, head, engine):
+def test_proportional_signals_stay_proportional_at_depth_5000(skip, head, engine):
     kernel = rk.Kernel(Network(5000, skip=skip), "ntk", head, normalized=True)
     X = np.array([[[51.0, 38, 31, 16]], [[153.0, 114, 93, 48]]])
     assert abs(kernel(X, engine=engine) - 1).max() <= tolerances.DEEP_KERNEL
@@ -213,7 +213,7 @@ NETWORKS_OF_ONE_PIXEL = {
 @pytest.mark.parametrize("q", [3, 5, 7, 9, 13, 31])
 @pytest.mark.parametrize("engine", ENGINES)
 def test_filters_change_nothing_of_one_pixel(engine, q, name, dtype):
-    """Of nearly equal signals, beside filters of one pixel in float64."""
+    """Signals are nearly equal, and kernels compared with those of filters of one pixel."""
     angles = tolerances.EPS[dtype] * np.logspace(-0.5, 3, 15)
     X = np.array([[1.0, 0.0]] * 15)[..., None]
     Z = np.stack([np.cos(angles), np.sin(angles)], axis=1)[..., None]
@@ -243,8 +243,8 @@ DEEP = {
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("name", DEEP)
 @pytest.mark.parametrize("engine", ENGINES)
-def test_deep_networks_with_frozen_inner_weights(engine, name, dtype):
-    """Nearly equal signals, whose layers all round alike, against 128-bit arithmetic."""
+def test_deep_networks_with_frozen_inner_weights_are_exact(engine, name, dtype):
+    """All layers of nearly equal signals round alike. The exact kernels have 128 bits."""
     if isinstance(quadruple.library(), str):
         pytest.skip(quadruple.library())
     angles = np.append(0.0, np.logspace(-8, -2.5, 8))

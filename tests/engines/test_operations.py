@@ -56,7 +56,7 @@ def test_weights_begin_with_the_middle_tap():
     assert list(Taps(5, 4, 0).offsets) == [-8, -4, 0, 4, 8]
 
 
-def test_operations_and_their_rows():
+def test_operations_have_consecutive_table_rows():
     """Two channels and the root are rows 0 to 2. Three taps have four rows, a skip has three."""
     operations = Operations(Network(2, 3), depth=2, n_channels=2)
     assert operations.input == ()
@@ -142,7 +142,7 @@ def test_joined_layers_have_one_merge(merged):
 
 
 @pytest.mark.parametrize(("layer", "eighteenths"), [(1, [1, 5, 6, 5, 1]), (2, [1, 2, 12, 2, 1])])
-def test_weights_of_joined_layers(layer, eighteenths):
+def test_joined_layers_weigh_features_and_branch_together(layer, eighteenths):
     """Features and branch weigh alike: three taps of the first layer have a third of both."""
     network = Operations(Network(3, 3), depth=3, n_channels=1)
     steps = joined(with_five_taps(ending_with_activation(network.steps)))
@@ -173,7 +173,7 @@ def test_rows_are_counted_without_their_operations(network):
         (Network(1, activation="gelu", skip=False), 1.0, 1.0, 0.0),
     ],
 )
-def test_constants_of_a_layer(network, divisor, branch, features):
+def test_layers_are_divided_by_their_growth(network, divisor, branch, features):
     constants = Operations(network, 1, 1).constants.of_layer(1)
     weights = constants.weights.rounded
     found = constants.divisor, weights.branch, weights.features
@@ -228,7 +228,7 @@ def test_the_largest_bias_is_the_unit_of_biases():
     assert [operations.constants.bias_std(k) for k in (1, 2, 3)] == [0.0, 0.5 / 2.0, 1.0 / 2.0]
 
 
-def test_powers_of_the_growth():
+def test_total_divisors_are_powers_of_the_growth():
     assert Operations(Network(1), 1, 1).constants.total_divisor(7) == (1.0, 7)
     mantissa, exponent = Operations(Network(1, alpha=2.0), 1, 1).constants.total_divisor(
         1000
@@ -254,7 +254,7 @@ def test_growths_beyond_float64_are_refused():
     ],
 )
 def test_which_networks_may_lose_the_size_of_signals(fields, expected):
-    assert Operations(Network(2, **fields), 2, 1).constants.may_lose_size == expected
+    assert Operations(Network(2, **fields), 2, 1).bounds.may_lose_size == expected
 
 
 def test_a_layer_that_halves_features_does_not_keep_them(monkeypatch):
@@ -262,7 +262,7 @@ def test_a_layer_that_halves_features_does_not_keep_them(monkeypatch):
     assert network.layer(1).keeps_features
     monkeypatch.setattr(Layer, "identity_factor", property(lambda layer: layer.skip / 2))
     assert not network.layer(1).keeps_features
-    assert Operations(network, 2, 1).constants.may_lose_size
+    assert Operations(network, 2, 1).bounds.may_lose_size
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
@@ -277,7 +277,7 @@ def test_rounded_weights_keep_products_over_layers(dtype):
 
 
 def test_work_for_constants_grows_with_the_depth(monkeypatch):
-    """Not with its square: each layer is read as often in a network of twice the depth."""
+    """It does not grow with the square of the depth: each layer is read equally often."""
     read, counts = Network.layer, []
 
     def counting(network, number):

@@ -1,4 +1,4 @@
-"""Numbers that a precision does not have: kernels are right to their digits, or refused."""
+"""Numbers outside the range of a precision: kernels have all their digits, or are refused."""
 
 from functools import partial
 from itertools import product
@@ -29,16 +29,21 @@ def test_kernels_below_the_least_number_are_refused(engine, dtype, size):
 
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_kernels_down_to_the_least_normal_number_are_taken(engine, dtype):
-    """And refused below it, where K(x, x) itself would lose digits."""
-    least, kernel = float(np.finfo(dtype).tiny), rk.ResCNTK(2, head="trace")
+    kernel = rk.ResCNTK(2, head="trace")
     K = kernel(0.1 * X)
     own = np.sqrt(K.diagonal())
-    readout_scale = 1.5 * least / K.diagonal().min()
-    found = kernel.replace(readout_scale=readout_scale)(0.1 * X, engine=engine, dtype=dtype)
-    assert (np.abs(found / readout_scale - K) / own / own[:, None]).max() <= tolerances.KERNEL[
-        dtype
-    ]
-    below = kernel.replace(readout_scale=readout_scale / 2)
+    scale = 1.5 * float(np.finfo(dtype).tiny) / K.diagonal().min()
+    found = kernel.replace(readout_scale=scale)(0.1 * X, engine=engine, dtype=dtype)
+    error = np.abs(found / scale - K) / own / own[:, None]
+    assert error.max() <= tolerances.KERNEL[dtype]
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_kernels_below_the_least_normal_number_are_refused(engine, dtype):
+    """K(x, x) itself would lose digits."""
+    kernel = rk.ResCNTK(2, head="trace")
+    scale = 0.75 * float(np.finfo(dtype).tiny) / kernel(0.1 * X).diagonal().min()
+    below = kernel.replace(readout_scale=scale)
     for call in (below, partial(rk.pixel_pairs, below.network)):
         with pytest.raises(OverflowError, match="the kernel falls below"):
             call(0.1 * X, engine=engine, dtype=dtype)
@@ -80,7 +85,7 @@ def test_powers_of_two_as_a_scale_change_no_digit(engine, kernel, rng):
 
 
 def test_normalized_kernels_with_a_signal_beyond_float64_are_refused(engine):
-    """Whichever side it is on."""
+    """It may be the left or the right signal."""
     network = rk.Network(30, 3, skip=False, c_v=1e-100, bias=1.0, input_scale=1e150)
     gram = partial(rk.gram, network, head="equivariant", normalized=True, engine=engine)
     within, beyond = X[:1], 1e100 * X[:1]
@@ -124,9 +129,9 @@ def test_no_kernel_is_zero_in_silence(engine, name, activation):
 
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_tiny_kernels_of_large_signals_are_taken(engine, dtype):
-    """Bumps far apart: K(x, z) is below the precision of √(K(x, x) K(z, z))."""
-    places = np.arange(40.0)
-    bumps = [np.exp(-((places - middle) ** 2) / 1.6) for middle in (5.0, 33.0)]
+    """The signals are bumps far apart. K(x, z) is below the precision of √(K(x, x) K(z, z))."""
+    pixels = np.arange(40.0)
+    bumps = [np.exp(-((pixels - middle) ** 2) / 1.6) for middle in (5.0, 33.0)]
     kernel = rk.ResCGPK(1, 1, "trace", alpha=1e-3)
     K = kernel(np.array(bumps)[:, None], engine=engine, dtype=dtype)
     assert 0 <= K[0, 1] < 1e-30 < K[0, 0]
@@ -210,7 +215,7 @@ def normalized_gram(engine, fields, signals, head, dtype, rng):
 
 @pytest.mark.parametrize((*FIELDS, "dtype"), within_range(True))
 def test_kernels_within_a_precision_are_right(engine, fields, signals, head, dtype, rng):
-    """Against 128-bit arithmetic; kernels by GAP do not cancel."""
+    """They are compared with 128-bit arithmetic. With "gap" the terms do not cancel."""
     if isinstance(quadruple.library(), str):
         pytest.skip(quadruple.library())
     network, X, grams = normalized_gram(engine, fields, signals, head, dtype, rng)
@@ -228,7 +233,7 @@ def test_kernels_beyond_a_precision_are_refused(engine, fields, signals, head, d
 
 
 def test_an_input_filter_reaches_pixel_1_without_branches(engine, rng):
-    """Its windows are there at any α."""
+    """The filtered input has values at pixel 1 at any α."""
     X = far_away(2, rng)
     K = rk.Kernel(rk.Network(2, alpha=0, input_filter_size=5), "gpk", "equivariant")(
         X, engine=engine
@@ -250,7 +255,7 @@ def test_an_input_filter_reaches_pixel_1_without_branches(engine, rng):
     ],
 )
 def test_sizes_beyond_float64_are_refused(engine, activation, network, factor, options, says):
-    """Sizes count where activations are not homogeneous."""
+    """The sizes of signals count if the activation is not homogeneous."""
     network = network.replace(activation=activation)
     skip_unless_taken(engine, network)
     with pytest.raises(OverflowError, match=says):
@@ -300,7 +305,7 @@ def taken(sizes, compute, expected):
 
 @pytest.mark.parametrize("activation", NOT_HOMOGENEOUS)
 def test_small_signals_beside_biases_are_right_or_refused(engine, activation):
-    """Where the input alone is trained; squares of differences by eps keep their digits too."""
+    """Only the input is trained. Squares of differences of size eps keep their digits too."""
     kernel = rk.Kernel(
         rk.Network(2, bias=0.1, trained="input", activation=activation), "ntk", "trace", True
     )
@@ -364,7 +369,7 @@ def test_layers_of_any_growth_are_right_or_refused(engine):
 
 @pytest.mark.parametrize("activation", NOT_HOMOGENEOUS)
 def test_falling_networks_are_right_or_refused(engine, activation):
-    """Of variances near 1e-20, which layers multiply by c_v σ'(0)²: all of them are linear."""
+    """Variances are near 1e-20, where layers are linear and multiply them by c_v σ'(0)²."""
     network = rk.Network(1, 1, skip=False, activation=activation, c_v=1e-7)
     skip_unless_taken(engine, network)
     kernel = rk.Kernel(network, "gpk", "trace", normalized=True)
@@ -377,3 +382,18 @@ def test_falling_networks_are_right_or_refused(engine, activation):
     least_factor = 2e-8
     within = [depth for depth in depths if 1e-20 * least_factor**depth > 1e3 * ROOT_OF_LEAST]
     assert set(within) <= set(found) and len(found) < len(depths)
+
+
+SMALL_BESIDE_BIASES = {
+    "the last layer": {"alpha": 1e-12, "c_w": 1e-28, "bias": 1e10, "trained": "readout"},
+    "the trained parts": {"c_v": 1e-24, "bias": 1e10, "trained": ("input", "inner")},
+}
+"""What is too small for float32 beside the biases."""
+
+
+@pytest.mark.parametrize("what", SMALL_BESIDE_BIASES)
+def test_kernels_too_small_beside_biases_are_refused(engine, what):
+    """Compiled engines refuse them too, although their tables end with the last activation."""
+    network = rk.Network(2, 3, **SMALL_BESIDE_BIASES[what])
+    with pytest.raises(OverflowError, match=f"^{what} ha.* a share of .* in float32"):
+        rk.gram(network, X, head="trace", engine=engine, dtype="float32")

@@ -34,42 +34,66 @@ def operations(found, number=1):
     }
 
 
-def test_convolutions_are_kept_once():
-    found = program(Network(3, 9))
-    convolutions = found.arrays["convolutions"].view(CONVOLUTION)
+@pytest.fixture
+def convolutions():
+    """Return the records of convolutions of three layers with filters of nine pixels."""
+    return program(Network(3, 9)).arrays["convolutions"].view(CONVOLUTION)
+
+
+def test_equal_convolutions_of_all_layers_have_one_record(convolutions):
     assert convolutions["n_taps"].tolist() == [3, 3]
     assert convolutions["dilation"].tolist() == [1, 3]
-    assert convolutions["axis"].tolist() == [1, 1]  # signals are lines
+
+
+def test_convolutions_of_signals_are_along_lines(convolutions):
+    assert convolutions["axis"].tolist() == [1, 1]
+
+
+def test_the_weight_of_a_convolution_has_twice_the_precision(convolutions):
     third = Fraction(convolutions["weight"][0]) + Fraction(convolutions["weight_error"][0])
     assert abs(third - Fraction(1, 3)) < Fraction(1, 2**105)
 
 
-def test_layers_name_their_operations():
-    """Rows 0 to 2 are the input's; convolutions have four, skip connections three."""
-    found = program(Network(2, 3))
-    first, second = layers(found)
-    records = found.arrays["operations"].view(OPERATION)
-    kinds = [OPERATION_KINDS[kind] for kind in records["kind"]]
-    assert kinds == [
-        "activation",
-        "convolution",
-        "skip",
-        "convolution",
-        "activation",
-        "convolution",
-        "skip",
-    ]
-    assert (first["first"], first["count"], second["first"], second["count"]) == (0, 3, 3, 4)
+@pytest.fixture
+def two_layers():
+    """Return the program of two layers: seven operations, of which the first layer has three."""
+    return program(Network(2, 3))
+
+
+def test_operations_have_the_order_of_the_steps(two_layers):
+    kinds = two_layers.arrays["operations"].view(OPERATION)["kind"]
+    first = ["activation", "convolution", "skip"]
+    assert [OPERATION_KINDS[kind] for kind in kinds] == [*first, "convolution", *first]
+
+
+def test_layers_say_which_operations_are_theirs(two_layers):
+    found = [(layer["first"], layer["count"]) for layer in layers(two_layers)]
+    assert found == [(0, 3), (3, 4)]
+
+
+def test_operations_have_the_numbers_of_their_table_rows(two_layers):
+    """Rows 0 to 2 are those of the input. A convolution has four rows, a skip connection three."""
+    records = two_layers.arrays["operations"].view(OPERATION)
     assert records["row"].tolist() == [3, 4, 8, 11, 15, 16, 20]
     assert records["std_row"].tolist() == [2, 2, 4, 8, 11, 11, 16]
-    assert records["convolution"].tolist() == [-1, 0, -1, 0, -1, 0, -1]
+
+
+def test_operations_say_on_which_side_of_the_activation_they_are(two_layers):
+    records = two_layers.arrays["operations"].view(OPERATION)
     assert records["after_activation"].tolist() == [1, 1, 1, 0, 1, 1, 1]
-    assert first["std_row"] == second["std_row"] == -1  # behind skip connections
+
+
+def test_convolutions_have_the_index_of_their_taps(two_layers):
+    records = two_layers.arrays["operations"].view(OPERATION)
+    assert records["convolution"].tolist() == [-1, 0, -1, 0, -1, 0, -1]
+
+
+def test_features_have_a_table_row_unless_a_skip_connection_adds_them(two_layers):
+    assert [layer["std_row"] for layer in layers(two_layers)] == [-1, -1]
     assert layers(program(Network(1, 3, skip=False)))[0]["std_row"] == 4
-    assert (first["report"], second["report"]) == (-1, 0)
 
 
-def test_weights_of_features_and_branch():
+def test_records_have_the_weights_of_features_and_branch():
     found = program(Network(1, 3, alpha=0.5))
     (layer,), skip = layers(found), operations(found)["skip", True]
     assert (layer["feature_weight"], layer["branch_weight"]) == pytest.approx(
@@ -81,8 +105,9 @@ def test_weights_of_features_and_branch():
     assert layer["input_weight"] == pytest.approx(0.8, rel=CONSTANT)
 
 
-def test_products_of_biases():
-    """σ_b²/c_w before the activation, 2/c_v times as much behind it; σ_b, the largest, is 1."""
+def test_records_have_the_variances_of_biases():
+    """They are σ_b²/c_w before the activation and 2/c_v times as much after it, in units of the
+    largest σ_b."""
     found = program(Network(1, 1, c_v=4.0, c_w=2.0, bias=0.3))
     inner, outer = (
         operations(found)["bias", after_activation] for after_activation in (False, True)
@@ -108,8 +133,8 @@ def test_networks_without_biases_have_no_such_operation():
         ("pixels", {}, "pixels"),
     ],
 )
-def test_heads_of_the_loops(head, options, expected):
-    job = program(Network(2), head, **options).job({}, 1, 1, 5, False, False)
+def test_each_head_has_its_output(head, options, expected):
+    job = program(Network(2), head, **options).job({}, (1, 1), 5, paired=False, symmetric=False)
     assert OUTPUTS[job["output"][0]] == expected
 
 
@@ -149,20 +174,22 @@ def test_steps_that_the_loops_lack_are_refused_by_name(head, depth, place, monke
     ],
 )
 def test_sums_join_layers_of_filters_that_are_powers_of_three(network, joined):
-    """Unless layers do not change the tangent kernel."""
+    """They are not joined if layers do not change the tangent kernel."""
     operations = program(network, "gap").operations
     is_joined = any(o.step.taps.is_triangle for layer in operations.layers for o in layer)
     assert is_joined == joined
 
 
-def test_jobs_have_the_places_of_results():
+def test_jobs_have_the_addresses_of_results():
+    """A kind that is not computed has the address 0."""
     values = {"ntk": np.zeros((1, 3, 4))}
-    job = program(Network(1), "gap").job(values, 3, 4, 7, paired=False, symmetric=False)
-    assert job["ntk"][0] == values["ntk"].__array_interface__["data"][0] and job["gpk"][0] == 0
-    assert [job[name][0] for name in ("cases", "columns", "extent", "height", "line_pixels")] == [
-        3,
-        4,
-        7,
-        0,
-        7,
-    ]
+    job = program(Network(1), "gap").job(values, (3, 4), 7, paired=False, symmetric=False)
+    assert job["ntk"][0] == values["ntk"].__array_interface__["data"][0]
+    assert job["gpk"][0] == 0
+
+
+def test_jobs_have_the_shape_of_results():
+    """The pixels of signals are one line, without a height."""
+    job = program(Network(1), "gap").job({}, (3, 4), 7, paired=False, symmetric=False)
+    names = "cases", "columns", "extent", "height", "line_pixels"
+    assert [job[name][0] for name in names] == [3, 4, 7, 0, 7]

@@ -59,7 +59,7 @@ def fewer_of_jax(test):
 
 
 def served(engine, network, X, head):
-    """Leave out what the engine does not take, and return the head: of lists it is GAP."""
+    """Leave out what the engine does not support, and return the head, which is "gap" for lists."""
     skip_unless_taken(engine, network)
     assume(not isinstance(X, list) or engine in ("array", "cpu"))
     return "gap" if isinstance(X, list) else head
@@ -95,7 +95,7 @@ def test_signals_are_left_as_they_are(engine, network, batches, kind):
     st.sampled_from([1e-150, 0.3, 1.0, 7.7, 1e100]),
 )
 @fewer_of_jax
-def test_shifts_factors_and_orthogonal_mixing_of_channels(
+def test_kernels_do_not_see_shifts_or_orthogonal_mixing_of_channels(
     engine, network, batches, head, kind, seed, factor
 ):
     head, (X, Z) = served(engine, network, batches[0], head), batches
@@ -185,7 +185,7 @@ def test_heads_are_means_of_pixel_pairs(engine, network, batches, kind):
 @given(any_network, batches(("signals", "images")), kinds)
 @fewer_of_jax
 def test_heads_are_means_of_the_equivariant_kernel_over_shifts(engine, network, batches, kind):
-    """Theorem 4.2."""
+    """This is theorem 4.2 of Barzilai et al. 2022."""
     served(engine, network, batches[0], "gap")
     X, Z = batches
     sides, axes = X.shape[2:], tuple(range(2, X.ndim))
@@ -205,7 +205,7 @@ def test_heads_are_means_of_the_equivariant_kernel_over_shifts(engine, network, 
 @engines
 @given(any_network, batches(("signals", "images")), kinds)
 def test_shares_are_sums_of_pixel_pairs(engine, network, batches, kind):
-    """Over right pixels."""
+    """They are sums over the right pixels."""
     served(engine, network, batches[0], "gap")
     X, Z = batches
     P, own = pairs_of_pixels(engine, network, X, Z, kind)
@@ -264,7 +264,7 @@ def test_shares_move_with_the_signal(engine, network, batches, kind, shift):
 @given(any_network, batches(), heads, kinds)
 @fewer_of_jax
 def test_grams_are_semidefinite(engine, network, batches, head, kind):
-    """But for odd activations on lists, whose terms cancel to rounding errors."""
+    """Odd activations on lists are left out, because their terms may cancel to rounding errors."""
     X = batches[0]
     assume(network.homogeneous or not isinstance(X, list))
     kernel = rk.Kernel(network, kind, served(engine, network, X, head))
@@ -275,7 +275,7 @@ def test_grams_are_semidefinite(engine, network, batches, head, kind):
 @given(any_network, batches(), heads, kinds)
 @fewer_of_jax
 def test_diagonals_of_normalized_grams_are_one(engine, network, batches, head, kind):
-    """And 0 for signals without energy: in engines exactly, in JAX to a rounding."""
+    """They are 0 for signals without energy. Both are exact in engines, and rounded in JAX."""
     X = batches[0]
     kernel = rk.Kernel(network, kind, served(engine, network, X, head))
     has_energy = kernel.diag(X, engine="array" if engine == "jax" else engine) > 0
@@ -289,7 +289,7 @@ def test_diagonals_of_normalized_grams_are_one(engine, network, batches, head, k
 def test_normalized_kernels_of_signals_with_themselves_are_one(
     engine, network, batches, head, kind
 ):
-    """Without the matrix too, exactly; and 0 for signals without energy."""
+    """They are exactly 1 without the matrix too, and 0 for signals without energy."""
     X = batches[0]
     kernel = rk.Kernel(network, kind, served(engine, network, X, head))
     has_energy = kernel.diag(X, engine=engine) > 0
@@ -300,7 +300,7 @@ def test_normalized_kernels_of_signals_with_themselves_are_one(
 @given(any_network, batches(), heads, kinds)
 @fewer_of_jax
 def test_normalized_grams_are_quotients(engine, network, batches, head, kind):
-    """By the roots of both K(x, x), which are 0 of signals without energy."""
+    """The divisor is √(K(x, x) K(z, z)), which is 0 for signals without energy."""
     X = batches[0]
     kernel = rk.Kernel(network, kind, served(engine, network, X, head))
     K = kernel_of(engine, kernel, X)
@@ -313,8 +313,7 @@ def test_normalized_grams_are_quotients(engine, network, batches, head, kind):
 
 
 @subjects
-def test_degenerate_constants(engine):
-    """Branches of 0 leave the input's kernel; without skips nothing is left."""
+def test_branches_of_0_leave_the_kernel_of_the_input(engine):
     X = np.random.default_rng(0).standard_normal((3, 2, 6))
     linear = (X[:, None] * X[None]).mean(axis=2)
     # On either side twelve roundings to eps/2, of means that are a third of the largest product.
@@ -323,6 +322,10 @@ def test_degenerate_constants(engine):
         G = kernel_of(engine, rk.Kernel(rk.Network(2, **{name: 0}), "gpk", "trace"), X)
         np.testing.assert_allclose(G, linear.mean(axis=2), rtol=0, atol=bar)
 
+
+@subjects
+def test_branches_of_0_without_skip_connections_leave_nothing(engine):
+    X = np.random.default_rng(0).standard_normal((3, 2, 6))
     seen = HEADS[:1] if engine == "jax" else HEADS  # which compiles each for seconds
     for name, head, normalized in pairs_meet(("c_v", "c_w"), seen, (False, True)):
         network = rk.Network(2, skip=False, **{name: 0})

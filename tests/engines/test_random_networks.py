@@ -140,7 +140,7 @@ def assert_accurate_in_128_bits(engine, seed, draw=drawn):
 
 @pytest.mark.parametrize("part", [0, *rarely(1, 2), *nightly(3, 4, 5, 6)])
 @pytest.mark.parametrize("engine", ENGINES)
-def test_random_networks(engine, part):
+def test_kernels_of_random_networks_are_exact(engine, part):
     """`make test` draws 215 networks, and each night 400 more.
 
     The engine "array", which takes longest, computes a third of them.
@@ -159,7 +159,7 @@ def test_random_networks(engine, part):
 
 @pytest.mark.parametrize("part", [0, *rarely(1), *nightly(2, 3, 4)])
 @pytest.mark.parametrize("engine", ENGINES)
-def test_random_networks_with_layers_of_their_own(engine, part):
+def test_kernels_of_random_networks_with_layers_of_their_own_are_exact(engine, part):
     """These networks have all activations and biases, and some are normalized.
 
     The engine "array" computes a third of them.

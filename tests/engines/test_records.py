@@ -24,7 +24,7 @@ constexpr int MANY = 12;  // constexpr int MANY = 13;
 
 
 def test_structs_have_their_fields_in_order():
-    found = records.records(TEXT)
+    found = records.structs_of(TEXT)
     assert list(found) == ["Inner", "Outer"]
     assert found["Outer"].names == ("first", "second", "values", "out", "factor")
     assert [found["Outer"].fields[name][1] for name in found["Outer"].names] == [0, 16, 32, 40, 48]
@@ -33,7 +33,7 @@ def test_structs_have_their_fields_in_order():
 
 
 def test_structs_of_other_texts_are_known():
-    found = records.records("struct Launch { Inner inner; int64 n; };", records.records(TEXT))
+    found = records.structs_of("struct Launch { Inner inner; int64 n; };", records.structs_of(TEXT))
     assert found["Launch"].itemsize == 24
 
 
@@ -47,7 +47,7 @@ def test_constants_are_read_from_the_text():
 
 def test_a_type_that_is_not_known_is_an_error():
     with pytest.raises(KeyError, match="float"):
-        records.records("struct Other {\n float a;\n};")
+        records.structs_of("struct Other {\n float a;\n};")
 
 
 def test_the_records_of_the_loops_have_no_padding():

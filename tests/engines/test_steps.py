@@ -40,8 +40,8 @@ class Pairs:
         self.layer_constants = operations.constants.of_layer(1)
         self.weights, self.rows, self.step = self.layer_constants.weights.rounded, rows, step
 
-    def row(self, place):
-        left, right = (rows[place] for rows in self.rows)
+    def row(self, index):
+        left, right = (rows[index] for rows in self.rows)
         return left[:, :, None], right[:, None, :]
 
     def mean(self, taps, values):
@@ -60,7 +60,9 @@ def passed(network, step):
     for s in range(2):
         variances = [(of[s] ** 2).sum(axis=0)[None] for of in (branch, features)]
         bias, size = np.array([BIASES[s]]), np.array([SIZES[s]])
-        context = ArraySignalContext(operations, np, variances[1], bias, size).of_layer(1)
+        context = ArraySignalContext(
+            operations, np, variances[1], bias=bias, normalized_std=size
+        ).of_layer(1)
         found, of_step = step.variances(context, *map(context.exact_variances, variances))
         after.append(found.variance)
         rows.append(list(of_step))
@@ -114,7 +116,7 @@ def test_deficits_are_products_of_standard_deviations_less_covariances(case):
 
 @pytest.mark.parametrize("case", [case for case in CASES if case != "normalization"])
 def test_kernels_follow_covariances(case):
-    """But of normalization, which leaves F to the features, and of what biases add to A."""
+    """Normalization, which does not change F, is left out, and so is what biases add to A."""
     (left, right), found = passed(*CASES[case])
     g, F = np.sqrt(left[:, :, None] * right[:, None, :]), expected(*CASES[case], 0, 1)
     assert np.abs((found.kernels.F - F) / g).max() <= ROUTES

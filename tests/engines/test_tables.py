@@ -29,8 +29,8 @@ def made(network, X, head="gap", dtype="float64"):
     return tables.signal_tables(Operations(network, network.depth, X.shape[1]), request, X)
 
 
-def test_rows_of_two_pixels():
-    """Units, roots, 1/a, and a skip connection of equal parts."""
+def test_rows_of_two_pixels_are_those_of_the_formulas():
+    """They are unit vectors, roots, 1/a, and the rows of a skip connection of equal parts."""
     found = made(Network(1, 1), [[[3.0, -4.0]]])
     size = np.sqrt(12.5)  # the mean of 9 and 16
     a = np.array([3.0, 4.0]) / size
@@ -50,17 +50,17 @@ def test_rows_of_two_pixels():
     assert found.input.means[0, 0] == pytest.approx(-0.5 / size, rel=CONSTANT)
 
 
-def test_coordinates_of_a_window():
-    """Energies 1, 4, 9 around pixel 1: the middle tap is first, then the left and the right one."""
+def test_rows_of_a_convolution_are_those_of_the_formulas():
+    """Pixels have the energies 1, 4 and 9. The middle tap is first, and the left one second."""
     network = Network(1, 1, outer_filter_size=3, skip=False)
     found = made(network, [[[1.0, 2.0, 3.0]]])
-    window = found.rows[0, 3:]
+    rows = found.rows[0, 3:]
     size = np.sqrt(14 / 3)
     whole, first = np.sqrt(14 / 3) / size, np.sqrt(1 / 3) * 2.0 / size
-    assert window[0, 1] == pytest.approx(whole, rel=CONSTANT)
-    assert window[1, 1] == pytest.approx((whole + first) / np.sqrt(2), rel=CONSTANT)
+    assert rows[0, 1] == pytest.approx(whole, rel=CONSTANT)
+    assert rows[1, 1] == pytest.approx((whole + first) / np.sqrt(2), rel=CONSTANT)
     coordinates = np.sqrt(1 / 3) * np.array([1.0, 3.0]) / size / (whole + first)
-    np.testing.assert_allclose(window[2:, 1], coordinates, rtol=CONSTANT)
+    np.testing.assert_allclose(rows[2:, 1], coordinates, rtol=CONSTANT)
 
 
 def test_activations_that_are_not_homogeneous_have_the_roots_of_branches():
@@ -76,7 +76,7 @@ def test_activations_that_are_not_homogeneous_have_the_roots_of_branches():
 
 
 def test_the_head_equivariant_counts_the_energy_that_reaches_pixel_1():
-    """With one outer filter of three pixels: the fourth one is out of reach."""
+    """The network has one outer filter of three pixels, which does not reach the third pixel."""
     found = made(Network(1, 1, outer_filter_size=3), [[[1.0, 0.0, 7.0, 2.0]]], "equivariant")
     # F at pixel 1: half of 1, and half of the mean of 2², 1² and 0² over three taps.
     assert found.input.scale[0] ** 2 == pytest.approx(0.5 + 5 / 6, rel=CONSTANT)
@@ -93,7 +93,7 @@ def test_the_head_equivariant_counts_the_energy_that_reaches_pixel_1():
     st.sampled_from(DTYPES),
 )
 def test_rows_are_counted_as_they_are_stored(engine, network, batches, head, dtype):
-    """Without a table, for the memory check; the rows that are made are those that are counted."""
+    """The check of memory counts them without a table, and each row is made once."""
     skip_unless_taken(engine, network)
     X, stored = batches[0], []
 
@@ -115,7 +115,7 @@ def test_rows_are_counted_as_they_are_stored(engine, network, batches, head, dty
 
 
 def test_joined_layers_are_counted_joined():
-    """Of 50 layers 346 rows: 2 before them, 7 a layer, of the last one 1 and the window before."""
+    """Two rows come before the layers. A layer has seven, and the last one has one."""
     request = Request(Network(50), "gap", ("ntk",), (50,))
     assert operations_of(request, 1, 1).n_rows == 2 + 49 * 7 + 1
     assert operations_of(replace(request, head="pixels"), 1, 1).n_rows == 2 + 8 + 49 * 12

@@ -54,7 +54,7 @@ def test_depths_are_those_that_were_asked_for():
         np.testing.assert_array_equal(K, alone)
 
 
-def test_signals_of_two_lengths():
+def test_signals_of_two_lengths_are_refused():
     kernel = rk.Kernel(rk.Network(2, 3), "ntk", "gap")
     lists = [X[0], X[1][:, :3]]
     with pytest.raises(ValueError, match="it takes signals of one length"):
@@ -80,13 +80,17 @@ def test_other_requests_are_refused_by_a_sentence(name):
         rk.gram(network, signals, engine="textbook", **options)
 
 
+OPTIONS = {"engine": "textbook", "head": "trace", "normalized": True}
+
+
 def test_growth_up_to_the_limit_is_taken():
-    """Layers of growth 2 multiply variances by 2^400; layers above the depth asked for by none."""
-    options = {"engine": "textbook", "head": "trace", "normalized": True}
-    deep = rk.gram(rk.Network(400, 1), X[:2], **options).gpk
-    assert np.isfinite(deep).all()
-    first = rk.gram(rk.Network(2, alpha=(1.0, 2.0**220)), X[:2], depths=(1,), **options).gpk
-    assert np.isfinite(first).all()
+    """Layers of growth 2 multiply variances by 2^400 in all."""
+    assert np.isfinite(rk.gram(rk.Network(400, 1), X[:2], **OPTIONS).gpk).all()
+
+
+def test_the_growth_of_layers_beyond_the_depths_does_not_count():
+    network = rk.Network(2, alpha=(1.0, 2.0**220))
+    assert np.isfinite(rk.gram(network, X[:2], depths=(1,), **OPTIONS).gpk).all()
 
 
 def test_auto_never_takes_it(monkeypatch):

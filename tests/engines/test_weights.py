@@ -1,4 +1,4 @@
-"""Weights of features and branch: their digits, forms of their sum, and branches of weight 0."""
+"""Weights of features and branch: their digits, the form of their sum, and branches of 0."""
 
 from decimal import Decimal
 from fractions import Fraction
@@ -38,14 +38,14 @@ def test_features_and_branch_are_added(features, branch, form, expected):
 
 @pytest.mark.parametrize("smaller", [Fraction(1, 3), Fraction(1, 10**9), Fraction(1, 10**30)])
 def test_the_smaller_weight_of_a_mean_keeps_its_digits(smaller):
-    """And the other one is the rest: it has no digits of its own."""
+    """The larger one is 1 minus the smaller one, and has no digits of its own."""
     of_branch, of_features = Weights.of(1 - smaller, smaller), Weights.of(smaller, 1 - smaller)
     assert float(of_branch.branch) == float(of_features.features) == float(smaller)
     assert of_branch.keeps_means and of_features.keeps_means
 
 
 def test_roots_of_weights_are_the_nearest_numbers():
-    """The power 0.5 of this weight is one unit off where it comes from the C library of GNU."""
+    """For this weight, the power 0.5 of the GNU C library has an error of one unit."""
     weight = 113 / 129
     assert sqrt_of(weight) == float(Decimal(weight).sqrt())
 
@@ -101,19 +101,3 @@ def test_a_branch_of_weight_0_at_a_pixel_of_0(alpha, dtype, engine):
     exact = quadruple.Grams(network, signals)
     for kind, K in rk.gram(network, signals, **options)._asdict().items():
         assert exact.error(K, kind, "equivariant") <= tolerances.KERNEL[dtype]
-
-
-SMALL_BESIDE_BIASES = {
-    "the last layer": {"alpha": 1e-12, "c_w": 1e-28, "bias": 1e10, "trained": "readout"},
-    "the trained parts": {"c_v": 1e-24, "bias": 1e10, "trained": ("input", "inner")},
-}
-"""What is too small for float32 beside the biases."""
-
-
-@pytest.mark.parametrize("engine", ENGINES)
-@pytest.mark.parametrize("what", SMALL_BESIDE_BIASES)
-def test_kernels_too_small_beside_biases_are_refused_alike(what, engine):
-    """Compiled engines, whose tables end with the last activation, too."""
-    network = rk.Network(2, 3, **SMALL_BESIDE_BIASES[what])
-    with pytest.raises(OverflowError, match=f"^{what} ha.* a share of .* in float32"):
-        rk.gram(network, X, head="trace", engine=engine, dtype="float32")

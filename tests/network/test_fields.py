@@ -12,11 +12,13 @@ from rescntk import engines
 from rescntk.checks.values import KINDS
 from rescntk.engines.request import Request
 from rescntk.network import OF_LAYERS
+from rescntk.network.activations import ACTIVATIONS
 from rescntk.network.parameters import FILTER_FIELDS
 from rescntk.network.parts import BRANCH_POWERS, Layer
 from tests.helpers import Wider
 from tests.oracles import quadruple
 
+THEORY = Path(__file__).parents[2] / "docs/theory"
 SIGNALS = np.random.default_rng(0).standard_normal((3, 2, 3))
 
 
@@ -34,12 +36,30 @@ def test_the_gain_of_a_branch_refuses_a_made_up_number():
             _ = Wider(2, made_up=value).branch_gain
 
 
+NUMBERS = [name for name in Layer._fields if isinstance(getattr(rk.Network(2), name, 0), float)]
+
+
+@pytest.mark.parametrize("field", NUMBERS)
+def test_numbers_that_are_too_large_are_refused_by_a_sentence(field):
+    """An error of arithmetic, such as that of a fraction beyond float64, would name no field."""
+    with pytest.raises((ValueError, OverflowError), match="expected|the kernel exceeds"):
+        rk.gram(rk.Network(2, **{field: 1e200}), SIGNALS)
+
+
+@pytest.mark.parametrize("name", ACTIVATIONS)
+def test_activations_stand_in_the_docstring_and_on_their_page(name):
+    (choices,) = re.findall(r"^    activation : (.*)$", rk.Network.__doc__, re.M)
+    page = (THEORY / "activations.md").read_text("utf-8")
+    assert f'"{name}"' in choices
+    assert re.search(rf"^## {name}$", page, re.M | re.I)
+
+
 def test_numbers_of_layers_stand_in_every_place():
     """The places of docs/project/contributing.md that do not refuse a new number by themselves."""
-    page = (Path(__file__).parents[2] / "docs/theory/network.md").read_text("utf-8")
+    page = (THEORY / "network.md").read_text("utf-8")
     for field in fields(rk.Network):
         assert re.search(rf"^    [\w, ]*\b{field.name}\b[\w, ]* : ", rk.Network.__doc__, re.M)
         assert f"`{field.name}" in page or field.name not in OF_LAYERS
     numbers = set(Layer._fields) - {"inner", "outer", "activation_gain"}
     assert numbers <= OF_LAYERS - FILTER_FIELDS and BRANCH_POWERS.keys() <= numbers
-    assert set(quadruple.OF_LAYERS.split()) == OF_LAYERS
+    assert quadruple.OF_LAYERS.keys() == OF_LAYERS

@@ -15,18 +15,39 @@ def test_defaults_are_the_papers():
     fields = {"skip": True, "alpha": 1.0, "c_v": 2.0, "c_w": 1.0, "input_scale": None}
     sizes = {"filter_size": 3, "outer_filter_size": 3, "input_filter_size": 1}
     assert rk.Network(5) == rk.Network(5, **sizes, **fields, trained=parts)
+
+
+def test_parameters_after_the_filter_size_are_given_by_name():
     with pytest.raises(TypeError):
-        rk.Network(5, 3, 3)  # what follows the filter size goes by name
+        rk.Network(5, 3, 3)
 
 
-def test_equal_networks_are_equal():
-    assert rk.Network(3, alpha=(0.5, 0.5, 0.5)) == rk.Network(3, alpha=0.5)
-    assert rk.Network(2, (5, 3), outer_filter_size=1) == rk.Network(2, 3, outer_filter_size=1)
-    assert rk.Network(2, (5, 3)) == rk.Network(2, 3, outer_filter_size=(5, 3))
-    ordinary = rk.Network(2, skip=(False, True), alpha=(7.0, 0.5))
-    assert ordinary.alpha == (1.0, 0.5) and ordinary == ordinary.replace(alpha=0.5)
+ORDINARY = rk.Network(2, skip=(False, True), alpha=(7.0, 0.5))
+
+
+@pytest.mark.parametrize(
+    ("network", "same"),
+    [
+        (rk.Network(3, alpha=(0.5, 0.5, 0.5)), rk.Network(3, alpha=0.5)),
+        (rk.Network(2, (5, 3), outer_filter_size=1), rk.Network(2, 3, outer_filter_size=1)),
+        (rk.Network(2, (5, 3)), rk.Network(2, 3, outer_filter_size=(5, 3))),
+        (ORDINARY, ORDINARY.replace(alpha=0.5)),
+    ],
+)
+def test_networks_whose_layers_read_equal_values_are_equal(network, same):
+    assert network == same
+
+
+def test_layers_without_skip_connections_have_the_default_alpha():
+    assert ORDINARY.alpha == (1.0, 0.5)
+
+
+def test_values_of_layers_may_be_an_array():
     assert rk.Network(2, alpha=np.array([0.5, 1.0])).alpha == (0.5, 1.0)
-    assert eval(repr(ordinary), {"Network": rk.Network}) == ordinary
+
+
+def test_the_text_of_a_network_is_code_that_makes_it():
+    assert eval(repr(ORDINARY), {"Network": rk.Network}) == ORDINARY
 
 
 def test_a_replaced_field_changes_a_copy():
@@ -70,14 +91,27 @@ def test_outer_filters_of_other_sizes_stay(outer):
     assert network.replace(filter_size=9).outer_filter_size == outer
 
 
+NUMBERS = rk.Network(2, alpha=0.7, c_v=1.3, c_w=1.9)
+
+
+def test_the_gain_of_a_branch_is_a_product_of_its_numbers():
+    """It is α² c_v c_w/2."""
+    expected = 0.7**2 * 1.3 * 1.9 / 2
+    assert abs(NUMBERS.branch_gain / expected - 1) <= CONSTANT
+
+
 @pytest.mark.parametrize("activation", NOT_HOMOGENEOUS)
 def test_gains_of_other_activations_are_those_of_relu(activation):
-    """α² c_v c_w/2, by which theory counts layers; a leaky ReLU has 1 + s² times as much."""
-    network = rk.Network(2, alpha=0.7, c_v=1.3, c_w=1.9)
-    gain = network.branch_gain
-    assert abs(gain - 0.7**2 * 1.3 * 1.9 / 2) <= CONSTANT * gain
-    assert network.replace(activation=activation).branch_gain == gain
+    """Theory counts layers by these numbers."""
+    assert NUMBERS.replace(activation=activation).branch_gain == NUMBERS.branch_gain
+
+
+def test_the_gain_of_a_leaky_relu_grows_with_its_slope():
+    """It is 1 + s² times that of ReLU."""
+    leaky = NUMBERS.replace(negative_slope=0.4).branch_gain
+    assert abs(leaky / NUMBERS.branch_gain - (1 + 0.4**2)) <= CONSTANT
+
+
+def test_the_gain_may_be_the_largest_number():
     most = np.finfo(np.float64).max
     assert rk.Network(2, c_v=most, c_w=2.0).branch_gain == most
-    leaky = network.replace(negative_slope=0.4).branch_gain
-    assert abs(leaky / gain - (1 + 0.4**2)) <= CONSTANT

@@ -60,7 +60,7 @@ _mpf = np.frompyfunc(mp.mpf, 1, 1)
 
 
 def _relu(s, a, b):
-    """E[relu relu] and E[step step] at covariance s, variances a, b."""
+    """Return E[relu relu] and E[step step] at the covariance s and the variances a and b."""
     g = mp.sqrt(a * b)
     rho = min(max(s / g, mp.mpf(-1)), mp.mpf(1)) if g > 0 else mp.mpf(0)
     angle = mp.pi - mp.acos(rho)
@@ -68,12 +68,13 @@ def _relu(s, a, b):
 
 
 def _erf(s, a, b):
+    """Return the same for erf (Williams 1997)."""
     m = (1 + 2 * a) * (1 + 2 * b)
     return 2 / mp.pi * mp.asin(2 * s / mp.sqrt(m)), 4 / mp.pi / mp.sqrt(m - 4 * s**2)
 
 
 def _gelu(s, a, b):
-    """By Stein's lemma, in its first form."""
+    """Return the same for GELU, by Stein's lemma in its first form."""
     p, q, g = 1 + a, 1 + b, mp.sqrt(a * b)
     joint = mp.mpf(1) / 4 + mp.asin(s / mp.sqrt(p * q)) / (2 * mp.pi)  # E[Φ(u)Φ(v)]
     rest = (g - s) * (g + s)  # a b − s²
@@ -109,7 +110,7 @@ def _once(dual):
 
 
 def _box(A, sides, q, step=1):
-    """Mean over taps k of A[:, j + step k, j' + step k] modulo d; `sides` are (d,) or (h, w)."""
+    """Return the means over taps k of A[:, j + step k, j' + step k]; `sides` are (d,) or (h, w)."""
     shape, axes = A.shape, len(sides)
     A = A.reshape(-1, *sides, *sides)
     for axis in range(1, 1 + axes):
@@ -155,7 +156,7 @@ KNOWN_FIELDS = frozenset(
 
 
 def refuse_other_fields(network, known_fields, oracle):
-    """Raise a KeyError if a network has fields that an oracle, as it calls itself, has not."""
+    """Raise a KeyError if a network has fields that are not known to an oracle with this name."""
     if unknown := vars(network).keys() - known_fields:
         raise KeyError(f"{oracle} does not know {unknown}")
 
@@ -227,7 +228,7 @@ def pools(width, sides):
 
 
 def head(P, name, sides=None):
-    """Apply a head to the last two axes, pixels of `sides`: an integer is a pool's width."""
+    """Apply a head to the last two axes, the pixels of `sides`. An integer is a pool's width."""
     if isinstance(name, int):  # the mean over pools of the means over their pixel pairs
         inside = pools(name, sides or P.shape[-1:])
         pairs = P * (inside.T @ inside).astype(object)

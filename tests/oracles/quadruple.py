@@ -16,13 +16,6 @@ from rescntk.checks.values import KINDS, PARTS
 from . import definition
 
 SOURCE = Path(__file__).with_suffix(".c")
-OF_LAYERS = "filter_size outer_filter_size dilation skip alpha c_v c_w bias"
-"""The fields that are arrays in quadruple.c; the first four are integers."""
-
-OF_NETWORK = "depth input_filter_size activation norm trained readout_scale input_scale"
-KNOWN_FIELDS = {"negative_slope", *OF_NETWORK.split(), *OF_LAYERS.split()}
-"""The fields of a network that stand in quadruple.c."""
-
 HEADS = ("equivariant", "trace", "gap")
 ACTIVATIONS = ("relu", "erf", "gelu")
 """In the order of quadruple.c."""
@@ -33,17 +26,32 @@ relative to the terms: where they nearly cancel, no sum of rounded terms is accu
 
 
 def fields_of_struct():
-    """Yield the names and types of the fields of the struct Network in quadruple.c."""
+    """Yield the name of each field of the struct Network in quadruple.c, its type, and whether it
+    is a pointer."""
     (body,) = re.findall(r"^typedef struct \{(.*?)\} Network;", SOURCE.read_text(), re.M | re.S)
     for declaration in re.findall(r"(?:long|double) [^;]+", body):
         kind, names = declaration.split(maxsplit=1)
         for name in names.split(","):
-            pointer = ctypes.c_void_p if "*" in name else None
-            yield name.strip(" *\n"), pointer or getattr(ctypes, f"c_{kind}")
+            yield name.strip(" *\n"), kind, "*" in name
 
 
 class Network(ctypes.Structure):
-    _fields_ = tuple(fields_of_struct())
+    _fields_ = tuple(
+        (name, ctypes.c_void_p if is_pointer else getattr(ctypes, f"c_{kind}"))
+        for name, kind, is_pointer in fields_of_struct()
+    )
+
+
+OF_LAYERS = {
+    name: {"long": np.int64, "double": np.float64}[kind]
+    for name, kind, is_pointer in fields_of_struct()
+    if is_pointer
+}
+"""The fields of which each layer has a value in quadruple.c, with the types of their arrays."""
+
+OF_NETWORK = "depth input_filter_size activation norm trained readout_scale input_scale"
+KNOWN_FIELDS = {"negative_slope", *OF_NETWORK.split(), *OF_LAYERS}
+"""The fields of a network that stand in quadruple.c."""
 
 
 @functools.cache
@@ -69,9 +77,9 @@ class Grams:
         definition.refuse_other_fields(network, KNOWN_FIELDS, "the arithmetic of 128 bits")
         X = np.ascontiguousarray(X, np.float64)
         n, channels, length = X.shape
-        kinds = zip(OF_LAYERS.split(), [np.int64] * 4 + [np.float64] * 4, strict=True)
         of_layers = {
-            name: np.full(network.depth, getattr(network, name), kind) for name, kind in kinds
+            name: np.full(network.depth, getattr(network, name), kind)
+            for name, kind in OF_LAYERS.items()
         }
         of_layers["dilation"] %= length
         values = dict(

@@ -55,13 +55,16 @@ def refuse(*_, **__):
     raise PermissionError("not here")
 
 
-def test_disks_without_links_and_folders_without_rights(path, monkeypatch):
+def test_disks_without_links_are_written(path, monkeypatch):
     monkeypatch.setattr(os, "link", refuse)
     compute(path, signals(3))
     assert not list(path.glob("*.partial")) and stored.open(path).complete
+
+
+def test_folders_without_rights_are_refused_by_the_system(path, monkeypatch):
     monkeypatch.setattr(Path, "write_text", refuse)
     with pytest.raises(PermissionError, match="not here"):
-        compute(path.with_name("other"), signals(3))
+        compute(path, signals(3))
 
 
 DESCRIBED = [

@@ -22,7 +22,7 @@ from tests.stored.grams import BLOCK, NET, assert_same, compute, lists, signals,
     ],
 )
 def test_values_are_those_of_one_call(path, computed, n, options):
-    """Half of a symmetric Gram is computed, and nothing twice."""
+    """Half of a symmetric matrix is computed, and no block is computed twice."""
     blocks = -(-n // BLOCK)
     for _ in range(2):
         assert_same(compute(path, signals(n), **options), signals(n), **options)
@@ -42,7 +42,7 @@ IMAGES = signals(9).reshape(9, 2, 2, 4)
         pytest.param(IMAGES, IMAGES[:2], {}, id="rectangle of images"),
     ],
 )
-def test_rectangles_lists_and_images(path, X, Z, options):
+def test_rectangles_lists_and_images_have_the_values_of_one_call(path, X, Z, options):
     assert_same(compute(path, X, Z, **options), X, Z, **options)
 
 
@@ -64,7 +64,7 @@ def test_turned_images_are_other_signals(path):
         compute(path, IMAGES.swapaxes(2, 3))
 
 
-def test_equal_calls_in_other_words(path):
+def test_calls_with_equal_arguments_of_other_types_are_equal(path):
     K = compute(path, signals(3), dtype=np.float64, kinds=iter(["gpk"]), depths=iter([2]))
     assert (K.gpk[0] == rk.gram(NET, signals(3)).gpk).all()
     assert compute(path, signals(3), dtype="float64", kinds=["gpk"], depths=[2]).complete
@@ -83,15 +83,25 @@ def test_a_path_may_begin_at_home(tmp_path, monkeypatch):
     assert stored.open("~/home.zarr").complete
 
 
-def test_products_and_equations(path, rng):
+@pytest.fixture
+def of_19_signals(path):
+    """Return a stored matrix of three blocks, and the same matrix in memory."""
     X = signals(2 * BLOCK + 3)
-    K, V = compute(path, X, kinds="ntk"), rng.standard_normal((len(X), 3))
-    dense = rk.gram(NET, X, dtype="float32").ntk.astype(float)
+    return compute(path, X, kinds="ntk"), rk.gram(NET, X, dtype="float32").ntk.astype(float)
+
+
+def test_products_are_those_of_the_matrix(of_19_signals, rng):
+    K, dense = of_19_signals
+    V = rng.standard_normal((len(dense), 3))
     for v in (V, V[:, 0], V[:, :1]):
         assert_within(K @ v, dense @ v, tolerances.added_up(19), (np.abs(dense) @ np.abs(v)).max())
-    residual = 1e-10
+
+
+def test_equations_with_a_stored_matrix_are_solved(of_19_signals, rng):
+    K, dense = of_19_signals
+    V, residual = rng.standard_normal((len(dense), 3)), 1e-10
     found = regression.solve(K, V, 0.5, tolerance=residual)
-    bar = residual * np.linalg.cond(dense + 0.5 * np.eye(len(X)))
+    bar = residual * np.linalg.cond(dense + 0.5 * np.eye(len(dense)))
     assert_within(found, regression.ridge(dense, V, 0.5), bar)
 
 

@@ -112,7 +112,7 @@ def test_wrong_arguments_are_refused_before_a_value_is_written(wrong, message, p
 @pytest.mark.filterwarnings("ignore::UserWarning")
 @pytest.mark.parametrize("on_workers", [False, True])
 def test_an_engine_is_refused_where_it_does_not_work(path, monkeypatch, on_workers):
-    """On the workers, if there are some: this process may be without a GPU."""
+    """If there are workers, the engine must work there. This process may have no GPU."""
     monkeypatch.setitem(sys.modules, "cupy", None)
     with (
         distributed.Client(n_workers=1, dashboard_address=None, processes=False) as client,
@@ -134,8 +134,10 @@ def test_an_engine_is_refused_where_it_does_not_work(path, monkeypatch, on_worke
     ],
     ids=["full disk", "early end"],
 )
-def test_a_full_disk_and_an_early_end(path, monkeypatch, computed, usage, error, says):
-    """Refused before the work; the description is whole, and the arrays are made anew."""
+def test_a_call_that_failed_before_its_work_can_be_made_again(
+    path, monkeypatch, computed, usage, error, says
+):
+    """The description was already written, and the arrays are then created."""
     monkeypatch.setattr("shutil.disk_usage", usage)
     with pytest.raises(error, match=says):
         compute(path, signals(20))

@@ -30,11 +30,11 @@ from ..signals.tables import Tables, signal_tables
 from ..work import Tick, blocks, pool_of
 from .pairs import SignalPairs
 
-_ENTRIES = 1 << 16
+_BATCH_PAIRS = 1 << 16
 """The number of pixel pairs in a batch. A few dozen arrays of this size fit in the cache. On a GPU
 batches are 64 times as large, so that launches take little of the time."""
 
-_STATE = 12
+_STATE_ARRAYS = 12
 """A lower bound on the number of arrays of all pixel pairs of a signal pair that are in memory at
 the same time."""
 
@@ -102,9 +102,9 @@ class ArrayPlan(Plan):
         self.operations = Operations(request.network, request.depths[-1], channels, len(self.axes))
 
     @once
-    def most_bytes(self) -> float:
+    def _most_bytes(self) -> float:
         """The bytes that the tables of a block of several signals may occupy."""
-        return room_for_tables(_TABLE_BYTES, max(map(self.bytes_of, (self.X, self.Z))))
+        return room_for_tables(_TABLE_BYTES, max(map(self._table_bytes, (self.X, self.Z))))
 
     @property
     def bytes(self) -> float:
@@ -112,15 +112,15 @@ class ArrayPlan(Plan):
             return 0.0
         sides = [(self.X, self.lengths[0])] + [(self.Z, self.lengths[1])] * (self.Z is not self.X)
         tables = [
-            min(self.bytes_of(batch), max(self.most_bytes, self.bytes_of_pixel * length))
+            min(self._table_bytes(batch), max(self._most_bytes, self._bytes_per_pixel * length))
             for batch, length in sides
         ]
         pairs = self.lengths[0] * self.request.n_offsets(self.lengths[1])
-        states = _STATE * pairs * self.itemsize
+        states = _STATE_ARRAYS * pairs * self.itemsize
         return sum(tables) + states + self.operations.object_bytes
 
     @property
-    def bytes_of_pixel(self) -> float:
+    def _bytes_per_pixel(self) -> float:
         """Bytes of a table per pixel, as a float because they may exceed 64-bit integers."""
         return self.itemsize * float(self.operations.n_rows)
 
@@ -131,55 +131,55 @@ class ArrayPlan(Plan):
         sizes = (len(self.request.depths), *self.result_axes)
         values = {kind: self.xp.zeros(sizes) for kind in self.request.kinds}
         scales = self.xp.zeros(len(self.X)), self.xp.zeros(len(self.Z))
-        for block in self.paired_blocks() if self.paired else self.crossed_blocks():
-            for scale, side in zip(scales, (block.left, block.right), strict=True):
+        for pairs in self._paired_blocks() if self.paired else self._crossed_blocks():
+            for scale, side in zip(scales, (pairs.left, pairs.right), strict=True):
                 scale[self.xp.asarray(side.cases)] = side.tables.input.scale
-            self.fill(values, block, tick)
-        return self.operations.scaled(self.request.depths, values, *scales)
+            self._compute_pairs(values, pairs, tick)
+        return self.operations.scaled_kernel(self.request.depths, values, *scales)
 
-    def crossed_blocks(self) -> Iterator[PairsOfBlocks]:
+    def _crossed_blocks(self) -> Iterator[PairsOfBlocks]:
         """Yield the signal pairs of each left block with each right block."""
-        fit = self.bytes_of(self.Z) <= self.most_bytes
-        right_blocks = list(self.blocks(self.Z)) if fit else None
-        left_blocks = right_blocks if right_blocks and self.symmetric else self.blocks(self.X)
+        fit = self._table_bytes(self.Z) <= self._most_bytes
+        right_blocks = list(self._blocks(self.Z)) if fit else None
+        left_blocks = right_blocks if right_blocks and self.symmetric else self._blocks(self.X)
         for left in left_blocks:
-            for right in right_blocks or self.blocks(self.Z):
+            for right in right_blocks or self._blocks(self.Z):
                 both = left.cases, right.cases
                 i, k = (cases.ravel() for cases in np.meshgrid(*both, indexing="ij"))
                 if self.symmetric:
                     i, k = i[i <= k], k[i <= k]
                 yield PairsOfBlocks(i, k, left, right)
 
-    def blocks(self, batch: Batch) -> Iterator[Block]:
+    def _blocks(self, batch: Batch) -> Iterator[Block]:
         """Yield blocks of signals of one length, whose tables fit into memory."""
         lengths = lengths_of(batch)
         for length in np.unique(lengths):
-            for cases in self.cut(np.flatnonzero(lengths == length), int(length)):
-                yield self.block(batch, cases)
+            for cases in self._cut(np.flatnonzero(lengths == length), int(length)):
+                yield self._block(batch, cases)
 
-    def paired_blocks(self) -> Iterator[PairsOfBlocks]:
+    def _paired_blocks(self) -> Iterator[PairsOfBlocks]:
         """Yield signals with the same index in both batches, in blocks of one length per side."""
         lengths = np.stack([lengths_of(self.X), lengths_of(self.Z)], axis=1)
         for pair in np.unique(lengths, axis=0):
-            for cases in self.cut(np.flatnonzero((lengths == pair).all(axis=1)), int(pair.sum())):
-                left = self.block(self.X, cases)
-                right = left if self.Z is self.X else self.block(self.Z, cases)
+            for cases in self._cut(np.flatnonzero((lengths == pair).all(axis=1)), int(pair.sum())):
+                left = self._block(self.X, cases)
+                right = left if self.Z is self.X else self._block(self.Z, cases)
                 yield PairsOfBlocks(cases, cases, left, right)
 
-    def cut(self, places: np.ndarray, pixels: int) -> Iterator[np.ndarray]:
-        """Yield blocks of `places` so small that the tables of a block fit into memory.
+    def _cut(self, cases: np.ndarray, pixels: int) -> Iterator[np.ndarray]:
+        """Yield blocks of `cases` so small that the tables of a block fit into memory.
 
-        The tables of one place have `pixels` pixels.
+        The tables of one case have `pixels` pixels.
         """
-        most = max(1, int(self.most_bytes // (self.bytes_of_pixel * pixels)))
-        for block in blocks(0, len(places), most):
-            yield places[block]
+        most = max(1, int(self._most_bytes // (self._bytes_per_pixel * pixels)))
+        for block in blocks(0, len(cases), most):
+            yield cases[block]
 
-    def bytes_of(self, batch: Batch) -> float:
+    def _table_bytes(self, batch: Batch) -> float:
         """Return the bytes of the tables of all signals of a batch."""
-        return self.bytes_of_pixel * int(lengths_of(batch).sum())
+        return self._bytes_per_pixel * int(lengths_of(batch).sum())
 
-    def block(self, batch: Batch, cases: np.ndarray) -> Block:
+    def _block(self, batch: Batch, cases: np.ndarray) -> Block:
         """Return a block of the signals of one length with the indices `cases`."""
         if isinstance(batch, SignalList):
             signals = self.xp.stack([batch[k] for k in cases])
@@ -191,7 +191,7 @@ class ArrayPlan(Plan):
         keys = [hashlib.blake2b(one.tobytes(), digest_size=16).digest() for one in scaled]
         return Block(cases, tables, np.array(keys, "S16"))
 
-    def fill(self, values: dict[str, Array], pairs: PairsOfBlocks, tick: Tick) -> None:
+    def _compute_pairs(self, values: dict[str, Array], pairs: PairsOfBlocks, tick: Tick) -> None:
         """Compute the kernels of signal pairs, and write them to `values`.
 
         The two signals of a pair may be swapped in the computation. This depends only on their
@@ -204,11 +204,11 @@ class ArrayPlan(Plan):
         if not self.request.shares:
             swapped = left.keys[a] > right.keys[b]
         for is_swapped in (False, True):
-            of = np.flatnonzero(swapped == is_swapped)
-            sides = [(left.tables, a[of]), (right.tables, b[of])]
-            self.fill_pairs(values, i[of], k[of], sides, is_swapped, tick)
+            some = np.flatnonzero(swapped == is_swapped)
+            sides = [(left.tables, a[some]), (right.tables, b[some])]
+            self._compute_batches(values, i[some], k[some], sides, is_swapped, tick)
 
-    def fill_pairs(
+    def _compute_batches(
         self,
         values: dict[str, Array],
         i: np.ndarray,
@@ -224,7 +224,7 @@ class ArrayPlan(Plan):
         """
         (first, a), (second, b) = reversed(sides) if is_swapped else sides
         lengths = [math.prod(tables.rows.shape[2:]) for tables in (first, second)]
-        entries = _ENTRIES * (1 if self.xp is np else 64)
+        entries = _BATCH_PAIRS * (1 if self.xp is np else 64)
         size = max(1, entries // (lengths[0] * self.request.n_offsets(lengths[1])))
 
         def compute(batch: slice) -> int:
@@ -237,7 +237,7 @@ class ArrayPlan(Plan):
                     for kind, value in kernels.items():
                         if is_swapped and self.request.head == "pixels":
                             value = value.swapaxes(1, 2)
-                        self.write(values[kind][t], i[batch], k[batch], value)
+                        self._write(values[kind][t], i[batch], k[batch], value)
             return len(a[batch])
 
         threads = (self.request.threads or 1) if self.xp is np else 1
@@ -245,7 +245,7 @@ class ArrayPlan(Plan):
             for done in pool.map(compute, blocks(0, len(i), size)):
                 tick(done)
 
-    def write(self, out: Array, i: np.ndarray, k: np.ndarray, value: Array) -> None:
+    def _write(self, out: Array, i: np.ndarray, k: np.ndarray, value: Array) -> None:
         """Write the kernels of signal pairs, (pairs, …), to their indices in `out`."""
         rows, columns = self.xp.asarray(i), self.xp.asarray(k)
         inside = tuple(slice(n) for n in value.shape[1:])

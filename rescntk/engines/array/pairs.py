@@ -85,14 +85,14 @@ class SignalPairs:
         for axis, (along, d) in enumerate(
             zip(self.offsets, rows.shape[first:], strict=True), first
         ):
-            place = np.arange(along[0], along[-1] + d) % d
-            rows = self.xp.take(rows, self.xp.asarray(place), axis=axis)
+            pixels = np.arange(along[0], along[-1] + d) % d
+            rows = self.xp.take(rows, self.xp.asarray(pixels), axis=axis)
         return rows
 
     def at_offsets(self, row: Array) -> Array:
-        """Return a view of an extended row, (pairs, *offsets, *pixels).
+        """Return the values at the right pixels, (pairs, *offsets, *pixels).
 
-        It has the number of the right pixel at each offset from each left pixel.
+        A right pixel is at an offset from a left pixel. The result is a view of the extended row.
         """
         shape = len(row), *map(len, self.offsets), *self.pixel_shape
         strides = *row.strides, *row.strides[1:]
@@ -202,8 +202,8 @@ class ArrayPairContext:
     def weights(self) -> RoundedWeights:
         return self.pairs.weights[self.operation.row]
 
-    def row(self, place: int) -> tuple[Array, Array]:
-        return self.pairs.row_of_both(self.operation.row + place)
+    def row(self, index: int) -> tuple[Array, Array]:
+        return self.pairs.row_of_both(self.operation.row + index)
 
     def mean(self, taps: Taps, values: Array) -> Array:
         return self.pairs.mean(taps, values)
@@ -225,12 +225,12 @@ class ArrayPairContext:
         gaussians = Gaussians(w, v, g, (a * a, b * b))
         if c_w is not None:
             gaussians = Gaussians(w, v, c_w * g, (c_w * a * a, c_w * b * b))
-        K, of_branch, times_slope = self.pairs.activation.dual(xp, gaussians)
+        K, branch_deficits, times_slope = self.pairs.activation.dual(xp, gaussians)
 
         def covariance() -> Array:
             return g * xp.where(w < v, real(1.0) - w, v - real(1.0))
 
-        return DualPairs(K, Deficits(*of_branch), times_slope, covariance)
+        return DualPairs(K, Deficits(*branch_deficits), times_slope, covariance)
 
     def by_pieces(
         self, function: Callable[[PairContext, PairState], PairState], state: PairState
@@ -246,9 +246,9 @@ class ArrayPairContext:
         results: list[Array | None] = []
         for piece in until_stopped(pieces(shape, most)):
             part = partial(_part, piece)
-            of_piece = PairState(mapped(part, state.deficits), mapped(part, state.kernels))
-            found = function(ArrayPairContext(self.pairs, self.operation, piece), of_piece)
-            values = *found.deficits, *found.kernels
+            before = PairState(mapped(part, state.deficits), mapped(part, state.kernels))
+            after = function(ArrayPairContext(self.pairs, self.operation, piece), before)
+            values = *after.deficits, *after.kernels
             results = results or [one if one is None else self.empty(shape) for one in values]
             for array, one in zip(results, values, strict=True):
                 if array is not None:
@@ -269,5 +269,5 @@ def _part(piece: Piece, values: Array) -> Array:
     """
     if not piece:
         return values
-    places = zip(piece, values.shape, strict=False)
-    return values[tuple(place if size > 1 else slice(None) for place, size in places)]
+    axes = zip(piece, values.shape, strict=False)
+    return values[tuple(index if size > 1 else slice(None) for index, size in axes)]

@@ -20,9 +20,9 @@ from ..layer.network_steps import (
     may_join,
     with_five_taps,
 )
-from ..layer.operations import Operations
+from ..layer.operations import Operation, Operations
 from ..layer.skip import SkipStep
-from ..layer.taps import Taps
+from ..layer.taps import NO_TAPS, Taps
 from ..request import Request
 from .records import (
     CONVOLUTION,
@@ -99,25 +99,23 @@ class Program:
     """
 
     def __init__(self, request: Request, channels: int, n_axes: int, xp: ModuleType) -> None:
-        self.request, sums = request, request.has_sums
-        self.operations = operations_of(request, channels, n_axes)
-        pixel_outputs: dict[str | int, str] = {"equivariant": "pixel 1", "pixels": "pixels"}
-        output = "sums" if sums else "shares" if request.shares else pixel_outputs.get(request.head)
-        if output is None:
-            raise NotImplementedError(f"compiled engines have no head {request.head!r}")
-        taps: dict[Taps, int] = {}
-        records = self._operation_records(taps)
-        self.arrays = {
-            "convolutions": xp.asarray(_convolution_records(taps, n_axes).view(np.int64)),
-            "operations": xp.asarray(records.view(np.int64)),
-            "layers": xp.asarray(self._layer_records().view(np.int64)),
-        }
+        self.request, self.operations = request, operations_of(request, channels, n_axes)
+        output = _output_of(request)
         # On the host, the sum over the offset −δ is computed as that over δ of exchanged signals,
         # so that K(x, z) and K(z, x) are bitwise equal.
-        self._half, self._xp = sums and xp is np, xp
+        self._half, self._xp = request.has_sums and xp is np, xp
         self._ranges: dict[int, RangeArrays] = {}
         self._n_terms = count_terms(request, self.operations)
         operations, parts = self.operations, self.operations.constants.carried_parts
+        every_operation = [*operations.input, *chain.from_iterable(operations.layers)]
+        every_taps = dict.fromkeys(operation.step.taps for operation in every_operation)
+        every_taps.pop(NO_TAPS, None)
+        records = {
+            "convolutions": _convolution_records([*every_taps], n_axes),
+            "operations": self._operation_records(every_operation, [*every_taps]),
+            "layers": self._layer_records(),
+        }
+        self.arrays = {name: xp.asarray(array.view(np.int64)) for name, array in records.items()}
         self._job = filled(
             JOB,
             bytes=JOB.itemsize,
@@ -128,10 +126,10 @@ class Program:
             depth=operations.depth,
             n_input=len(operations.input),
             pool_count_sum=1.0,
-            places=1,
+            mean_pixels=1,
             terms=self._n_terms,
-            n_operations=len(records),
-            n_convolutions=len(taps),
+            n_operations=len(every_operation),
+            n_convolutions=len(every_taps),
             has_U_plus=operations.constants.has_U_plus,
             with_ntk="ntk" in request.kinds,
             linear_share=operations.constants.linear_share,
@@ -148,20 +146,19 @@ class Program:
         if extent not in self._ranges:
             axes, xp, head = self.request.axes(extent), self._xp, self.request.pool
             ranges = offset_ranges(head, axes, self._half)
-            sizes = [(along.lines, along.first, len(along.pool_counts)) for along in ranges]
+            sizes = [(along.line_shift, along.first, len(along.pool_counts)) for along in ranges]
             counts = np.concatenate([along.pool_counts for along in ranges]).astype(np.float64)
             records = xp.asarray(np.array(sizes, OFFSET_RANGE).view(np.int64))
             total = float(pool_count_sum(head, axes))
             self._ranges[extent] = RangeArrays(len(sizes), records, xp.asarray(counts), total)
         return self._ranges[extent]
 
-    def _operation_records(self, taps: dict[Taps, int]) -> np.ndarray:
-        """Return the records of all operations.
-
-        The taps of each convolution are added to `taps`, with a number that the records use.
-        """
-        operations = self.operations
-        every_operation = [*operations.input, *chain.from_iterable(operations.layers)]
+    def _operation_records(
+        self, every_operation: list[Operation], every_taps: list[Taps]
+    ) -> np.ndarray:
+        """Return the records of all operations. `every_taps` are those of the convolutions."""
+        operations, convolutions = self.operations, {NO_TAPS: -1}
+        convolutions |= {taps: index for index, taps in enumerate(every_taps)}
         weights = operations.rounded_weights(self.request.dtype)
         records = np.zeros(len(every_operation), OPERATION)
         for name in ("row", "std_row"):
@@ -169,9 +166,7 @@ class Program:
         steps = [operation.step for operation in every_operation]
         records["kind"] = [OPERATION_KINDS.index(step.kind) for step in steps]
         records["after_activation"] = [step.after_activation for step in steps]
-        records["convolution"] = [
-            taps.setdefault(step.taps, len(taps)) if step.taps.n_taps else -1 for step in steps
-        ]
+        records["convolution"] = [convolutions[step.taps] for step in steps]
         for record, (step, layer_number, row, _) in zip(records, every_operation, strict=True):
             if bias_std := step.bias_std(operations.constants, layer_number):
                 record["bias_variance"] = bias_std**2
@@ -204,47 +199,65 @@ class Program:
     def job(
         self,
         values: dict[str, Array],
-        cases: int,
-        columns: int,
+        shape: tuple[int, int],
         extent: int,
+        *,
         paired: bool,
         symmetric: bool,
     ) -> np.ndarray:
-        """Return the record of a job that writes kernels to `values`, (depths, cases, columns, …).
+        """Return the record of a job that writes kernels to `values`, (depths, *shape, …).
 
-        `extent` is the number of pixels of the results' pixel axes and of the longest signals.
+        `extent` is the number of pixels of the results' pixel axes and of the longest signals. The
+        engine adds the signals and its own fields (`Job` in records.h).
         """
-        *height, line_pixels = self.request.axes(extent)  # signals have no height
         job = copied(self._job)
-        fields: dict[str, object] = {"cases": cases, "columns": columns, "extent": extent}
-        fields |= {"symmetric": symmetric, "paired": paired}
-        fields |= {"height": sum(height), "line_pixels": line_pixels}
+        job["cases"], job["columns"] = shape
+        job["extent"], job["paired"], job["symmetric"] = extent, paired, symmetric
+        *height, line_pixels = self.request.axes(extent)  # signals have no height
+        job["height"], job["line_pixels"] = sum(height), line_pixels
+        for kind, kernels in values.items():
+            job[kind] = pointer(kernels)
         if self.request.pool:
-            range_arrays = self._range_arrays(extent)
-            fields |= {"n_offset_ranges": range_arrays.n_offset_ranges, "half": self._half}
-            fields |= {"offset_ranges": pointer(range_arrays.records)}
-            fields |= {"pool_counts": pointer(range_arrays.pool_counts)}
-            fields |= {"pool_count_sum": range_arrays.pool_count_sum}
-            if self.request.shares:
-                fields["places"] = extent
-            else:
-                fields["terms"] = self._n_terms * extent
-        for name, value in (fields | {kind: pointer(K) for kind, K in values.items()}).items():
-            job[name] = value
+            self._add_offsets(job, extent)
         return job
 
+    def _add_offsets(self, job: np.ndarray, extent: int) -> None:
+        """Set the fields of a job that only pooled heads have."""
+        range_arrays = self._range_arrays(extent)
+        job["n_offset_ranges"], job["half"] = range_arrays.n_offset_ranges, self._half
+        job["offset_ranges"] = pointer(range_arrays.records)
+        job["pool_counts"] = pointer(range_arrays.pool_counts)
+        job["pool_count_sum"] = range_arrays.pool_count_sum
+        if self.request.shares:
+            job["mean_pixels"] = extent
+        else:
+            job["terms"] = self._n_terms * extent
 
-def _convolution_records(taps: dict[Taps, int], n_axes: int) -> np.ndarray:
+
+def _output_of(request: Request) -> str:
+    """Return which `Output` of records.h a request has."""
+    if request.has_sums:
+        return "sums"
+    if request.shares:
+        return "shares"
+    outputs: dict[str | int, str] = {"equivariant": "pixel 1", "pixels": "pixels"}
+    if request.head not in outputs:
+        raise NotImplementedError(f"compiled engines have no head {request.head!r}")
+    return outputs[request.head]
+
+
+def _convolution_records(every_taps: list[Taps], n_axes: int) -> np.ndarray:
     """Return the records of convolutions, or a record of zeros if there are none."""
-    records = np.zeros(max(len(taps), 1), CONVOLUTION)
-    for record, of_one in zip(records, taps, strict=False):
-        weight = Fraction(1, of_one.total)
-        record["n_taps"], record["dilation"] = of_one.n_taps, of_one.dilation
-        record["axis"] = of_one.axis if n_axes == 2 else 1
-        record["is_triangle"] = of_one.is_triangle
+    records = np.zeros(max(len(every_taps), 1), CONVOLUTION)
+    for record, taps in zip(records, every_taps, strict=False):
+        weight = Fraction(1, taps.total)
+        record["n_taps"], record["dilation"] = taps.n_taps, taps.dilation
+        record["axis"] = taps.axis if n_axes == 2 else 1
+        record["is_triangle"] = taps.is_triangle
         record["weight"] = float(weight)
         record["weight_error"] = float(weight - Fraction(float(weight)))
     return records
 
 
-program = lru_cache(maxsize=64)(Program)
+cached_program = lru_cache(maxsize=64)(Program)
+"""The `Program` of a request, which is made only once."""

@@ -37,47 +37,57 @@ struct Layer {
 
 struct Side {  // the left or the right signals of a call
     const void *rows;
-    const int64 *begin;   // (n,), where each signal's table begins, or that of `lanes` signals
+    const int64 *begin;   // (n,), where each table begins, or each group of tables
     const int64 *length;  // (n,), the number of pixels
     const int64 *key;     // (n,), see `order_of` in formulas.h
     const double *bias;   // (n,), the standard deviation of biases, divided by the signal's scale
     // The head's mean of F0 is a sum over terms of a left factor times a right factor. The right
     // factor is `means`. The left factor is `left_terms` if there are shares, and `means` if not.
-    const double *means;       // (n, terms, places)
+    const double *means;       // (n, terms, mean_pixels)
     const double *left_terms;  // (n, terms, share_pixels), only for shares
     int64 share_pixels;        // the number of pixels of the longest signal; 0 without shares
 };
 
 // Consecutive offsets of right pixels from left ones, along a line.
 struct OffsetRange {
-    int64 lines, first, count;
+    int64 line_shift, first, count;
 };
 
 // The results of a call: sums over pixel pairs, or kernels of single ones (`is_of_pixels`).
 enum Output { SUMS, SHARES, PIXEL_1, PIXELS };
 
+// `Program` of program.py fills the fields of the network and of the results. Each engine adds the
+// signals of a call, and the CPU also how its tables are laid out and where it looks for its end.
 struct Job {
     int64 bytes;  // sizeof(Job), by which a library of another version recognizes that it differs
+    // The signals of this call: those from first_... to end_... - 1 of each side.
     Side left, right;
-    int64 first_left, last_left, first_right, last_right;  // the signals of this call
-    int64 cases, columns, extent;  // results are (depths, cases, columns, extent for each axis)
-    int64 output, all_pairs, symmetric, paired;
+    int64 first_left, end_left, first_right, end_right;
+    // How tables of right signals are laid out on the CPU. If not 0, `padding` numbers follow each
+    // line of a table, which is stored twice.
+    int64 n_interleaved;  // the number of signals whose tables are interleaved, or 1
+    int64 padding;
+    const int64 *stop;  // becomes 1 if the call should end; only on the CPU
+    // The results.
+    double *gpk, *ntk;                // or null
+    int64 cases, columns, extent;     // the shape is (depths, cases, columns, extent for each axis)
+    int64 output, symmetric, paired;  // `output` is one of `Output`
+    // The signals and the pixel pairs that the head reads.
     int64 channels, height, line_pixels;  // height is 0 for signals, whose pixels are one line
+    int64 all_pairs;                      // whether all pixel pairs are computed
     int64 n_rows;                         // the number of rows of a signal's table
-    int64 lanes;    // the number of right signals whose tables are interleaved, or 1
-    int64 padding;  // if not 0, each line of a table is stored twice, and so many numbers follow
-    int64 terms, places;    // the shape of `means` of F0
-    int64 n_offset_ranges;  // for pooled heads, otherwise 0
-    int64 half;             // whether ranges have only one of the offsets o and -o
+    int64 terms, mean_pixels;             // the shape of `means` of F0
+    // The offsets of a pooled head; n_offset_ranges is 0 for other heads.
+    int64 n_offset_ranges;
+    int64 half;  // whether ranges have only one of the offsets o and -o
     const OffsetRange *offset_ranges;
     const double *pool_counts;  // for each offset, the number of pools that have both pixels
     double pool_count_sum;      // the sum of these numbers over all offsets; 1 for other heads
+    // The network.
     int64 depth, n_input, n_operations, n_convolutions, has_U_plus, with_ntk;
     const Convolution *convolutions;
     const Operation *operations;  // the first n_input ones are those of the input filter
     const Layer *layers;          // layers 1 ... depth
     double linear_share, initial, inner_minus_iota, outer_plus_iota, iota;
     double later_readout;  // the multiple of F that is added to A behind the last layer
-    double *gpk, *ntk;     // the results, or null
-    const int64 *stop;     // becomes 1 if the call should end
 };

@@ -18,7 +18,7 @@ _STRUCT = re.compile(r"(?<!>\n)^struct (\w+) \{(.*?)\};", re.DOTALL | re.MULTILI
 _ENUM = re.compile(r"^enum (\w+) \{(.*?)\};", re.DOTALL | re.MULTILINE)
 
 
-def records(text: str, included: dict[str, np.dtype] | None = None) -> dict[str, np.dtype]:
+def structs_of(text: str, included: dict[str, np.dtype] | None = None) -> dict[str, np.dtype]:
     """Return the data types of the structs in a C++ text, by name.
 
     Fields may be numbers, addresses and structs. Each declaration consists of a type and the names
@@ -30,10 +30,10 @@ def records(text: str, included: dict[str, np.dtype] | None = None) -> dict[str,
     for name, body in _STRUCT.findall(_without_comments(text)):
         fields = []
         for declaration in filter(None, map(str.strip, body.split(";"))):
-            kind, names = declaration.removeprefix("const ").split(maxsplit=1)
+            type_name, names = declaration.removeprefix("const ").split(maxsplit=1)
             for field in names.split(","):
                 is_address = field.strip().startswith("*")
-                fields.append((field.strip(" *\n"), _ADDRESS if is_address else types[kind]))
+                fields.append((field.strip(" *\n"), _ADDRESS if is_address else types[type_name]))
         structs[name] = types[name] = np.dtype(fields, align=True)
     return structs
 
@@ -55,7 +55,7 @@ def _without_comments(text: str) -> str:
 
 
 _TEXT = Path(__file__).with_name("records.h").read_text("utf-8")
-RECORDS = records(_TEXT)
+RECORDS = structs_of(_TEXT)
 NAMES = "Convolution", "Operation", "Layer", "Side", "OffsetRange", "Job"
 CONVOLUTION, OPERATION, LAYER, SIDE, OFFSET_RANGE, JOB = (RECORDS[name] for name in NAMES)
 OUTPUTS = names_of(_TEXT, "Output")
@@ -74,12 +74,12 @@ def pointer(array: Array) -> int:
     return int(array.data.ptr)
 
 
-def filled(kind: np.dtype, **fields: object) -> np.ndarray:
+def filled(dtype: np.dtype, **fields: object) -> np.ndarray:
     """Return an array of one record, (1,), with the given fields; all others are 0.
 
     A field may itself be a record.
     """
-    record = np.zeros(1, kind)
+    record = np.zeros(1, dtype)
     for name, value in fields.items():
         record[name] = value
     return record

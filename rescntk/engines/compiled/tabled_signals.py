@@ -27,14 +27,14 @@ from ..request import Request
 from ..signals.input import input_terms
 from ..signals.tables import Tables, signal_tables, zeros
 from ..work import blocks, cut
-from .program import Program, count_terms, operations_of, program
+from .program import Program, cached_program, count_terms, operations_of
 from .records import SIDE, filled, pointer
 
-_OF_SIGNAL = 5
+_NUMBERS_PER_SIGNAL = 5
 """How many numbers a `BlockTables` has per signal, besides table rows and terms."""
 
-
 Lengths = TypeVar("Lengths", int, np.ndarray)
+"""The length of a signal, or those of several signals."""
 
 
 def row_bytes(request: Request, lengths: Lengths, padding: int) -> Lengths:
@@ -49,7 +49,7 @@ def row_bytes(request: Request, lengths: Lengths, padding: int) -> Lengths:
     return numbers * np.dtype(request.dtype).itemsize
 
 
-def bytes_of_rows(request: Request, batch: Batch, padding: int) -> np.ndarray:
+def bytes_of_all_rows(request: Request, batch: Batch, padding: int) -> np.ndarray:
     """Return the bytes of all table rows of each signal.
 
     They are floats, because they may exceed 64-bit integers.
@@ -65,11 +65,11 @@ class TabledSignals:
     They always keep the tables of the block that was used last. Besides, they keep the tables of
     the first blocks, as many as fit into `held_bytes` together.
 
-    Tables are computed with the array module `maker` and then moved to the module `xp`. If `lanes`
-    is above 1, the tables of so many right signals are interleaved, so that the loops can read one
-    number of each as a vector. If `padding` is not 0, each line of pixels is stored twice and
-    followed by `padding` numbers, so that a vector of neighbouring right pixels can be read from
-    any pixel on.
+    Tables are computed with the array module `maker` and then moved to the module `xp`. If
+    `n_interleaved` is above 1, the tables of so many right signals are interleaved, so that the
+    loops can read one number of each as a vector. If `padding` is not 0, each line of pixels is
+    stored twice and followed by `padding` numbers, so that a vector of neighbouring right pixels
+    can be read from any pixel on.
     """
 
     def __init__(
@@ -77,7 +77,7 @@ class TabledSignals:
         request: Request,
         batch: Batch,
         *,
-        lanes: int,
+        n_interleaved: int,
         padding: int,
         most_bytes: float,
         held_bytes: int = 0,
@@ -85,7 +85,7 @@ class TabledSignals:
         maker: ModuleType = np,
     ) -> None:
         self.request, self.batch = request, batch
-        self.lanes, self.padding, self.most_bytes = lanes, padding, most_bytes
+        self.n_interleaved, self.padding, self.most_bytes = n_interleaved, padding, most_bytes
         self.held_bytes, self.xp, self.maker = held_bytes, xp, maker
         channels, self.longest = channels_and_length(batch)
         self.axes = request.axes(self.longest)
@@ -99,7 +99,7 @@ class TabledSignals:
     @once
     def program(self) -> Program:
         """The records of the request."""
-        return program(self.request, self.operations.n_channels, len(self.axes), self.xp)
+        return cached_program(self.request, self.operations.n_channels, len(self.axes), self.xp)
 
     @once
     def n_terms(self) -> int:
@@ -111,21 +111,22 @@ class TabledSignals:
         return lengths_of(self.batch)
 
     @once
-    def bytes_of_rows(self) -> np.ndarray:
+    def bytes_of_all_rows(self) -> np.ndarray:
         """Bytes of all table rows of each signal, as floats."""
-        return bytes_of_rows(self.request, self.batch, self.padding)
+        return bytes_of_all_rows(self.request, self.batch, self.padding)
 
     @once
     def bytes_of_tables(self) -> np.ndarray:
         """Bytes of the table of each signal, including the interleaved copy of its rows."""
         pixels = self.longest * ((self.request.pool > 0) + self.request.shares)
         terms = self.n_terms * (pixels + (not self.request.pool))
-        return self.bytes_of_rows * (2 if self.lanes > 1 else 1) + 8 * (terms + _OF_SIGNAL)
+        n_copies = 2 if self.n_interleaved > 1 else 1
+        return n_copies * self.bytes_of_all_rows + 8 * (terms + _NUMBERS_PER_SIGNAL)
 
     def bytes_of(self, block: slice) -> int:
         """Return the bytes of the tables of a block."""
-        beside = -(block.stop - block.start) % self.lanes  # unused lanes of the last vectors
-        return int(self.bytes_of_tables[block].sum() + beside * self.bytes_of_rows.max())
+        unused = -(block.stop - block.start) % self.n_interleaved  # lanes of the last vectors
+        return int(self.bytes_of_tables[block].sum() + unused * self.bytes_of_all_rows.max())
 
     @property
     def nbytes(self) -> int:
@@ -138,8 +139,8 @@ class TabledSignals:
     def bytes_to_hold(self) -> int:
         """Bytes of the largest tables of a block among those that are not in memory yet, or 0."""
         last = self._last  # threads may share the signals
-        places = {*self._held, last and last[0]}
-        missing = (block for block in self.blocks if (block.start, block.stop) not in places)
+        in_memory = {*self._held, last and last[0]}
+        missing = (block for block in self.blocks if (block.start, block.stop) not in in_memory)
         return max(map(self.bytes_of, missing), default=0)
 
     @once
@@ -156,8 +157,8 @@ class TabledSignals:
         """Blocks of signals whose tables take at most `most_bytes`."""
         if self.request.all_pairs:
             return list(cut(self.bytes_of_tables, self.most_bytes))
-        most = int(self.most_bytes / self.bytes_of_tables.max()) // self.lanes * self.lanes
-        return list(blocks(0, len(self), max(self.lanes, most)))
+        n_groups = int(self.most_bytes / self.bytes_of_tables.max()) // self.n_interleaved
+        return list(blocks(0, len(self), max(1, n_groups) * self.n_interleaved))
 
     def blocks_with(self, right: TabledSignals) -> list[slice]:
         """Blocks for paired signals; the tables of both sides take at most `most_bytes`."""
@@ -167,27 +168,27 @@ class TabledSignals:
 
     def tables(self, block: slice) -> BlockTables:
         """Return the tables of a block, from memory if they are kept there."""
-        place, last = (block.start, block.stop), self._last  # threads may share the signals
-        if place in self._held:
-            return self._held[place]
-        if last is not None and last[0] == place:
+        bounds, last = (block.start, block.stop), self._last  # threads may share the signals
+        if bounds in self._held:
+            return self._held[bounds]
+        if last is not None and last[0] == bounds:
             return last[1]
         last = self._last = None  # frees the last tables before the next ones need memory
         tables = BlockTables(self, block)
         if block in self.blocks[: self._n_held]:
-            return self._held.setdefault(place, tables)
-        self._last = place, tables
+            return self._held.setdefault(bounds, tables)
+        self._last = bounds, tables
         return tables
 
     def by_length(self, block: slice) -> Iterator[tuple[np.ndarray, Array]]:
         """Yield the indices of the signals of a block with one length, and these signals."""
-        places = np.arange(block.start, block.stop)
+        cases = np.arange(block.start, block.stop)
         if not isinstance(self.batch, SignalList):
             signals = moved(self.batch[block], self.maker)
-            yield places, signals.reshape(*signals.shape[:2], *self.axes)
+            yield cases, signals.reshape(*signals.shape[:2], *self.axes)
             return
-        for length in np.unique(self.lengths[places]):
-            selected = places[self.lengths[places] == length]
+        for length in np.unique(self.lengths[cases]):
+            selected = cases[self.lengths[cases] == length]
             yield selected, np.stack([self.batch[int(k)] for k in selected])
 
 
@@ -240,8 +241,8 @@ class BlockTables:
         means = xp.zeros((n, terms, longest if request.pool else 1))
         left_terms = xp.zeros((n, terms, longest if request.shares else 0))
         tables, size = [], 0
-        for places, X in signals.by_length(block):
-            part, at = self._padded_tables(signals, X), places - block.start
+        for cases, X in signals.by_length(block):
+            part, at = self._padded_tables(signals, X), cases - block.start
             tables.append(part.rows.reshape(-1))
             begin[at] = size + np.arange(len(at)) * math.prod(part.rows.shape[1:])
             size += part.rows.size
@@ -256,7 +257,7 @@ class BlockTables:
         self.rows = tables[0] if len(tables) == 1 else xp.concatenate(tables)
         self.begin, self.scale, self.xp = begin, scale, signals.xp
         self.shape = n, signals.operations.n_rows
-        self.lanes, self.share_pixels = signals.lanes, left_terms.shape[2]
+        self.n_interleaved, self.share_pixels = signals.n_interleaved, left_terms.shape[2]
         arrays = length, key, bias, means, left_terms
         self.numbers_of_signals = [moved(array, signals.xp) for array in arrays]
         self._sides: dict[tuple[bool, int], tuple[np.ndarray, list[Array]]] = {}
@@ -273,7 +274,7 @@ class BlockTables:
 
     def _interleaved_rows(self) -> tuple[Array, Array]:
         """Return the interleaved rows of right signals, and where each group of signals begins."""
-        xp, n, lanes = array_module(self.rows), self.shape[0], self.lanes
+        xp, n, lanes = array_module(self.rows), self.shape[0], self.n_interleaved
         rows = self.rows.reshape(*self.shape, -1)
         full, shape = n // lanes, rows.shape[1:]
         interleaved = zeros((-(-n // lanes), *shape, lanes), rows.dtype.name, xp)
@@ -291,13 +292,20 @@ class BlockTables:
         if (is_interleaved, first) not in self._sides:
             source = self._interleaved_rows() if is_interleaved else (self.rows, self.begin)
             rows, begin = arrays = [moved(array, self.xp) for array in source]
-            places = [pointer(begin) - first // (self.lanes if is_interleaved else 1) * 8]
-            places += [
+            length, key, bias, means, left_terms = (
                 pointer(array) - first * array.strides[0] for array in self.numbers_of_signals
-            ]
-            names = "begin", "length", "key", "bias", "means", "left_terms"
-            addresses = dict(zip(names, places, strict=True))
-            record = filled(SIDE, rows=pointer(rows), **addresses, share_pixels=self.share_pixels)
+            )
+            record = filled(
+                SIDE,
+                rows=pointer(rows),
+                begin=pointer(begin) - first // (self.n_interleaved if is_interleaved else 1) * 8,
+                length=length,
+                key=key,
+                bias=bias,
+                means=means,
+                left_terms=left_terms,
+                share_pixels=self.share_pixels,
+            )
             # If several threads made a record, the first one is kept.
             self._sides.setdefault((is_interleaved, first), (record, arrays))
         return self._sides[is_interleaved, first][0]

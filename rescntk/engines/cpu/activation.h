@@ -33,7 +33,8 @@ struct ActivatedLayer {
         const bool shares = strip.layout->job.output == SHARES;
         strip.runs(strip.layout->job.n_convolutions, from, to,
                    [&](const Rows<R> &at, int64 j, int64 end) INLINED {
-                       const int64 cuts[] = {strip.layout->first, strip.layout->last};
+                       const int64 cuts[] = {strip.layout->counted_begin,
+                                             strip.layout->counted_end};
                        for (int64 stop; j < end; j = stop) {
                            stop = end;
                            for (const int64 cut : cuts)
@@ -59,7 +60,7 @@ private:
         const Activation<V> constants{relu.lambda, relu.inner_minus_iota, relu.outer_plus_iota,
                                       !PLAIN && relu.leaks, !PLAIN && relu.adds_covariance};
         V w[AHEAD], v[WITH_U_PLUS ? AHEAD : 1], s[AHEAD];
-        auto look = [&](int64 k) INLINED {
+        auto correlate = [&](int64 k) INLINED {
             const Correlation<V> correlation = ::correlation<WITH_U_PLUS>(
                 in.U[k], WITH_U_PLUS ? in.U_plus[k] : V{}, at.product(o.row, k));
             w[k & (AHEAD - 1)] = correlation.w;
@@ -76,14 +77,14 @@ private:
             K = K + result.K;
             M = M + result.branch.A;
         };
-        for (int64 k = j; k < j + AHEAD && k < stop; k++) look(k);
+        for (int64 k = j; k < j + AHEAD && k < stop; k++) correlate(k);
         while (j < stop) {
             const int64 count = stop - j < FLUSH ? stop - j : FLUSH, end = j + count,
                         both = end < stop - AHEAD ? end : stop - AHEAD;
             K = M = V{};
             for (; j < both; j++) {
                 finish(j);
-                look(j + AHEAD);
+                correlate(j + AHEAD);
             }
             for (; j < end; j++) finish(j);
             if (!counts) continue;
@@ -96,7 +97,7 @@ private:
     {
         for (; j < stop; j++)
             strip.sums.template add<Lanes<R>::LANES>(
-                layer_number, j - strip.layout->first, strip.valid,
+                layer_number, j - strip.layout->counted_begin, strip.valid,
                 at.product(o.std_row, j) - branch.U[j], NTK ? branch.A[j] : V{});
     }
 };

@@ -166,13 +166,13 @@ def _one(folder: Path, level: str, options: tuple[str, ...]) -> Path:
         return library
     if level in LEVELS[machine()]:
         check_vectors(command, level)
-    beside = library.with_suffix(f".{os.getpid()}")
+    partial = library.with_suffix(f".{os.getpid()}")
     command += [*LINKED[sys.platform], f'-DSOURCES="{text}"']
     try:
-        _run([*command, str(HERE / "loops.cpp"), "-o", str(beside)])
-        beside.replace(library)
+        _run([*command, str(HERE / "loops.cpp"), "-o", str(partial)])
+        partial.replace(library)
     finally:
-        beside.unlink(missing_ok=True)
+        partial.unlink(missing_ok=True)
     return library
 
 

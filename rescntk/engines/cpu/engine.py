@@ -19,7 +19,7 @@ from ..compiled.records import copied, pointer
 from ..compiled.tabled_signals import (
     BlockTables,
     TabledSignals,
-    bytes_of_rows,
+    bytes_of_all_rows,
     bytes_to_hold,
     over_blocks,
 )
@@ -48,7 +48,7 @@ _FEW_SIGNALS = 4
 """The largest number of right signals whose tables, if they are large, are not interleaved. The
 interleaved tables would be a second copy."""
 
-_TASK = 3e6
+_TASK_PAIRS = 3e6
 """The number of pixel pairs times layers in a task, which takes some 10 ms. Larger tasks leave
 threads idle at the end, and smaller ones need more calls."""
 
@@ -94,7 +94,7 @@ class CpuPlan(Plan):
         self.left = left = _signals(request, X)
         self.right = left if Z is None else _signals(request, Z)
         super().__init__(request, X, Z, paired, (left.longest, self.right.longest))
-        self.lanes = 1 if paired and request.pool else self.right.lanes
+        self.n_interleaved = 1 if paired and request.pool else self.right.n_interleaved
         self.threads = request.threads or _threads()
 
     @property
@@ -129,18 +129,20 @@ class CpuPlan(Plan):
         left, right = self.left, self.right
         sizes = (len(self.request.depths), *self.result_axes)
         values = {kind: np.zeros(sizes) for kind in self.request.kinds}
-        job = left.program.job(values, *self.shape, self.extent, self.paired, self.symmetric)
-        job["lanes"], job["padding"] = self.lanes, right.padding
+        job = left.program.job(
+            values, self.shape, self.extent, paired=self.paired, symmetric=self.symmetric
+        )
+        job["n_interleaved"], job["padding"] = self.n_interleaved, right.padding
 
         def compute(
             left_tables: BlockTables, rows: slice, right_tables: BlockTables, cols: slice
         ) -> None:
             job["left"] = left_tables.side(False, rows.start)
-            job["right"] = right_tables.side(self.lanes > 1, cols.start)
+            job["right"] = right_tables.side(self.n_interleaved > 1, cols.start)
             self._compute_blocks(job, rows, cols, tick)
 
         scales = over_blocks(left, right, self.paired, self.symmetric, compute)
-        return left.operations.scaled(self.request.depths, values, *scales)
+        return left.operations.scaled_kernel(self.request.depths, values, *scales)
 
     def _compute_blocks(
         self, job_of_all: np.ndarray, rows: slice, columns: slice, tick: Tick
@@ -150,18 +152,18 @@ class CpuPlan(Plan):
         def compute(task: tuple[slice, slice, int]) -> int:
             lefts, rights, pairs = task
             job = copied(job_of_all)
-            job["first_left"], job["last_left"] = lefts.start, lefts.stop
-            job["first_right"], job["last_right"] = rights.start, rights.stop
+            job["first_left"], job["end_left"] = lefts.start, lefts.stop
+            job["first_right"], job["end_right"] = rights.start, rights.stop
             job["stop"] = pointer(stop_flag())
             library.run(job, self.request.dtype)
             return pairs
 
         offsets = self.request.n_offsets(self.right.longest)
         per_pair = self.request.depths[-1] * self.left.longest * offsets
-        tasks = list(self._tasks(rows, columns, _TASK / per_pair))
+        tasks = list(self._tasks(rows, columns, _TASK_PAIRS / per_pair))
         threads = min(len(tasks), self.threads)
         entries = per_pair * sum(pairs for _, _, pairs in tasks)
-        small = threads == 1 and entries < 4 * _TASK  # ends before anyone presses Ctrl-C
+        small = threads == 1 and entries < 4 * _TASK_PAIRS  # ends before anyone presses Ctrl-C
         with pool_of(0 if small else threads) as pool:
             for done in pool.map(compute, tasks):
                 tick(done)
@@ -191,28 +193,41 @@ def _signals(request: Request, X: Batch | TabledSignals, held_bytes: int = 0) ->
     """
     if isinstance(X, TabledSignals):
         return X
-    padding = _padding(request)
-    row_bytes, longest = bytes_of_rows(request, X, padding), channels_and_length(X)[1]
-    lanes = 1 if request.all_pairs else library.lanes(request.dtype)
-    most = room_for_tables(_TABLE_BYTES, float(row_bytes.sum()))
-    if lanes > 1:  # interleave no more right signals than there are and than fit into memory
-        signal_bytes = float(row_bytes.max())
-        if lanes * signal_bytes > most:
-            most = max(most, min(lanes * signal_bytes, free_bytes() * _FREE_SHARE))
-        while lanes > 1 and (lanes // 2 >= len(X) or lanes * signal_bytes > most):
-            lanes //= 2
-        if len(X) <= _FEW_SIGNALS and len(X) * signal_bytes > _TABLE_BYTES // 3:
-            lanes = 1  # without a second, interleaved copy of the tables
-    if request.pool and _lanes_are_offsets(request, len(X), longest, lanes):
-        lanes = 1
+    padding, longest = _padding(request), channels_and_length(X)[1]
+    signal_bytes = bytes_of_all_rows(request, X, padding)
+    most_bytes, n_interleaved = room_for_tables(_TABLE_BYTES, float(signal_bytes.sum())), 1
+    if not request.all_pairs:
+        largest = float(signal_bytes.max())
+        n_interleaved, most_bytes = _interleaving(request.dtype, len(X), largest, most_bytes)
+    if request.pool and _lanes_are_offsets(request, len(X), longest, n_interleaved):
+        n_interleaved = 1
     return TabledSignals(
         request,
         X,
-        lanes=lanes,
+        n_interleaved=n_interleaved,
         padding=padding,
-        most_bytes=most,
+        most_bytes=most_bytes,
         held_bytes=held_bytes,
     )
+
+
+def _interleaving(dtype: str, n: int, signal_bytes: float, most_bytes: float) -> tuple[int, float]:
+    """Return how many right signals are interleaved, and the most bytes of a block's tables.
+
+    They are as many as a vector has lanes, but no more than there are, `n`, and than fit into
+    memory. The table of a signal has at most `signal_bytes`. If those of one vector exceed
+    `most_bytes`, they may have `_FREE_SHARE` of the free memory instead.
+    """
+    lanes = library.lanes(dtype)
+    if lanes == 1:
+        return lanes, most_bytes
+    if lanes * signal_bytes > most_bytes:
+        most_bytes = max(most_bytes, min(lanes * signal_bytes, free_bytes() * _FREE_SHARE))
+    while lanes > 1 and (lanes // 2 >= n or lanes * signal_bytes > most_bytes):
+        lanes //= 2
+    if n <= _FEW_SIGNALS and n * signal_bytes > _TABLE_BYTES // 3:
+        lanes = 1  # without a second, interleaved copy of the tables
+    return lanes, most_bytes
 
 
 def _padding(request: Request) -> int:
@@ -220,17 +235,17 @@ def _padding(request: Request) -> int:
     return MOST_LANES if request.has_offsets else 0
 
 
-def _lanes_are_offsets(request: Request, n: int, d: int, lanes: int) -> bool:
+def _lanes_are_offsets(request: Request, n: int, d: int, n_interleaved: int) -> bool:
     """Return whether the lanes of a vector are offsets of one right signal, for a pooled head.
 
     If not, they are several right signals. The results are the same. For `n` right signals of `d`
     pixels, the choice with fewer strips is faster and is taken.
     """
-    axes, n_signal_strips = request.axes(d), -(-n // lanes) * request.n_offsets(d)
-    half, most_lanes = not request.shares, library.lanes(request.dtype)
+    axes, n_signal_strips = request.axes(d), -(-n // n_interleaved) * request.n_offsets(d)
+    half, lanes = not request.shares, library.lanes(request.dtype)
     ranges = offset_ranges(request.pool, axes, half)
     counts = [len(along.pool_counts) for along in ranges]
-    return (1 + half) * n * sum(-(-count // most_lanes) for count in counts) <= n_signal_strips
+    return (1 + half) * n * sum(-(-count // lanes) for count in counts) <= n_signal_strips
 
 
 def _threads() -> int:

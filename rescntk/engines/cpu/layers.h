@@ -14,8 +14,8 @@
 
 namespace
 {
-// Up to FEW channels, both deficits of the input are always computed as sums of squares.
-constexpr int64 FEW = 4;
+// Up to so many channels, both deficits of the input are always computed as sums of squares.
+constexpr int64 FEW_CHANNELS = 4;
 
 // The taps of a convolution at consecutive vectors. TAPS is their number, or 0 if the compiler does
 // not know it.
@@ -169,7 +169,8 @@ private:
         V v = number<V>(2.0) - w;
         // If there are few channels, the sum of squares is always computed, because it takes less
         // time than a branch that the processor predicts wrongly.
-        if (C <= FEW || any_less(most, w)) v = pick(most, w, half * squares<1>(at, C, j), v);
+        if (C <= FEW_CHANNELS || any_less(most, w))
+            v = pick(most, w, half * squares<1>(at, C, j), v);
         return {g * w, g * v, V{}};
     }
     // Compute F0, set A to its multiple of F0, and add F0 to the sums. If FROM_INPUT, there is no
@@ -197,7 +198,8 @@ private:
                 }
                 if (!strip.is_counted(j) || sums_are_products) continue;
                 if (job.output == SHARES) {
-                    strip.sums.template add<LANES>(0, j - strip.layout->first, strip.valid, F, F);
+                    strip.sums.template add<LANES>(0, j - strip.layout->counted_begin, strip.valid,
+                                                   F, F);
                     continue;
                 }
                 part = part + F;
@@ -266,7 +268,7 @@ private:
     State<V> convolved(Strip<R> &strip, const Operation &merge, const State<V> in) const
     {
         const Convolution &w = job.convolutions[merge.convolution];
-        const State<V> out = strip.spare->beside(in);
+        const State<V> out = strip.spare->other_than(in);
         const bool on_lines = !WITH_U_PLUS && w.is_triangle && w.dilation == 1 && w.axis == 1;
         if (on_lines) five_taps<NTK>(strip, merge, in, out);
         if (!strip.layout->closed) {
@@ -281,7 +283,7 @@ private:
     template <bool WITH_U_PLUS>
     ALONE State<V> normalized(const Strip<R> &strip, int64 row, const State<V> in) const
     {
-        const State<V> out = strip.spare->beside(in);
+        const State<V> out = strip.spare->other_than(in);
         strip.runs([&](const Rows<R> &at, int64 j, int64 to) INLINED {
             for (; j < to; j++) {
                 const V factor = at.product(row, j);
@@ -311,7 +313,7 @@ private:
     template <bool WITH_U_PLUS>
     State<V> copied(const Strip<R> &strip, const State<V> in) const
     {
-        const State<V> out = strip.spare->beside(in);
+        const State<V> out = strip.spare->other_than(in);
         for (int64 j = strip.begin; j < strip.end; j++) put<WITH_U_PLUS, NTK>(out, j, in.at(j));
         return out;
     }
@@ -321,7 +323,7 @@ private:
     INLINE State<V> activated(Strip<R> &strip, int64 layer_number, const Operation &o,
                               const State<V> &in) const
     {
-        const State<V> branch = strip.spare->beside(in);
+        const State<V> branch = strip.spare->other_than(in);
         const bool plain = job.linear_share == 0.0 && job.inner_minus_iota == 0.0;
         constexpr bool BEFORE = CARRIES_U_PLUS || FIRST;
         constexpr auto run = ::activate<CARRIES_U_PLUS, BEFORE, NTK, false, R, V>,
@@ -333,7 +335,7 @@ private:
     template <bool FIRST>
     State<V> joined(Strip<R> &strip, const Operation &merge, const State<V> &branch) const
     {
-        const State<V> out = FIRST ? strip.spare->beside(branch) : strip.features;
+        const State<V> out = FIRST ? strip.spare->other_than(branch) : strip.features;
         join<NTK, FIRST>(strip, merge, branch, out);
         return out;
     }

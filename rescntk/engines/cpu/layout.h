@@ -17,9 +17,9 @@
 //             vector   left  right         open: a strip, which becomes shorter with each filter
 //               0      0     3 4
 //               1      1     4 0
-//     first     2      0     0 1     }  the left signal itself: vectors that count
+//     begin     2      0     0 1     }  the left signal itself: vectors that count
 //               3      1     1 2     }
-//     last      4      0     2 3
+//     end       4      0     2 3
 //               5      1     3 4
 //
 // If not all pixel pairs are needed, the lanes are LANES right signals, at the pixel j' = j or at
@@ -68,11 +68,12 @@ struct Layout {
     int64 left_length = 0, right_length = 0;
     int64 left_lines, right_lines;  // by how many lines the pixels of an image are shifted
     int64 n;                        // the number of vectors
-    int64 first, last;              // vectors first ... last - 1 are the left signal itself
-    int64 stride;                   // how many numbers a table has from a right pixel to the next
-    bool closed;
-    int *left_place, *right_place;  // (n,), the positions of the vectors' pixels in a table row
-    int **near_of;                  // for each convolution (n_taps, n), the vectors of its taps
+    // The vectors of the left signal itself, counted_begin ... counted_end - 1.
+    int64 counted_begin, counted_end;
+    int64 stride;  // how many numbers a table has from a right pixel to the next
+    bool closed;   // whether the vectors are a ring, as in the first picture
+    int *left_position, *right_position;  // (n,), where the vectors' pixels are in a table row
+    int **near_of;  // for each convolution (n_taps, n), the vectors of its taps
     // For each convolution (n,): in the vectors from j to run_of[convolution][j] - 1, the positions
     // of pixels and the vectors at each tap are consecutive. The last array considers only the
     // positions.
@@ -96,27 +97,29 @@ struct Layout {
         left_lines = right_lines = -1;
         place_left(0);
         place_right(0);
-        at = place_taps(at);
+        at = find_taps(at);
         for (int64 m = 0; m <= job.n_convolutions; m++, at += n) {
             run_of[m] = at;
             find_runs(m);
         }
         return true;
     }
-    // Set the positions of the left or the right pixels, shifted by some lines of an image.
+    // Set the positions of the left or of the right pixels, shifted by some lines of an image.
     void place_left(int64 lines)
     {
         if (lines != left_lines)
             for (int64 j = 0; j < n; j++)
-                left_place[j] = place(modulo(position(j), left_length), left_length, lines);
+                left_position[j] =
+                    position(modulo(pixels_after_begin(j), left_length), left_length, lines);
         left_lines = lines;
     }
     void place_right(int64 lines)
     {
         if (lines != right_lines)
             for (int64 j = 0; j < n; j++)
-                right_place[j] =
-                    int(stride) * place(modulo(position(j), right_length), right_length, lines);
+                right_position[j] =
+                    int(stride) *
+                    position(modulo(pixels_after_begin(j), right_length), right_length, lines);
         right_lines = lines;
     }
     // The number of vectors from the middle tap of a convolution to the last one, in an open strip.
@@ -145,9 +148,9 @@ private:
                 margin += reach(job.convolutions[job.operations[m].convolution]);
         closed = job.height || ring <= counted + 2 * margin || (d == e && counted == d);
         n = closed ? ring : counted + 2 * margin;
-        first = closed ? 0 : margin;
-        last = first + counted;
-        stride = job.all_pairs ? 1 : job.lanes;
+        counted_begin = closed ? 0 : margin;
+        counted_end = counted_begin + counted;
+        stride = job.all_pairs ? 1 : job.n_interleaved;
     }
     // Allocate memory for positions, taps and runs. Return where taps and runs begin, or null.
     int *take_memory()
@@ -160,11 +163,11 @@ private:
             (int **)memory.take(int64(sizeof(int *)) * pointers + int64(sizeof(int)) * numbers);
         if (!near_of) return nullptr;
         run_of = near_of + job.n_convolutions;
-        left_place = (int *)(run_of + job.n_convolutions + 1);
-        right_place = left_place + n;
-        return right_place + n;
+        left_position = (int *)(run_of + job.n_convolutions + 1);
+        right_position = left_position + n;
+        return right_position + n;
     }
-    int *place_taps(int *at)
+    int *find_taps(int *at)
     {
         for (int64 m = 0; m < job.n_convolutions; m++) {
             const Convolution &w = job.convolutions[m];
@@ -181,8 +184,8 @@ private:
             convolution < job.n_convolutions ? job.convolutions[convolution].n_taps : 0;
         int *const run = run_of[convolution];
         for (int64 j = n - 1; j >= 0; j--) {
-            bool follows = j + 1 < n && left_place[j + 1] == left_place[j] + 1 &&
-                           right_place[j + 1] == right_place[j] + stride;
+            bool follows = j + 1 < n && left_position[j + 1] == left_position[j] + 1 &&
+                           right_position[j + 1] == right_position[j] + stride;
             for (int64 t = 0; t < n_taps && follows; t++)
                 follows =
                     near_of[convolution][t * n + j + 1] == near_of[convolution][t * n + j] + 1;
@@ -193,15 +196,16 @@ private:
     {
         return unit == unit_vectors ? pixels : pixels / unit * unit_vectors;
     }
-    // How many pixels a vector is after the vector `first`, in the signals.
-    int64 position(int64 j) const
+    // How many pixels after the vector `counted_begin` a vector is, in the signals.
+    int64 pixels_after_begin(int64 j) const
     {
-        if (closed || unit == unit_vectors) return j - first;
-        const int64 units = (j - first - modulo(j - first, unit_vectors)) / unit_vectors;
-        return j - first + units * (unit - unit_vectors);
+        const int64 after = j - counted_begin;
+        if (closed || unit == unit_vectors) return after;
+        const int64 units = (after - modulo(after, unit_vectors)) / unit_vectors;
+        return after + units * (unit - unit_vectors);
     }
     // The position of a pixel in a table row, after a shift by some lines of an image.
-    int place(int64 pixel, int64 length, int64 lines) const
+    int position(int64 pixel, int64 length, int64 lines) const
     {
         const int64 line_pixels = job.height ? job.line_pixels : length,
                     line = line_numbers(line_pixels, job.padding),

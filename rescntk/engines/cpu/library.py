@@ -49,15 +49,15 @@ def library() -> ctypes.CDLL:
     if best == 1 or (forced.isdigit() and int(forced) > best):
         raise Missing(f"the processor has level {best}, expected {forced or 2} (RESCNTK_ISA)")
     runs = "rescntk_run_float64", "rescntk_run_float32"
-    library_of_level = _opened(forced or str(best), "rescntk_sources", "rescntk_bytes", *runs)
-    library_of_level.rescntk_sources.restype = ctypes.c_char_p
+    opened = _opened(forced or str(best), "rescntk_sources", "rescntk_bytes", *runs)
+    opened.rescntk_sources.restype = ctypes.c_char_p
     from . import build  # which is also run as a program
 
-    if library_of_level.rescntk_sources().decode().partition("-")[0] != build.digest():
+    if opened.rescntk_sources().decode().partition("-")[0] != build.digest():
         raise Missing(f"the compiled loops are not of loops.cpp beside them; to compile: {COMPILE}")
-    for run in (getattr(library_of_level, name) for name in runs):
+    for run in (getattr(opened, name) for name in runs):
         run.argtypes, run.restype = (ctypes.c_void_p,), ctypes.c_int
-    return library_of_level
+    return opened
 
 
 def level() -> int:

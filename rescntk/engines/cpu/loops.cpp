@@ -16,8 +16,11 @@
 
 namespace
 {
+// How a call ends. It is STOPPED if `stop` of the job becomes 1, and OTHER_VERSION if the job was
+// made for other sources than these.
 enum Status { DONE, STOPPED, NO_MEMORY, OTHER_VERSION };
 
+// The pairs of signals of a job, computed one after the other, or some of them together.
 template <class R, bool CARRIES_U_PLUS, bool NTK>
 struct Pairs {
     using V = typename Lanes<R>::V;
@@ -29,7 +32,7 @@ struct Pairs {
     Strips<R> strips;
 
     explicit Pairs(const Job &job) : job(job), layers(job), results(job), layout(job) {}
-    Status run() { return job.all_pairs ? run_pairs() : run_blocks(); }
+    Status run() { return job.all_pairs ? run_all_pairs() : run_some_offsets(); }
 
 private:
     bool stopped() const { return __atomic_load_n(job.stop, __ATOMIC_RELAXED); }
@@ -38,28 +41,29 @@ private:
         if (layout.is_of(d, e)) return true;
         return layout.lay_out(d, e) && strips.lay_out(job, layout);
     }
-    Table<R> table(const Side &side, int64 signal, bool in_blocks) const
+    Table<R> table(const Side &side, int64 signal, bool is_interleaved) const
     {
         const int64 d = side.length[signal], line_pixels = job.height ? job.line_pixels : d;
-        const R *rows = (const R *)side.rows + side.begin[in_blocks ? signal / job.lanes : signal];
+        const R *rows =
+            (const R *)side.rows + side.begin[is_interleaved ? signal / job.n_interleaved : signal];
         const int64 line = line_numbers(line_pixels, job.padding);
-        return {rows, d / line_pixels * line * (in_blocks ? job.lanes : 1)};
+        return {rows, d / line_pixels * line * (is_interleaved ? job.n_interleaved : 1)};
     }
     // The first and the end of the right signals that are needed with a left one. If the result is
     // symmetric, the first one is on the diagonal or after it.
-    int64 first_right(int64 i) const
+    int64 first_right_of(int64 i) const
     {
         if (job.paired) return i;
         return job.symmetric && job.first_right < i ? i : job.first_right;
     }
-    int64 end_right(int64 i) const { return job.paired ? i + 1 : job.last_right; }
+    int64 end_right_of(int64 i) const { return job.paired ? i + 1 : job.end_right; }
     // The index of a pair of signals in the results.
     int64 case_at(int64 i, int64 k) const { return i * job.columns + (job.paired ? 0 : k); }
 
     // Take some strips through all layers together. Return false if the call should end. For
-    // results of single pixels, place_of(strip, pixel, lane) is the index of a kernel.
-    template <class Place>
-    bool all_layers(int64 count, Place place_of)
+    // results of single pixels, index_of(strip, pixel, lane) is the index of a kernel.
+    template <class Index>
+    bool all_layers(int64 count, Index index_of)
     {
         for (int64 layer_number = 0; layer_number <= job.depth; layer_number++)
             for (int64 s = 0; s < count; s++) {
@@ -73,7 +77,7 @@ private:
                 const Layer &l = job.layers[layer_number - 1];
                 if (l.report >= 0 && is_of_pixels(job.output))
                     results.write_pixels(strip, l,
-                                         [&](int64 j, int64 q) { return place_of(s, j, q); });
+                                         [&](int64 j, int64 q) { return index_of(s, j, q); });
             }
         return true;
     }
@@ -81,10 +85,10 @@ private:
     // ------------------------------------------------------------------ all pixel pairs
 
     // The lanes of a vector are pixels of one right signal.
-    Status run_pairs()
+    Status run_all_pairs()
     {
-        for (int64 i = job.first_left; i < job.last_left; i++)
-            for (int64 k = first_right(i); k < end_right(i); k++) {
+        for (int64 i = job.first_left; i < job.end_left; i++)
+            for (int64 k = first_right_of(i); k < end_right_of(i); k++) {
                 const int order = order_of_sides(i, k);
                 const Status status =
                     order > 0 ? pair(job.right, k, job.left, i, case_at(i, k), false)
@@ -133,13 +137,13 @@ private:
                     const bool is_own_opposite = half && 2 * (offset + q) % line_pixels == 0;
                     strip.sums.times[q] = twice && !is_own_opposite ? 2.0 : 1.0;
                 }
-                auto place_of = [&](int64, int64 j, int64 q) INLINED {
+                auto index_of = [&](int64, int64 j, int64 q) INLINED {
                     const int64 y = (j / line_pixels + lines) % height,
                                 x = (j % line_pixels + offset + q) % line_pixels;
                     return (at * job.extent + j) * job.extent +
                            (job.height ? y * line_pixels + x : (j + offset + q) % e);
                 };
-                if (!all_layers(1, place_of)) return STOPPED;
+                if (!all_layers(1, index_of)) return STOPPED;
             }
         }
         if (job.output == SHARES)
@@ -155,28 +159,28 @@ private:
 
     // The lanes of a vector are right signals, or offsets of one right signal. Some left signals go
     // through the layers together.
-    Status run_blocks()
+    Status run_some_offsets()
     {
         // If the tables of fewer than LANES signals are interleaved, further lanes are not used.
-        const int64 group = job.lanes < LANES ? job.lanes : LANES;
-        for (int64 i = job.first_left, count; i < job.last_left; i += count) {
+        const int64 group = job.n_interleaved < LANES ? job.n_interleaved : LANES;
+        for (int64 i = job.first_left, count; i < job.end_left; i += count) {
             const int64 d = job.left.length[i];
             if (!lay_out(d, d)) return NO_MEMORY;
-            count = job.last_left - i < strips.count ? job.last_left - i : strips.count;
+            count = job.end_left - i < strips.count ? job.end_left - i : strips.count;
             if (job.paired) count = 1;
-            for (int64 k = first_right(i) / group * group; k < end_right(i); k += group)
-                if (!block(i, count, k, k + group)) return STOPPED;
+            for (int64 k = first_right_of(i) / group * group; k < end_right_of(i); k += group)
+                if (!several_pairs(i, count, k, k + group)) return STOPPED;
         }
         return DONE;
     }
     // Compute `count` left signals from i on with the right signals k ... `end` - 1. Return false
     // if the call should end.
-    bool block(int64 i, int64 count, int64 k, int64 end)
+    bool several_pairs(int64 i, int64 count, int64 k, int64 end)
     {
         double products[MOST_STRIPS][LANES];
-        const bool in_blocks = job.lanes > 1;
-        Table<R> z = table(job.right, k, in_blocks);
-        z.rows += k % job.lanes;
+        const bool is_interleaved = job.n_interleaved > 1;
+        Table<R> z = table(job.right, k, is_interleaved);
+        z.rows += k % job.n_interleaved;
         for (int64 s = 0; s < count; s++) {
             Strip<R> &strip = strips.strip[s];
             strip.x = table(job.left, i + s, false);
@@ -184,20 +188,22 @@ private:
             strip.valid = LANES;
             strip.sums.clear();
             for (int q = 0; q < LANES; q++) {
-                const int64 t = in_blocks ? k + q : k;
-                products[s][q] = t < end_right(i) ? job.left.bias[i + s] * job.right.bias[t] : 0.0;
+                const int64 t = is_interleaved ? k + q : k;
+                products[s][q] =
+                    t < end_right_of(i) ? job.left.bias[i + s] * job.right.bias[t] : 0.0;
                 strip.biases[q] = R(products[s][q]);
             }
         }
-        auto place_of = [&](int64 s, int64, int64 q) INLINED {
-            const bool counts = k + q < end && k + q >= first_right(i + s) && k + q < end_right(i);
+        auto index_of = [&](int64 s, int64, int64 q) INLINED {
+            const bool counts =
+                k + q < end && k + q >= first_right_of(i + s) && k + q < end_right_of(i);
             return counts ? case_at(i + s, k + q) : int64(-1);
         };
-        if (job.n_offset_ranges ? !all_offsets(count) : !all_layers(count, place_of)) return false;
+        if (job.n_offset_ranges ? !all_offsets(count) : !all_layers(count, index_of)) return false;
         const double d = double(layout.left_length);
         for (int64 s = 0; s < count; s++)
             for (int64 q = 0; q < LANES; q++) {
-                const int64 at = place_of(s, 0, q);
+                const int64 at = index_of(s, 0, q);
                 if (at < 0 || is_of_pixels(job.output)) continue;
                 const bool shares = job.output == SHARES;
                 if (job.n_offset_ranges)
@@ -226,7 +232,7 @@ private:
     // these two summands.
     bool all_offsets(int64 count)
     {
-        const bool in_blocks = job.lanes > 1;
+        const bool is_interleaved = job.n_interleaved > 1;
         const int64 line_pixels = job.height ? job.line_pixels : layout.left_length;
         Table<R> x[MOST_STRIPS];
         const Table<R> z = strips.strip[0].z;
@@ -236,19 +242,20 @@ private:
         }
         OffsetGroup group;
         for (int backwards = 0; backwards <= job.half; backwards++) {
-            const bool sides_change = backwards && !in_blocks, left_moves = backwards && in_blocks;
+            const bool sides_change = backwards && !is_interleaved,
+                       left_moves = backwards && is_interleaved;
             const double *counts = job.pool_counts;
             for (int64 r = 0; r < job.n_offset_ranges; counts += job.offset_ranges[r++].count) {
                 const OffsetRange &range = job.offset_ranges[r];
                 if (job.height) {
                     if (!through_layers(group, count)) return false;
-                    layout.place_left(left_moves ? range.lines : 0);
-                    layout.place_right(left_moves ? 0 : range.lines);
+                    layout.place_left(left_moves ? range.line_shift : 0);
+                    layout.place_right(left_moves ? 0 : range.line_shift);
                 }
                 // The first offset is 0, which is its own opposite and is not computed backwards.
                 for (int64 o = backwards && r == 0, step; o < range.count; o += step) {
                     const int64 shift = (range.first + o) % line_pixels;
-                    step = in_blocks ? 1 : range.count - o < LANES ? range.count - o : LANES;
+                    step = is_interleaved ? 1 : range.count - o < LANES ? range.count - o : LANES;
                     for (int64 s = 0; s < count; s++) {
                         Strip<R> &strip = strips.strip[group.count * count + s];
                         strip.x = sides_change ? z : x[s];
@@ -256,13 +263,13 @@ private:
                         if (left_moves)
                             strip.x.rows += shift;
                         else
-                            strip.z.rows += shift * job.lanes;
+                            strip.z.rows += shift * job.n_interleaved;
                         strip.valid = LANES;
                         strip.biases = strips.strip[s].biases;
                         strip.sums.clear();
                     }
                     group.pool_counts[group.count] = counts + o;
-                    group.lane_offsets[group.count] = in_blocks ? 0 : step;
+                    group.lane_offsets[group.count] = is_interleaved ? 0 : step;
                     const bool is_opposite = r == 0 && o == 0 && job.half;
                     group.direction[group.count++] = backwards     ? Direction::BACKWARD
                                                      : is_opposite ? Direction::BOTH

@@ -12,19 +12,19 @@ struct Results {
     explicit Results(const Job &job) : job(job) {}
 
     // For results of single pixels: write the kernels behind a layer. The kernel of a pixel and
-    // lane is written to the index place_of(pixel, lane), unless this is -1.
-    template <class Place>
-    void write_pixels(const Strip<R> &strip, const Layer &l, Place place_of) const
+    // lane is written to the index index_of(pixel, lane), unless this is -1.
+    template <class Index>
+    void write_pixels(const Strip<R> &strip, const Layer &l, Index index_of) const
     {
         const int64 numbers =
             job.cases * job.columns * (job.output == PIXELS ? job.extent * job.extent : 1);
-        for (int64 j = strip.layout->first; j < strip.layout->last; j++) {
+        for (int64 j = strip.layout->counted_begin; j < strip.layout->counted_end; j++) {
             const V F =
                 l.std_row < 0
                     ? fused(number<V>(l.input_weight), strip.separate.F0[j], strip.separate.F[j])
                     : strip.rows_from(j).product(l.std_row, j) - strip.features.U[j];
             for (int64 q = 0; q < strip.valid; q++) {
-                const int64 at = place_of(j - strip.layout->first, q);
+                const int64 at = index_of(j - strip.layout->counted_begin, q);
                 if (at < 0) continue;
                 if (job.gpk) job.gpk[l.report * numbers + at] = double(F[q]);
                 if (NTK && job.ntk)
@@ -42,7 +42,7 @@ struct Results {
         const int64 C = job.terms;
         const bool shares = job.output == SHARES;
         for (int64 p = 0; p < strip.sums.left_pixels; p++) {
-            const int64 place = job.places > 1 ? p : 0;
+            const int64 mean_pixel = job.mean_pixels > 1 ? p : 0;
             const double sum =
                 !shares && job.n_offset_ranges
                     ? product(a.means + s * C, b.means + t * C, C)
@@ -50,7 +50,7 @@ struct Results {
                           const double left = shares
                                                   ? a.left_terms[(s * C + c) * a.share_pixels + p]
                                                   : a.means[s * C + c];
-                          return part + left * b.means[(t * C + c) * job.places + place];
+                          return part + left * b.means[(t * C + c) * job.mean_pixels + mean_pixel];
                       });
             strip.sums.at(0, 0, p)[lane] = sum * times;
         }
@@ -78,11 +78,11 @@ struct Results {
                 F = l.feature_weight * F + l.branch_weight * (K + product);
                 A = l.feature_weight * A + l.branch_weight * (M + job.outer_plus_iota * product);
                 if (l.report < 0) continue;
-                const int64 place = l.report * numbers + at + p;
+                const int64 index = l.report * numbers + at + p;
                 const double gpk = F + l.input_weight * F0,
                              tangent = A + l.input_weight * job.initial * F0;
-                if (job.gpk) job.gpk[place] = gpk / count;
-                if (job.ntk) job.ntk[place] = (tangent + job.later_readout * gpk) / count;
+                if (job.gpk) job.gpk[index] = gpk / count;
+                if (job.ntk) job.ntk[index] = (tangent + job.later_readout * gpk) / count;
             }
         }
     }

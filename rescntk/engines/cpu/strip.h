@@ -78,12 +78,12 @@ INLINE void put(const State<V> &state, int64 j, const PairNumbers<V> &numbers)
     if (NTK) state.A[j] = numbers.A;
 }
 
-// Two states that all strips share as working memory. `beside` returns one that is not `in`, for
-// the output of an operation that reads `in`.
+// Two states that all strips share as working memory. An operation that reads the state `in` writes
+// to `other_than(in)`.
 template <class V>
 struct Spare {
     State<V> one, other;
-    State<V> &beside(const State<V> &in) { return in.U == one.U ? other : one; }
+    State<V> &other_than(const State<V> &in) { return in.U == one.U ? other : one; }
 };
 
 // A sum of vectors in float64. Its summands are sums of at most FLUSH terms in the working
@@ -208,12 +208,12 @@ struct Strip {
     } separate;
     Sums sums;
 
-    bool is_counted(int64 j) const { return j >= layout->first && j < layout->last; }
+    bool is_counted(int64 j) const { return j >= layout->counted_begin && j < layout->counted_end; }
     INLINE Rows<R> rows_from(int64 j) const
     {
         const int64 stride = layout->stride;
-        return {x.rows + layout->left_place[j] - j, z.rows + layout->right_place[j] - j * stride,
-                x.stride, z.stride, stride};
+        return {x.rows + layout->left_position[j] - j,
+                z.rows + layout->right_position[j] - j * stride, x.stride, z.stride, stride};
     }
     // Call body(rows, j, end) for each run of vectors from `from` to `to` that a convolution can
     // compute by consecutive positions and taps (`Layout::run_of`). A run of more than LONG vectors
@@ -263,7 +263,7 @@ struct Strips {
                     size = (job.depth + 1) * left_pixels * lanes;
         count = job.all_pairs         ? 1
                 : job.n_offset_ranges ? MOST_STRIPS
-                                      : job.last_left - job.first_left;
+                                      : job.end_left - job.first_left;
         if (count > MOST_STRIPS) count = MOST_STRIPS;
         while (count > 1 && count * layout.n > MOST_VECTORS) count--;
         // Without a spacing, arrays whose size is a power of 2 would evict each other from the

@@ -26,7 +26,7 @@ from ..engine import Engine, Plan
 from ..request import Request, ScaledKernel
 from ..work import Tick, blocks, silent
 from . import compiler, selfcheck
-from .launch_plan import LAUNCH, TABLE_BYTES, TABLE_SHARE, LaunchPlan, launch_plan
+from .launch_plan import LAUNCH, TABLE_BYTES, TABLE_SHARE, LaunchPlan, cached_launch_plan
 
 _RESULT_SHARE = 0.75
 """The fraction of the device's free memory that CuPy arrays of results may occupy. The rest is for
@@ -86,7 +86,7 @@ class CudaEngine(Engine[Batch]):
         """Return the shape of launches on the current device, or raise a ValueError."""
         channels, d = channels_and_length(X)
         operations = operations_of(request, channels, len(request.axes(d)))
-        return launch_plan(request, d, operations, compiler.device_limits())
+        return cached_launch_plan(request, d, operations, compiler.device_limits())
 
     def plan(
         self,
@@ -122,7 +122,7 @@ class CudaPlan(Plan):
             return TabledSignals(
                 request,
                 batch,
-                lanes=1 if lanes_are_offsets else lanes,
+                n_interleaved=1 if lanes_are_offsets else lanes,
                 padding=lanes * lanes_are_offsets,
                 most_bytes=min(int(TABLE_SHARE * self.free), TABLE_BYTES),
                 xp=self.xp,
@@ -159,7 +159,7 @@ class CudaPlan(Plan):
 
         scales = over_blocks(self.left, self.right, self.paired, self.symmetric, compute)
         left, right = (moved(scale, self.home) for scale in scales)
-        return self.left.operations.scaled(self.request.depths, values, left, right)
+        return self.left.operations.scaled_kernel(self.request.depths, values, left, right)
 
     def _tiles(
         self,
@@ -209,10 +209,13 @@ class CudaPlan(Plan):
         shape = rows.stop - rows.start, 1 if self.paired else columns.stop - columns.start
         sizes = (plan.n_partial_sums, len(request.depths), *shape, *request.pixel_axes(d))
         parts = {kind: self.xp.zeros(sizes) for kind in request.kinds}
-        job = self.left.program.job(parts, *shape, d, self.paired, symmetric)
-        job["left"], job["right"] = tables.side(False), other_tables.side(other_tables.lanes > 1)
-        job["first_left"], job["last_left"] = rows.start, rows.stop
-        job["first_right"], job["last_right"] = columns.start, columns.stop
+        job = self.left.program.job(parts, shape, d, paired=self.paired, symmetric=symmetric)
+        job["left"], job["right"] = (
+            tables.side(False),
+            other_tables.side(other_tables.n_interleaved > 1),
+        )
+        job["first_left"], job["end_left"] = rows.start, rows.stop
+        job["first_right"], job["end_right"] = columns.start, columns.stop
         # The arrays of results hold this tile only, so that its first row and column are 0.
         launch = filled(
             LAUNCH,

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import numpy as np
 
-from ..compiled.records import RECORDS, constant, records
+from ..compiled.records import RECORDS, constant, structs_of
 from ..compiled.tabled_signals import row_bytes
 from ..heads import offset_ranges
 from ..layer.operations import Operations
@@ -21,7 +21,7 @@ from ..request import Request
 from .compiler import DeviceLimits
 
 _TEXT = Path(__file__).with_name("launch.h").read_text("utf-8")
-LAUNCH = records(_TEXT, RECORDS)["Launch"]
+LAUNCH = structs_of(_TEXT, RECORDS)["Launch"]
 """The data type of the argument of the GPU kernel."""
 
 HALO = constant(_TEXT, "HALO")
@@ -182,4 +182,5 @@ class LaunchPlan:
         return -(-height * (1 if paired else wide) // self.teams)
 
 
-launch_plan = lru_cache(maxsize=64)(LaunchPlan)
+cached_launch_plan = lru_cache(maxsize=64)(LaunchPlan)
+"""The `LaunchPlan` of a request, which is made only once."""

@@ -166,7 +166,7 @@ struct Layers {
         for (int tap = begin; tap < end; tap++) {
             a += strip.x_stride;
             b += strip.z_stride;
-            const int at = ring.wrapped(ring.place + shift);
+            const int at = ring.wrapped(ring.index + shift);
             shift = shift + step < size ? shift + step : shift + step - size;
             if (tap > 0) strip.differ(*a, b, sum.N);
             const R weight = R(w.is_triangle ? tap < 3 ? tap + 1 : 5 - tap : 1);
@@ -204,7 +204,7 @@ struct Layers {
             }
         }
     }
-    // Multiply a state by the factors in a table strip.
+    // Multiply a state by the factors in a table row.
     template <bool WITH_U_PLUS>
     FORMULA void normalize(int64 factor_row, State &s) const
     {

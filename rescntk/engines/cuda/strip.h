@@ -69,8 +69,9 @@ struct Strip {
     char *const memory;      // the shared memory of the team
     const R *x, *z;          // the tables of the left and of the right signal
     int x_stride, z_stride;  // the numbers of a row of both tables
-    int left_at[THREAD_PIXELS], right_at[THREAD_PIXELS];  // the pixels' positions in a table row
-    int valid;                                            // how many lanes count
+    int left_position[THREAD_PIXELS],
+        right_position[THREAD_PIXELS];  // the pixels' positions in a table row
+    int valid;                          // how many lanes count
     R pool_counts[LANES];  // for pooled heads, the number n of the offset of each lane (heads.py)
 
     __device__ Strip(const Launch &launch, char *block_memory)
@@ -85,10 +86,13 @@ struct Strip {
 
     FORMULA int pixel(int p) const { return t + p * threads; }
     FORMULA bool has_pixel(int p) const { return THREAD_PIXELS == 1 || pixel(p) < n; }
-    FORMULA const R *left(int64 row, int p) const { return x + (int(row) * x_stride + left_at[p]); }
+    FORMULA const R *left(int64 row, int p) const
+    {
+        return x + (int(row) * x_stride + left_position[p]);
+    }
     FORMULA const R *right(int64 row, int p) const
     {
-        return z + (int(row) * z_stride + right_at[p]);
+        return z + (int(row) * z_stride + right_position[p]);
     }
     FORMULA static Pack load_lanes(const R *at)
     {
@@ -117,21 +121,21 @@ struct Strip {
                       column = j % line_pixels;
             if (ALL) {
                 const int line = int(line_numbers(line_pixels, LANES));
-                left_at[p] = y * line + column;
-                right_at[p] = (y + shift) % lines * line + column + offset;
+                left_position[p] = y * line + column;
+                right_position[p] = (y + shift) % lines * line + column + offset;
             } else {
-                left_at[p] = j;
-                right_at[p] = j * LANES;
+                left_position[p] = j;
+                right_position[p] = j * LANES;
             }
         }
     }
     // A ring of pixels along a line or across lines. Neighbours on the ring are `stride` pixels
-    // apart. `place` is the place of `pixel` on the ring.
+    // apart. `index` is that of `pixel` on the ring.
     struct Ring {
-        int size, stride, place, pixel;
+        int size, stride, index, pixel;
         FORMULA int wrapped(int at) const
         {
-            return pixel + ((at < size ? at : at - size) - place) * stride;
+            return pixel + ((at < size ? at : at - size) - index) * stride;
         }
     };
     FORMULA Ring ring_of(int j, bool along) const

@@ -62,6 +62,7 @@ struct Pairs {
         __syncthreads();
         return total;
     }
+    // How many numbers the results have at each depth.
     FORMULA int64 numbers() const
     {
         auto &strip = layers.strip;
@@ -71,11 +72,14 @@ struct Pairs {
                 : job.output == SHARES ? n
                                        : 1);
     }
+    // The index of a pair of signals in the results.
     FORMULA int64 case_at(int64 i, int64 k) const
     {
         return (launch.first_row + i) * job.columns + (job.paired ? 0 : launch.first_column + k);
     }
-    FORMULA bool above(int64 i, int64 k) const
+    // Whether a pair of signals is computed. If the result is symmetric, it is on the diagonal or
+    // above it.
+    FORMULA bool is_needed(int64 i, int64 k) const
     {
         return !job.symmetric || launch.first_column + k >= launch.first_row + i;
     }
@@ -127,10 +131,10 @@ struct Pairs {
     {
         auto &strip = layers.strip;
         const int64 unit = blockIdx.x % launch.units, pair = blockIdx.x / launch.units;
-        const int64 wide = job.paired ? 1 : job.last_right - job.first_right;
+        const int64 wide = job.paired ? 1 : job.end_right - job.first_right;
         const int64 i = job.first_left + pair / wide,
                     k = job.paired ? i : job.first_right + pair % wide;
-        if (!above(i, k)) return;
+        if (!is_needed(i, k)) return;
         const Sides sides = sides_of(i, k);
         layers.biases[0] = R(sides.left->bias[sides.i] * sides.right->bias[sides.k]);
         const int64 at = case_at(i, k);
@@ -147,7 +151,7 @@ struct Pairs {
             strip.valid = !active ? 0 : along - begin < LANES ? along - begin : LANES;
             int shift = line, offset = begin;
             if (POOLED) {
-                shift = int(job.offset_ranges[line].lines);
+                shift = int(job.offset_ranges[line].line_shift);
                 offset = (int(job.offset_ranges[line].first) + begin) % strip.line_pixels;
                 OVER_LANES (q)
                     strip.pool_counts[q] =
@@ -239,12 +243,12 @@ struct Pairs {
     {
         auto &strip = layers.strip;
         const Side &a = *sides.left, &b = *sides.right;
-        const int64 C = job.terms, place = POOLED ? pixel : 0;
+        const int64 C = job.terms, mean_pixel = POOLED ? pixel : 0;
         const double sum = sum_of<double>(C, [&](int64 c, double part) {
             const double left = pixel < 0
                                     ? a.means[sides.i * C + c]
                                     : a.left_terms[(sides.i * C + c) * a.share_pixels + pixel];
-            return part + left * b.means[(sides.k * C + c) * job.places + place];
+            return part + left * b.means[(sides.k * C + c) * job.mean_pixels + mean_pixel];
         });
         if (POOLED) return sum * job.pool_count_sum;
         return sum * double(strip.n) * (pixel < 0 ? double(strip.n) : 1.0);
@@ -257,15 +261,15 @@ struct Pairs {
     {
         auto &strip = layers.strip;
         const int64 first_block = job.first_right / LANES,
-                    wide = job.paired ? 1 : (job.last_right + LANES - 1) / LANES - first_block;
+                    wide = job.paired ? 1 : (job.end_right + LANES - 1) / LANES - first_block;
         const int64 item = blockIdx.x * launch.teams + strip.team,
-                    high = job.last_left - job.first_left;
+                    high = job.end_left - job.first_left;
         const bool inside = item < high * wide;
         const int64 i = inside ? job.first_left + item / wide : job.first_left,
                     block = job.paired ? i / LANES : first_block + item % wide;
         auto counts = [&](int q) {
             const int64 k = block * LANES + q;
-            return inside && k >= job.first_right && k < job.last_right && above(i, k) &&
+            return inside && k >= job.first_right && k < job.end_right && is_needed(i, k) &&
                    (!job.paired || k == i);
         };
         bool any = false;

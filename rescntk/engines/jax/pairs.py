@@ -71,15 +71,17 @@ def read_signal(operations: Operations, head: str | int, x: jax.Array) -> Signal
     network, forgets = operations.network, operations.constants.forgets_size
     mantissa, bias_exponent = frexp(operations.constants.largest_bias)
     values, exponents = normal(lax.stop_gradient(x))
-    none = -(2**14)
-    exponents = jnp.where(values == 0, none, jnp.frexp(values)[1] - 1 + exponents)
-    beside = max(bias_exponent - 1 if mantissa else none, 0 if network.norm else none)
-    exponent = jnp.maximum(exponents.max(), none if forgets else beside)
-    exponent = jnp.where(exponent == none, 0, exponent)
+    zero_exponent = -(2**14)  # stands for the number 0
+    exponents = jnp.where(values == 0, zero_exponent, jnp.frexp(values)[1] - 1 + exponents)
+    least_of_bias = bias_exponent - 1 if mantissa else zero_exponent
+    least_of_norm = 0 if network.norm else zero_exponent
+    least = zero_exponent if forgets else max(least_of_bias, least_of_norm)
+    exponent = jnp.maximum(exponents.max(), least)
+    exponent = jnp.where(exponent == zero_exponent, 0, exponent)
     x = read_scaled(x, -exponent)
     exponent = jnp.zeros_like(exponent) if forgets else exponent
     bias = scaled(jnp.asarray(mantissa, x.dtype), bias_exponent - exponent)
-    norm = scaled(jnp.ones((), x.dtype), -exponent)
+    norm_std = scaled(jnp.ones((), x.dtype), -exponent)
     squares = (x * x).sum(axis=0)
     input_scale = network.factor_of_input(len(x))
     unit = safe_quotient(x, safe_root(squares)[None])
@@ -90,7 +92,15 @@ def read_signal(operations: Operations, head: str | int, x: jax.Array) -> Signal
     means = root * sums / flat.shape[1]
     if not isinstance(head, str):
         means = root * pooled(jnp, x, pool_pixels(head, x.shape[1:]))
-    return Signal(unit, root * x, means, input_scale * squares, exponent, bias, norm)
+    return Signal(
+        unit=unit,
+        scaled=root * x,
+        means=means,
+        input_variance=input_scale * squares,
+        exponent=exponent,
+        bias=bias,
+        norm_std=norm_std,
+    )
 
 
 class LayerNumbers(NamedTuple):
@@ -117,16 +127,19 @@ class LayerNumbers(NamedTuple):
 
 def _numbers_of_layers(operations: Operations, dtype: DTypeLike) -> LayerNumbers:
     """Return the numbers of layers 1 … depth, as arrays (depth,)."""
-    rows, constants = [], operations.constants
+    constants, every_layer = operations.constants, []
     for layer_number in range(1, operations.depth + 1):
-        layer_constants = constants.of_layer(layer_number)
-        biases = (
-            constants.bias_std(layer_number),
-            constants.bias_std(layer_number, after_activation=True),
+        weights = constants.of_layer(layer_number).weights.rounded
+        every_layer.append(
+            LayerNumbers(
+                input_weight=constants.input_weight(layer_number - 1),
+                inner_bias=constants.bias_std(layer_number),
+                outer_bias=constants.bias_std(layer_number, after_activation=True),
+                feature_weight=weights.features,
+                branch_weight=weights.branch,
+            )
         )
-        f, b, _ = layer_constants.weights.rounded
-        rows.append((constants.input_weight(layer_number - 1), *biases, f, b))
-    return LayerNumbers(*jnp.asarray(rows, dtype).T)
+    return LayerNumbers(*jnp.asarray(every_layer, dtype).T)
 
 
 def _what_is_compiled(
@@ -335,7 +348,7 @@ class JaxSignalContext:
         return self.pair_layer.layer_constants(self.layer_number)
 
     @property
-    def weights(self) -> RoundedWeights:
+    def layer_weights(self) -> RoundedWeights:
         return self.pair_layer.weights(self.layer_number)
 
     def sqrt(self, values: jax.Array) -> jax.Array:
@@ -385,8 +398,8 @@ class JaxPairContext:
         pairs = zip(self._left_rows, self._right_rows, strict=True)
         return [self.pair.both(*row) for row in pairs]
 
-    def row(self, place: int) -> tuple[jax.Array, jax.Array]:
-        return self.rows[place]
+    def row(self, index: int) -> tuple[jax.Array, jax.Array]:
+        return self.rows[index]
 
     @property
     def layer_constants(self) -> LayerConstants:
@@ -426,8 +439,8 @@ class JaxPairContext:
         def covariance() -> jax.Array:
             return g * jnp.where(is_positive, 1.0 - w, v - 1.0) + sigma
 
-        of_branch = Deficits(g * less - half, g * more + half)
-        return DualPairs(g - g * less + half, of_branch, times_slope, covariance)
+        branch_deficits = Deficits(g * less - half, g * more + half)
+        return DualPairs(g - g * less + half, branch_deficits, times_slope, covariance)
 
     def by_pieces(
         self, function: Callable[[PairContext, PairState], PairState], state: PairState

@@ -47,7 +47,7 @@ class ActivationStep(Step):
     after_activation = True
 
     @property
-    def std_place(self) -> int | None:
+    def std_index(self) -> int | None:
         return None if self.is_homogeneous else 1
 
     @property

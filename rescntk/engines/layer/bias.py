@@ -42,16 +42,17 @@ class BiasStep(Merge):
     def variances(
         self, context: SignalContext, before: Variances, features: Variances
     ) -> tuple[Variances, Iterator[PixelValues]]:
-        of_bias = context.bias_variance(self.after_activation) + context.xp.zeros_like(
-            before.variance
+        bias_variance = context.bias_variance(self.after_activation)
+        bias_variance = bias_variance + context.xp.zeros_like(before.variance)
+        variance, rounding_error = sum_and_rest(
+            before.variance, bias_variance + before.rounding_error
         )
-        variance, rounding_error = sum_and_rest(before.variance, of_bias + before.rounding_error)
-        parts = [before.variance, of_bias]
+        parts = [before.variance, bias_variance]
         return self.merged(context, parts, [1.0, 1.0], variance, rounding_error)
 
     def pairs(self, context: PairContext, before: PairState, features: PairState) -> PairState:
         product, N = context.bias_product(self.after_activation), self.merge_term(context)
-        of_biases = Deficits(0.0, 2.0 * product)
-        deficits = mapped(lambda u, of_bias: u + of_bias + N, before.deficits, of_biases)
+        bias_deficits = Deficits(0.0, 2.0 * product)
+        deficits = mapped(lambda u, added: u + added + N, before.deficits, bias_deficits)
         tangent = context.constants.carried_parts.bias_multiple(self.after_activation) * product
         return PairState(deficits, mapped(add, before.kernels, Kernels(product, tangent)))

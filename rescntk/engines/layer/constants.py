@@ -93,7 +93,7 @@ class LayerConstants(NamedTuple):
         return float(self.exact_divisor)
 
 
-def smooth_layer(layer: Layer) -> LayerConstants:
+def undivided_layer(layer: Layer) -> LayerConstants:
     """Return the constants of a layer whose activation is not homogeneous."""
     return LayerConstants(
         layer,

@@ -56,7 +56,7 @@ class JoinedStep(Merge):
     def variances(
         self, context: SignalContext, before: Variances, features: Variances
     ) -> tuple[Variances, Iterator[PixelValues]]:
-        weights = from_the_middle(self.tap_weights(context.weights))
+        weights = from_the_middle(self.tap_weights(context.layer_weights))
         parts = context.at_taps(before.variance, self.taps)
         variance = weighted_mean(parts, weights)
         return self.merged(context, parts, weights, variance, before.rounding_error)

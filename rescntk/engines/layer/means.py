@@ -25,9 +25,9 @@ OfTap = TypeVar("OfTap")
 def at_taps(xp: ModuleType, values: Array, taps: Taps, *first: int) -> list[Array]:
     """Return one array for each tap, the middle tap first: the values at this tap of each pixel.
 
-    The tap with the offset k of pixel j is pixel j + k, and pixels lie on a ring. `first` has the
-    number of the first pixel axis of each signal whose pixels the taps move: one number for signals
-    alone, and two for pixel pairs, of which both pixels move.
+    The tap with the offset k of pixel j is pixel j + k, and pixels lie on a ring. `first` are the
+    indices of the first pixel axis of each signal whose pixels the taps move. It is one index for
+    single signals, and two for pixel pairs, because taps move both pixels of a pair.
 
     Examples
     --------

@@ -25,10 +25,10 @@ from .step import PairContext, PairValues, PixelValues, SignalContext, Step, Var
 from .weights import is_zero, sqrt_of
 
 _FACTOR = 1
-"""The position of (a + a_0) / √2 among the rows of a merge."""
+"""The index of (a + a_0) / √2 among the rows of a merge."""
 
 _COORDINATES = 2
-"""The position of the first coordinate among the rows of a merge."""
+"""The index of the first coordinate among the rows of a merge."""
 
 
 class Merge(Step):
@@ -64,7 +64,7 @@ class Merge(Step):
 
         It is a multiple of the squared distance between the coordinates of both pixels.
         """
-        coordinates = [context.row(place) for place in range(_COORDINATES, self.n_rows)]
+        coordinates = [context.row(index) for index in range(_COORDINATES, self.n_rows)]
         left, right = context.row(_FACTOR)
         return left * right * summed([*until_stopped((u - v) ** 2 for u, v in coordinates)])
 

@@ -1,18 +1,17 @@
 """`NetworkConstants`: the constants of all layers of a network, and numbers that they determine.
 
-These are the trained parts, products of weights and divisors over layers, sizes of biases, and what
-checks of signals need to know about all layers (signals/checks.py). constants.py has the constants
-of one layer, and explains G, f, b and S.
+These are the trained parts, products of weights and divisors over layers, and sizes of biases.
+constants.py has the constants of one layer, and explains G, f, b and S. variance_bounds.py has
+bounds of variances that follow from these constants.
 
 ======  =======================  ===================================================================
 symbol  name                     meaning
 ======  =======================  ===================================================================
 ∏ G     `total_divisor`          product over layers 1 … l; S_l with normalization
-S       `_feature_variances`     variances of the features, if input and normalized features have 1
+S       `feature_variances`      variances of the features, if input and normalized features have 1
 ∏ f     `input_weight`           product over layers 1 … l: the weight of F⁰ in the features
 λ       `linear_share`           share of the linear network in the kernel of a leaky ReLU
 –       `bias_std`               standard deviation that biases add to a signal of size 1, if σ is 1
-H       `bias_variance_ratio`    the largest variance that biases add to such a signal, over σ²
 ======  =======================  ===================================================================
 """
 
@@ -32,7 +31,7 @@ from ...network import OF_LAYERS, Network
 from ...network.activations import activation_of
 from ...network.parameters import FILTER_FIELDS
 from ...network.parts import Layer
-from .constants import LayerConstants, divided_layer, normalized_layer, smooth_layer
+from .constants import LayerConstants, divided_layer, normalized_layer, undivided_layer
 
 
 class CarriedParts(NamedTuple):
@@ -67,15 +66,6 @@ class CarriedParts(NamedTuple):
         return self.outer_plus_iota if after_activation else self.iota
 
 
-class InnerVariances(NamedTuple):
-    """Variances of pre-activations that trained inner weights add to the tangent kernel."""
-
-    of_signal: float
-    """The part of a signal of size 1."""
-    of_bias: float
-    """The part of the biases, if the largest standard deviation of biases is 1."""
-
-
 @dataclass(frozen=True)
 class NetworkConstants:
     """The constants of layers 1 … depth of a network."""
@@ -100,14 +90,14 @@ class NetworkConstants:
         net = self.network
         layers = map(net.layer, range(1, 2 if self.has_like_layers else self.depth + 1))
         if not net.homogeneous:
-            return tuple(map(smooth_layer, layers))
+            return tuple(map(undivided_layer, layers))
         if net.norm:
-            variances = self._feature_variances
+            variances = self.feature_variances
             return tuple(map(normalized_layer, layers, variances, variances[1:]))
         return tuple(divided_layer(layer, self.has_bias) for layer in layers)
 
     @once
-    def _feature_variances(self) -> tuple[Fraction, ...]:
+    def feature_variances(self) -> tuple[Fraction, ...]:
         """S_0 … S_L of a network with normalization."""
 
         def behind(before: Fraction, layer: Layer) -> Fraction:
@@ -125,24 +115,6 @@ class NetworkConstants:
         if self.has_like_layers:
             return float(self.of_layer(1).weights.features) ** layer_number
         return self._input_weights[layer_number]
-
-    def total_branch_share(self, layer_number: int) -> float:
-        """Return the share of all branches together in the features behind a layer.
-
-        The network has normalization. The share is 1 − `input_weight`, but it is computed without
-        cancellation, so that it is accurate also where branches are weak.
-        """
-        return self._total_branch_shares[layer_number]
-
-    @once
-    def _total_branch_shares(self) -> tuple[float, ...]:
-        """`total_branch_share` behind layers 0 … L."""
-        gains = (self.network.layer(k).exact_identity_gain for k in range(1, self.depth + 1))
-        of_input = accumulate(gains, operator.mul, initial=Fraction(1))
-        pairs = zip(of_input, self._feature_variances, strict=True)
-        shares = ((total - part) / total for part, total in pairs)
-        # A positive share is not rounded to 0, however small it is.
-        return tuple(max(float(share), 5e-324) if share else 0.0 for share in shares)
 
     @once
     def _input_weights(self) -> tuple[float, ...]:
@@ -215,83 +187,15 @@ class NetworkConstants:
         return any(layer_constants.weights.features for layer_constants in self.distinct)
 
     @once
-    def may_lose_size(self) -> bool:
-        """True if the mean variance of a signal of size 1 may fall from layer to layer.
-
-        If the activation is homogeneous and the network has neither biases nor normalization,
-        layers are divided by their growth and keep the mean variance. With biases it may fall,
-        because the size of a signal includes biases that only later layers add. With normalization
-        it may fall if some layer does not keep features. If the activation is not homogeneous,
-        signals are not divided by their sizes, and the result is False.
-        """
-        net = self.network
-        if net.norm and net.homogeneous:
-            return not all(
-                layer_constants.layer.keeps_features for layer_constants in self.distinct
-            )
-        return net.homogeneous and self.has_bias
-
-    @once
     def largest_bias(self) -> float:
         """The largest standard deviation of biases of all layers, which is the unit of others."""
         return max(layer_constants.layer.bias for layer_constants in self.distinct)
-
-    @once
-    def least_bias(self) -> float:
-        """The smallest standard deviation of biases of all layers."""
-        return min(layer_constants.layer.bias for layer_constants in self.distinct)
 
     @once
     def forgets_size(self) -> bool:
         """True if layer 1 reads only normalized features; then kernels do not depend on sizes."""
         net = self.network
         return net.norm and net.homogeneous and not self.of_layer(1).weights.features
-
-    @once
-    def linear_growth_bits(self) -> float:
-        """An upper bound of log2 of the factor by which all layers multiply the variance.
-
-        It holds where σ(u) is about σ'(0) u.
-        """
-        bits = 0.0
-        for layer_constants in self.distinct:
-            layer, slope = layer_constants.layer, activation_of(self.network).largest_slope
-            gain = float(layer.branch_factor_squared) * layer.inner_variance
-            gain *= slope**2 * layer.outer_variance + bool(layer.bias)
-            bits += math.log2(max(1.0, layer.identity_factor**2) + min(gain, 2.0**500))
-        return bits * self.depth if self.has_like_layers else bits
-
-    @once
-    def bias_variance_ratio(self) -> float:
-        """H = max over layers of (σ_l/σ)² (1 + 1/(c_v E[σ(u)²]/q)) / c_w, σ the largest bias.
-
-        H σ² is the variance that biases would add to a signal of size 1 if layer 1 had the biases
-        of the layer with the largest value.
-        """
-        ratios = [
-            (layer_constants.layer.bias / self.largest_bias) ** 2
-            * ((1.0 + layer_constants.bias_ratio**2) / layer_constants.layer.inner_variance)
-            for layer_constants in self.distinct
-            if layer_constants.layer.bias
-        ]
-        return max(ratios, default=0.0)
-
-    @once
-    def largest_inner_variances(self) -> InnerVariances:
-        """The largest variances, over all layers, that inner weights add to a tangent kernel."""
-        branch_weights = [
-            float(layer_constants.weights.branch) for layer_constants in self.distinct
-        ]
-        of_bias = max(
-            weight * self.bias_std(layer_number) ** 2
-            for layer_number, weight in enumerate(branch_weights, start=1)
-        )
-        return InnerVariances(max(branch_weights), of_bias)
-
-    @once
-    def common_std(self) -> float:
-        """√(1 + H σ²), the standard deviation of normalized features together with biases."""
-        return math.hypot(1.0, math.sqrt(self.bias_variance_ratio) * self.largest_bias)
 
     def bias_std(self, layer_number: int, after_activation: bool = False) -> float:
         """Return the standard deviation of a layer's biases, relative to a signal of size 1.
@@ -322,7 +226,7 @@ class NetworkConstants:
         is S_l.
         """
         if self.network.norm:
-            total = self._feature_variances[layer_number]
+            total = self.feature_variances[layer_number]
             exponent = total.numerator.bit_length() - total.denominator.bit_length()
             return float(total / Fraction(2) ** exponent), exponent
         two = decimal.Decimal(2)

@@ -6,7 +6,7 @@ A layer consists of the following steps, as far as the network has them, ::
 
 The features of layer l − 1 enter the first step of layer l and the skip connection. Engines take
 the steps in this order. Compiled engines rely on two more facts: F and A are merged only at the end
-of a layer, and if they compute sums over pixels alone, they add the branch's bias before this merge
+of a layer, and if they compute only sums over pixels, they add the branch's bias before this merge
 (cpu/results.h, cuda/layers.h).
 """
 
@@ -83,7 +83,7 @@ def _steps(
 # ---------------------------------------------------------------- rewriting
 
 
-def _activation(steps: tuple[Step, ...]) -> int:
+def _index_of_activation(steps: tuple[Step, ...]) -> int:
     """Return the index of the activation among the steps of a layer."""
     return [isinstance(step, ActivationStep) for step in steps].index(True)
 
@@ -97,14 +97,14 @@ def ending_with_activation(network_steps: NetworkSteps) -> NetworkSteps:
     """
     _, *layers = network_steps
     for _, steps in layers:
-        for step in steps[_activation(steps) + 1 :]:
+        for step in steps[_index_of_activation(steps) + 1 :]:
             if not isinstance(step, ConvolutionStep | BiasStep | SkipStep):
                 raise NotImplementedError(
                     f"compiled engines cannot apply the step {step.kind!r}, which follows an "
                     f"activation, to sums over pixels"
                 )
     *before, (n_layers, steps) = network_steps
-    return (*before, RepeatedLayer(n_layers, steps[: _activation(steps) + 1]))
+    return (*before, RepeatedLayer(n_layers, steps[: _index_of_activation(steps) + 1]))
 
 
 def may_have_five_taps(
@@ -148,19 +148,19 @@ def with_five_taps(network_steps: NetworkSteps) -> NetworkSteps:
     input_filter, first, *later = network_steps
     if not later:
         return network_steps
-    inner = later[0].steps[: _activation(later[0].steps)]
+    inner = later[0].steps[: _index_of_activation(later[0].steps)]
     behind = tuple(ConvolutionStep(step.taps, after_activation=True) for step in inner)
     return (
         input_filter,
         RepeatedLayer(1, first.steps + behind),
         *(
-            RepeatedLayer(n_layers, tuple(_triangles(steps[len(inner) :])))
+            RepeatedLayer(n_layers, tuple(_with_triangles(steps[len(inner) :])))
             for n_layers, steps in later
         ),
     )
 
 
-def _triangles(steps: tuple[Step, ...]) -> Iterator[Step]:
+def _with_triangles(steps: tuple[Step, ...]) -> Iterator[Step]:
     """Yield steps in which each convolution of three taps is replaced by one of five taps."""
     for step in steps:
         is_convolution = isinstance(step, ConvolutionStep)

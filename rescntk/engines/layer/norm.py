@@ -20,7 +20,7 @@ from operator import mul
 from .step import PairContext, PairState, PixelValues, SignalContext, Step, Variances, mapped
 
 _FACTOR = 1
-"""The position of n / a among the rows of the step."""
+"""The index of n / a among the rows of the step."""
 
 
 @dataclass(frozen=True)

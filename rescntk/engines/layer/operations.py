@@ -19,6 +19,7 @@ from .activation import ActivationStep
 from .network_constants import NetworkConstants
 from .network_steps import NetworkSteps, steps_of
 from .step import Step
+from .variance_bounds import VarianceBounds
 from .weights import RoundedWeights, rounded_in_turn
 
 _TAP_BYTES = 1500
@@ -47,8 +48,8 @@ class Operation(NamedTuple):
     @property
     def std_row_after(self) -> int:
         """The number of the row that holds the square roots of the variances after the step."""
-        place = self.step.std_place
-        return self.std_row if place is None else self.row + place
+        index = self.step.std_index
+        return self.std_row if index is None else self.row + index
 
 
 @dataclass(frozen=True)
@@ -108,8 +109,8 @@ class Operations:
     def _numbered(self) -> tuple[tuple[Operation, ...], ...]:
         """The operations of layers 0 … L, with the numbers of their table rows."""
         row, std_row, numbered = self.n_channels + 1, self.n_channels, []
-        of_layers = (repeat(repeated.steps, repeated.n_layers) for repeated in self.steps)
-        for layer_number, steps in enumerate(chain.from_iterable(of_layers)):
+        layer_steps = (repeat(repeated.steps, repeated.n_layers) for repeated in self.steps)
+        for layer_number, steps in enumerate(chain.from_iterable(layer_steps)):
             operations = []
             for step in steps:
                 operation = Operation(step, layer_number, row, std_row)
@@ -122,6 +123,11 @@ class Operations:
     def constants(self) -> NetworkConstants:
         """The constants of the network."""
         return NetworkConstants(self.network, self.depth)
+
+    @once
+    def bounds(self) -> VarianceBounds:
+        """The bounds of the network's variances."""
+        return VarianceBounds(self.constants)
 
     # The cache keeps these objects alive, as those of engines do (B019).
     @lru_cache(maxsize=64)  # noqa: B019
@@ -138,7 +144,7 @@ class Operations:
                 exact[operation.row] = weights
         return dict(zip(exact, rounded_in_turn(exact.values(), dtype), strict=True))
 
-    def scaled(
+    def scaled_kernel(
         self, depths: tuple[int, ...], values: dict[str, Array], left: Array, right: Array
     ) -> ScaledKernel:
         """Return the kernels with the scales of signals and the divisors of layers.

@@ -29,7 +29,7 @@ class SkipStep(Merge):
     def variances(
         self, context: SignalContext, before: Variances, features: Variances
     ) -> tuple[Variances, Iterator[PixelValues]]:
-        weights = context.weights
+        weights = context.layer_weights
         variance = weights.weighted_sum(features.variance, before.variance)
         rounding_error = before.rounding_error
         if rounding_error is not None:

@@ -118,11 +118,10 @@ class SignalContext(Protocol):
         """The constants of the layer."""
 
     @property
-    def weights(self) -> RoundedWeights:
-        """The weights f and b of the layer, rounded to float64.
+    def layer_weights(self) -> RoundedWeights:
+        """The weights f and b of the layer, rounded to float64, for variances of signals.
 
-        Variances of signals are computed with them. They are those of the layer, also in a step
-        that changes them (`Step.weights`).
+        `PairContext.weights` may differ from them.
         """
 
     def sqrt(self, values: PixelValues) -> PixelValues:
@@ -184,12 +183,12 @@ class PairContext(Protocol):
 
     @property
     def weights(self) -> RoundedWeights:
-        """The weights of the step (`Step.weights`) in the working precision.
+        """The weights of the step (`Step.weights`) in the working precision, for pixel pairs.
 
         They may be rounded up in some layers and down in others (`weights.rounded_in_turn`).
         """
 
-    def row(self, place: int) -> tuple[PairValues, PairValues]:
+    def row(self, index: int) -> tuple[PairValues, PairValues]:
         """Return the row at an index among the step's rows, of the left and of the right signal.
 
         Both arrays broadcast to the shape of the pixel pairs.
@@ -235,7 +234,7 @@ class Step(ABC):
     """Whether the step is the activation of its layer, or comes after it."""
 
     @property
-    def std_place(self) -> int | None:
+    def std_index(self) -> int | None:
         """The index, among the step's rows, of the square roots of the variances after the step.
 
         It is None if the step does not change variances.

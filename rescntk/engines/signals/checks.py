@@ -2,7 +2,7 @@
 
 Each check raises an OverflowError. The first ones look at the input of signals, the others at the
 variances that the recursion computes from it. They rely on how variances may grow and fall from
-layer to layer: `Layer.keeps_features` and `NetworkConstants.may_lose_size`.
+layer to layer: `Layer.keeps_features` and `VarianceBounds.may_lose_size`.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from ..layer.operations import Operations
 from ..layer.step import Variances
 from ..request import Request
 from .pixel_1 import seen_by_pixel_1, weights_at_pixel_1
-from .sizes import NO_BITS, LayerOneExponents, SquaredSizes
+from .sizes import EXPONENT_OF_ZERO, LayerOneExponents, SquaredSizes
 
 LEAST_FRACTION = {"float32": 1e-28, "float64": 1e-280}
 """For each precision, the smallest fraction of a signal's variance that may determine a kernel.
@@ -33,11 +33,11 @@ _LEAST_PIXEL = {"float32": 1e-33, "float64": 1e-280}
 """The smallest fraction of a signal's variance that a pixel may have if its features are
 normalized. With smaller ones, the products of the features of two pixels would be inaccurate."""
 
-_LEAST_FRACTION_LEFT = 1e-300
-"""A number that is used for a fraction that is not 0, but underflowed to 0. So the signal is
-refused, because the fraction is too small, instead of being treated as if the fraction were 0."""
+_UNDERFLOWED = 1e-300
+"""A number that takes the place of a fraction that underflowed to 0. So the signal is refused,
+because the fraction is too small, instead of being treated as if the fraction were 0."""
 
-_LEAST_BITS = -450
+_LEAST_EXPONENT = -450
 """The smallest binary exponent that the standard deviation of pre-activations of layer 1 may have.
 With smaller ones, their squares would be inaccurate."""
 
@@ -96,7 +96,7 @@ def check_sizes(
     if request.reads_pixel_1:
         _, bias_weight = weights_at_pixel_1(operations, X.shape[2:])
         reaches = has_values | (bias_weight > 0)  # for other signals the kernel is 0
-        fraction = xp.where(reaches, xp.maximum(sizes.squared, _LEAST_FRACTION_LEFT), 0.0)
+        fraction = xp.where(reaches, xp.maximum(sizes.squared, _UNDERFLOWED), 0.0)
         check_fraction(fraction / mean, request, "pixel 1 gets")
     if operations.constants.has_bias and "ntk" in request.kinds:
         _check_trained_parts(operations, request, X, powers, sizes)
@@ -117,14 +117,15 @@ def _check_trained_parts(
     xp, net, constants = array_module(powers), operations.network, operations.constants
     if net.parts.outer_plus_readout:
         return
-    of_signal, of_bias = net.parts.input, 0.0
+    signal_weight, bias_weight = net.parts.input, 0.0
     if net.parts.inner:
-        largest = constants.largest_inner_variances
-        of_signal, of_bias = of_signal + largest.of_signal, largest.of_bias
-    fraction = of_signal * sizes.of_signal + of_bias * (constants.largest_bias / powers) ** 2
+        largest = operations.bounds.largest_inner_variances
+        signal_weight, bias_weight = signal_weight + largest.signal, largest.bias
+    fraction = signal_weight * sizes.signal_part
+    fraction = fraction + bias_weight * (constants.largest_bias / powers) ** 2
     fraction = fraction / xp.where(sizes.squared > 0, sizes.squared, math.inf)
-    reaches = X.reshape(len(X), -1).any(axis=1) & (of_signal + of_bias > 0)
-    fraction = xp.where(reaches, xp.maximum(fraction, _LEAST_FRACTION_LEFT), 0.0)
+    reaches = X.reshape(len(X), -1).any(axis=1) & (signal_weight + bias_weight > 0)
+    fraction = xp.where(reaches, xp.maximum(fraction, _UNDERFLOWED), 0.0)
     check_fraction(fraction, request, "the trained parts have, beside biases,")
 
 
@@ -137,7 +138,7 @@ def check_normalized(
     of them are positive, including those that underflowed to 0.
     """
     xp = array_module(variances)
-    fraction = xp.where(has_values, variances + _LEAST_FRACTION_LEFT, variances)
+    fraction = xp.where(has_values, variances + _UNDERFLOWED, variances)
     check_fraction(fraction, request, "a pixel, whose features are normalized, has", _LEAST_PIXEL)
 
 
@@ -167,7 +168,7 @@ def check_branch(
     limits = np.finfo(request.dtype)
     variance = _least_branch_variance(operations, request, norm_std)
     is_beside = input_weight * input_part * float(limits.eps) ** 2 > variance
-    share = min(map(constants.total_branch_share, request.depths))
+    share = min(map(operations.bounds.total_branch_share, request.depths))
     has_branch = (input_variance.reshape(len(input_variance), -1) > 0).any(axis=1) & (share > 0)
     # The standard deviations of pre-activations must be divisors, even if only one tap of a filter
     # has values. Numbers above a hundred times the smallest normal one are accurate in sums.
@@ -190,10 +191,10 @@ def _least_branch_variance(
     """
     constants, net = operations.constants, operations.network
     if "ntk" not in request.kinds or net.trained != ("input",):
-        return norm_std**2 + (norm_std * constants.least_bias) ** 2
+        return norm_std**2 + (norm_std * operations.bounds.least_bias) ** 2
     layers = map(constants.of_layer, range(1, operations.depth + 1))
     n_dividing = sum(not layer_constants.layer.keeps_features for layer_constants in layers)
-    bits = min(2.0 * n_dividing * math.log2(constants.common_std), 1000.0)
+    bits = min(2.0 * n_dividing * math.log2(operations.bounds.common_std), 1000.0)
     return norm_std**2 * 2.0**-bits
 
 
@@ -201,19 +202,21 @@ def check_tiny(
     operations: Operations,
     request: Request,
     exponents: LayerOneExponents,
-    divisors: SignalNumbers,
+    divisor_exponents: SignalNumbers,
 ) -> None:
     """Raise an OverflowError if pre-activations of layer 1 are too small to be squared.
 
-    `divisors` are the exponents of the powers of two that divide the signals.
+    `divisor_exponents` are those of the powers of two that divide the signals.
     """
     input_alone = "ntk" in request.kinds and operations.network.trained == ("input",)
-    bits = exponents.of_input if input_alone else exponents.of_both
-    if bool(((bits > NO_BITS) & (bits - divisors < _LEAST_BITS)).any()):
+    undivided = exponents.input if input_alone else exponents.input_and_biases
+    is_tiny = undivided - divisor_exponents < _LEAST_EXPONENT
+    if bool(((undivided > EXPONENT_OF_ZERO) & is_tiny).any()):
         has_bias = operations.constants.largest_bias and not input_alone
         raise OverflowError(
             f"signals{' and biases' * bool(has_bias)} have standard deviations below "
-            f"2^{_LEAST_BITS} in layer 1, expected larger ones: float64 does not have their squares"
+            f"2^{_LEAST_EXPONENT} in layer 1, expected larger ones: float64 does not have their "
+            f"squares"
         )
 
 
@@ -280,14 +283,16 @@ def check_last_layer(
     after its last operation.
     """
     constants = operations.constants
-    if not constants.may_lose_size:
+    if not operations.bounds.may_lose_size:
         return
-    flat = (of.variance.reshape(len(of.variance), -1) for of in (features, last))
-    passing, mean = (variances.mean(axis=1) for variances in flat)
+    passing, mean = (
+        variances.variance.reshape(len(variances.variance), -1).mean(axis=1)
+        for variances in (features, last)
+    )
     if operations.end_with_activation:  # the biases and the skip connection are applied to sums
-        layer_constants = constants.of_layer(operations.depth)
-        of_bias = (constants.bias_std(operations.depth, after_activation=True) * bias) ** 2
-        mean = layer_constants.weights.rounded.weighted_sum(passing, mean + of_bias)
+        weights = constants.of_layer(operations.depth).weights.rounded
+        bias_std = constants.bias_std(operations.depth, after_activation=True) * bias
+        mean = weights.weighted_sum(passing, mean + bias_std**2)
     check_fraction(mean, request, "the last layer has")
 
 

@@ -6,7 +6,7 @@ The arrays are those of NumPy or CuPy. JAX has its own `JaxSignalContext` (jax/p
 from __future__ import annotations
 
 from copy import copy
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from types import ModuleType
 
 from ...arrays import Array, PixelNumbers, SignalNumbers
@@ -26,7 +26,7 @@ parts and coordinates are 0 too."""
 
 @dataclass(eq=False)
 class ArraySignalContext:
-    """Arrays of n signals of one length, and the answers to their steps (`step.SignalContext`).
+    """The implementation of `step.SignalContext` for arrays of n signals of one length.
 
     No signal is refused; the subclass in tables.py does that.
     """
@@ -35,6 +35,7 @@ class ArraySignalContext:
     xp: ModuleType
     input_variance: PixelNumbers
     """(n, *pixels), the variances of the input."""
+    _: KW_ONLY
     bias: SignalNumbers
     """(n,), the largest standard deviation of biases, divided by the scale of each signal."""
     normalized_std: SignalNumbers
@@ -44,10 +45,10 @@ class ArraySignalContext:
     """The number of the layer whose constants are returned."""
 
     def of_layer(self, layer_number: int) -> ArraySignalContext:
-        """Return a copy that answers the steps of another layer."""
-        of_layer = copy(self)
-        of_layer.layer_number = layer_number
-        return of_layer
+        """Return a copy for the steps of another layer."""
+        context = copy(self)
+        context.layer_number = layer_number
+        return context
 
     @once
     def activation(self) -> Activation:
@@ -58,7 +59,7 @@ class ArraySignalContext:
         return self.operations.constants.of_layer(self.layer_number)
 
     @property
-    def weights(self) -> RoundedWeights:
+    def layer_weights(self) -> RoundedWeights:
         return self.layer_constants.weights.rounded
 
     def sqrt(self, values: Array) -> Array:

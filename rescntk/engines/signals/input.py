@@ -25,7 +25,7 @@ from ..request import Request
 from .checks import check_branch, check_input_variance, check_normalized, check_sizes, check_tiny
 from .pixel_1 import seen_by_pixel_1
 from .sizes import (
-    exponents_of_tiny,
+    divisor_exponents,
     layer_one_exponents,
     powers_that_keep_squares,
     squared_sizes,
@@ -98,7 +98,7 @@ def _divided_by_sizes(operations: Operations, request: Request, X: SignalArray) 
     scaled = divided * column(factor, divided)
     means = divided_means * column(factor, divided_means)
     if constants.forgets_size:
-        powers, size = xp.ones(len(X)), xp.full(len(X), constants.common_std)
+        powers, size = xp.ones(len(X)), xp.full(len(X), operations.bounds.common_std)
         inverse_size = 1.0 / size
     bias, norm_std = (
         std / powers * inverse_size if std else xp.zeros(len(X))
@@ -108,7 +108,15 @@ def _divided_by_sizes(operations: Operations, request: Request, X: SignalArray) 
         check_branch(operations, request, norm_std, input_variance, means)
     scale = powers * size
     scale = xp.where((scale < np.finfo(np.float64).tiny) & (size > 0), math.nan, scale)
-    return Input(unit, input_variance, scaled, means, scale, bias, norm_std)
+    return Input(
+        unit=unit,
+        input_variance=input_variance,
+        scaled=scaled,
+        means=means,
+        scale=scale,
+        bias=bias,
+        norm_std=norm_std,
+    )
 
 
 def _as_given(operations: Operations, request: Request, X: SignalArray) -> Input:
@@ -121,7 +129,7 @@ def _as_given(operations: Operations, request: Request, X: SignalArray) -> Input
     scale = xp.ones(len(X))
     if not net.norm:
         exponents = layer_one_exponents(operations, unscaled)
-        divisors = exponents_of_tiny(operations, exponents)
+        divisors = divisor_exponents(operations, exponents)
         check_tiny(operations, request, exponents, divisors)
         scale = xp.ldexp(scale, divisors)
     divided = unscaled / column(scale, unscaled)
@@ -133,15 +141,14 @@ def _as_given(operations: Operations, request: Request, X: SignalArray) -> Input
         check_normalized(input_variance, request, (unscaled != 0).any(axis=1))
     length = xp.sqrt(input_variance)[:, None]
     unit = scaled / xp.where(length > 0, length, math.inf)
-    means = means_of(request, divided) * factor
     return Input(
-        unit,
-        input_variance,
-        scaled,
-        means,
-        scale,
-        constants.largest_bias / scale,
-        float(net.norm) / scale,
+        unit=unit,
+        input_variance=input_variance,
+        scaled=scaled,
+        means=means_of(request, divided) * factor,
+        scale=scale,
+        bias=constants.largest_bias / scale,
+        norm_std=float(net.norm) / scale,
     )
 
 

@@ -25,16 +25,16 @@ def seen_by_pixel_1(operations: Operations, pixels: tuple[int, ...]) -> np.ndarr
     """
     seen = np.zeros((1, *pixels), bool)
     seen[(0, *[0] * len(pixels))] = True
-    layers = [operations.constants.of_layer(k) for k in range(1, operations.depth + 1)]
-    has_branch = [of_layer.layer.has_branch for of_layer in layers]
-    passes = [True, *has_branch]  # whether pixels spread in the input filter, and in each layer
+    every_layer = [operations.constants.of_layer(k) for k in range(1, operations.depth + 1)]
+    has_branch = [layer_constants.layer.has_branch for layer_constants in every_layer]
+    spreads = [True, *has_branch]  # whether pixels spread in the input filter, and in each layer
     for operation in chain(operations.input, *operations.layers):
         taps = operation.step.taps
-        if taps.n_taps and passes[operation.layer_number]:
+        if taps.n_taps and spreads[operation.layer_number]:
             seen = reduce(operator.or_, at_taps(np, seen, taps, 1))
     # The output of a layer that has neither the identity path nor a branch is 0.
-    is_zero = (not c.weights.features and not c.layer.has_branch for c in layers)
-    return seen[0] & (not any(is_zero))
+    has_identity = [bool(layer_constants.weights.features) for layer_constants in every_layer]
+    return seen[0] & all(map(operator.or_, has_identity, has_branch))
 
 
 @lru_cache(maxsize=64)
@@ -47,7 +47,8 @@ def weights_at_pixel_1(operations: Operations, pixels: tuple[int, ...]) -> tuple
     """
     input_variance = np.zeros((2, *pixels))
     input_variance[(0, *[0] * len(pixels))] = 1.0
-    signals = ArraySignalContext(operations, np, input_variance, np.array([0.0, 1.0]), np.zeros(2))
+    bias, no_norm = np.array([0.0, 1.0]), np.zeros(2)
+    signals = ArraySignalContext(operations, np, input_variance, bias=bias, normalized_std=no_norm)
     _, last = variances_around_last_layer(
         signals.of_layer, operations, signals.exact_variances(input_variance)
     )

@@ -15,8 +15,8 @@ from ..layer.operations import Operations
 from ..request import Request
 from .pixel_1 import weights_at_pixel_1
 
-NO_BITS = -(10**4)
-"""An exponent that represents the number 0. It is below the exponents of all other numbers."""
+EXPONENT_OF_ZERO = -(10**4)
+"""An exponent that stands for the number 0. It is below the exponents of all other numbers."""
 
 
 def powers_that_keep_squares(operations: Operations, X: SignalArray) -> SignalNumbers:
@@ -43,12 +43,12 @@ class SquaredSizes(NamedTuple):
     """
 
     squared: SignalNumbers
-    """The squared sizes: `mean`, but for the head "equivariant" of a network without normalization
-    F at pixel 1 behind the last layer, or 0 where `mean` is 0."""
+    """The squared sizes. They are `mean`. But for the head "equivariant" of a network without
+    normalization they are F at pixel 1 behind the last layer, or 0 where `mean` is 0."""
     mean: SignalNumbers
     """The mean over pixels of the variances of the signal, its biases and its normalized features
     together."""
-    of_signal: SignalNumbers
+    signal_part: SignalNumbers
     """The part of the signal alone in `squared`."""
 
 
@@ -61,30 +61,30 @@ def squared_sizes(
     """
     xp, net, constants = array_module(variances), operations.network, operations.constants
     n, pixels = len(variances), variances.shape[1:]
-    mean = of_signal = variances.reshape(n, -1).mean(axis=1)
+    mean = signal_part = variances.reshape(n, -1).mean(axis=1)
     if (constants.has_bias or net.norm) and not constants.forgets_size:
-        added = constants.bias_variance_ratio * (constants.largest_bias / powers) ** 2
+        added = operations.bounds.bias_variance_ratio * (constants.largest_bias / powers) ** 2
         if net.norm:
             added = added + (1.0 / powers) ** 2
         mean = mean + added
     if net.norm or not request.reads_pixel_1:
-        return SquaredSizes(mean, mean, of_signal)
+        return SquaredSizes(mean, mean, signal_part)
     weights, bias_weight = weights_at_pixel_1(operations, pixels)
-    of_signal = (variances * xp.asarray(weights)).reshape(n, -1).sum(axis=1)
-    at_pixel_1 = of_signal + bias_weight * (constants.largest_bias / powers) ** 2
-    return SquaredSizes(xp.where(mean > 0, at_pixel_1, 0.0), mean, of_signal)
+    signal_part = (variances * xp.asarray(weights)).reshape(n, -1).sum(axis=1)
+    at_pixel_1 = signal_part + bias_weight * (constants.largest_bias / powers) ** 2
+    return SquaredSizes(xp.where(mean > 0, at_pixel_1, 0.0), mean, signal_part)
 
 
 class LayerOneExponents(NamedTuple):
     """Exponents of powers of two above the standard deviations of layer 1, (n,) each.
 
-    `NO_BITS` stands for a standard deviation of 0.
+    `EXPONENT_OF_ZERO` stands for a standard deviation of 0.
     """
 
-    of_input: SignalNumbers
+    input: SignalNumbers
     """Those of the input alone."""
-    of_both: SignalNumbers
-    """Those of the input and the biases."""
+    input_and_biases: SignalNumbers
+    """Those of the input and the biases together."""
 
 
 def layer_one_exponents(operations: Operations, X: SignalArray) -> LayerOneExponents:
@@ -93,26 +93,26 @@ def layer_one_exponents(operations: Operations, X: SignalArray) -> LayerOneExpon
     variances = net.layer(1).inner_variance, net.factor_of_input(X.shape[1]), X.shape[1]
     bits = math.ceil(sum(map(math.log2, filter(None, variances))) / 2)
     has_values = X.reshape(len(X), -1).any(axis=1)
-    of_input = xp.where(has_values, exponents_of(X) + bits, NO_BITS)
+    input_exponents = xp.where(has_values, exponents_of(X) + bits, EXPONENT_OF_ZERO)
     bias = operations.constants.largest_bias
-    of_bias = math.frexp(bias)[1] if bias else NO_BITS
-    return LayerOneExponents(of_input, xp.maximum(of_input, of_bias))
+    bias_exponent = math.frexp(bias)[1] if bias else EXPONENT_OF_ZERO
+    return LayerOneExponents(input_exponents, xp.maximum(input_exponents, bias_exponent))
 
 
-def exponents_of_tiny(operations: Operations, exponents: LayerOneExponents) -> SignalNumbers:
+def divisor_exponents(operations: Operations, exponents: LayerOneExponents) -> SignalNumbers:
     """Return the exponents, at most 0, of the powers of two that divide signals and biases, (n,).
 
     They are below 0 only for signals so tiny that the activation is linear for the pre-activations
     of all layers (`Activation.linear_below`).
     """
-    of_both = exponents.of_both
-    xp = array_module(of_both)
+    both = exponents.input_and_biases
+    xp = array_module(both)
     linear_below = activation_of(operations.network).linear_below
     if not linear_below:
-        return xp.zeros(len(of_both), int)
-    growth = math.ceil(operations.constants.linear_growth_bits)
+        return xp.zeros(len(both), int)
+    growth = math.ceil(operations.bounds.linear_growth_bits)
     least = int(math.log2(linear_below)) - growth
-    divisors: SignalNumbers = xp.where(of_both > NO_BITS, xp.clip(of_both - least, -1000, 0), 0)
+    divisors: SignalNumbers = xp.where(both > EXPONENT_OF_ZERO, xp.clip(both - least, -1000, 0), 0)
     return divisors
 
 

@@ -109,9 +109,9 @@ def write_rows(
         operations,
         xp,
         inputs.input_variance,
-        inputs.bias,
-        inputs.norm_std,
-        least_std(request.dtype),
+        bias=inputs.bias,
+        normalized_std=inputs.norm_std,
+        least_std=least_std(request.dtype),
         request=request,
     )
     entering = signals.exact_variances(inputs.input_variance)

@@ -82,7 +82,7 @@ def test_tables_too_short_for_vectors_are_refused(monkeypatch, dtype, rng):
 @pytest.mark.slow
 @pytest.mark.nightly
 def test_sanitizers_find_nothing(request, tmp_path, monkeypatch):
-    """No access beyond arrays, no undefined behaviour. The library is kept for the next run."""
+    """They look for accesses beyond arrays and undefined behaviour. The library is kept."""
     # A fifth of the time to compile; nulls and ends of objects are the address sanitizer's too.
     monkeypatch.setenv("CXXFLAGS", "-O0 -g0 -fno-sanitize=null,alignment,object-size -Werror")
     try:
@@ -167,7 +167,7 @@ def pretend(tmp_path, monkeypatch):
     return write
 
 
-def test_compilers_that_are_missing_or_fail(tmp_path, monkeypatch, pretend):
+def test_compilers_that_are_missing_or_fail_are_named(tmp_path, monkeypatch, pretend):
     monkeypatch.setenv("CXX", "/nonexistent")
     with pytest.raises(OSError, match="^the compiler CXX=/nonexistent was not found$"):
         build.compiled(tmp_path)
@@ -214,7 +214,7 @@ def test_libraries_that_are_up_to_date_stay(tmp_path, monkeypatch, pretend):
 def test_loops_whose_vectors_became_calls_are_refused(
     monkeypatch, pretend, tmp_path, assembly, level, message
 ):
-    """Before anything is compiled: they would take 20 times as long."""
+    """They are refused before anything is compiled, because they would take 20 times as long."""
     monkeypatch.setattr(build, "machine", lambda: "x86_64")
     monkeypatch.setattr(build, "LEVELS", {"x86_64": {level: ()}})
     pretend(f"echo $'\\t{assembly}' > ${{@: -1}}")

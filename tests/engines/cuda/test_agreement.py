@@ -47,7 +47,9 @@ def drawn(draw):
 
 @settings(max_examples=8)
 @given(drawn(), heads, kinds, st.booleans(), st.sampled_from(DTYPES))
-def test_properties(device, case, head, kind, normalized, dtype):
+def test_drawn_kernels_have_the_values_of_the_engine_array(
+    device, case, head, kind, normalized, dtype
+):
     """Drawn kernels have the engine "array"'s values, whose symmetries are tested natively."""
     network, batches = case
     assert_agrees(network, *batches, head, dtype)
@@ -60,8 +62,8 @@ def test_properties(device, case, head, kind, normalized, dtype):
 @pytest.mark.parametrize(
     ("make", "name"), [(duplicates, "depth 50"), (spikes, "all trained"), (uneven, "long filter")]
 )
-def test_difficult_signals(device, name, make, rng):
-    """Against the definition in 40-digit arithmetic."""
+def test_kernels_of_difficult_signals_are_exact(device, name, make, rng):
+    """They are compared with the definition in 40-digit arithmetic."""
     network, d = NETWORKS[name]
     assert_accurate(["cuda"], network, make(1, d, rng)[:4])
 
@@ -74,8 +76,10 @@ def test_difficult_signals(device, name, make, rng):
         (2100, 3, 3, "float64"), (2100, 3, 3, "float32"),
     ],
 )  # fmt: skip
-def test_lengths_and_filters(device, d, inner, outer, dtype, rng):
-    """Threads of one, two, four and eight pixels; the last of them have fewer."""
+def test_signals_and_filters_of_many_lengths_have_the_values_of_the_engine_array(
+    device, d, inner, outer, dtype, rng
+):
+    """Threads have one, two, four and eight pixels, and the last of them have fewer."""
     network = rk.Network(3, inner, outer_filter_size=outer)
     X, Z = rng.standard_normal((2, 2, d)), rng.standard_normal((3, 2, d))
     assert_agrees(network, X, Z, "trace" if d > 100 else "gap", dtype)
@@ -86,15 +90,18 @@ def test_results_do_not_depend_on_how_the_work_is_cut(device, case, monkeypatch,
     test_bits.test_results_do_not_depend_on_how_the_work_is_cut("cuda", case, monkeypatch, rng)
 
 
-def test_extreme_networks(device):
-    test_extremes.test_networks_that_shrink_and_that_explode("cuda")
-    properties.test_degenerate_constants("cuda")
+def test_extreme_networks_have_finite_kernels(device):
+    test_extremes.test_networks_that_shrink_or_explode_have_finite_normalized_kernels("cuda")
+    properties.test_branches_of_0_leave_the_kernel_of_the_input("cuda")
+    properties.test_branches_of_0_without_skip_connections_leave_nothing("cuda")
 
 
-def test_cupy_in_cupy_out(device, work, rng):
+def test_kernels_of_cupy_arrays_are_cupy_arrays(device, work, rng):
     """The kernels serve ReLU; "auto" has erf computed by the engine "array" on the device."""
     for network, engine in ((test_cupy.RELU, "cuda"), (test_cupy.ERF, "auto")):
         work.clear()
         place = (device, engine)
-        test_cupy.test_same_values_dtypes_and_shapes(place, network, "gap", "float64", rng)
+        test_cupy.test_cupy_arrays_have_the_values_types_and_shapes_of_numpy(
+            place, network, "gap", "float64", rng
+        )
         assert (work["launches"] > 0) == (engine == "cuda")

@@ -30,7 +30,7 @@ pytestmark = [pytest.mark.skipif(LIBRARY is None, reason=MISSING), pytest.mark.s
 
 
 def compile_kernels(names, architecture, source=None):
-    """Compile instances of the kernels, and return the compiler's log."""
+    """Compile instances of the GPU kernel, and return the compiler's log."""
     nvrtc = ctypes.CDLL(str(LIBRARY))
     program, size = ctypes.c_void_p(), ctypes.c_size_t()
     text = (source or compiler.source()).encode()

@@ -32,12 +32,12 @@ def test_auto_takes_it_for_relu_on_the_device(device, network):
     assert chosen(X, network=network) == "cuda"
 
 
-def test_auto_leaves_erf_on_the_device_to_the_reference(device):
+def test_auto_leaves_erf_on_the_device_to_the_engine_array(device):
     X = device.asarray(np.ones((2, 1, 3)))
     assert chosen(X, network=ERF) == "array"
 
 
-def test_auto_leaves_signals_longer_than_a_launch_takes_to_the_reference(device):
+def test_auto_leaves_signals_longer_than_a_launch_takes_to_the_engine_array(device):
     X = device.asarray(np.ones((2, 1, 4097)))
     assert chosen(X) == "array"
 
@@ -65,7 +65,7 @@ def test_a_device_with_little_shared_memory_refuses_long_signals_by_name(little_
         rk.gram(rk.Network(2, 3), LONG, head="trace", engine="cuda")
 
 
-def test_auto_leaves_what_exceeds_shared_memory_to_the_reference(device, little_shared_memory):
+def test_auto_leaves_what_exceeds_shared_memory_to_the_engine_array(device, little_shared_memory):
     X = device.asarray(LONG)
     assert chosen(X, head="trace") == "array"
     assert chosen(X[:, :, :2100], head="trace") == "cuda"
@@ -113,7 +113,7 @@ def test_a_cupy_that_is_not_installed_is_a_reason(device, monkeypatch):
 
 
 def test_calls_by_name_are_refused_with_the_reason(device, monkeypatch):
-    """Here a CuPy that cannot be imported."""
+    """The reason is that CuPy cannot be imported."""
     monkeypatch.setitem(sys.modules, "cupy", None)
     with pytest.raises(ValueError, match="engine='cuda' cannot compute this call: CuPy does not"):
         rk.ResCNTK(2)(np.ones((1, 1, 3)), engine="cuda")
@@ -143,7 +143,7 @@ def test_a_lost_device_asks_for_another_process(device, monkeypatch, rng):
 
 
 @pytest.mark.parametrize("head", ["equivariant", "gap"])
-def test_launches_and_waits(device, work, head, rng):
+def test_launches_and_array_operations_do_not_grow_with_pairs(device, work, head, rng):
     """A launch has all pairs and layers; array operations do not grow with pairs."""
     seen = {}
     for n, depth in ((3, 2), (3, 22), (3, 42), (6, 2)):
@@ -184,13 +184,19 @@ def test_progress_counts_pairs_that_are_computed(device, monkeypatch, with_progr
         assert events == 4 * ["launch"]
 
 
-def test_results_larger_than_the_free_memory(device, monkeypatch, free, rng):
-    """Are tiled for NumPy's arrays, and refused on the device, where they have to be whole."""
+def test_results_of_the_host_may_be_larger_than_the_memory_of_the_device(device, monkeypatch, rng):
+    """They are computed in tiles."""
     X = rng.standard_normal((40, 2, 5))
     expected = rk.ResCNTK(2)(X, engine="cuda")
     monkeypatch.setattr(device.cuda.runtime, "memGetInfo", lambda: (10_000, 2**30))
     assert (rk.ResCNTK(2)(X, engine="cuda") == expected).all()
-    free(np.inf)  # the host's
+
+
+def test_results_larger_than_the_memory_of_the_device_are_refused(device, monkeypatch, free, rng):
+    """On the device they must be whole."""
+    X = rng.standard_normal((40, 2, 5))
+    monkeypatch.setattr(device.cuda.runtime, "memGetInfo", lambda: (10_000, 2**30))
+    free(np.inf)  # the memory of the host
     with pytest.raises(MemoryError, match=r"numbers takes at least .* MB of memory, and 0.0075 MB"):
         rk.ResCNTK(2)(device.asarray(X))
 
@@ -202,7 +208,7 @@ def test_tables_that_32_bits_do_not_number_are_refused():
         launch_plan.LaunchPlan(request, 4096, operations_of(request, 1, 1), limits)
 
 
-def test_blocks_on_disk(device, work, tmp_path, rng):
+def test_blocks_on_disk_are_computed_on_the_device(device, work, tmp_path, rng):
     """Each block goes to the device and back: chunks are NumPy's, with the bits of one call."""
     stored = pytest.importorskip("rescntk.stored")
     X, options = rng.standard_normal((5, 2, 6)), {"engine": "cuda", "dtype": "float32"}

@@ -21,8 +21,9 @@ def plan(
     return LaunchPlan(request, d, operations_of(request, 2, 1), device)
 
 
-def test_rows_of_all_pixel_pairs():
-    """100 pixels: four lanes, a thread a pixel, two teams of 256 threads; 25 strips are few."""
+def test_strips_of_all_pixel_pairs():
+    """For 100 pixels there are four lanes, a thread for each pixel, and two teams of 256 threads.
+    The 25 strips are too few for several blocks."""
     found = plan(100)
     assert (found.lanes, found.thread_pixels, found.threads, found.teams) == (4, 1, 100, 2)
     assert found.units == found.n_partial_sums == 1
@@ -39,22 +40,23 @@ def test_pooled_heads_have_blocks_for_offsets_below_their_width():
     assert plan(2000, 129, kinds=("gpk",), dtype="float64").units == 257 // 8
 
 
-def test_pooled_heads_have_more_pairs_a_launch():
+def test_launches_for_pooled_heads_have_more_pairs():
     """Pools of 30 of 100 pixels share 59 offsets. Both numbers are rounded down to whole pairs."""
     of_all_offsets = plan(100).most_pairs
     least, beyond = of_all_offsets * 100 / 59 - 1, (of_all_offsets + 1) * 100 / 59
     assert least < plan(100, 30).most_pairs < beyond
 
 
-def test_long_rows_have_several_pixels_a_thread_and_blocks():
-    """2000 float64 pixels: one lane, four pixels a thread; eight strips of one team are a block."""
+def test_long_strips_have_several_pixels_for_each_thread_and_several_blocks():
+    """For 2000 pixels in float64 there is one lane, and a thread has four pixels. A team computes
+    eight strips of a block."""
     found = plan(2000, dtype="float64", kinds=("gpk",))
     assert (found.lanes, found.thread_pixels, found.threads, found.teams) == (1, 4, 500, 1)
     assert found.units == 64  # of 2000 / 8 = 250
     assert found.team_bytes == 2 * 2004 * 8
 
 
-def test_rows_of_the_diagonal_take_right_signals_as_lanes():
+def test_strips_of_equal_pixels_take_right_signals_as_lanes():
     found = plan(100, "trace")
     assert (found.lanes, found.threads, found.teams, found.units) == (4, 100, 2, 1)
     assert found.team_bytes == 2 * 8 * 100 * 4  # sums of four signals in float64
@@ -90,8 +92,8 @@ def test_tiles_of_the_diagonal_have_whole_blocks_of_right_signals():
     assert columns % 4 == 0 and rows * columns <= 100
 
 
-def test_rows_of_joined_layers_are_counted_joined():
-    """226 rows a layer have 1.85e9 numbers, and would have 2.4e9 before layers are joined."""
+def test_table_rows_of_joined_layers_are_counted_joined():
+    """The 226 rows of each layer have 1.85e9 numbers. Without joined steps they have 2.4e9."""
     network = Network(1000, 3**37)
     assert plan(4096, network=network, kinds=("gpk",)).lanes == 1
     with pytest.raises(ValueError, match="tables have 2,.* numbers a signal"):
@@ -111,7 +113,7 @@ def test_launches_that_cannot_fit_are_refused(d, options, says):
         plan(d, **options)
 
 
-def test_a_row_may_take_all_the_shared_memory_of_a_block():
+def test_a_strip_may_take_all_the_shared_memory_of_a_block():
     needed = plan(1000).team_bytes
     assert plan(1000, device=DEVICE._replace(shared_bytes=needed)).team_bytes == needed
     with pytest.raises(ValueError, match=f"expected at most {needed - 1} on this device"):

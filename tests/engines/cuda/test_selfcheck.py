@@ -44,7 +44,7 @@ def refusal(cupy):
 
 
 def test_a_sound_device_passes_once(cupy, work):
-    """By a tenth of the bars, with few launches and waits; then nothing more."""
+    """Its errors are a tenth of the tolerances, and the check needs few launches and waits."""
     assert selfcheck.TOLERANCE == tolerances.KERNEL
     assert engines.available()["cuda"] is True
     assert work["launches"] == 2 * 3 * len(selfcheck.CASES) == 42
@@ -74,8 +74,8 @@ FAULTS = {
 
 
 @pytest.mark.parametrize("fault", FAULTS)
-def test_a_planted_fault(cupy, fault, monkeypatch):
-    """In the kernels' text; NaN is no pass. It is named."""
+def test_a_fault_in_the_text_of_the_kernel_is_found_and_named(cupy, fault, monkeypatch):
+    """A fault in the text of the GPU kernel is found and named. NaN does not pass."""
     right, wrong, where = FAULTS[fault]
     dtype = "float32" if fault == "NaN" else "float64"
     text = compiler.source()
@@ -96,8 +96,8 @@ FULL = emulated.CUDARuntimeError(2, "CUDA_ERROR_OUT_OF_MEMORY")
 
 
 @pytest.mark.parametrize("error", [RuntimeError("no such thing"), LOST, FULL, OSError(28, "full")])
-def test_exceptions_are_failures(cupy, error, monkeypatch):
-    """With their message. A full memory or disk is no verdict: the next use checks again."""
+def test_exceptions_are_failures_of_the_check(cupy, error, monkeypatch):
+    """The reason has their message. After a full memory or disk the next use checks again."""
     calls, passing = [], error is FULL or isinstance(error, OSError)
     monkeypatch.setattr(selfcheck, "CASES", dict([*selfcheck.CASES.items()][:1]))
 
@@ -116,7 +116,7 @@ def test_exceptions_are_failures(cupy, error, monkeypatch):
 
 
 def test_each_device_is_checked_once(cupy, monkeypatch, capsys):
-    """Also if several threads ask at a time: they wait for one check. The command line says so."""
+    """Threads that ask at the same time wait for one check, which is announced on stderr."""
     begun, heard = [], []
 
     def check(engine):

@@ -50,8 +50,8 @@ LISTS = [
 @pytest.mark.parametrize(
     ("bad", "says", "good"), [(*case, X) for case in BATCHES] + [(*case, [ONE]) for case in LISTS]
 )
-def test_signals(bad, says, good):
-    """Whichever function reads them, as X or Z; functions of arrays alone read no lists."""
+def test_bad_signals_are_refused(bad, says, good):
+    """Each function refuses them, as X and as Z. Functions that take only arrays refuse lists."""
     calls = [KERNEL, KERNEL.diag]
     if good is X:
         calls += [lambda X: rk.pixel_pairs(NETWORK, X), rk.theory.multisphere.project]
@@ -79,7 +79,7 @@ MISMATCHES = [
 
 
 @pytest.mark.parametrize(("call", "X", "Z", "says"), MISMATCHES)
-def test_signals_that_do_not_match(call, X, Z, says):
+def test_signals_that_do_not_match_are_refused(call, X, Z, says):
     with pytest.raises(ValueError, match=f"^{says}"):
         call(X, Z)
 
@@ -129,7 +129,7 @@ TOGETHER = [
     ],
 )
 @pytest.mark.parametrize("make", [NETWORK.replace, lambda **a: rk.Network(**{"depth": 3} | a)])
-def test_networks(arguments, says, make):
+def test_networks_with_bad_values_are_refused(arguments, says, make):
     with pytest.raises(ValueError, match=f"^{says}"):
         make(**arguments)
 
@@ -176,7 +176,7 @@ OPTIONS = [
 
 
 @pytest.mark.parametrize(("call", "says"), OPTIONS)
-def test_options(call, says):
+def test_bad_options_are_refused(call, says):
     with pytest.raises(ValueError, match=f"^{says}"):
         call()
 
@@ -352,7 +352,7 @@ def test_kinds_that_are_asked_for_twice_are_refused():
 
 @pytest.mark.parametrize("size", [1e-10, 1.0, 1e10])
 def test_matrices_are_symmetric_up_to_roundings_of_their_size(size, rng):
-    """Between the roundings of a product of matrices and the half of all digits."""
+    """Differences like rounding errors are accepted, and those of half of all digits are not."""
     A = rng.standard_normal((5, 5))
     symmetric = size * (A @ A.T)
     upper, roundings, half = np.triu(symmetric), 1e-13, 1e-6
@@ -381,7 +381,7 @@ def test_whole_numbers_of_other_libraries_are_numbers():
 
 @pytest.mark.parametrize("axes", [1, 2])
 def test_an_array_of_one_number_is_no_number(axes):
-    """But one without axes is."""
+    """An array without axes is accepted as a number."""
     with pytest.raises(ValueError, match="c_w is .*, expected a finite number"):
         validation.check_nonnegative(np.ones((1,) * axes), "c_w")
     assert validation.check_nonnegative(np.ones(()), "c_w") == 1.0
@@ -398,7 +398,7 @@ def test_bytes_are_told_in_gigabytes_or_megabytes(n_bytes, says):
 
 @pytest.mark.skipif(sys.platform != "linux", reason="the free memory is unknown elsewhere")
 def test_the_free_memory_of_a_machine_is_what_its_kernel_says(tmp_path, monkeypatch):
-    """Beside psutil, in a container without a limit; other programs take some meanwhile."""
+    """It is compared with that of psutil, without a limit. Other programs may take some."""
     psutil = pytest.importorskip("psutil")
     monkeypatch.setattr(memory, "_CGROUP", tmp_path)
     taken_meanwhile = 1.4
@@ -419,7 +419,7 @@ def test_vectors_of_numbers_have_one_axis_and_are_not_empty(values):
 
 
 def test_the_unit_of_rounding_is_that_of_the_numbers():
-    """Of float16 and float32 their own; integers become float64."""
+    """Arrays of float16 and float32 have their own unit, and integers that of float64."""
     for dtype in (np.float16, np.float32, np.float64):
         assert arrays.rounding_unit(np.ones(2, dtype)) == np.finfo(dtype).eps
     assert arrays.rounding_unit([1, 2]) == np.finfo(np.float64).eps

@@ -1,4 +1,4 @@
-"""The way of a call: each argument is checked once, memory is asked for in one place, by plans."""
+"""What a call does once: it checks each argument, asks for memory, and makes tables."""
 
 import subprocess
 import sys
@@ -58,7 +58,7 @@ def calls_of(call, is_wanted):
 def test_each_argument_is_checked_once(call):
     seen = Counter()
     for (check, name, _), count in calls_of(call, lambda n: n.startswith("check_")).items():
-        if check not in NOT_OF_ARGUMENTS and name != "kinds":  # of which there are two
+        if check not in NOT_OF_ARGUMENTS and name != "kinds":  # two arguments have it
             seen[check, name] += count
     assert {"check_kernel_network", "check_dtype", "check_batches"} <= {name for name, _ in seen}
     assert max(seen.values()) == 1
@@ -92,15 +92,16 @@ A_KIND = 8 * 700 * 700
 """Bytes of a kernel of 700 signals at one depth."""
 
 OF_BATCHES = {"cpu": A_KIND - 1, "array": 12 * A_KIND}
-"""Bytes beside results and plans. A kind more would be seen of the engine "cpu". The reference
-engine takes all pairs at once, whose 2 pixels in half of the matrix are an array like a kind:
-indices, rows of both sides, states, and numbers that a layer makes."""
+"""Bytes that engines may hold beside results and plans. Those of the engine "cpu" are less than one
+kind more. The engine "array" computes all pairs in one batch. Their 2 pixels in half of the matrix
+are as many as the numbers of a kind, and arrays of them are indices, rows of both signals, states,
+and what a layer computes."""
 
 
 @pytest.mark.parametrize("dtype", ["float64", "float32"])
 @pytest.mark.parametrize("engine", CPU)
 def test_the_engines_hold_what_they_say(engine, dtype):
-    """Against the peak of memory while a Gram is computed."""
+    """It is compared with the peak of memory while a Gram is computed."""
     signals = np.random.default_rng(0).standard_normal((700, 1, 2))
     rk.gram(NETWORK, signals[:2], engine=engine, dtype=dtype)
     depths = (2, 1) if dtype == "float64" else (1, 2)  # copies: another order, another dtype
@@ -174,7 +175,7 @@ def peak():
 X = np.random.default_rng(0).standard_normal((8, 1, {length}))
 planned(Network(2), X[..., :50]).compute()
 plan, before = planned(Network(200), X), peak()
-rows = plan.left.bytes_of_rows.sum() if plan.left.lanes > 1 else 0
+rows = plan.left.bytes_of_all_rows.sum() if plan.left.n_interleaved > 1 else 0
 expected = plan.bytes - rows
 plan.compute()
 print(expected, peak() - before)
@@ -190,7 +191,7 @@ PAGES = 5e6
 @pytest.mark.skipif(sys.platform != "linux", reason="processes do not tell their peak there")
 @pytest.mark.parametrize(("head", "length"), [("trace", 500), (5, 250)])
 def test_a_plan_knows_the_bytes_of_its_strips(head, length):
-    """Of shares, whose sums over layers take most: the process grows by them."""
+    """For shares, sums over layers take most of them. The process grows by as much."""
     command = [sys.executable, "-c", OF_STRIPS.format(head=head, length=length)]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     expected, grown = map(float, done.stdout.split())
@@ -226,8 +227,8 @@ def test_a_plan_knows_the_bytes_of_the_objects_of_layers(fields):
 
 @needs_cpu
 @pytest.mark.parametrize("head", ["gap", "trace", 5])
-def test_tables_of_several_blocks(head, monkeypatch):
-    """Of a symmetric Gram each block is left once, and right of the blocks before it."""
+def test_each_pair_of_blocks_makes_the_tables_that_it_needs(head, monkeypatch):
+    """In a symmetric Gram each block is the left one once, and the right one of those before it."""
     made = []
 
     def counted(signals, block):

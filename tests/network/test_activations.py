@@ -27,7 +27,7 @@ mp.dps = 50
 wide = mpmath.mp.clone()  # for w down to 1e-300, where √(1−ρ²) − ρθ loses 300 digits
 wide.dps = 400
 EPS = tolerances.EPS["float64"]
-TOOLS = Path(__file__).parents[1] / "tools"
+TOOLS = Path(__file__).parents[2] / "tools"
 
 
 def log_uniform(least, most):
@@ -67,7 +67,8 @@ def dual_of(activation, root, other, w, v):
 
 @given(log_uniform(-138, 8), log_uniform(-138, 8) | st.none(), log_uniform(-30, 0), st.booleans())
 def test_deficits_of_erf_keep_relative_accuracy(root, other, w, flip):
-    """Nearly equal or opposite, of all sizes: in the digits of half the squared distance."""
+    """Pixels are nearly equal or opposite and of all sizes. Errors are relative to half the squared
+    distance."""
     other = root if other is None else other
     result = dual_of(activations.Erf(), root, other, *((2 - w, w) if flip else (w, 2 - w)))
     one, two = wide.mpf(root), wide.mpf(other)
@@ -95,7 +96,7 @@ roots = log_uniform(-90, 90) | log_uniform(-2, 4)
 
 @given(roots, log_uniform(-16, 5) | st.none(), log_uniform(-40, 0) | st.just(0.0), st.booleans())
 def test_gelu_keeps_its_digits(root, ratio, w, flip):
-    """Of all sizes, nearly equal, proportional and opposite: K, the slope, and both deficits."""
+    """Pixels have all sizes, and are nearly equal, proportional or opposite."""
     other = root if ratio is None else root * (1.0 + ratio)
     result = dual_of(activations.Gelu(), root, other, *((2 - w, w) if flip else (w, 2 - w)))
     with wide.workdps(800):  # P − S² loses all digits of q
@@ -113,7 +114,7 @@ def test_gelu_keeps_its_digits(root, ratio, w, flip):
 
 
 def test_deficits_of_gelu_keep_their_digits_where_sizes_differ():
-    """From similar sizes to others, near ρ = 1: on both sides of the bound between two formulas."""
+    """Near ρ = 1, pairs of sizes lie on both sides of the bound between two formulas."""
     for root, step, w in product((0.03, 1.0, 2.0), np.linspace(0.02, 0.32, 16), (0.0, 1e-12, 1e-6)):
         other = root + step * np.sqrt(1 + root**2)
         less = dual_of(activations.Gelu(), root, other, w, 2 - w).deficits[0]
@@ -173,7 +174,7 @@ def test_zeros_stay_zeros(name):
 @pytest.mark.parametrize("variances", [(1.0, 1.0), (0.3, 1.7)])
 @pytest.mark.parametrize("name", [name for name, of in SPECIAL.items() if not of.homogeneous])
 def test_duals_of_smooth_activations_are_integrals(name, rho, variances):
-    """Beside Gauss and Hermite's formula of 200 nodes on each axis."""
+    """The integrals are computed by Gauss-Hermite quadrature with 200 nodes on each axis."""
     a, b = np.sqrt(variances)
     u, v = a * U[:, None], b * (rho * U[:, None] + np.sqrt(1 - rho**2) * U)
     weights, sigma = WEIGHTS[:, None] * WEIGHTS, SPECIAL[name]

@@ -1,4 +1,4 @@
-"""Kernels and Grams are values; every kind of array is taken; prepared signals."""
+"""Kernels and Grams as values, the kinds of arrays that they take, and prepared signals."""
 
 import copy
 import dataclasses
@@ -22,7 +22,7 @@ WHOLE = np.random.default_rng(1).integers(-4, 5, (5, 2, 9))
 EXPECTED = KERNEL(WHOLE.astype(np.float64))
 
 
-@pytest.mark.parametrize(
+values = pytest.mark.parametrize(
     ("value", "equal", "other"),
     [
         (rk.Network(5), rk.Network(np.int64(5), alpha=np.float32(1)), rk.Network(5, alpha=0.5)),
@@ -42,10 +42,26 @@ EXPECTED = KERNEL(WHOLE.astype(np.float64))
         ),
     ],
 )
-def test_values(value, equal, other):
-    """Equal, hashable, printed as code, pickled, frozen."""
-    assert value == equal != other and hash(value) == hash(equal)
-    assert eval(repr(value), vars(rk)) == value == pickle.loads(pickle.dumps(value))
+
+
+@values
+def test_values_with_equal_parameters_are_equal(value, equal, other):
+    assert value == equal != other
+    assert hash(value) == hash(equal)
+
+
+@values
+def test_values_are_printed_as_code(value, equal, other):
+    assert eval(repr(value), vars(rk)) == value
+
+
+@values
+def test_values_can_be_pickled(value, equal, other):
+    assert pickle.loads(pickle.dumps(value)) == value
+
+
+@values
+def test_values_are_frozen(value, equal, other):
     with pytest.raises(dataclasses.FrozenInstanceError):
         setattr(value, dataclasses.fields(value)[0].name, 7)
 
@@ -60,7 +76,7 @@ def test_depths_of_a_gram_have_values_of_layers():
         rk.gram(rk.Network(3, dilation=(1, 2, 4)), np.ones((1, 1, 3)), depths=(1, 4))
 
 
-@pytest.mark.parametrize(
+batches = pytest.mark.parametrize(
     "X",
     [
         *(WHOLE.astype(dtype) for dtype in (np.int8, np.float32, np.float16, ">f8")),
@@ -72,22 +88,38 @@ def test_depths_of_a_gram_have_values_of_layers():
         [WHOLE[0].astype(np.int8), *WHOLE[1:4].astype(np.float32), np.asfortranarray(WHOLE[4])],
     ],
 )
-def test_same_numbers_same_kernel(X):
-    assert (KERNEL(X) == EXPECTED).all() and KERNEL(X).dtype == np.float64
+
+
+@batches
+def test_equal_numbers_of_any_type_have_one_kernel(X):
+    assert KERNEL(X).dtype == np.float64
+    assert (KERNEL(X) == EXPECTED).all()
+
+
+@batches
+def test_equal_numbers_of_any_type_have_one_kernel_in_float32(X):
     assert (KERNEL(X, dtype="f4") == KERNEL(WHOLE, dtype=np.float32)).all()
-    assert (KERNEL(np.asarray(X) > 0) == KERNEL((np.asarray(X) > 0).astype(np.uint8))).all()
 
 
-def test_grams_are_named_tuples_of_the_callers_own():
-    """Copied and pickled too; what the caller writes into them changes no other call."""
-    both = rk.gram(KERNEL.network, WHOLE)
-    for kinds in [("gpk", "ntk"), ["ntk", "gpk"], ("gpk",), ["ntk"]]:
-        found = rk.gram(KERNEL.network, WHOLE, kinds=kinds)
-        for gram in (found, copy.deepcopy(found), pickle.loads(pickle.dumps(found))):
-            assert type(gram) is type(found) and gram._fields == tuple(kinds)
-            for kind, K in gram._asdict().items():
-                assert (K == getattr(both, kind)).all()
-                K[:] = 0
+@batches
+def test_booleans_are_the_numbers_0_and_1(X):
+    booleans = np.asarray(X) > 0
+    assert (KERNEL(booleans) == KERNEL(booleans.astype(np.uint8))).all()
+
+
+@pytest.mark.parametrize("copied", [copy.deepcopy, lambda gram: pickle.loads(pickle.dumps(gram))])
+@pytest.mark.parametrize("kinds", [("gpk", "ntk"), ["ntk", "gpk"], ("gpk",), ["ntk"]])
+def test_grams_are_named_tuples_that_can_be_copied(kinds, copied):
+    both, found = rk.gram(KERNEL.network, WHOLE), rk.gram(KERNEL.network, WHOLE, kinds=kinds)
+    again = copied(found)
+    assert type(again) is type(found) and again._fields == tuple(kinds)
+    for kind, K in again._asdict().items():
+        assert (K == getattr(both, kind)).all()
+
+
+def test_what_is_written_into_a_gram_changes_no_other_call():
+    for K in rk.gram(KERNEL.network, WHOLE):
+        K[:] = 0
     assert (KERNEL(WHOLE) == EXPECTED).all()
 
 
@@ -134,7 +166,12 @@ def test_tables_are_made_once(normalized, made):
     prepared = rk.ResCNTK(3, normalized=normalized).prepare(Z, engine="cpu")
     prepared(X[:1]), prepared(X[:1]), prepared(Z)
     assert sorted(made) == [1, 1, len(Z)]
-    assert len(prepared) == 24 and str(prepared.nbytes) in repr(prepared)
+
+
+def test_prepared_signals_tell_their_number_and_their_bytes():
+    prepared = rk.ResCNTK(3).prepare(Z)
+    assert len(prepared) == len(Z)
+    assert f"{len(Z)} signals, {prepared.nbytes} bytes" in repr(prepared)
 
 
 MANY = np.random.default_rng(2).standard_normal((100, 2, 40)).astype(np.float32)
@@ -189,8 +226,8 @@ def test_prepared_tables_have_a_budget(signals, head, budget, made, monkeypatch)
 
 
 @pytest.mark.parametrize("call", [rk.ResCNTK(2), rk.ResCNTK(2).diag])
-def test_the_reference_engine_makes_a_table_once(call, monkeypatch):
-    """Of each length of a list, not again for each length of the other side."""
+def test_the_engine_array_makes_a_table_once(call, monkeypatch):
+    """For lists it makes one for each length, and not again for each length of the other side."""
     made = []
 
     def counted(steps, request, signals):
@@ -218,7 +255,7 @@ def test_a_list_that_has_grown_since_is_another_one(rng):
 @pytest.mark.parametrize("head", ["gap", "trace", 3])
 @pytest.mark.parametrize("engine", CPU)
 def test_shares_take_prepared_signals(engine, head, rng):
-    """To the bit, and normalized shares add up to the kernel."""
+    """They have the same bits."""
     network = rk.Network(2, input_filter_size=3)
     X, Z = rng.standard_normal((2, 3, 2, 7))
     kernel = rk.Kernel(network, "ntk", head, normalized=True)
@@ -226,6 +263,14 @@ def test_shares_take_prepared_signals(engine, head, rng):
     shares = rk.pixel_shares(network, X, Z, **options)
     kept = kernel.prepare(Z, engine=engine)
     assert np.array_equal(rk.pixel_shares(network, X, kept, **options), shares)
+
+
+@pytest.mark.parametrize("head", ["gap", "trace", 3])
+@pytest.mark.parametrize("engine", CPU)
+def test_normalized_shares_add_up_to_the_kernel(engine, head, rng):
+    kernel = rk.Kernel(rk.Network(2, input_filter_size=3), "ntk", head, normalized=True)
+    X, Z = rng.standard_normal((2, 3, 2, 7))
+    shares = rk.pixel_shares(kernel.network, X, Z, head=head, normalized=True, engine=engine)
     assert_within(shares.sum(axis=2), kernel(X, Z, engine=engine), tolerances.ROUTES, 1)
 
 
@@ -234,20 +279,35 @@ def test_prepared_signals_are_copied():
     prepared, expected = kernel.prepare(signals), kernel(X, Z)
     signals[:] = 0
     assert (prepared(X) == expected).all()
-    assert (prepared(signals) == kernel(signals, Z)).all()  # given once, and changed since
-    several = list(Z)
+
+
+def test_an_array_that_was_prepared_and_then_changed_is_another_one():
+    signals, kernel = Z.copy(), rk.ResCNTK(3)
+    prepared = kernel.prepare(signals)
+    signals[:] = 0
+    assert (prepared(signals) == kernel(signals, Z)).all()
+
+
+def test_a_list_that_was_prepared_and_then_changed_is_another_one():
+    several, kernel = list(Z), rk.ResCNTK(3)
     prepared = kernel.prepare(several)
     several[0] = several.pop()[:, :4]
     assert (prepared(several) == kernel(several, list(Z))).all()
 
 
 @pytest.mark.parametrize("signals", [Z, LISTS])
-def test_pickled_without_tables(signals):
+def test_prepared_signals_are_pickled_without_tables(signals):
+    prepared = rk.ResCNTK(3, normalized=True).prepare(signals, dtype="float32")
+    most = 2000 + 2 * sum(signal.nbytes for signal in signals)
+    assert len(pickle.dumps(prepared)) < most
+
+
+@pytest.mark.parametrize("signals", [Z, LISTS])
+def test_pickled_prepared_signals_have_the_same_kernels(signals):
     kernel = rk.ResCNTK(3, normalized=True)
     prepared = kernel.prepare(signals, dtype="float32")
-    data = pickle.dumps(prepared)
-    assert len(data) < 2000 + 2 * sum(signal.nbytes for signal in signals)
-    again, left = pickle.loads(data), list(X) + LISTS if signals is LISTS else list(X)
+    again = pickle.loads(pickle.dumps(prepared))
+    left = list(X) + LISTS if signals is LISTS else list(X)
     assert (again(left) == prepared(left)).all()
     assert (again.engine, again.dtype, again.kernel) == (prepared.engine, "float32", kernel)
 
