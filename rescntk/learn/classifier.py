@@ -19,7 +19,8 @@ from .ensemble.calibration import (
     probabilities_of_folds,
 )
 from .ensemble.estimator import REMEDY, ResidualKernelEstimator
-from .ensemble.left_out import COVERAGE, LeftOut, Nonconformity
+from .ensemble.left_out import COVERAGE, Nonconformity
+from .ensemble.results import LeftOut
 from .reading.cases import Cases, squared_sum
 from .reading.class_targets import (
     ClassTargets,
@@ -328,7 +329,7 @@ class ResidualKernelClassifier(ClassifierMixin, ResidualKernelEstimator):
         NotFittedError
             Before `fit`.
         """
-        results = self._decide(self._read(X))
+        results = self._results(self._read(X))
         calibration = Calibration(self.inverse_temperature_, self.offsets_)
         return calibration.log_probabilities(results.decisions, _certainty(results.novelty))
 
@@ -427,7 +428,7 @@ class ResidualKernelClassifier(ClassifierMixin, ResidualKernelEstimator):
 
     def _decisions(self, X: Signals) -> np.ndarray:
         """Return the shifted decisions about signals, (n_cases, n_outputs)."""
-        return self._decide(X).decisions + self.offsets_
+        return self._results(X).decisions + self.offsets_
 
 
 def _certainty(novelty: np.ndarray) -> np.ndarray:

@@ -13,7 +13,7 @@ from ..checks.messages import LeftOutWarning, shown, warn
 from .base import fitting
 from .ensemble.estimator import REMEDY, ResidualKernelEstimator
 from .ensemble.left_out import COVERAGE, Nonconformity
-from .ensemble.weights import averaged
+from .ensemble.results import averaged
 from .reading.cases import squared_sum
 from .reading.inputs import read_cases, read_targets
 from .reading.signals import exponents_of
@@ -235,7 +235,7 @@ class ResidualKernelRegressor(MultiOutputMixin, RegressorMixin, ResidualKernelEs
         NotFittedError
             Before `fit`.
         """
-        results = self._decide(self._read(X))
+        results = self._results(self._read(X))
         mean = self._in_units(results.decisions)
         if not return_std:
             return mean

@@ -121,7 +121,9 @@ def test_levels_that_drift(rng):
     assert np.mean(TrainingLevels.of(X, np.ones(40)).distances(X)[0] > 1) <= 0.1
     options, weights = OPTIONS | {"dtype": "float32"}, []
     for S in (waves(rng, 40, 2, channels=3)[0], Z):
-        seeing, blind = (fitted.decide(S, options)[0][:, 0] for fitted in fitted_views(model))
+        seeing, blind = (
+            fitted.decisions_and_novelties(S, options)[0][:, 0] for fitted in fitted_views(model)
+        )
         weights.append((model.decision_function(S) - blind) / (seeing - blind))
     assert np.median(weights[0]) > 0.1 and weights[1].max() < 1e-3
     assert model.score(Z, y) > 0.9
@@ -135,7 +137,8 @@ def test_weights_at_new_signals_come_from_their_levels(rng):
     ).fit(X, y)
     Z = X[:5] + np.linspace(0.0, 3.0, 5)[:, None, None]
     decisions, novelties = map(
-        np.array, zip(*(v.decide(Z, OPTIONS) for v in fitted_views(model)), strict=True)
+        np.array,
+        zip(*(v.decisions_and_novelties(Z, OPTIONS) for v in fitted_views(model)), strict=True),
     )
     distances = TrainingLevels.of(X, np.ones(40)).distances(Z)[0]
     assert distances.min() < 1 < distances.max()
@@ -159,7 +162,7 @@ def test_the_average_and_its_table(rng):
     kept = np.flatnonzero(table["weight"])
     decisions = np.array([singles[k].decision_function(Z) for k in kept])
     views = [fitted_views(singles[k])[0] for k in kept]
-    novelties = np.array([v.decide(Z, OPTIONS)[1] for v in views])
+    novelties = np.array([v.decisions_and_novelties(Z, OPTIONS)[1] for v in views])
     distances = TrainingLevels.of(X, np.ones(24)).distances(Z)[0]
     assert distances.min() < 1 < distances.max()
     of_views = [v.pipeline.depends_on_levels for v in views]

@@ -76,7 +76,9 @@ def test_novelty_of_a_linear_view_is_the_variance_of_its_process(rng):
     inverse = np.linalg.inv(K + PENALTY * np.eye(40))
     variance = own.diagonal() - np.einsum("ij,jk,ik->i", k, inverse, k) + PENALTY
     (fitted,) = fitted_views(model)
-    found = fitted.decide(3 * Z, OPTIONS)[1][:, 0] * fitted.mean_left_out_variances[0]
+    found = (
+        fitted.decisions_and_novelties(3 * Z, OPTIONS)[1][:, 0] * fitted.mean_left_out_variances[0]
+    )
     assert np.abs(found / variance - 1).max() <= tolerances.solution(40, 1 / PENALTY)
     left_out = 1 / inverse.diagonal()
     bar = tolerances.solution(40, 1 / PENALTY)

@@ -20,11 +20,12 @@ from ..views.suitable import SuitableViews
 from ..views.view import View
 from .blas import one_blas_thread
 from .budget import chosen_views, draw_landmarks
-from .left_out import LeftOut, folds_of
+from .left_out import folds_of
 from .levels import TrainingLevels
 from .regression import ViewRegression, fit_view
+from .results import LeftOut, ViewResults, joined
 from .settings import Settings, kernel_options, penalties_of
-from .weights import ViewResults, residuals_of_folds, weights_at, weights_of_views
+from .weights import residuals_of_folds, weights_at, weights_of_views
 
 _NUMBERS_AT_ONCE = 2**22
 """Numbers of signals, or of their kernels, that a view computes at once. More take more memory."""
@@ -53,13 +54,9 @@ class Ensemble:
     examples: Signals
     """Up to 40 training signals, as they were given."""
 
-    def decide(self, X: Signals, options: KernelOptions) -> ViewResults:
+    def results(self, X: Signals, options: KernelOptions) -> ViewResults:
         """Return what the views find about signals."""
-        parts = [self._decide(batch, options) for batch in self._batches(X)]
-        decisions, novelties, distances = (
-            np.concatenate(part, axis=1) for part in zip(*parts, strict=True)
-        )
-        return ViewResults(decisions, novelties, *self.weights_and_novelty(novelties, distances))
+        return joined([self._results_of(batch, options) for batch in self._batches(X)])
 
     def weights_and_novelty(
         self, view_novelties: np.ndarray, distances: np.ndarray
@@ -87,34 +84,24 @@ class Ensemble:
         next_totals = iter(totals)
         for batch in self._batches(X):
             totals_of_batch = list(islice(next_totals, len(batch)))
-            _, novelties, distances = self._decide(batch, options)
-            weights, _ = self.weights_and_novelty(novelties, distances)
-            for view, weights_of_view in zip(self.views, weights, strict=True):
+            view_weights = self._results_of(batch, options).view_weights
+            for view, weights in zip(self.views, view_weights, strict=True):
                 with one_blas_thread():
                     contributions = view.contributions(batch, options)
                 for total, contribution, weight in zip(
-                    totals_of_batch, contributions, weights_of_view, strict=True
+                    totals_of_batch, contributions, weights, strict=True
                 ):
                     constants = (view.intercepts - self.mean_target) / contribution.shape[1]
                     total += weight[:, None] * (contribution + constants[:, None])
         return totals
 
-    def _decide(
-        self, batch: Signals, options: KernelOptions
-    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Return what is known of a batch of `_batches` before the views are weighed.
-
-        Returns
-        -------
-        view_decisions, view_novelties : ndarray
-            As in `ViewResults`.
-        distances : ndarray, (2, n_cases)
-            Of levels and sizes from those of the training signals.
-        """
+    def _results_of(self, batch: Signals, options: KernelOptions) -> ViewResults:
+        """Return what the views find about a batch of `_batches`."""
         with one_blas_thread():
-            pairs = [view.decide(batch, options) for view in self.views]
+            pairs = [view.decisions_and_novelties(batch, options) for view in self.views]
         decisions, novelties = map(np.array, zip(*pairs, strict=True))
-        return decisions, novelties, self.levels.distances(batch)
+        distances = self.levels.distances(batch)
+        return ViewResults(decisions, novelties, *self.weights_and_novelty(novelties, distances))
 
     @property
     def _depend_on_levels(self) -> list[bool]:

@@ -14,9 +14,8 @@ from ..reading.cases import Cases
 from ..reading.signals import Signals
 from ..views.view import View
 from .ensemble import Ensemble, fit_ensemble
-from .left_out import LeftOut
+from .results import LeftOut, ViewResults
 from .settings import Settings, kernel_options
-from .weights import ViewResults
 
 REMEDY = (
     "Look at views_, cut the signals to the part that matters, or try views such as "
@@ -104,7 +103,7 @@ class ResidualKernelEstimator(Settings, SignalEstimator):
         NotFittedError
             Before `fit`.
         """
-        return self._decide(self._read(X)).novelty
+        return self._results(self._read(X)).novelty
 
     def contributions(self, X: ArrayLike) -> Signals:
         """Return the contribution of each time point to each decision.
@@ -135,8 +134,9 @@ class ResidualKernelEstimator(Settings, SignalEstimator):
         contributions = self._contributions(signals)
         return np.array(contributions) if isinstance(signals, np.ndarray) else contributions
 
-    def _decide(self, X: Signals) -> ViewResults:
-        return self._ensemble.decide(X, kernel_options(self))
+    def _results(self, X: Signals) -> ViewResults:
+        """Return what the views find about checked signals."""
+        return self._ensemble.results(X, kernel_options(self))
 
     def _median_contributions(
         self, classes_of: Callable[[np.ndarray], np.ndarray]

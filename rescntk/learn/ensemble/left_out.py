@@ -1,4 +1,4 @@
-"""Results of cases left out: residuals, folds, and scores for sets and intervals."""
+"""Folds of cases, and scores of cases left out, for sets and intervals."""
 
 from __future__ import annotations
 
@@ -8,41 +8,15 @@ import numpy as np
 
 from ...checks.messages import shown, warn
 from ...checks.values import check_positive
-from .weights import averaged
 
 _FOLDS = 10
 """Number of folds. The weights of views at a fold come from the errors of the other folds."""
 
-_ROUNDING = 1e-12
+_ROUNDING_OF_LEVELS = 1e-12
 """Part of a level that rounding errors may add: without it the rank would be one more."""
 
 COVERAGE = 0.9
 """Default share of sets and intervals that contain the truth. Nine signals are needed for it."""
-
-
-@dataclass(frozen=True, eq=False, kw_only=True)
-class LeftOut:
-    """Results of cases, each left out of the views' regressions together with its group."""
-
-    view_residuals: np.ndarray
-    """Targets less decisions of each view, (n_views, n_cases, n_outputs)."""
-    view_novelties: np.ndarray
-    """(n_views, n_cases, n_regressions), as in `ViewResults`."""
-    view_weights: np.ndarray
-    """(n_views, n_cases, n_regressions), as in `ViewResults`, by the errors of all cases."""
-    novelty: np.ndarray
-    """Of all views together, and of sizes, (n_cases,). The case is one of the training signals with
-    whose levels and sizes it is compared."""
-    fold_residuals: np.ndarray
-    """Targets less averaged decisions, (n_cases, n_outputs), where the weights of views at a fold
-    come from the errors of the other folds."""
-    folds: np.ndarray
-    """The number of each case's fold, (n_cases,)."""
-
-    @property
-    def residuals(self) -> np.ndarray:
-        """Targets less averaged decisions, (n_cases, n_outputs), by weights of all cases."""
-        return averaged(self.view_residuals, self.view_weights)
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,7 +46,7 @@ class Nonconformity:
                 f"coverage is {coverage}, and {n} training signals or groups tell "
                 f"{n / (n + 1):.3g} at most",
             )
-        level = min(1.0, max(0.0, coverage * (n + 1) / n - _ROUNDING))
+        level = min(1.0, max(0.0, coverage * (n + 1) / n - _ROUNDING_OF_LEVELS))
         return np.quantile(self.scores, level, axis=0, weights=self.weights, method="inverted_cdf")
 
 

@@ -92,7 +92,9 @@ class ViewRegression:
             seen = self.seen_landmarks = self.pipeline.transform(self.landmarks)
         return seen
 
-    def decide(self, X: Signals, options: KernelOptions) -> tuple[np.ndarray, np.ndarray]:
+    def decisions_and_novelties(
+        self, X: Signals, options: KernelOptions
+    ) -> tuple[np.ndarray, np.ndarray]:
         """Return decisions (n_cases, n_outputs) and novelties (n_cases, n_regressions).
 
         The novelty is the variance of an observation, divided by `mean_left_out_variances`.

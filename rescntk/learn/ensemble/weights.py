@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
 
 import numpy as np
 from scipy.optimize import nnls
 
 from ..reading.cases import unit_sum
+from .results import averaged
 
 _NEGLIGIBLE = 0.02
 """Largest sum of the least weights that become 0, so that their views need not be computed."""
@@ -27,32 +27,6 @@ _LEVEL_POWER = 8.0
 """Power of distances of levels above 1, in weights of views that see levels. Measured
 (`benchmarks/constants.py`): accuracy on signals whose levels drift by half a deviation .931 with 0,
 and .943 with 8."""
-
-
-class ViewResults(NamedTuple):
-    """What views find about signals, each for itself, and all together."""
-
-    view_decisions: np.ndarray
-    """(n_views, n_cases, n_outputs)"""
-    view_novelties: np.ndarray
-    """(n_views, n_cases, n_regressions), as `ViewRegression.decide` returns them."""
-    view_weights: np.ndarray
-    """The views' weights at the signals, (n_views, n_cases, n_regressions), of sum 1 over views."""
-    novelty: np.ndarray
-    """Of all views, and of sizes, (n_cases,), as `ResidualKernelEstimator.novelty` says."""
-
-    @property
-    def decisions(self) -> np.ndarray:
-        """The weighted average of the decisions over views, (n_cases, n_outputs)."""
-        return averaged(self.view_decisions, self.view_weights)
-
-
-def averaged(values: np.ndarray, view_weights: np.ndarray) -> np.ndarray:
-    """Return the weighted average over views, (n_cases, n_outputs), of values of each view.
-
-    Values are (n_views, n_cases, n_outputs), and the weights as in `ViewResults`.
-    """
-    return np.asarray((view_weights * values).sum(axis=0))
 
 
 def weights_of_regression(residuals: np.ndarray, error_weights: np.ndarray) -> np.ndarray:
