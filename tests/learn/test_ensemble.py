@@ -9,7 +9,7 @@ from scipy.optimize import minimize
 
 import rescntk as rk
 from rescntk.learn import ResidualKernelClassifier, ResidualKernelRegressor, View
-from rescntk.learn.ensemble.levels import TrainingLevels
+from rescntk.learn.ensemble.levels import LevelsAndSizes
 from rescntk.learn.ensemble.weights import residuals_of_folds, weights_at, weights_of_regression
 from tests import tolerances
 from tests.helpers import assert_within
@@ -118,7 +118,7 @@ def test_levels_that_drift(rng):
     model = ResidualKernelClassifier(views, random_state=0).fit(X, y)
     Z = X + np.array([3.0, -3.0, 3.0])[:, None]
     assert [fitted.pipeline.depends_on_levels for fitted in fitted_views(model)] == [True, False]
-    assert np.mean(TrainingLevels.of(X, np.ones(40)).distances(X)[0] > 1) <= 0.1
+    assert np.mean(LevelsAndSizes.of(X, np.ones(40)).distances(X).levels > 1) <= 0.1
     options, weights = OPTIONS | {"dtype": "float32"}, []
     for S in (waves(rng, 40, 2, channels=3)[0], Z):
         seeing, blind = (
@@ -140,7 +140,7 @@ def test_weights_at_new_signals_come_from_their_levels(rng):
         np.array,
         zip(*(v.decisions_and_novelties(Z, OPTIONS) for v in fitted_views(model)), strict=True),
     )
-    distances = TrainingLevels.of(X, np.ones(40)).distances(Z)[0]
+    distances = LevelsAndSizes.of(X, np.ones(40)).distances(Z).levels
     assert distances.min() < 1 < distances.max()
     weights = weights_at(model.views_["weight"][:, None], novelties, distances, [True, False])
     expected = (weights * decisions).sum(axis=0)[:, 0]
@@ -163,7 +163,7 @@ def test_the_average_and_its_table(rng):
     decisions = np.array([singles[k].decision_function(Z) for k in kept])
     views = [fitted_views(singles[k])[0] for k in kept]
     novelties = np.array([v.decisions_and_novelties(Z, OPTIONS)[1] for v in views])
-    distances = TrainingLevels.of(X, np.ones(24)).distances(Z)[0]
+    distances = LevelsAndSizes.of(X, np.ones(24)).distances(Z).levels
     assert distances.min() < 1 < distances.max()
     of_views = [v.pipeline.depends_on_levels for v in views]
     weights = weights_at(table["weight"][kept, None], novelties, distances, of_views)
@@ -185,7 +185,7 @@ def test_novelties_of_views_are_averaged_by_inverse_errors(rng):
     novelties = np.array([single.novelty(Z) for single in singles])
     powers = 1 / model.views_["error"][used]
     expected = np.exp(powers / powers.sum() @ np.log(novelties))
-    of_sizes = TrainingLevels.of(X, np.ones(24)).distances(Z)[1] ** 2
+    of_sizes = LevelsAndSizes.of(X, np.ones(24)).distances(Z).sizes ** 2
     assert used.sum() > 1 and (novelties > of_sizes).all()
     assert_within(model.novelty(Z), expected, tolerances.regression(24, 1e-6))
 

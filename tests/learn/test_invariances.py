@@ -9,7 +9,7 @@ import pytest
 from sklearn.base import clone
 
 from rescntk.learn import ResidualKernelClassifier, ResidualKernelRegressor
-from rescntk.learn.ensemble.levels import TrainingLevels
+from rescntk.learn.ensemble.levels import LevelsAndSizes
 from tests import tolerances
 from tests.helpers import assert_within
 from tests.learn.cases import FOUR, ONE, waves
@@ -150,13 +150,13 @@ def test_signals_in_batches_have_the_same_bits(n, fitted, monkeypatch, little_me
     model, Z = fitted[0], fitted[1][:n]
     expected = model.decision_function(Z), model.novelty(Z), model.contributions(Z)
     little_memory()
-    sizes, distances = [], TrainingLevels.distances
+    sizes, distances = [], LevelsAndSizes.distances
 
     def recorded(levels, batch):
         sizes.append(len(batch))
         return distances(levels, batch)
 
-    monkeypatch.setattr(TrainingLevels, "distances", recorded)
+    monkeypatch.setattr(LevelsAndSizes, "distances", recorded)
     found = [model.decision_function(Z)]
     assert sum(sizes) == n and max(sizes) < 128
     found += model.novelty(Z), model.contributions(Z)

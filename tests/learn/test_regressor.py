@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from rescntk.learn import ResidualKernelRegressor, View
-from rescntk.learn.ensemble.levels import TrainingLevels
+from rescntk.learn.ensemble.levels import LevelsAndSizes
 from rescntk.learn.views.defaults import CLASSIFIER_VIEWS
 from tests import tolerances
 from tests.helpers import assert_within
@@ -245,7 +245,7 @@ def test_the_novelty_for_several_targets_is_a_geometric_mean(rng):
     options = {"penalty": PENALTIES, **ONE}
     found = ResidualKernelRegressor(**options).fit(X, Y).novelty(Z)
     singles = [ResidualKernelRegressor(**options).fit(X, target).novelty(Z) for target in Y.T]
-    of_sizes = TrainingLevels.of(X, np.ones(30)).distances(Z)[1] ** 2
+    of_sizes = LevelsAndSizes.of(X, np.ones(30)).distances(Z).sizes ** 2
     assert (np.min(singles, axis=0) > of_sizes).all() and (singles[0] != singles[1]).all()
     assert_within(found, np.sqrt(singles[0] * singles[1]), OF_THIRTY)
 

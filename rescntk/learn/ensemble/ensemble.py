@@ -21,7 +21,7 @@ from ..views.view import View
 from .blas import one_blas_thread
 from .budget import chosen_views, draw_landmarks
 from .left_out import folds_of
-from .levels import TrainingLevels
+from .levels import Distances, LevelsAndSizes
 from .regression import ViewRegression, fit_view
 from .results import LeftOut, ViewResults, joined
 from .settings import Settings, kernel_options, penalties_of
@@ -46,7 +46,9 @@ class Ensemble:
     """The views that have a weight above 0."""
     weights: np.ndarray
     """(n_views, n_regressions), of sum 1 over views, at signals like the training signals."""
-    levels: TrainingLevels
+    depend_on_levels: np.ndarray
+    """Whether each view depends on the levels of signals, (n_views,)."""
+    levels_and_sizes: LevelsAndSizes
     exponent: int
     """Signals are divided by this power of two before views see them."""
     mean_target: np.ndarray
@@ -59,21 +61,20 @@ class Ensemble:
         return joined([self._results_of(batch, options) for batch in self._batches(X)])
 
     def weights_and_novelty(
-        self, view_novelties: np.ndarray, distances: np.ndarray
+        self, view_novelties: np.ndarray, distances: Distances
     ) -> tuple[np.ndarray, np.ndarray]:
         """Return `view_weights` and `novelty` of `ViewResults` at some signals.
 
         They follow from the novelties for each view, (n_views, n_cases, n_regressions), and from
-        the distances of levels and sizes, (2, n_cases).
+        the distances of levels and sizes.
         """
-        level_distances, size_distances = distances
-        weights = weights_at(self.weights, view_novelties, level_distances, self._depend_on_levels)
+        weights = weights_at(self.weights, view_novelties, distances.levels, self.depend_on_levels)
         errors = np.transpose([view.mean_squared_errors for view in self.views])
         logs = []  # of geometric means over views, for each regression
         for novelties, view_errors in zip(np.moveaxis(view_novelties, 2, 0), errors, strict=True):
             least = np.finfo(np.float64).eps * (view_errors.max() or 1.0)
             logs.append(unit_sum(1.0 / np.maximum(view_errors, least)) @ np.log(novelties))
-        return weights, np.maximum(np.exp(np.mean(logs, axis=0)), size_distances**2)
+        return weights, np.maximum(np.exp(np.mean(logs, axis=0)), distances.sizes**2)
 
     def contributions(self, X: Signals, options: KernelOptions) -> list[np.ndarray]:
         """Return contributions of time points to decisions, (n_outputs, d_i) each.
@@ -100,12 +101,8 @@ class Ensemble:
         with one_blas_thread():
             pairs = [view.decisions_and_novelties(batch, options) for view in self.views]
         decisions, novelties = map(np.array, zip(*pairs, strict=True))
-        distances = self.levels.distances(batch)
+        distances = self.levels_and_sizes.distances(batch)
         return ViewResults(decisions, novelties, *self.weights_and_novelty(novelties, distances))
-
-    @property
-    def _depend_on_levels(self) -> list[bool]:
-        return [view.pipeline.depends_on_levels for view in self.views]
 
     def _batches(self, X: Signals) -> Iterator[Signals]:
         """Yield signals in the units of views, in batches that take little memory.
@@ -179,16 +176,17 @@ def fit_ensemble(
             n_regressions=n_regressions,
         )
         weights = weights_of_views(residuals, error_weights, n_regressions)
-        levels = TrainingLevels.of(cases.signals, cases.weights)
-        distances = levels.distances(cases.signals)
+        levels_and_sizes = LevelsAndSizes.of(cases.signals, cases.weights)
+        distances = levels_and_sizes.distances(cases.signals)
         fold_residuals = residuals_of_folds(
-            residuals, error_weights, folds, novelties, distances[0], depend_on_levels
+            residuals, error_weights, folds, novelties, distances.levels, depend_on_levels
         )
     used = np.flatnonzero(weights.any(axis=1))
     ensemble = Ensemble(
         views=tuple(regressions[k] for k in used),
         weights=weights[used],
-        levels=levels,
+        depend_on_levels=depend_on_levels[used],
+        levels_and_sizes=levels_and_sizes,
         exponent=exponent,
         mean_target=np.average(targets, axis=0, weights=cases.weights),
         examples=take(given, np.sort(rng.permutation(len(given))[:_EXAMPLES])),
