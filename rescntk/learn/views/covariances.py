@@ -65,7 +65,7 @@ class Covariances(BlockStep):
     mean is 0.
     """
 
-    block: int
+    block_length: int
     octaves: int
     whitenings: tuple[Whitening, ...] = field(default=(), compare=False)
     """Of each band."""
@@ -114,7 +114,9 @@ class Covariances(BlockStep):
         bands = split_into_bands(centred[None], self.octaves)[0]
         return [centred, *bands.reshape(self.octaves, *x.shape)]
 
-    def to_time(self, contributions: np.ndarray, x: np.ndarray, reach: float) -> np.ndarray:
+    def contributions_before(
+        self, contributions: np.ndarray, x: np.ndarray, reach: float
+    ) -> np.ndarray:
         """Divide a contribution by the energy of directions over time.
 
         A direction is an eigenvector of a band's logarithm, and counts with its eigenvalue: inner

@@ -69,6 +69,6 @@ class FittedPipeline(ViewPipeline):
             before.append(step.transform(before[-1]))
         reach = self.kernel.reach
         for step, seen in zip(reversed(self.steps), reversed(before), strict=True):
-            contributions = step.to_time(contributions, seen[0], reach)
+            contributions = step.contributions_before(contributions, seen[0], reach)
             reach = step.reach_before(reach)
         return contributions
