@@ -21,6 +21,7 @@ from .ensemble.calibration import (
 from .ensemble.estimator import REMEDY, ResidualKernelEstimator
 from .ensemble.left_out import COVERAGE, Nonconformity
 from .ensemble.results import LeftOut
+from .ensemble.targets import Targets
 from .reading.cases import Cases, squared_sum
 from .reading.class_targets import (
     ClassTargets,
@@ -186,9 +187,8 @@ class ResidualKernelClassifier(ClassifierMixin, ResidualKernelEstimator):
         self._target_scale = np.ones(1)
         left_out = self._fit_ensemble(
             cases,
-            targets.signs,
+            Targets(targets.signs, targets.error_weights),
             default_views=CLASSIFIER_DEFAULTS,
-            error_weights=targets.error_weights,
         )
         proba = self._set_probabilities(left_out, targets, cases)
         is_right = proba.argmax(axis=1) == targets.class_indices

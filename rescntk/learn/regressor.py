@@ -14,6 +14,7 @@ from .base import fitting
 from .ensemble.estimator import REMEDY, ResidualKernelEstimator
 from .ensemble.left_out import COVERAGE, Nonconformity
 from .ensemble.results import averaged
+from .ensemble.targets import Targets
 from .reading.cases import squared_sum
 from .reading.inputs import read_cases, read_targets
 from .reading.signals import exponents_of
@@ -162,11 +163,9 @@ class ResidualKernelRegressor(MultiOutputMixin, RegressorMixin, ResidualKernelEs
         targets = (scaled - mean) / divisor
         left_out = self._fit_ensemble(
             cases,
-            targets,
+            Targets(targets, weights, n_regressions=targets.shape[1]),
             default_views=REGRESSOR_DEFAULTS,
-            error_weights=weights,
             more_penalties=_PENALTIES,
-            n_regressions=targets.shape[1],
         )
         residuals = left_out.fold_residuals
         self.left_out_prediction_ = cases.at_signals(self._in_units(targets - residuals))

@@ -10,7 +10,12 @@ from scipy.optimize import minimize
 import rescntk as rk
 from rescntk.learn import ResidualKernelClassifier, ResidualKernelRegressor, View
 from rescntk.learn.ensemble.levels import LevelsAndSizes
-from rescntk.learn.ensemble.weights import residuals_of_folds, weights_at, weights_of_regression
+from rescntk.learn.ensemble.targets import Targets
+from rescntk.learn.ensemble.weights import (
+    residuals_of_folds,
+    weights_at_signals,
+    weights_of_one_regression,
+)
 from tests import tolerances
 from tests.helpers import assert_within
 from tests.learn.cases import FOUR, OPTIONS, waves
@@ -35,7 +40,7 @@ def test_weights_of_views_minimize_the_error_of_the_average(rng):
     )
     expected = np.where(solution.x < 0.02, 0.0, solution.x)
     assert_within(
-        weights_of_regression(residuals, cases), expected / expected.sum(), tolerances.MINIMUM
+        weights_of_one_regression(residuals, cases), expected / expected.sum(), tolerances.MINIMUM
     )
 
 
@@ -45,7 +50,10 @@ def test_the_least_weights_become_zero_up_to_a_sum(size, rng):
     residuals = (
         rng.standard_normal((4, 400, 1)) * np.array([1.0, 1.1, size, size + 0.3])[:, None, None]
     )
-    found, sizes = weights_of_regression(residuals, np.ones(400)), (residuals**2).mean(axis=(1, 2))
+    found, sizes = (
+        weights_of_one_regression(residuals, np.ones(400)),
+        (residuals**2).mean(axis=(1, 2)),
+    )
     near = sizes**-4.0 / (sizes**-4.0).sum()
     G = np.einsum("aik,bik->ab", residuals, residuals) / 400
     system = np.eye(4) + G / sizes.min()
@@ -62,7 +70,9 @@ def test_the_least_weights_become_zero_up_to_a_sum(size, rng):
 
 
 def test_views_without_errors_have_equal_weights():
-    assert_within(weights_of_regression(np.zeros((3, 4, 1)), np.ones(4)), 1 / 3, tolerances.ROUTES)
+    assert_within(
+        weights_of_one_regression(np.zeros((3, 4, 1)), np.ones(4)), 1 / 3, tolerances.ROUTES
+    )
 
 
 @pytest.mark.parametrize("size", [0.0, 1e-200, 1e-12])
@@ -70,20 +80,20 @@ def test_a_view_that_is_always_right_has_all_of_the_weight(size, rng):
     """Beside two that are not, however small its errors are."""
     residuals = rng.standard_normal((3, 20, 1))
     residuals[1] *= size
-    assert_within(weights_of_regression(residuals, np.ones(20)), [0, 1, 0], tolerances.MINIMUM)
+    assert_within(weights_of_one_regression(residuals, np.ones(20)), [0, 1, 0], tolerances.MINIMUM)
 
 
 def test_a_view_counts_less_where_a_signal_is_novel_to_it():
     """By the third power of its novelty, 2."""
     novelties = np.array([[0.5, 2.0], [1.0, 1.0]])[:, :, None]  # one weight for all outputs
-    at = weights_at(np.full((2, 1), 0.5), novelties, np.array([0.3, 1.0]), [False, True])
+    at = weights_at_signals(np.full((2, 1), 0.5), novelties, np.array([0.3, 1.0]), [False, True])
     assert_within(at[:, :, 0], [[1 / 2, 1 / 9], [1 / 2, 8 / 9]], tolerances.ROUTES)
 
 
 def test_a_view_that_sees_levels_counts_less_where_they_are_far():
     """By the eighth power of the distance, 2."""
     novelties = np.ones((2, 1, 1))
-    at = weights_at(np.full((2, 1), 0.5), novelties, np.array([2.0]), [False, True])
+    at = weights_at_signals(np.full((2, 1), 0.5), novelties, np.array([2.0]), [False, True])
     assert_within(at[:, 0, 0], np.array([256, 1]) / 257, tolerances.ROUTES)
 
 
@@ -91,9 +101,11 @@ def test_a_view_that_sees_levels_counts_less_where_they_are_far():
 def test_levels_may_be_as_far_as_numbers_go(distance, least):
     """Where all views see levels, their weights stay, as if levels were near."""
     novelties, given, far = np.ones((2, 1, 1)), np.array([[0.25], [0.75]]), np.array([distance])
-    beside = weights_at(given, novelties, far, [False, True])[:, 0, 0]
+    beside = weights_at_signals(given, novelties, far, [False, True])[:, 0, 0]
     assert least < beside[1] < 1e-20 and beside[0] == 1
-    assert_within(weights_at(given, novelties, far, [True, True])[:, 0], given, tolerances.ROUTES)
+    assert_within(
+        weights_at_signals(given, novelties, far, [True, True])[:, 0], given, tolerances.ROUTES
+    )
 
 
 def test_weights_at_a_fold_come_from_the_other_folds(rng):
@@ -102,11 +114,12 @@ def test_weights_at_a_fold_come_from_the_other_folds(rng):
     error_weights, folds = rng.uniform(0.2, 2.0, 40), np.arange(40) % 10
     at_signals = rng.uniform(0.5, 2.0, (3, 40, 1)), rng.uniform(0.5, 2.0, 40)
     views = [False, True, True]
-    found = residuals_of_folds(residuals, error_weights, folds, *at_signals, views)
+    targets = Targets(np.empty((40, 2)), error_weights)
+    found = residuals_of_folds(residuals, targets, folds, *at_signals, views)
     for fold in range(10):
         at = folds == fold
-        weights = weights_of_regression(residuals[:, ~at], error_weights[~at])[:, None]
-        here = weights_at(weights, at_signals[0][:, at], at_signals[1][at], views)
+        weights = weights_of_one_regression(residuals[:, ~at], error_weights[~at])[:, None]
+        here = weights_at_signals(weights, at_signals[0][:, at], at_signals[1][at], views)
         expected = (here * residuals[:, at]).sum(axis=0)
         assert_within(found[at], expected, tolerances.MINIMUM)
 
@@ -142,7 +155,9 @@ def test_weights_at_new_signals_come_from_their_levels(rng):
     )
     distances = LevelsAndSizes.of(X, np.ones(40)).distances(Z).levels
     assert distances.min() < 1 < distances.max()
-    weights = weights_at(model.views_["weight"][:, None], novelties, distances, [True, False])
+    weights = weights_at_signals(
+        model.views_["weight"][:, None], novelties, distances, [True, False]
+    )
     expected = (weights * decisions).sum(axis=0)[:, 0]
     assert_within(model.decision_function(Z), expected, tolerances.ROUTES)
 
@@ -166,7 +181,7 @@ def test_the_average_and_its_table(rng):
     distances = LevelsAndSizes.of(X, np.ones(24)).distances(Z).levels
     assert distances.min() < 1 < distances.max()
     of_views = [v.pipeline.depends_on_levels for v in views]
-    weights = weights_at(table["weight"][kept, None], novelties, distances, of_views)
+    weights = weights_at_signals(table["weight"][kept, None], novelties, distances, of_views)
     found = (weights[:, :, 0] * decisions).sum(axis=0)
     assert_within(model.decision_function(Z), found, tolerances.ROUTES)
 

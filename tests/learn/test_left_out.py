@@ -12,6 +12,7 @@ from rescntk.learn.ensemble.calibration import calibrate
 from rescntk.learn.ensemble.ensemble import fit_ensemble
 from rescntk.learn.ensemble.left_out import Nonconformity, folds_of
 from rescntk.learn.ensemble.settings import Settings
+from rescntk.learn.ensemble.targets import Targets
 from rescntk.learn.reading.inputs import read_cases
 from tests import tolerances
 from tests.helpers import assert_within
@@ -258,14 +259,9 @@ def test_permuted_signals_have_permuted_left_out_results(lists, grouped, rng):
 
 def folds_of_fit(X, y, n_regressions=1, **parameters):
     _, cases = read_cases(X, y, y[:, None], None, None)
-    _, left_out, _ = fit_ensemble(
-        cases,
-        np.repeat(1.0 * cases.y, n_regressions, axis=1),
-        Settings(**parameters),
-        default_views=(),
-        error_weights=cases.weights,
-        n_regressions=n_regressions,
-    )
+    values = np.repeat(1.0 * cases.y, n_regressions, axis=1)
+    targets = Targets(values, cases.weights, n_regressions)
+    _, left_out, _ = fit_ensemble(cases, targets, Settings(**parameters), default_views=())
     return left_out.folds
 
 

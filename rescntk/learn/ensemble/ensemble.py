@@ -1,4 +1,4 @@
-r"""The ensemble of views: `fit_ensemble` fits views, weighs them, and returns an `Ensemble`.
+"""The ensemble of views: `fit_ensemble` fits views, weighs them, and returns an `Ensemble`.
 
 Leave-one-out errors weigh the views (regression.py, weights.py).
 """
@@ -25,7 +25,8 @@ from .levels import Distances, LevelsAndSizes
 from .regression import ViewRegression, fit_view
 from .results import LeftOut, ViewResults, joined
 from .settings import Settings, kernel_options, penalties_of
-from .weights import residuals_of_folds, weights_at, weights_of_views
+from .targets import Landmarks, Targets
+from .weights import overall_weights, residuals_of_folds, weights_at_signals
 
 _NUMBERS_AT_ONCE = 2**22
 """Numbers of signals, or of their kernels, that a view computes at once. More take more memory."""
@@ -44,8 +45,9 @@ class Ensemble:
 
     views: tuple[ViewRegression, ...]
     """The views that have a weight above 0."""
-    weights: np.ndarray
-    """(n_views, n_regressions), of sum 1 over views, at signals like the training signals."""
+    overall_weights: np.ndarray
+    """The views' weights at signals that are novel to no view, (n_views, n_regressions), of sum 1
+    over views."""
     depend_on_levels: np.ndarray
     """Whether each view depends on the levels of signals, (n_views,)."""
     levels_and_sizes: LevelsAndSizes
@@ -68,7 +70,9 @@ class Ensemble:
         They follow from the novelties for each view, (n_views, n_cases, n_regressions), and from
         the distances of levels and sizes.
         """
-        weights = weights_at(self.weights, view_novelties, distances.levels, self.depend_on_levels)
+        weights = weights_at_signals(
+            self.overall_weights, view_novelties, distances.levels, self.depend_on_levels
+        )
         errors = np.transpose([view.mean_squared_errors for view in self.views])
         logs = []  # of geometric means over views, for each regression
         for novelties, view_errors in zip(np.moveaxis(view_novelties, 2, 0), errors, strict=True):
@@ -121,13 +125,11 @@ class Ensemble:
 
 def fit_ensemble(
     cases: Cases,
-    targets: np.ndarray,
+    targets: Targets,
     settings: Settings,
     *,
     default_views: Mapping[str, Sequence[View]],
-    error_weights: np.ndarray,
     more_penalties: Sequence[float] = (),
-    n_regressions: int = 1,
 ) -> tuple[Ensemble, LeftOut, dict[str, np.ndarray]]:
     """Fit views to cases, and weigh them.
 
@@ -135,18 +137,14 @@ def fit_ensemble(
     ----------
     cases : Cases
         The training signals.
-    targets : ndarray, (n_cases, n_outputs)
-        What is regressed.
+    targets : Targets
+        What is regressed on them.
     settings : Settings
         The parameters of the estimator.
     default_views : mapping from str to sequence of View
         The views that the estimator has by words.
-    error_weights : ndarray, (n_cases,)
-        Weights of the cases in the errors by which penalties and weights of views are chosen.
     more_penalties : sequence of float
         Penalties that networks try besides the least one, unless `settings` have penalties.
-    n_regressions : int
-        1, or the number of outputs: each regression has a penalty and weights of views.
 
     Returns
     -------
@@ -158,38 +156,33 @@ def fit_ensemble(
         The attribute `views_` of estimators, with a row for each view.
     """
     rng = check_random_state(settings.random_state)
-    folds = folds_of(cases.groups, rng)  # first: the same for all fits of one seed
-    given, exponent = cases.signals, unit_exponent(cases.signals)
-    cases = cases._replace(signals=scaled(given, exponent))
-    suitable = chosen_views(settings, default_views, cases.signals)
-    landmark_indices = draw_landmarks(settings, suitable.pipelines, cases.signals, rng)
+    # Folds are drawn before landmarks, so that all fits of one seed have the same folds.
+    folds = folds_of(cases.groups, rng)
+    exponent = unit_exponent(cases.signals)
+    scaled_cases = cases._replace(signals=scaled(cases.signals, exponent))
+    suitable = chosen_views(settings, default_views, scaled_cases.signals)
+    indices = draw_landmarks(settings, suitable.pipelines, scaled_cases.signals, rng)
+    landmarks = Landmarks.of(scaled_cases.signals, indices)
     depend_on_levels = np.array([pipeline.depends_on_levels for pipeline in suitable.pipelines])
     with one_blas_thread():
         regressions, residuals, novelties = _fit_views(
-            suitable.pipelines,
-            cases,
-            targets,
-            settings,
-            landmark_indices=landmark_indices,
-            error_weights=error_weights,
-            more_penalties=more_penalties,
-            n_regressions=n_regressions,
+            suitable.pipelines, scaled_cases, targets, landmarks, settings, more_penalties
         )
-        weights = weights_of_views(residuals, error_weights, n_regressions)
-        levels_and_sizes = LevelsAndSizes.of(cases.signals, cases.weights)
-        distances = levels_and_sizes.distances(cases.signals)
+        weights = overall_weights(residuals, targets)
+        levels_and_sizes = LevelsAndSizes.of(scaled_cases.signals, cases.weights)
+        distances = levels_and_sizes.distances(scaled_cases.signals)
         fold_residuals = residuals_of_folds(
-            residuals, error_weights, folds, novelties, distances.levels, depend_on_levels
+            residuals, targets, folds, novelties, distances.levels, depend_on_levels
         )
     used = np.flatnonzero(weights.any(axis=1))
     ensemble = Ensemble(
         views=tuple(regressions[k] for k in used),
-        weights=weights[used],
+        overall_weights=weights[used],
         depend_on_levels=depend_on_levels[used],
         levels_and_sizes=levels_and_sizes,
         exponent=exponent,
-        mean_target=np.average(targets, axis=0, weights=cases.weights),
-        examples=take(given, np.sort(rng.permutation(len(given))[:_EXAMPLES])),
+        mean_target=np.average(targets.values, axis=0, weights=cases.weights),
+        examples=take(cases.signals, np.sort(rng.permutation(len(cases.weights))[:_EXAMPLES])),
     )
     view_weights, novelty = ensemble.weights_and_novelty(novelties[used], distances)
     left_out = LeftOut(
@@ -206,37 +199,23 @@ def fit_ensemble(
 def _fit_views(
     pipelines: Sequence[ViewPipeline],
     cases: Cases,
-    targets: np.ndarray,
+    targets: Targets,
+    landmarks: Landmarks,
     settings: Settings,
-    *,
-    landmark_indices: np.ndarray | None,
-    error_weights: np.ndarray,
     more_penalties: Sequence[float],
-    n_regressions: int,
 ) -> tuple[list[ViewRegression], np.ndarray, np.ndarray]:
     """Return a regression for each view, with residuals and novelties of cases left out.
 
     The residuals are (n_views, n_cases, n_outputs), and the novelties (n_views, n_cases,
     n_regressions). Arguments are as for `fit_ensemble` and `fit_view`.
     """
-    landmarks = cases.signals if landmark_indices is None else take(cases.signals, landmark_indices)
-    options = kernel_options(settings)
-    fits = [
-        fit_view(
-            pipeline,
-            cases,
-            targets,
-            landmarks=landmarks,
-            landmark_indices=landmark_indices,
-            penalties=penalties_of(
-                settings, pipeline.kernel, cases.weights, more_penalties, len(landmarks)
-            ),
-            error_weights=error_weights,
-            n_regressions=n_regressions,
-            options=options,
+    options, n_landmarks = kernel_options(settings), len(landmarks.signals)
+    fits = []
+    for pipeline in pipelines:
+        penalties = penalties_of(
+            settings, pipeline.kernel, cases.weights, more_penalties, n_landmarks
         )
-        for pipeline in pipelines
-    ]
+        fits.append(fit_view(pipeline, cases, targets, landmarks, penalties, options))
     regressions, residuals, novelties = zip(*fits, strict=True)
     return list(regressions), np.array(residuals), np.array(novelties)
 
@@ -244,10 +223,14 @@ def _fit_views(
 def _table(
     suitable: SuitableViews, regressions: Sequence[ViewRegression], weights: np.ndarray
 ) -> dict[str, np.ndarray]:
-    """Return the attribute `views_`; weights of fitted views are (n_views, n_regressions)."""
+    """Return the attribute `views_`, from overall weights of fitted views."""
     n_views = len(suitable.views)
-    errors, means = np.full(n_views, np.nan), np.zeros(n_views)
+    errors, mean_weights = np.full(n_views, np.nan), np.zeros(n_views)
     errors[suitable.view_indices] = [view.mean_squared_errors.mean() for view in regressions]
-    means[suitable.view_indices] = weights.mean(axis=1)
-    columns = np.array(suitable.views, dtype=object), errors, means, suitable.notes
-    return dict(zip(("view", "error", "weight", "note"), columns, strict=True))
+    mean_weights[suitable.view_indices] = weights.mean(axis=1)
+    return {
+        "view": np.array(suitable.views, dtype=object),
+        "error": errors,
+        "weight": mean_weights,
+        "note": suitable.notes,
+    }

@@ -16,6 +16,7 @@ from ..views.view import View
 from .ensemble import Ensemble, fit_ensemble
 from .results import LeftOut, ViewResults
 from .settings import Settings, kernel_options
+from .targets import Targets
 
 REMEDY = (
     "Look at views_, cut the signals to the part that matters, or try views such as "
@@ -43,28 +44,24 @@ class ResidualKernelEstimator(Settings, SignalEstimator):
     def _fit_ensemble(
         self,
         cases: Cases,
-        targets: np.ndarray,
+        targets: Targets,
         *,
         default_views: Mapping[str, Sequence[View]],
-        error_weights: np.ndarray,
         more_penalties: Sequence[float] = (),
-        n_regressions: int = 1,
     ) -> LeftOut:
         """Fit the ensemble to cases, as `fit_ensemble`, and set the attributes that tell of it.
 
         Returns
         -------
         LeftOut
-            The results of cases left out, in the units of the targets (n_cases, n_outputs).
+            The results of cases left out, in the units of the targets.
         """
         self._ensemble, left_out, self.views_ = fit_ensemble(
             cases,
             targets,
             self,  # its parameters are the settings
             default_views=default_views,
-            error_weights=error_weights,
             more_penalties=more_penalties,
-            n_regressions=n_regressions,
         )
         self.left_out_novelty_ = cases.at_signals(left_out.novelty)
         return left_out
@@ -156,4 +153,4 @@ class ResidualKernelEstimator(Settings, SignalEstimator):
     def _contributions(self, X: Signals) -> list[np.ndarray]:
         """Return the contributions of time points in the units of decisions."""
         contributions = self._ensemble.contributions(X, kernel_options(self))
-        return [self._target_scale[:, None] * of_signal for of_signal in contributions]
+        return [self._target_scale[:, None] * part for part in contributions]

@@ -7,7 +7,7 @@ regression on these features has closed-form leave-one-out errors.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -19,6 +19,7 @@ from ..reading.signals import Signals, take
 from ..views.kernels import KernelOptions, Prepared, ViewKernel
 from ..views.pipeline import FittedPipeline, ViewPipeline
 from .settings import Penalties
+from .targets import Landmarks, Targets
 
 
 @dataclass(eq=False)
@@ -35,9 +36,9 @@ class ViewRegression:
     landmarks: Signals
     """As they were before the view's steps: all views share them."""
     coefficients: np.ndarray
-    """(n_landmarks, n_outputs)"""
+    """By which decisions are sums of the kernels with landmarks, (n_landmarks, n_outputs)."""
     intercepts: np.ndarray
-    """(n_outputs,)"""
+    """What is added to these sums, (n_outputs,)."""
     variance_root: np.ndarray
     """R, (n_landmarks, rank), of the first penalty λ₀: the process has the variance
     K(x, x) − ‖Rᵀk‖² at a signal x with the kernel k with landmarks. R is lower triangular if there
@@ -53,10 +54,10 @@ class ViewRegression:
     """(n_outputs,), the variance of each output's prior, the unit of other variances."""
     mean_squared_errors: np.ndarray
     """(n_regressions,), of cases left out."""
-    seen_landmarks: Signals | None = None
-    """As the kernel sees them; the first call that needs them sets it."""
-    prepared_landmarks: tuple[KernelOptions, Prepared] | None = None
-    """The options of the last call, and the landmarks prepared for them."""
+    seen_landmarks: Signals | None = field(default=None, init=False)
+    """The landmarks as the kernel sees them. The first call that needs them sets this."""
+    prepared_landmarks: tuple[KernelOptions, Prepared] | None = field(default=None, init=False)
+    """The options of the last call, and the landmarks prepared for them. A call sets this."""
 
     def __getstate__(self) -> dict[str, object]:
         """Return the attributes without what can be computed again, and without zeros of R."""
@@ -122,8 +123,10 @@ class ViewRegression:
         sums = self._matrix(seen, options) @ self.coefficients
         counts = np.array([x.shape[1] for x in seen])
         contributions += ((sums - contributions.sum(axis=2)) / counts[:, None])[..., None]
-        triples = zip(contributions, counts, X, strict=True)
-        return [self.pipeline.to_time(of_x[:, :count], x) for of_x, count, x in triples]
+        return [
+            self.pipeline.to_time(part[:, :count], x)
+            for part, count, x in zip(contributions, counts, X, strict=True)
+        ]
 
 
 class _KernelOfCases(NamedTuple):
@@ -151,69 +154,62 @@ class ViewFit(NamedTuple):
 
     regression: ViewRegression
     residuals: np.ndarray
-    """(n_cases, n_outputs)"""
-    novelty: np.ndarray
-    """(n_cases, n_regressions)"""
+    """Targets less decisions, (n_cases, n_outputs)."""
+    novelties: np.ndarray
+    """As `ViewRegression.decisions_and_novelties` returns them, (n_cases, n_regressions)."""
 
 
 def fit_view(
     pipeline: ViewPipeline,
     cases: Cases,
-    targets: np.ndarray,
-    *,
-    landmarks: Signals,
-    landmark_indices: np.ndarray | None,
+    targets: Targets,
+    landmarks: Landmarks,
     penalties: Penalties,
-    error_weights: np.ndarray,
-    n_regressions: int,
     options: KernelOptions,
 ) -> ViewFit:
     r"""Return a view fitted to targets of cases, with residuals and novelty of cases left out.
 
-    Landmarks are the cases at `landmark_indices`, or all if these are None.
-    Each of n_regressions, one for all outputs or one for each, has one of the penalties, chosen by
-    its leave-one-out error. The prior's variance
-    :math:`\sigma^2 = y^\top (K + \lambda I)^{-1} (y - b) / n` maximizes the marginal likelihood.
+    Each regression has one of the penalties, chosen by its leave-one-out error. The prior's
+    variance :math:`\sigma^2 = y^\top (K + \lambda I)^{-1} (y - b) / n` maximizes the marginal
+    likelihood.
     """
     fitted_pipeline, seen = pipeline.fit_and_transform(cases.signals, cases.weights)
-    Y, weights = targets, cases.weights
     kernel = (
-        _kernel_of_all(pipeline.kernel, seen, weights, options)
-        if landmark_indices is None
-        else _kernel_of_landmarks(pipeline.kernel, seen, weights, landmark_indices, options)
+        _kernel_of_all(pipeline.kernel, seen, cases.weights, options)
+        if landmarks.indices is None
+        else _kernel_of_landmarks(pipeline.kernel, seen, cases.weights, landmarks.indices, options)
     )
-    spectrum, tried = kernel.spectrum, np.asarray(penalties.tried)
-    groups = cases.groups if cases.n_groups < len(Y) else None  # without groups less time
-    residuals = spectrum.leave_one_out(Y, tried, intercept=True, groups=groups)
-    choices, errors = _chosen_penalties(
-        residuals, error_weights, n_regressions, penalties.tolerance
-    )
-    chosen, of_outputs = tried[choices], np.resize(choices, Y.shape[1])
-    beta, b = np.empty(Y.shape), np.empty(Y.shape[1])
-    variance = np.empty((len(Y), n_regressions))
-    for choice in np.unique(choices):
-        with_choice = of_outputs == choice
-        outputs = slice(None) if with_choice.all() else with_choice
-        beta[:, outputs], b[outputs] = spectrum.ridge(Y[:, outputs], tried[choice], intercept=True)
-        left_out_variances = spectrum.left_out_variance(tried[choice], groups) + kernel.unexplained
-        variance[:, choices == choice] = left_out_variances[:, None]
-    mean_variances = np.array([np.average(column, weights=weights) for column in variance.T])
-    sums = spectrum.eigenvalues[:, None] + chosen
+    spectrum, Y = kernel.spectrum, targets.values
+    groups = cases.groups if cases.n_groups < len(Y) else None  # takes less time without groups
+    choice = _chosen_penalties(spectrum, groups, targets, penalties)
+    beta, intercepts = np.empty(Y.shape), np.empty(Y.shape[1])
+    variances = np.empty((len(Y), targets.n_regressions))
+    output_penalties = np.resize(choice.penalties, Y.shape[1])
+    for penalty in np.unique(choice.penalties):
+        is_of_penalty = output_penalties == penalty
+        outputs = slice(None) if is_of_penalty.all() else is_of_penalty
+        beta[:, outputs], intercepts[outputs] = spectrum.ridge(
+            Y[:, outputs], penalty, intercept=True
+        )
+        left_out_variances = spectrum.left_out_variance(penalty, groups) + kernel.unexplained
+        variances[:, choice.penalties == penalty] = left_out_variances[:, None]
+    mean_variances = np.array([np.average(column, weights=cases.weights) for column in variances.T])
+    sums = spectrum.eigenvalues[:, None] + choice.penalties
     root = kernel.root / np.sqrt(sums[:, 0])
-    fitted = ViewRegression(
+    is_one = targets.n_regressions == 1
+    regression = ViewRegression(
         fitted_pipeline,
-        landmarks=landmarks,
+        landmarks=landmarks.signals,
         coefficients=kernel.at_landmarks(beta),
-        intercepts=b,
-        variance_root=_lower_triangular(root) if n_regressions == 1 else root,
-        penalty_ratios=None if n_regressions == 1 else sums[:, :1] / sums,
-        penalties=chosen,
+        intercepts=intercepts,
+        variance_root=_lower_triangular(root) if is_one else root,
+        penalty_ratios=None if is_one else sums[:, :1] / sums,
+        penalties=choice.penalties,
         mean_left_out_variances=mean_variances,
         prior_variances=np.mean(beta * Y, axis=0),  # Σβ is 0, so that b makes no difference
-        mean_squared_errors=errors,
+        mean_squared_errors=choice.mean_squared_errors,
     )
-    residuals = np.take_along_axis(residuals, of_outputs[None, None], axis=0)[0]
-    return ViewFit(fitted, residuals, variance / mean_variances)
+    return ViewFit(regression, choice.residuals, variances / mean_variances)
 
 
 def _kernel_of_all(
@@ -263,16 +259,33 @@ def _lower_triangular(root: np.ndarray) -> np.ndarray:
     return np.asarray(scipy.linalg.qr(root.T, mode="r")[0].T)
 
 
-def _chosen_penalties(
-    residuals: np.ndarray, error_weights: np.ndarray, n_regressions: int, tolerance: float
-) -> tuple[np.ndarray, np.ndarray]:
-    """Return the indices of the chosen penalties, and their mean squared errors.
+class _Choice(NamedTuple):
+    """The penalty of each regression, and the results of cases left out with these penalties."""
 
-    Both are (n_regressions,); `residuals` are (n_penalties, n_cases, n_outputs). The first penalty
-    is chosen whose error is at most `tolerance` times the least error.
+    penalties: np.ndarray
+    """(n_regressions,)"""
+    residuals: np.ndarray
+    """(n_cases, n_outputs)"""
+    mean_squared_errors: np.ndarray
+    """(n_regressions,)"""
+
+
+def _chosen_penalties(
+    spectrum: Decomposition, groups: np.ndarray | None, targets: Targets, penalties: Penalties
+) -> _Choice:
+    """Return, for each regression, the first penalty whose error is near the least error.
+
+    It is at most `Penalties.tolerance` times the least error of cases left out.
     """
-    unit_weights = unit_sum(error_weights)
-    parts = np.split(residuals, n_regressions, axis=2)
-    errors = np.array([(part**2).mean(axis=2) @ unit_weights for part in parts])
-    chosen = (errors <= tolerance * errors.min(axis=1, keepdims=True)).argmax(axis=1)
-    return chosen, errors[np.arange(n_regressions), chosen]
+    tried = np.asarray(penalties.tried)
+    residuals = spectrum.leave_one_out(targets.values, tried, intercept=True, groups=groups)
+    unit_weights = unit_sum(targets.error_weights)
+    errors = np.array([(part**2).mean(axis=2) @ unit_weights for part in targets.split(residuals)])
+    is_near = errors <= penalties.tolerance * errors.min(axis=1, keepdims=True)
+    choices = is_near.argmax(axis=1)
+    output_choices = np.resize(choices, targets.values.shape[1])
+    return _Choice(
+        tried[choices],
+        np.take_along_axis(residuals, output_choices[None, None], axis=0)[0],
+        errors[np.arange(len(choices)), choices],
+    )

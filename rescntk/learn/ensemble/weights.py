@@ -1,4 +1,4 @@
-"""Weights of views: for all signals, from errors of cases left out, and at each signal."""
+"""Weights of views: overall, from errors of cases left out, and at each signal."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from scipy.optimize import nnls
 
 from ..reading.cases import unit_sum
 from .results import averaged
+from .targets import Targets
 
 _NEGLIGIBLE = 0.02
 """Largest sum of the least weights that become 0, so that their views need not be computed."""
@@ -29,9 +30,10 @@ _LEVEL_POWER = 8.0
 and .943 with 8."""
 
 
-def weights_of_regression(residuals: np.ndarray, error_weights: np.ndarray) -> np.ndarray:
-    r"""Return the weights of views, (n_views,), from residuals (n_views, n_cases, n_outputs).
+def weights_of_one_regression(residuals: np.ndarray, error_weights: np.ndarray) -> np.ndarray:
+    r"""Return the overall weights of views, (n_views,), for a regression of one or more outputs.
 
+    Its residuals are (n_views, n_cases, n_outputs).
     G are sums of products of residuals, where cases count with `error_weights`, and e = diag G. The
     weights, at least 0 and of sum 1, minimize the squared error of the average near w₀ ∝ e⁻⁴,
     :math:`w^\top G w + \min e\, \|w - w_0\|^2`. The least weights become 0, up to a sum of .02.
@@ -52,54 +54,62 @@ def weights_of_regression(residuals: np.ndarray, error_weights: np.ndarray) -> n
     return weights / weights.sum()
 
 
-def weights_of_views(
-    residuals: np.ndarray, error_weights: np.ndarray, n_regressions: int
-) -> np.ndarray:
-    """Return the weights of views, (n_views, n_regressions), by `weights_of_regression`.
+def overall_weights(residuals: np.ndarray, targets: Targets) -> np.ndarray:
+    """Return the weights of views, (n_views, n_regressions), at signals that are novel to no view.
 
-    One regression has all outputs, or each output has one.
+    The residuals of cases left out are (n_views, n_cases, n_outputs).
     """
-    parts = np.split(residuals, n_regressions, axis=2)
-    return np.stack([weights_of_regression(part, error_weights) for part in parts], axis=1)
+    return np.stack(
+        [
+            weights_of_one_regression(part, targets.error_weights)
+            for part in targets.split(residuals)
+        ],
+        axis=1,
+    )
 
 
-def weights_at(
-    weights: np.ndarray,
-    novelties: np.ndarray,
-    distances: np.ndarray,
+def weights_at_signals(
+    overall: np.ndarray,
+    view_novelties: np.ndarray,
+    level_distances: np.ndarray,
     depend_on_levels: Sequence[bool] | np.ndarray,
 ) -> np.ndarray:
     """Return the views' weights at signals, (n_views, n_cases, n_regressions), of sum 1 over views.
 
-    Without novelty they are `weights`, (n_views, n_regressions). A view has less weight at a signal
-    that is novel to it, by `novelties` (n_views, n_cases, n_regressions), and a view that depends
-    on levels has less where these are far away, by `distances` (n_cases,).
+    The `overall` weights are (n_views, n_regressions). A view has less weight at a signal that is
+    novel to it, by `view_novelties` (n_views, n_cases, n_regressions), and a view that depends on
+    levels has less where these are far away, by `level_distances` (n_cases,).
     """
-    above = np.maximum(1.0, novelties)
-    products = weights[:, None] * (above / above.min(axis=0)) ** -_NOVELTY_POWER
-    farther = np.clip(distances, 1.0, 1e9) ** -_LEVEL_POWER
+    above = np.maximum(1.0, view_novelties)
+    products = overall[:, None] * (above / above.min(axis=0)) ** -_NOVELTY_POWER
+    farther = np.clip(level_distances, 1.0, 1e9) ** -_LEVEL_POWER
     products *= np.where(np.reshape(depend_on_levels, (-1, 1)), farther, 1.0)[:, :, None]
     return products / products.sum(axis=0)
 
 
 def residuals_of_folds(
     residuals: np.ndarray,
-    error_weights: np.ndarray,
+    targets: Targets,
     folds: np.ndarray,
-    novelties: np.ndarray,
-    distances: np.ndarray,
-    depend_on_levels: np.ndarray,
+    view_novelties: np.ndarray,
+    level_distances: np.ndarray,
+    depend_on_levels: Sequence[bool] | np.ndarray,
 ) -> np.ndarray:
     """Return the residuals of the averaged decisions, (n_cases, n_outputs).
 
-    The weights of views at a fold come from the errors of the other folds; `folds` are numbers of
-    folds, (n_cases,). Other arguments are as for `weights_of_views` and `weights_at`.
+    The overall weights of views at a fold come from the errors of the other folds; `folds` are
+    numbers of folds, (n_cases,). Other arguments are as for `overall_weights` and
+    `weights_at_signals`.
     """
     fold_residuals = np.zeros(residuals.shape[1:])
     for fold in np.unique(folds):
         inside = folds == fold
-        outside_weights = np.where(inside, 0.0, error_weights)
-        weights = weights_of_views(residuals, outside_weights, novelties.shape[2])
-        weights = weights_at(weights, novelties[:, inside], distances[inside], depend_on_levels)
+        others = targets._replace(error_weights=np.where(inside, 0.0, targets.error_weights))
+        weights = weights_at_signals(
+            overall_weights(residuals, others),
+            view_novelties[:, inside],
+            level_distances[inside],
+            depend_on_levels,
+        )
         fold_residuals[inside] = averaged(residuals[:, inside], weights)
     return fold_residuals
