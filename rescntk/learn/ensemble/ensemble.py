@@ -23,7 +23,7 @@ from .budget import chosen_views, draw_landmarks
 from .left_out import folds_of
 from .levels import Distances, LevelsAndSizes
 from .regression import ViewRegression, fit_view
-from .results import LeftOut, ViewResults, joined
+from .results import LeftOut, ViewResults, averaged, joined
 from .settings import Settings, kernel_options, penalties_of
 from .targets import Landmarks, Targets
 from .weights import overall_weights, residuals_of_folds, weights_at_signals
@@ -79,6 +79,21 @@ class Ensemble:
             least = np.finfo(np.float64).eps * (view_errors.max() or 1.0)
             logs.append(unit_sum(1.0 / np.maximum(view_errors, least)) @ np.log(novelties))
         return weights, np.maximum(np.exp(np.mean(logs, axis=0)), distances.sizes**2)
+
+    def deviations(
+        self, view_means: np.ndarray, view_novelties: np.ndarray, view_weights: np.ndarray
+    ) -> np.ndarray:
+        """Return standard deviations of new observations, (n_cases, n_outputs).
+
+        Each view has a mean, (n_views, n_cases, n_outputs): its decision, or its residual, which
+        differs from other views' residuals by as much. Novelties and weights are as in
+        `ViewResults`.
+        """
+        variances = np.array(
+            [view.mean_left_out_variances * view.prior_variances for view in self.views]
+        )
+        spread = (view_means - averaged(view_means, view_weights)) ** 2
+        return np.sqrt(averaged(view_novelties * variances[:, None] + spread, view_weights))
 
     def contributions(self, X: Signals, options: KernelOptions) -> list[np.ndarray]:
         """Return contributions of time points to decisions, (n_outputs, d_i) each.

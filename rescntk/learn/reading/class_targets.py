@@ -50,13 +50,16 @@ class ClassTargets:
         return signs[:, 1:] if len(self.classes) == 2 else signs
 
     @property
-    def weights(self) -> np.ndarray:
-        """The weights of the cases times those of their classes, (n_cases,)."""
+    def coverage_weights(self) -> np.ndarray:
+        """The weights of the cases times those of their classes, (n_cases,).
+
+        Of signals drawn with these weights, sets have the right class as often as they are to.
+        """
         return self.class_weights[self.class_indices] * self.case_weights
 
     @property
     def error_weights(self) -> np.ndarray:
-        """The `weights` of the cases that the score counts, and 0 of others, (n_cases,)."""
+        """The `coverage_weights` of cases that the score counts, and 0 of others, (n_cases,)."""
         return self.class_weights[self.class_indices] * self.score_weights
 
     @property
