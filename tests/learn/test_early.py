@@ -137,7 +137,7 @@ def test_signals_that_arrive_in_parts_end_as_whole_ones(agreement, rng):
     proba, _ = drawn(rng, 100, drift=1.0)
     rule, progress = StoppingRule(0.8, agreement), Progress.begin(100, 3)
     for n_seen in (2, 3, 6):
-        progress = rule.update(progress, lambda k, at: proba[k, at], 6, n_seen)
+        rule.advance(progress, lambda k, at: proba[k, at], 6, n_seen)
     end = rule.simulate(proba)
     assert len(set(end.last)) > 2
     for name in ("last", "class_indices", "streaks", "final", "proba"):

@@ -198,19 +198,18 @@ class EarlyClassifier(ClassifierMixin, SignalEstimator):
         """Set the attributes of a fitted classifier."""
         options = {"sample_weight": sample_weight, "groups": groups}
         fit_options = {name: value for name, value in options.items() if value is not None}
-        inner = self._prefix_classifier(fit_options)
+        classifier = self._prefix_classifier(fit_options)
         n_prefixes = check_positive_integer(self.n_prefixes, "n_prefixes")
         self._check_rule()
         classes, class_indices = read_labels(y)
         given, cases = read_cases(X, y, class_indices[:, None], sample_weight, groups)
-        self._remember(X, given)
         signals, labels = given.signals, classes[class_indices]
         if isinstance(signals, list):
             raise ValueError(
                 "X has signals of different lengths, expected one length, an array (n_cases, "
                 "n_channels, n_timepoints): prefixes are shares of a common time"
             )
-        counted = cases.case_indices >= 0  # of positive weight
+        counted = cases.case_indices >= 0  # signals of positive weight
         if len(np.unique(class_indices[counted])) < len(classes):
             raise ValueError(
                 f"sample_weight is zero for all signals of a class of {shown(classes.tolist())}, "
@@ -218,27 +217,28 @@ class EarlyClassifier(ClassifierMixin, SignalEstimator):
             )
         lengths = prefix_lengths(signals.shape[2], n_prefixes)
         n_equal = _equal_points(np.asarray(cases.signals))
-        self.prefixes_ = lengths[(lengths > n_equal) | (lengths == signals.shape[2])]
-        self.estimators_, left_out = [], []
-        for length in self.prefixes_:
+        prefixes = lengths[(lengths > n_equal) | (lengths == signals.shape[2])]
+        estimators, left_out = [], []
+        for length in prefixes:
+            beginnings = signals[:, :, :length]
             with warnings.catch_warnings():
-                warnings.simplefilter("ignore", SignalsWarning)  # whole signals were judged
-                if length < signals.shape[2]:  # a beginning may tell nothing
+                # `read_cases` has warned of whole signals, and a beginning may tell nothing.
+                warnings.simplefilter("ignore", SignalsWarning)
+                if length < signals.shape[2]:
                     warnings.simplefilter("ignore", LeftOutWarning)
-                fitted = clone(inner).fit(signals[:, :, :length], labels, **fit_options)
-            proba = _left_out_proba(fitted, len(labels), counted)
-            if not counted.all():  # the fit has left out signals of weight 0
-                proba[~counted] = fitted.predict_proba(signals[~counted, :, :length])
-            left_out.append(proba)
-            self.estimators_.append(fitted)
-        self.classes_ = self.estimators_[-1].classes_
+                fitted = clone(classifier).fit(beginnings, labels, **fit_options)
+            estimators.append(fitted)
+            left_out.append(_left_out_proba(fitted, beginnings, counted))
+        proba = np.array(left_out)
+        self._remember(X, given)
+        self.prefixes_, self.estimators_ = prefixes, estimators
+        self.classes_ = estimators[-1].classes_
         class_indices = np.searchsorted(self.classes_, labels)
-        proba_of_prefixes = np.array(left_out)
-        self._rule = self._chosen_rule(proba_of_prefixes, class_indices, sample_weight, cases)
+        self._rule = self._chosen_rule(proba, class_indices, sample_weight, cases)
         self.threshold_, self.agreement_ = self._rule.threshold, self._rule.agreement
-        end = self._rule.simulate(proba_of_prefixes)
-        self.left_out_prediction_ = self.classes_[end.class_indices]
-        self.left_out_times_ = self.prefixes_[end.last]
+        left_out_end = self._rule.simulate(proba)
+        self.left_out_prediction_ = self.classes_[left_out_end.class_indices]
+        self.left_out_times_ = prefixes[left_out_end.last]
 
     def _check_rule(self) -> None:
         """Raise a ValueError if `error` or `delay_cost` is wrong, or both are given."""
@@ -251,24 +251,24 @@ class EarlyClassifier(ClassifierMixin, SignalEstimator):
 
     def _prefix_classifier(self, fit_options: Iterable[str]) -> ProbabilityClassifier:
         """Return the classifier whose clones are fitted with some options, with its seed."""
-        inner = ResidualKernelClassifier("fast") if self.estimator is None else self.estimator
+        classifier = ResidualKernelClassifier("fast") if self.estimator is None else self.estimator
         methods = "fit", "predict_proba", "get_params"
-        if isinstance(inner, type) or not all(hasattr(inner, name) for name in methods):
+        if isinstance(classifier, type) or not all(hasattr(classifier, name) for name in methods):
             raise ValueError(
-                f"estimator is {shown(inner)}, expected a classifier with predict_proba and, after "
-                f"fit, left_out_proba_, such as rescntk.learn.ResidualKernelClassifier"
+                f"estimator is {shown(classifier)}, expected a classifier with predict_proba and, "
+                f"after fit, left_out_proba_, such as rescntk.learn.ResidualKernelClassifier"
             )
         for name in fit_options:
-            if not has_fit_parameter(inner, name):
+            if not has_fit_parameter(classifier, name):
                 raise ValueError(
-                    f"{name} is given, and the fit of estimator {shown(inner)} takes none"
+                    f"{name} is given, and the fit of estimator {shown(classifier)} takes none"
                 )
-        parameters, seed = inner.get_params(), self.random_state
+        parameters, seed = classifier.get_params(), self.random_state
         free = parameters.get("random_state", 0) is None
         if free or (seed is not None and "random_state" in parameters):
             seed = check_random_state(seed).randint(np.iinfo(np.int32).max)
-            inner = clone(inner).set_params(random_state=seed)
-        return inner
+            classifier = clone(classifier).set_params(random_state=seed)
+        return classifier
 
     def _chosen_rule(
         self,
@@ -500,7 +500,7 @@ class EarlyClassifier(ClassifierMixin, SignalEstimator):
 
     def _read(self, X: object) -> np.ndarray:
         """Return checked signals of all time points."""
-        return np.asarray(super()._read(X))  # a list was refused: its shape is another
+        return np.asarray(super()._read(X))  # a list has another shape, and is refused
 
     def _read_prefix(self, X: ArrayLike) -> np.ndarray:
         """Return checked signals of some or all time points."""
@@ -519,7 +519,7 @@ class EarlyClassifier(ClassifierMixin, SignalEstimator):
         return signals
 
     def _follow(self, signals: np.ndarray, progress: Progress | None = None) -> Progress:
-        """Return the progress of checked signals, from a progress so far."""
+        """Return the progress of checked signals; a progress so far is changed and goes on."""
 
         def proba_at(k: int, at: np.ndarray) -> np.ndarray:
             return self.estimators_[k].predict_proba(signals[at, :, : self.prefixes_[k]])
@@ -527,7 +527,8 @@ class EarlyClassifier(ClassifierMixin, SignalEstimator):
         if progress is None:
             progress = Progress.begin(len(signals), len(self.classes_))
         n_seen = int(np.searchsorted(self.prefixes_, signals.shape[2], side="right"))
-        return self._rule.update(progress, proba_at, len(self.prefixes_), n_seen)
+        self._rule.advance(progress, proba_at, len(self.prefixes_), n_seen)
+        return progress
 
 
 def _equal_points(signals: np.ndarray) -> int:
@@ -536,13 +537,14 @@ def _equal_points(signals: np.ndarray) -> int:
     return int(np.logical_and.accumulate(is_equal).sum())
 
 
-def _left_out_proba(fitted: Any, n_cases: int, counted: np.ndarray) -> np.ndarray:
-    """Return left-out probabilities of all training signals, or raise a ValueError.
+def _left_out_proba(fitted: Any, signals: np.ndarray, counted: np.ndarray) -> np.ndarray:
+    """Return left-out probabilities of all training signals of a classifier, or raise a ValueError.
 
-    Those of signals that are not `counted`, a mask (n_cases,), may be missing.
+    Signals that are not `counted`, a mask (n_cases,), are new to the classifier, which predicts
+    their probabilities.
     """
     proba = getattr(fitted, "left_out_proba_", None)
-    if proba is None or len(proba) != n_cases:
+    if proba is None or len(proba) != len(signals):
         raise ValueError(
             f"estimator is {shown(fitted)}, which has no left_out_proba_ of all signals after fit, "
             f"expected a classifier that has them, such as rescntk.learn.ResidualKernelClassifier"
@@ -552,4 +554,7 @@ def _left_out_proba(fitted: Any, n_cases: int, counted: np.ndarray) -> np.ndarra
             f"estimator is {shown(fitted)}, whose left_out_proba_ lacks signals, expected those of "
             f"all: leave out classes of weight 0 first"
         )
-    return np.array(proba)
+    proba = np.array(proba)
+    if not counted.all():
+        proba[~counted] = fitted.predict_proba(signals[~counted])
+    return proba
