@@ -13,7 +13,7 @@ import numpy as np
 from sklearn.utils import check_random_state
 
 from ..reading.cases import Cases, unit_sum
-from ..reading.signals import Signals, longest, scaled, take, unit_exponent
+from ..reading.signals import Signals, longest_length, scaled, take, unit_exponent
 from ..views.kernels import KernelOptions
 from ..views.pipeline import ViewPipeline
 from ..views.suitable import SuitableViews
@@ -130,7 +130,7 @@ class Ensemble:
         have the same last bits as the product of all signals.
         """
         n_landmarks = max(len(view.landmarks) for view in self.views)
-        numbers = max(n_landmarks, longest(X) * len(X[0]))
+        numbers = max(n_landmarks, longest_length(X) * len(X[0]))
         size = 64 * max(1, _NUMBERS_AT_ONCE // (64 * numbers))
         *starts, last = range(0, max(len(X) - 63, 1), size)
         for start in starts:

@@ -8,7 +8,7 @@ from typing import NamedTuple, Self
 import numpy as np
 
 from ..reading.cases import unit_sum
-from ..reading.signals import Signals, arrays
+from ..reading.signals import Signals, as_arrays
 from ..views.steps import ROUNDING
 
 _LEAST_LEVEL_UNIT = 0.1
@@ -62,10 +62,12 @@ class LevelsAndSizes:
         deviation_of_levels, *deviations_of_sizes = np.sqrt(
             np.average(squares, axis=0, weights=weights)
         )
-        inside = np.reshape([x.std(axis=-1) for x in arrays(X)], (len(X), -1))
+        inside = np.reshape([x.std(axis=-1) for x in as_arrays(X)], (len(X), -1))
         mean_inside = np.average(inside, axis=0, weights=weights)
         level_unit = np.maximum(deviation_of_levels, _LEAST_LEVEL_UNIT * mean_inside)
-        largest = np.reshape([np.abs(x).max(axis=-1) for x in arrays(X)], (len(X), -1)).max(axis=0)
+        largest = np.reshape([np.abs(x).max(axis=-1) for x in as_arrays(X)], (len(X), -1)).max(
+            axis=0
+        )
         is_constant = level_unit <= ROUNDING * largest
         size_units = [2 * (deviation + _ADDED_TO_SIZES) for deviation in deviations_of_sizes]
         units = np.stack([np.where(is_constant, np.inf, level_unit), *size_units])
@@ -100,7 +102,7 @@ def _levels_and_sizes(X: Signals, constants: np.ndarray) -> np.ndarray:
     """
     constants = constants[:, None]
     levels_and_sizes = []
-    for x in arrays(X):
+    for x in as_arrays(X):
         largest = np.abs(x).max(axis=-1, keepdims=True)
         unit = np.ldexp(1.0, np.frexp(largest)[1] - 1)  # squares of x / unit stay in float64
         deviation = (x / unit).std(axis=-1) * unit[..., 0]

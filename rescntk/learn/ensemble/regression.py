@@ -16,7 +16,7 @@ import scipy.linalg
 from ...regression.decomposition import Decomposition, decompose
 from ..reading.cases import Cases, unit_sum
 from ..reading.signals import Signals, take
-from ..views.kernels import KernelOptions, Prepared, ViewKernel
+from ..views.kernels import KernelOptions, PreparedLandmarks, ViewKernel
 from ..views.pipeline import FittedPipeline, ViewPipeline
 from .settings import Penalties
 from .targets import Landmarks, Targets
@@ -56,7 +56,9 @@ class ViewRegression:
     """(n_regressions,), of cases left out."""
     seen_landmarks: Signals | None = field(default=None, init=False)
     """The landmarks as the kernel sees them. The first call that needs them sets this."""
-    prepared_landmarks: tuple[KernelOptions, Prepared] | None = field(default=None, init=False)
+    prepared_landmarks: tuple[KernelOptions, PreparedLandmarks] | None = field(
+        default=None, init=False
+    )
     """The options of the last call, and the landmarks prepared for them. A call sets this."""
 
     def __getstate__(self) -> dict[str, object]:
@@ -82,7 +84,7 @@ class ViewRegression:
         prepared = self.prepared_landmarks  # read once: another thread may replace it
         if prepared is None or prepared[0] != options:
             landmarks = self._seen_landmarks()
-            prepared = options.copy(), self.pipeline.kernel.prepared(landmarks, options)
+            prepared = options.copy(), self.pipeline.kernel.prepare(landmarks, options)
             self.prepared_landmarks = prepared
         return self.pipeline.kernel.matrix(seen, prepared[1], options)
 

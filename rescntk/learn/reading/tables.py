@@ -44,7 +44,9 @@ def check_container(values: object, name: str) -> None:
             f"{name} is a {type(values).__name__}, expected an array, a list or a table: give "
             f"{remedy}"
         )
-    calls = [call for has, call in _CALLS_TO_MEMORY.items() if hasattr(type(values), has)]
+    calls = [
+        call for attribute, call in _CALLS_TO_MEMORY.items() if hasattr(type(values), attribute)
+    ]
     if is_table(values) and calls:
         kind = f"{type(values).__module__.partition('.')[0]}.{type(values).__name__}"
         raise ValueError(
@@ -105,8 +107,8 @@ def check_columns(X: Any) -> list[Hashable]:
             rows = "X.rows()" if hasattr(X, "rows") else "X.to_numpy()"
             what, remedy = "signals", f"signals in cells are [np.stack(row) for row in {rows}]"
         if what:
-            of = f" of dtype {column.dtype}" if hasattr(column, "dtype") else ""
-            raise ValueError(f"X has the column {shown(name)}{of}, expected numbers: {remedy}")
+            dtype = f" of dtype {column.dtype}" if hasattr(column, "dtype") else ""
+            raise ValueError(f"X has the column {shown(name)}{dtype}, expected numbers: {remedy}")
     return list(X.columns)
 
 
@@ -278,11 +280,11 @@ def check_padding(X: np.ndarray) -> None:
     """
     if X.ndim != 3 or X.dtype.kind != "f" or not (missing := np.isnan(X)).any():
         return
-    of_points = missing.any(axis=1)
-    begins = of_points.argmax(axis=1)  # 0 also where nothing is missing
-    padded = of_points[:, -1]
-    tails = padded[:, None] & (np.arange(X.shape[2]) >= begins[:, None])
-    if (missing == tails[:, None]).all() and (begins[padded] > 0).all():
+    missing_points = missing.any(axis=1)
+    first_missing = missing_points.argmax(axis=1)  # 0 also where nothing is missing
+    is_padded = missing_points[:, -1]
+    tails = is_padded[:, None] & (np.arange(X.shape[2]) >= first_missing[:, None])
+    if (missing == tails[:, None]).all() and (first_missing[is_padded] > 0).all():
         raise ValueError(
             "X has NaN at the ends of signals, as signals of different lengths are padded, "
             "expected a list of signals (n_channels, n_timepoints_i) without them, such as "

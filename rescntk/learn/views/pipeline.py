@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..reading.signals import Signals, arrays, map_signals
+from ..reading.signals import Signals, as_arrays, map_signals
 from .kernels import ViewKernel
 from .steps import Step
 
@@ -54,8 +54,8 @@ class FittedPipeline(ViewPipeline):
         with np.errstate(over="ignore", invalid="ignore"):
             for step in self.steps:
                 X = map_signals(step.transform, X)
-        most = self.kernel.largest
-        if not all((np.isfinite(x) & (np.abs(x) <= most)).all() for x in arrays(X)):
+        most = self.kernel.largest_magnitude
+        if not all((np.isfinite(x) & (np.abs(x) <= most)).all() for x in as_arrays(X)):
             raise ValueError("X has values above float64 in units of fit, expected smaller ones")
         return X
 

@@ -19,7 +19,7 @@ from ...checks.values import (
 from ...engines.heads import check_head, pooled_head
 from ...network import Network
 from ...network.parameters import check_filter_size
-from ..reading.signals import Signals, longest
+from ..reading.signals import Signals, longest_length
 from .bands import Bands, LocalScale
 from .covariances import Covariances
 from .kernels import LinearKernel, NetworkKernel, ViewKernel
@@ -100,12 +100,14 @@ def _none_or(check: Callable[[object, str], T]) -> Callable[[object, str], T | N
 
 
 def _check_length(value: object, name: str) -> str | int:
+    """Return a number of points, or a word that stands for one."""
     if isinstance(value, str):
         return check_choice(value, name, ("all", "fine"))
     return check_positive_integer(value, name)
 
 
 def _check_network(value: object, name: str) -> Network:
+    """Return the value if it is a network."""
     if not isinstance(value, Network):
         raise ValueError(f"{name} is {shown(value)}, expected a rescntk.Network or None")
     return value
@@ -284,7 +286,7 @@ class View:
         squares are in float64. Views that do the same with the signals have equal pipelines.
         Signals that the view cannot take raise `UnsuitableSignals`, a ValueError.
         """
-        length = longest(X)
+        length = longest_length(X)
         before = WholeSpectrum.frequencies_of(length) if self.spectra == "whole" else length
         most_points = 1 if self.covariances else self._most_points(X, before)
         block_length = -(-before // most_points)
@@ -300,7 +302,7 @@ class View:
             return "signals of different lengths have the head 'gap' alone"
         if isinstance(X, list) and self.linear:
             return "signals of different lengths have no inner product"
-        n_before = longest(X)
+        n_before = longest_length(X)
         for step in steps:
             if isinstance(X, list) and step.reason_against_lists:
                 return step.reason_against_lists
