@@ -178,7 +178,7 @@ class ResidualKernelClassifier(ClassifierMixin, ResidualKernelEstimator):
         labels, label_indices = read_labels(y)
         has_weight = weights_of_classes(self.class_weight, labels) > 0
         given, cases = read_cases(
-            X, y, label_indices[:, None], sample_weight, groups, used=has_weight[label_indices]
+            X, y, label_indices[:, None], sample_weight, groups, is_used=has_weight[label_indices]
         )
         # Labels without weight have no case: the classes of cases may be fewer than the labels.
         targets = class_targets(cases, labels, self.class_weight)

@@ -161,9 +161,10 @@ class ResidualKernelRegressor(MultiOutputMixin, RegressorMixin, ResidualKernelEs
             more_penalties=_PENALTIES,
         )
         residuals = left_out.fold_residuals
-        deviations = self._ensemble.deviations(
+        variances = self._ensemble.variances(
             left_out.view_residuals, left_out.view_novelties, left_out.view_weights
         )
+        deviations = np.sqrt(variances)
         ratios = np.abs(residuals) / np.where(deviations > 0, deviations, 1.0)
         score, error = _score_and_error(residuals, cases)
         self.left_out_prediction_ = cases.at_signals(self._in_units(targets.values - residuals))
@@ -214,10 +215,10 @@ class ResidualKernelRegressor(MultiOutputMixin, RegressorMixin, ResidualKernelEs
         mean = self._in_units(results.decisions)
         if not return_std:
             return mean
-        deviations = self._ensemble.deviations(
+        variances = self._ensemble.variances(
             results.view_decisions, results.view_novelties, results.view_weights
         )
-        return mean, (deviations * self._target_scale).reshape(mean.shape)
+        return mean, (np.sqrt(variances) * self._target_scale).reshape(mean.shape)
 
     def predict_interval(
         self, X: ArrayLike, coverage: float = COVERAGE

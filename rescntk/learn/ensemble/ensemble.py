@@ -80,20 +80,20 @@ class Ensemble:
             logs.append(unit_sum(1.0 / np.maximum(view_errors, least)) @ np.log(novelties))
         return weights, np.maximum(np.exp(np.mean(logs, axis=0)), distances.sizes**2)
 
-    def deviations(
+    def variances(
         self, view_means: np.ndarray, view_novelties: np.ndarray, view_weights: np.ndarray
     ) -> np.ndarray:
-        """Return standard deviations of new observations, (n_cases, n_outputs).
+        """Return variances of new observations, (n_cases, n_outputs).
 
         Each view has a mean, (n_views, n_cases, n_outputs): its decision, or its residual, which
         differs from other views' residuals by as much. Novelties and weights are as in
         `ViewResults`.
         """
-        variances = np.array(
+        units = np.array(
             [view.mean_left_out_variances * view.prior_variances for view in self.views]
         )
         spread = (view_means - averaged(view_means, view_weights)) ** 2
-        return np.sqrt(averaged(view_novelties * variances[:, None] + spread, view_weights))
+        return averaged(view_novelties * units[:, None] + spread, view_weights)
 
     def contributions(self, X: Signals, options: KernelOptions) -> list[np.ndarray]:
         """Return contributions of time points to decisions, (n_outputs, d_i) each.

@@ -69,17 +69,6 @@ class ResidualKernelEstimator(Settings, SignalEstimator):
     def novelty(self, X: ArrayLike) -> np.ndarray:
         r"""Return how unlike the training signals some signals are.
 
-        It is :math:`\max(\prod_v \nu_v^{p_v}, s)`. Here :math:`\nu_v` is the variance of an
-        observation in the Gaussian process of view v, divided by its mean over training signals
-        left out. The powers :math:`p_v` are proportional to the inverse errors of the views, and
-        their sum is 1. If there are several targets, the product is the geometric mean of theirs.
-        The size s is the largest
-        :math:`((z - m)/(c (2d + 0.2)))^2` of all channels, where z is log2 of a channel's mean
-        magnitude, or of its deviation from its mean, with mean m and deviation d over training
-        signals. The factor c, at least 1, is such that s is above 1 at one of twenty training
-        signals left out, or fewer. A channel that has one value a in all training signals counts
-        with the magnitude :math:`|a| + |x - a|` at a time point x: then −a is as far as 3a.
-
         Parameters
         ----------
         X : array, table or list
@@ -99,6 +88,22 @@ class ResidualKernelEstimator(Settings, SignalEstimator):
             For signals of another shape than in `fit`, and for missing values.
         NotFittedError
             Before `fit`.
+
+        Notes
+        -----
+        The novelty is :math:`\max(\prod_v \nu_v^{p_v}, s)`, from the views and from sizes.
+
+        In the Gaussian process of view v, :math:`\nu_v` is the variance of an observation, divided
+        by its mean over training signals left out. The powers :math:`p_v` are proportional to the
+        inverse errors of the views, and their sum is 1. If there are several targets, the product
+        is the geometric mean of theirs.
+
+        Each channel of a signal has two sizes: log2 of its mean magnitude, and log2 of its
+        deviation from its mean. Let such a size z have mean m and deviation d over training
+        signals. Then s is the largest :math:`((z - m)/(c (2d + 0.2)))^2` of all channels. The
+        factor c, at least 1, is such that s is above 1 at one of twenty training signals left out,
+        or fewer. A channel that has one value a in all training signals counts with the magnitude
+        :math:`|a| + |x - a|` at a time point x: then −a is as far as 3a.
         """
         return self._results(self._read(X)).novelty
 

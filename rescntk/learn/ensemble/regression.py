@@ -265,11 +265,11 @@ class _Choice(NamedTuple):
     """The penalty of each regression, and the results of cases left out with these penalties."""
 
     penalties: np.ndarray
-    """(n_regressions,)"""
+    """The penalties that were chosen, (n_regressions,)."""
     residuals: np.ndarray
-    """(n_cases, n_outputs)"""
+    """Targets less decisions, (n_cases, n_outputs)."""
     mean_squared_errors: np.ndarray
-    """(n_regressions,)"""
+    """The least errors, or errors near them, (n_regressions,)."""
 
 
 def _chosen_penalties(

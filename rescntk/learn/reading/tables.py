@@ -58,6 +58,14 @@ def check_container(values: object, name: str) -> None:
 def check_columns(X: Any) -> list[Hashable]:
     """Return a table's columns; refuse several levels, a saved index, and columns of no numbers."""
     check_container(X, "X")
+    _check_names_of_columns(X)
+    for name in X.columns:
+        _check_column(X, name)
+    return list(X.columns)
+
+
+def _check_names_of_columns(X: Any) -> None:
+    """Raise a ValueError unless the columns of a table are time points by their names."""
     if len(X.columns) == 1 and (separator := re.search(r"[;\t]", str(X.columns[0]))):
         raise ValueError(
             f"X has the one column {shown(X.columns[0])}, expected one for each time point: read "
@@ -90,26 +98,27 @@ def check_columns(X: Any) -> list[Hashable]:
             f"X has the column {shown(name)} {times} times, expected different names: give "
             f"X.to_numpy()"
         )
-    for name in X.columns:
-        column = X[name]
-        values = np.asarray(column)
-        if str(getattr(column, "dtype", "")).startswith("Sparse"):
-            raise ValueError(
-                f"X has the sparse column {shown(name)}, expected dense ones: give "
-                f"X.sparse.to_dense()"
-            )
-        what, remedy = _non_numeric_content(values, f"X[{shown(name)}]")
-        if what == _MISSING:
-            raise _cell_refused(X, list(map(_is_missing, values)).index(True), name, "NaN")
-        if str(getattr(column, "dtype", "")) == "category":
-            what, remedy = "categories", "drop it, or give its categories as numbers by astype"
-        elif (values.ndim > 1 and not is_table(column)) or what == "signals":
-            rows = "X.rows()" if hasattr(X, "rows") else "X.to_numpy()"
-            what, remedy = "signals", f"signals in cells are [np.stack(row) for row in {rows}]"
-        if what:
-            dtype = f" of dtype {column.dtype}" if hasattr(column, "dtype") else ""
-            raise ValueError(f"X has the column {shown(name)}{dtype}, expected numbers: {remedy}")
-    return list(X.columns)
+
+
+def _check_column(X: Any, name: Hashable) -> None:
+    """Raise a ValueError unless a column of a table has numbers alone."""
+    column = X[name]
+    values = np.asarray(column)
+    if str(getattr(column, "dtype", "")).startswith("Sparse"):
+        raise ValueError(
+            f"X has the sparse column {shown(name)}, expected dense ones: give X.sparse.to_dense()"
+        )
+    what, remedy = _non_numeric_content(values, f"X[{shown(name)}]")
+    if what == _MISSING:
+        raise _cell_refused(X, list(map(_is_missing, values)).index(True), name, "NaN")
+    if str(getattr(column, "dtype", "")) == "category":
+        what, remedy = "categories", "drop it, or give its categories as numbers by astype"
+    elif (values.ndim > 1 and not is_table(column)) or what == "signals":
+        rows = "X.rows()" if hasattr(X, "rows") else "X.to_numpy()"
+        what, remedy = "signals", f"signals in cells are [np.stack(row) for row in {rows}]"
+    if what:
+        dtype = f" of dtype {column.dtype}" if hasattr(column, "dtype") else ""
+        raise ValueError(f"X has the column {shown(name)}{dtype}, expected numbers: {remedy}")
 
 
 def check_numbers(values: object, name: str) -> None:
