@@ -17,7 +17,7 @@ from rescntk.learn.reading.inputs import read_cases
 from tests import tolerances
 from tests.helpers import assert_within
 from tests.learn.cases import FOUR, ONE, waves
-from tests.learn.refits import bordered, mean_kernel, refits
+from tests.learn.refits import bordered, mean_kernel, refits, signs
 
 BAR = tolerances.regression(30, 0.1)
 """For ridge regression of `noisy` signals."""
@@ -57,7 +57,7 @@ def variances_of_refits(noisy):
 def test_sets_have_labels_as_probable_as_those_of_refits(noisy):
     X, y, Z = noisy.X, noisy.y, noisy.Z
     model = ResidualKernelClassifier(penalty=0.1, **ONE).fit(X, y, groups=noisy.groups)
-    Y = 2.0 * np.eye(3)[y] - 1.0
+    Y = signs(y)
     errors = refits(noisy.K, Y, np.full(30, 0.1), noisy.members)
     left_out = softmax(model.inverse_temperature_ * (Y - errors), axis=1)[np.arange(30), y]
     proba = model.predict_proba(Z)
@@ -195,7 +195,7 @@ def test_left_out_probabilities_are_those_of_refits(repeated):
     y, counted = repeated.y, repeated.counted
     model = ResidualKernelClassifier(penalty=0.05, **ONE, random_state=0)
     model.fit(repeated.X, y, sample_weight=repeated.weights, groups=repeated.groups)
-    Y = 2.0 * np.eye(3)[y] - 1.0
+    Y = signs(y)
     decisions = Y[counted] - repeated.errors_of(Y, y)
     assert np.isnan(model.left_out_proba_[[2, 20]]).all()
     logs = np.log(model.left_out_proba_[counted])
@@ -214,7 +214,7 @@ def test_other_folds_calibrate_left_out_probabilities(class_weight, rng):
     options = {"penalty": 0.1, "class_weight": class_weight, "random_state": 0} | ONE
     model = ResidualKernelClassifier(**options).fit(X, y)
     folds = folds_of(np.arange(40), np.random.RandomState(0))
-    Y, weights = 2.0 * np.eye(3)[y] - 1.0, np.array([1.0, 2.0, 1.5] if class_weight else [1] * 3)[y]
+    Y, weights = signs(y), np.array([1.0, 2.0, 1.5] if class_weight else [1] * 3)[y]
     decisions = Y - refits(mean_kernel(X, X), Y, np.full(40, 0.1), np.arange(40))
     for fold in range(10):
         at = folds == fold
@@ -290,7 +290,7 @@ def test_left_out_probabilities_of_a_novel_signal_are_less_certain(rng):
     doubt = model.fit(X, y).novelty(X[[novel]])[0] / 4  # of sizes
     others = np.delete(np.arange(40), novel)
     assert doubt > 1 and (model.novelty(X[others]) < 4).all()
-    Y, K = 2.0 * np.eye(3)[y] - 1.0, mean_kernel(X, X, view)
+    Y, K = signs(y), mean_kernel(X, X, view)
     decisions = Y - refits(K, Y, np.full(40, 0.01), np.arange(40))
     logs = np.log(model.left_out_proba_)
     logs, decisions = (a - a.mean(axis=1, keepdims=True) for a in (logs, decisions))

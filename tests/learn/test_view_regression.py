@@ -13,7 +13,7 @@ from tests import tolerances
 from tests.helpers import assert_within
 from tests.learn.cases import ONE, OPTIONS, waves
 from tests.learn.estimators import fitted_views
-from tests.learn.refits import NET, bordered, mean_kernel, refits
+from tests.learn.refits import NET, bordered, mean_kernel, refits, signs
 
 PENALTY = 0.01
 BAR = tolerances.regression(18, PENALTY)
@@ -33,7 +33,7 @@ def one_view(rng):
         X=X,
         y=y,
         Z=Z,
-        Y=2.0 * np.eye(3)[y] - 1.0,
+        Y=signs(y),
         K=mean_kernel(X, X),
         k=mean_kernel(X, Z),
     )
@@ -56,7 +56,7 @@ def test_one_penalty_is_chosen_for_all_classes(one_view):
     """Of least error over all of them; two classes that noise mixes would want a greater one."""
     y = one_view.y.copy()
     y[y < 2] = np.arange(12) // 2 % 2
-    Y, penalties = 2.0 * np.eye(3)[y] - 1.0, [10.0**k for k in range(-5, 2)]
+    Y, penalties = signs(y), [10.0**k for k in range(-5, 2)]
     errors = [
         refits(one_view.K, Y, np.full(18, penalty), np.arange(18)) ** 2 for penalty in penalties
     ]
@@ -81,7 +81,7 @@ def test_errors_of_a_view_count_with_the_weights_of_classes(one_view):
 def test_errors_of_a_view_are_not_of_the_only_signal_of_a_class(one_view):
     y = np.where(np.arange(18) == 7, 3, one_view.y)
     model = ResidualKernelClassifier(penalty=PENALTY, **ONE).fit(one_view.X, y)
-    errors = refits(one_view.K, 2.0 * np.eye(4)[y] - 1.0, np.full(18, PENALTY), np.arange(18))
+    errors = refits(one_view.K, signs(y), np.full(18, PENALTY), np.arange(18))
     assert_within(model.views_["error"][0], np.mean(np.delete(errors, 7, axis=0) ** 2), BAR)
 
 
