@@ -2,6 +2,7 @@
 
 import pickle
 import re
+import warnings
 
 import numpy as np
 import pytest
@@ -124,21 +125,33 @@ def test_weights_at_a_fold_come_from_the_other_folds(rng):
         assert_within(found[at], expected, tolerances.MINIMUM)
 
 
-def test_levels_that_drift(rng):
-    """Views that see levels step back where levels are farther than the training signals'."""
+@pytest.fixture
+def drifting(rng):
+    """A model of a view that sees levels and one that does not, and signals whose levels drift."""
     X, y = waves(rng, 40, 2, channels=3)
     views = [View(standardize="channel"), View()]
-    model = ResidualKernelClassifier(views, random_state=0).fit(X, y)
-    Z = X + np.array([3.0, -3.0, 3.0])[:, None]
-    assert [fitted.pipeline.depends_on_levels for fitted in fitted_views(model)] == [True, False]
-    assert np.mean(LevelsAndSizes.of(X, np.ones(40)).distances(X).levels > 1) <= 0.1
-    options, weights = OPTIONS | {"dtype": "float32"}, []
-    for S in (waves(rng, 40, 2, channels=3)[0], Z):
-        seeing, blind = (
-            fitted.decisions_and_novelties(S, options)[0][:, 0] for fitted in fitted_views(model)
-        )
-        weights.append((model.decision_function(S) - blind) / (seeing - blind))
-    assert np.median(weights[0]) > 0.1 and weights[1].max() < 1e-3
+    model = ResidualKernelClassifier(views, dtype="float64", random_state=0).fit(X, y)
+    assert [view.pipeline.depends_on_levels for view in fitted_views(model)] == [True, False]
+    return model, X + np.array([3.0, -3.0, 3.0])[:, None], y
+
+
+def share_of_the_first(model, Z):
+    """Return the weight of the first of two views at signals, by what it does to decisions."""
+    first, second = (
+        view.decisions_and_novelties(Z, OPTIONS)[0][:, 0] for view in fitted_views(model)
+    )
+    return (model.decision_function(Z) - second) / (first - second)
+
+
+def test_views_that_see_levels_step_back_where_levels_drift(drifting, rng):
+    model, Z, _ = drifting
+    usual, _ = waves(rng, 40, 2, channels=3)
+    assert np.median(share_of_the_first(model, usual)) > 0.1
+    assert share_of_the_first(model, Z).max() < 1e-3
+
+
+def test_signals_whose_levels_drift_are_classified(drifting):
+    model, Z, y = drifting
     assert model.score(Z, y) > 0.9
 
 
@@ -162,28 +175,47 @@ def test_weights_at_new_signals_come_from_their_levels(rng):
     assert_within(model.decision_function(Z), expected, tolerances.ROUTES)
 
 
-@pytest.mark.filterwarnings("ignore:left_out_score_ is")  # of one of the views alone
-def test_the_average_and_its_table(rng):
+@pytest.fixture
+def of_four(rng):
+    """A model of four views, the models of each view by itself, and their signals."""
     X, y = waves(rng, 24, 2)
-    model = ResidualKernelClassifier(**FOUR).fit(X, y)
-    table = model.views_
-    assert list(table) == ["view", "error", "weight", "note"] and len(table["view"]) == 4
-    assert_within(table["weight"].sum(), 1, tolerances.ROUTES)
-    assert (table["note"] == "").all()
-    singles = [ResidualKernelClassifier([v], dtype="float64").fit(X, y) for v in FOUR["views"]]
+    with warnings.catch_warnings(action="ignore"):  # one of the views finds little
+        singles = [ResidualKernelClassifier([v], dtype="float64").fit(X, y) for v in FOUR["views"]]
+    return ResidualKernelClassifier(**FOUR).fit(X, y), singles, X
+
+
+def test_the_table_has_a_row_for_each_view(of_four):
+    table = of_four[0].views_
+    assert list(table) == ["view", "error", "weight", "note"]
+    assert table["view"].tolist() == FOUR["views"] and (table["note"] == "").all()
+
+
+def test_weights_of_the_table_add_up_to_one(of_four):
+    assert_within(of_four[0].views_["weight"].sum(), 1, tolerances.ROUTES)
+
+
+def test_errors_of_the_table_are_those_of_views_by_themselves(of_four):
+    model, singles, _ = of_four
     errors = [single.views_["error"][0] for single in singles]
-    assert_within(table["error"], errors, tolerances.ROUTES)
-    Z = X[:5] + np.linspace(0.0, 3.0, 5)[:, None, None]  # levels of training signals, and far ones
-    kept = np.flatnonzero(table["weight"])
-    decisions = np.array([singles[k].decision_function(Z) for k in kept])
-    views = [fitted_views(singles[k])[0] for k in kept]
-    novelties = np.array([v.decisions_and_novelties(Z, OPTIONS)[1] for v in views])
+    assert_within(model.views_["error"], errors, tolerances.ROUTES)
+
+
+def test_decisions_are_averages_of_those_of_views_by_themselves(of_four):
+    """At signals with the levels of training signals, and with levels that are far away."""
+    model, singles, X = of_four
+    Z = X[:5] + np.linspace(0.0, 3.0, 5)[:, None, None]
     distances = LevelsAndSizes.of(X, np.ones(24)).distances(Z).levels
     assert distances.min() < 1 < distances.max()
-    of_views = [v.pipeline.depends_on_levels for v in views]
-    weights = weights_at_signals(table["weight"][kept, None], novelties, distances, of_views)
-    found = (weights[:, :, 0] * decisions).sum(axis=0)
-    assert_within(model.decision_function(Z), found, tolerances.ROUTES)
+    table_weights = model.views_["weight"]
+    kept = [singles[k] for k in np.flatnonzero(table_weights)]
+    decisions = np.array([single.decision_function(Z) for single in kept])
+    views = [fitted_views(single)[0] for single in kept]
+    novelties = np.array([view.decisions_and_novelties(Z, OPTIONS)[1] for view in views])
+    see_levels = [view.pipeline.depends_on_levels for view in views]
+    overall = table_weights[table_weights > 0, None]
+    weights = weights_at_signals(overall, novelties, distances, see_levels)
+    expected = (weights[:, :, 0] * decisions).sum(axis=0)
+    assert_within(model.decision_function(Z), expected, tolerances.ROUTES)
 
 
 @pytest.mark.filterwarnings("ignore:left_out_score_ is")  # of one of the views alone
@@ -225,19 +257,32 @@ def notes_of(model):
     return dict(zip(model.views_["view"], model.views_["note"], strict=True))
 
 
-def test_views_that_signals_cannot_have_are_not_fitted(rng):
+def test_views_that_lists_cannot_have_are_not_fitted(rng):
     X, y = waves(rng, 20, 2, length=80)
     ragged = [x[:, : 80 - k % 5] for k, x in enumerate(X)]
     for view, note in notes_of(ResidualKernelClassifier().fit(ragged, y)).items():
         refused = view.linear or view.head == "trace" or view.standardize == "point"
         start = "signals of different lengths have" if refused else ""
         assert note.startswith(start) and bool(note) == refused
+
+
+def test_views_that_single_time_points_cannot_have_are_not_fitted(rng):
+    X, y = waves(rng, 20, 2)
     points = ResidualKernelClassifier().fit(X[:, :, 5:6] + y[:, None, None], y)
     for view, note in notes_of(points).items():
         refused = view.standardize in ("signal", "local") or view.differences == "only"
         assert bool(re.match("one (time )?point has no", note)) == (refused or bool(view.bands))
-    seeing_levels = [view.standardize == "channel" for view in points.views_["view"]]
-    assert points.views_["weight"][seeing_levels].sum() > 0
+
+
+def test_single_time_points_are_classified_by_views_that_see_levels(rng):
+    X, y = waves(rng, 20, 2)
+    points = ResidualKernelClassifier().fit(X[:, :, 5:6] + y[:, None, None], y)
+    see_levels = [view.standardize == "channel" for view in points.views_["view"]]
+    assert points.views_["weight"][see_levels].sum() > 0
+
+
+def test_signals_that_no_view_can_have_are_refused(rng):
+    X, y = waves(rng, 20, 2)
     with pytest.raises(ValueError, match="views has none for these signals: one time point"):
         ResidualKernelClassifier([View()]).fit(X[:, :, :1], y)
 
@@ -278,14 +323,18 @@ def test_views_of_very_novel_signals_are_averaged(factor, rng):
     assert np.isfinite(model.predict(factor * X)).all()
 
 
-def test_values_whose_squares_leave_float64_are_refused_by_lines(rng):
+def test_linear_views_refuse_values_whose_squares_leave_float64(rng):
+    X, y = waves(rng, 30, 2)
+    model = ResidualKernelRegressor([View(linear=True, standardize="channel")])
+    model.fit(X, y + 0.1 * X[:, 0, 3])
+    with pytest.raises(ValueError, match="X has values above float64 in units of fit"):
+        model.predict(1e160 * X)
+
+
+def test_linear_views_of_signals_in_their_own_units_take_all_values(rng):
     X, y = waves(rng, 30, 2)
     model = ResidualKernelRegressor([View(linear=True)]).fit(X, y + 0.1 * X[:, 0, 3])
-    with pytest.raises(ValueError, match="X has values above float64 in units of fit"):
-        ResidualKernelRegressor([View(linear=True, standardize="channel")]).fit(
-            X, y + 0.1 * X[:, 0, 3]
-        ).predict(1e160 * X)
-    assert np.isfinite(model.predict(1e160 * X)).all()  # each signal has its own scale
+    assert np.isfinite(model.predict(1e160 * X)).all()
 
 
 @pytest.mark.parametrize("n_landmarks", [None, 90])
@@ -297,10 +346,17 @@ def test_a_model_has_half_a_matrix_of_landmarks_for_each_view(n_landmarks, rng):
     file = pickle.dumps(model)
     m, n_views = n_landmarks or 200, len(fitted_views(model))
     assert len(file) <= 8 * n_views * m * (m + 1) / 2 + X.nbytes + 60_000
-    assert (pickle.loads(file).predict_proba(X) == model.predict_proba(X)).all()
 
 
-def test_models_of_a_penalty_for_each_output_keep_their_predictions(rng):
+@pytest.mark.parametrize("n_landmarks", [None, 30])
+def test_models_of_one_penalty_keep_their_predictions_in_files(n_landmarks, rng):
+    X, y = waves(rng, 60, 2)
+    model = ResidualKernelClassifier(**FOUR, n_landmarks=n_landmarks).fit(X, y)
+    same = pickle.loads(pickle.dumps(model))
+    assert (same.predict_proba(X) == model.predict_proba(X)).all()
+
+
+def test_models_of_a_penalty_for_each_output_keep_their_predictions_in_files(rng):
     X, y = waves(rng, 40, 3)
     Y = np.stack([1.0 * y, X[:, 0, :3].sum(axis=1)], axis=1)
     model = ResidualKernelRegressor(**FOUR, penalty=(1e-3, 1.0)).fit(X, Y)
