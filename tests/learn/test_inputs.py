@@ -55,13 +55,27 @@ def test_whole_numbers_of_any_dtype_give_one_model(dtype, flat):
     assert (found == expected).all()
 
 
-def test_shapes_that_are_remembered(flat):
+def ragged(X):
+    """Return signals of two lengths, of one channel each."""
+    return [x[None, : 24 - k % 2] for k, x in enumerate(X)]
+
+
+@pytest.mark.parametrize(("form", "shape"), [(lambda X: X, (1, 24)), (ragged, (1, None))])
+def test_shapes_of_fits_are_remembered(form, shape, flat):
     X, y = flat
-    model = CLASSIFIER.fit(X, y)
-    assert (model.n_channels_, model.n_timepoints_) == (1, 24)
-    model = ResidualKernelClassifier(**ONE).fit([x[None, : 24 - k % 2] for k, x in enumerate(X)], y)
-    assert (model.n_channels_, model.n_timepoints_) == (1, None)
-    assert model.predict(X[:, :10]).shape == (20,)  # a fit on a list predicts any length
+    model = ResidualKernelClassifier(**ONE).fit(form(X), y)
+    assert (model.n_channels_, model.n_timepoints_) == shape
+
+
+def test_models_of_lists_predict_signals_of_any_length(flat):
+    X, y = flat
+    model = ResidualKernelClassifier(**ONE).fit(ragged(X), y)
+    assert model.predict(X[:, :10]).shape == (20,)
+
+
+def test_models_of_lists_refuse_another_number_of_channels(flat):
+    X, y = flat
+    model = ResidualKernelClassifier(**ONE).fit(ragged(X), y)
     with pytest.raises(ValueError, match="expected 1 channels × several time points as in fit"):
         model.predict(np.ones((3, 2, 24)))
 
