@@ -1,5 +1,7 @@
 """The regressor: predictions, deviations, intervals, several targets, units."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 
@@ -187,26 +189,50 @@ def test_intervals_of_several_targets_are_around_means(model_of_three_targets):
     assert (low <= mean).all() and (mean <= high).all()
 
 
-@pytest.mark.parametrize("power", [900, 1022, -1000])
-def test_units_of_targets_and_weights_at_the_ends_of_float64(power, rng):
-    """Powers of two change no bit: targets of 5e307 overflow in a sum, 1e-301 in squares."""
-    X, y = rising(rng, 30)
-    Y, Z = np.column_stack([y, 1 - y]) - 0.5, rising(rng, 9)[0]
-    weights = rng.uniform(0.5, 1.0, 30)
-    expected = ResidualKernelRegressor(**ONE, random_state=0).fit(X, Y, sample_weight=weights)
-    model = ResidualKernelRegressor(**ONE, random_state=0)
-    model.fit(X, np.ldexp(Y, power), sample_weight=np.ldexp(weights, power))
-    pairs = zip(
-        model.predict(Z, return_std=True), expected.predict(Z, return_std=True), strict=True
+@pytest.fixture(params=[900, 1022, -1000])
+def at_the_ends(request, rng):
+    """Models of targets and weights of order 1, and of these times a power of two; new signals.
+
+    Targets of 5e307 overflow in a sum, and those of 1e-301 in squares.
+    """
+    (X, y), power = rising(rng, 30), request.param
+    Y, weights = np.column_stack([y, 1 - y]) - 0.5, rng.uniform(0.5, 1.0, 30)
+    usual, far = (
+        ResidualKernelRegressor(**ONE, random_state=0).fit(
+            X, np.ldexp(Y, shift), sample_weight=np.ldexp(weights, shift)
+        )
+        for shift in (0, power)
     )
-    for found, value in pairs:
-        assert (found == np.ldexp(value, power)).all()
-    for coverage in (1e-13, 0.5):
-        of_model, of_expected = (m.predict_interval(Z, coverage) for m in (model, expected))
-        for found, value in zip(of_model, of_expected, strict=True):
-            assert (found == np.ldexp(value, power)).all()
-    assert (model.contributions(Z) == np.ldexp(expected.contributions(Z), power)).all()
-    assert model.left_out_score_ == expected.left_out_score_
+    return SimpleNamespace(usual=usual, far=far, Z=rising(rng, 9)[0], power=power)
+
+
+METHODS_IN_UNITS = {
+    "predict": {"return_std": True},
+    "predict_interval": {"coverage": 0.5},
+    "contributions": {},
+}
+"""Methods whose results are in the units of targets, and options."""
+
+
+@pytest.mark.parametrize(("method", "options"), METHODS_IN_UNITS.items(), ids=METHODS_IN_UNITS)
+def test_units_at_the_ends_of_float64_change_no_bit(method, options, at_the_ends):
+    found, expected = (
+        np.array(getattr(model, method)(at_the_ends.Z, **options))
+        for model in (at_the_ends.far, at_the_ends.usual)
+    )
+    assert (found == np.ldexp(expected, at_the_ends.power)).all()
+
+
+def test_the_least_intervals_are_in_units_at_the_ends_of_float64(at_the_ends):
+    found, expected = (
+        np.array(model.predict_interval(at_the_ends.Z, 1e-13))
+        for model in (at_the_ends.far, at_the_ends.usual)
+    )
+    assert (found == np.ldexp(expected, at_the_ends.power)).all()
+
+
+def test_scores_do_not_depend_on_units_at_the_ends_of_float64(at_the_ends):
+    assert at_the_ends.far.left_out_score_ == at_the_ends.usual.left_out_score_
 
 
 @pytest.mark.filterwarnings("ignore:left_out_score_, R")  # of targets of noise
@@ -251,12 +277,16 @@ def test_the_novelty_for_several_targets_is_a_geometric_mean(rng):
 
 
 def test_equal_targets_have_intervals_of_no_width(rng):
-    """And signals are as novel as to other models."""
     X = rng.standard_normal((8, 1, 20))
     with pytest.warns(UserWarning, match="^y has one value"):
         model = ResidualKernelRegressor(**ONE).fit(X, np.full(8, 3.0))
     assert all((end == 3).all() for end in model.predict_interval(X, 0.5))
-    assert np.isfinite(model.novelty(X)).all()
+
+
+@pytest.mark.filterwarnings("ignore:y has one value")
+def test_signals_of_equal_targets_have_novelties(rng):
+    X = rng.standard_normal((8, 1, 20))
+    assert np.isfinite(ResidualKernelRegressor(**ONE).fit(X, np.full(8, 3.0)).novelty(X)).all()
 
 
 def test_targets_of_noise_warn(rng):
@@ -280,7 +310,7 @@ def test_one_target_of_noise_among_several_warns(rng):
         ([1.0] * 5, "inconsistent numbers of samples"),
     ],
 )
-def test_refusals(targets, says, rng):
+def test_what_is_no_set_of_targets_is_refused(targets, says, rng):
     with pytest.raises(ValueError, match=says):
         ResidualKernelRegressor(**ONE).fit(rising(rng, 20)[0], targets)
 
