@@ -18,6 +18,10 @@ from tests.learn.refits import NET, bordered, mean_kernel, refits, signs
 PENALTY = 0.01
 BAR = tolerances.regression(18, PENALTY)
 
+KERNEL = View().pipeline(np.zeros((2, 1, 9))).kernel
+DEFAULTS = ResidualKernelClassifier()
+"""Settings without penalties of their own."""
+
 
 @pytest.fixture
 def one_view(rng):
@@ -156,35 +160,60 @@ def test_landmarks_may_be_nearly_equal(dtype, rng):
     assert_within(some, of_all, near)
 
 
-@pytest.mark.parametrize("groups", [None, np.arange(20) // 3])
-def test_landmarks_are_features(rng, groups):
-    """K(X, S) K(S, S)⁻¹ K(S, X) in the place of K, also for errors of groups left out."""
+@pytest.fixture(params=[None, np.arange(20) // 3], ids=["signals", "groups"])
+def of_features(request, rng):
+    """A regressor with seven landmarks S, and ridge regression on their features, without it.
+
+    Features have the kernel K(X, S) K(S, S)⁻¹ K(S, X) of signals, and k of new signals with them.
+    """
     X, y = waves(rng, 20, 2)
     Z, penalty, weights = rng.standard_normal((3, 1, 24)), 0.02, rng.uniform(0.5, 2.0, 20)
     options = {"penalty": penalty, "n_landmarks": 7, "random_state": 3, **ONE}
-    model = ResidualKernelRegressor(**options).fit(X, y * 1.0, sample_weight=weights, groups=groups)
+    model = ResidualKernelRegressor(**options)
+    model.fit(X, y * 1.0, sample_weight=weights, groups=request.param)
     (fitted,) = fitted_views(model)
-    seen, S = map(fitted.pipeline.transform, (X, fitted.landmarks))
+    seen, new, S = map(fitted.pipeline.transform, (X, Z, fitted.landmarks))
     cross = mean_kernel_of(seen, S)
-    K = cross @ np.linalg.solve(mean_kernel_of(S, S), cross.T)
+    solved = np.linalg.solve(mean_kernel_of(S, S), cross.T)
     w = weights / weights.mean()
     mean = np.average(y, weights=w)
     scale = np.sqrt(np.average((y - mean) ** 2, weights=w))
-    Y = ((y - mean) / scale)[:, None]
-    beta, b = bordered(K, Y, penalty / w)
-    bar = tolerances.regression(20, penalty)
-    k = mean_kernel_of(fitted.pipeline.transform(Z), S) @ np.linalg.solve(
-        mean_kernel_of(S, S), cross.T
+    return SimpleNamespace(
+        model=model,
+        fitted=fitted,
+        Z=Z,
+        K=cross @ solved,
+        k=mean_kernel_of(new, S) @ solved,
+        Y=((y - mean) / scale)[:, None],
+        in_units=lambda standardized: standardized * scale + mean,
+        weights=w,
+        penalties=penalty / w,
+        groups=np.arange(20) if request.param is None else request.param,
+        bar=tolerances.regression(20, penalty),
     )
-    assert_within(model.predict(Z), (k @ beta + b)[:, 0] * scale + mean, bar)
-    errors = refits(K, Y, penalty / w, np.arange(20) if groups is None else groups)[:, 0]
-    assert_within(model.views_["error"][0], np.average(errors**2, weights=w), bar)
-    if groups is None:  # the variance of the features, and the rest of the kernel at cases left out
-        G = np.linalg.inv(K + np.diag(penalty / w))
-        usual = np.average(1 / G.diagonal() + 1 - K.diagonal(), weights=w)
-        novelty = (1 - np.einsum("ij,jk,ik->i", k, G, k) + penalty) / usual
-        found = fitted.decisions_and_novelties(Z, OPTIONS)[1]
-        assert_within(found[:, 0], novelty, bar)
+
+
+def test_predictions_with_landmarks_are_those_of_features(of_features):
+    beta, b = bordered(of_features.K, of_features.Y, of_features.penalties)
+    expected = of_features.in_units((of_features.k @ beta + b)[:, 0])
+    assert_within(of_features.model.predict(of_features.Z), expected, of_features.bar)
+
+
+def test_errors_with_landmarks_are_those_of_refits_on_features(of_features):
+    errors = refits(of_features.K, of_features.Y, of_features.penalties, of_features.groups)
+    expected = np.average(errors[:, 0] ** 2, weights=of_features.weights)
+    assert_within(of_features.model.views_["error"][0], expected, of_features.bar)
+
+
+@pytest.mark.parametrize("of_features", [None], indirect=True)
+def test_novelties_with_landmarks_are_variances_of_features(of_features):
+    """Of cases left out also with the rest of the kernel, which landmarks do not explain."""
+    K, k, penalties = of_features.K, of_features.k, of_features.penalties
+    G = np.linalg.inv(K + np.diag(penalties))
+    usual = np.average(1 / G.diagonal() + 1 - K.diagonal(), weights=of_features.weights)
+    variance = 1 - np.einsum("ij,jk,ik->i", k, G, k) + 0.02
+    found = of_features.fitted.decisions_and_novelties(of_features.Z, OPTIONS)[1][:, 0]
+    assert_within(found, variance / usual, of_features.bar)
 
 
 def mean_kernel_of(A, B):
@@ -210,19 +239,32 @@ def test_landmarks_have_the_least_penalty_of_a_similar_error(noise, rng):
     assert fitted.penalties[0] == tried[int((errors <= 1.05 * errors.min()).argmax())] > tried[0]
 
 
-def test_few_signals_have_the_least_penalty_and_more_choose_with_less_and_less_caution():
-    kernel, settings = View().pipeline(np.zeros((2, 1, 9))).kernel, ResidualKernelClassifier()
-    tolerances = []
-    for n in (2, 1000, 1001, 1250, 1500, 9000):
-        tried, tolerance = penalties_of(settings, kernel, np.ones(n), (), n)
-        assert tried[0] == kernel.least_penalty(np.ones(n), "float32")
-        assert (len(tried) > 1) == (n > 1000)
-        tolerances.append(tolerance)
-    few, _, *more, last = tolerances
-    assert few == 1.0 and (np.diff(more) < 0).all() and more[-1] == last
-    assert penalties_of(settings, kernel, np.ones(1001), (), 400).tolerance == last
+def tried_by(n, n_landmarks=None, settings=DEFAULTS):
+    """Return the penalties that a view of a network tries for n signals, and their tolerance."""
+    m = n if n_landmarks is None else n_landmarks
+    return penalties_of(settings, KERNEL, np.ones(n), (), m)
+
+
+@pytest.mark.parametrize("n", [2, 1000, 1001, 9000])
+def test_the_first_penalty_is_the_least_one(n):
+    assert tried_by(n).tried[0] == KERNEL.least_penalty(np.ones(n), "float32")
+
+
+@pytest.mark.parametrize(("n", "several"), [(2, False), (1000, False), (1001, True), (9000, True)])
+def test_more_than_a_thousand_signals_choose_among_penalties(n, several):
+    assert (len(tried_by(n).tried) > 1) == several
+
+
+def test_penalties_are_chosen_with_less_and_less_caution():
+    """From a little more than a thousand signals on; landmarks have the least caution at once."""
+    caution = [tried_by(n).tolerance for n in (1001, 1250, 1500, 9000)]
+    assert caution[0] > caution[1] > caution[2] == caution[3]
+    assert tried_by(1001, 400).tolerance == caution[3]
+
+
+def test_penalties_that_are_given_are_those_that_are_tried():
     given = ResidualKernelClassifier(penalty=(0.5, 2.0))
-    assert penalties_of(given, kernel, np.ones(9000), (), 400) == ([0.5, 2.0], 1.0)
+    assert tried_by(9000, 400, given) == ([0.5, 2.0], 1.0)
 
 
 @pytest.mark.parametrize("given", [{"penalty": 0.1}, {"n_landmarks": None}])
