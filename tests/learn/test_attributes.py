@@ -12,7 +12,7 @@ from tests.learn.estimators import ESTIMATORS
 
 docscrape = pytest.importorskip("numpydoc.docscrape")
 
-OF_TABLES = {"n_features_in_", "feature_names_in_"}
+SET_FOR_TABLES = {"n_features_in_", "feature_names_in_"}
 """What scikit-learn sets for tables, and documents itself."""
 
 
@@ -45,4 +45,4 @@ def test_fit_sets_the_attributes_of_the_docstring(estimator, rng):
 def test_fit_to_tables_sets_what_scikit_learn_documents_too(estimator, rng, pd):
     X = beginnings(rng, 20)[0][:, 0]
     table = pd.DataFrame(X, columns=[f"t{k}" for k in range(X.shape[1])])
-    assert set_by_fit(estimator, table) == documented(type(estimator)) | OF_TABLES
+    assert set_by_fit(estimator, table) == documented(type(estimator)) | SET_FOR_TABLES

@@ -100,8 +100,8 @@ def test_early_classifiers_pass_the_checks_of_aeon(aeon):
 
 def test_estimators_of_aeon_have_the_parameters_of_ours(aeon):
     for kind in ("ResidualKernelClassifier", "ResidualKernelRegressor"):
-        of_ours = getattr(learn, kind)().get_params() | {"n_jobs": 1}
-        assert getattr(aeon, kind)().get_params() == of_ours
+        expected = getattr(learn, kind)().get_params() | {"n_jobs": 1}
+        assert getattr(aeon, kind)().get_params() == expected
     assert aeon.EarlyClassifier().get_params() == learn.EarlyClassifier().get_params()
 
 

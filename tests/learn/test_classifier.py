@@ -60,10 +60,10 @@ def test_scores_for_sets_count_with_the_weights_of_classes(rng):
     columns = columns_of_classes(signs - errors + model.offsets_)
     scores = softmax(model.inverse_temperature_ * columns, axis=1)[np.arange(100), y]
     level = 0.88 * 101 / 100
-    limit, of_equal_weights = (
+    limit, equal_limit = (
         -np.quantile(-scores, level, weights=w, method="inverted_cdf") for w in (weights, 0 * y + 1)
     )
-    assert limit < 0.4 and of_equal_weights > 0.5 and model.left_out_novelty_.max() < 4
+    assert limit < 0.4 and equal_limit > 0.5 and model.left_out_novelty_.max() < 4
     Z = X[::2] + 0.3 * rng.standard_normal((50, 1, 24))
     proba = model.predict_proba(Z)
     least = np.minimum(limit, proba.max(axis=1, keepdims=True))
@@ -100,7 +100,7 @@ def test_novelties_do_not_depend_on_the_unit_of_signals():
 
 
 @pytest.fixture(scope="module")
-def of_uneven():
+def uneven_models():
     """Return models of two uneven classes: without weights, balanced, and with these weights."""
     X, y = uneven(np.random.default_rng(0))
     # 48 / 2 / 40 and 48 / 2 / 8 are 0.6 and 3.
@@ -111,19 +111,21 @@ def of_uneven():
     }
 
 
-def test_class_weights_find_rare_classes(of_uneven, rng):
+def test_class_weights_find_rare_classes(uneven_models, rng):
     Z, truth = uneven(rng, 50, 50)
-    rates = {name: np.mean(m.predict(Z[truth == 1]) == 1) for name, m in of_uneven.items()}
+    rates = {name: np.mean(m.predict(Z[truth == 1]) == 1) for name, m in uneven_models.items()}
     assert rates["balanced"] > rates["plain"] + 0.2
 
 
-def test_offsets_are_of_class_weights(of_uneven):
-    assert (of_uneven["plain"].offsets_ == 0).all() and of_uneven["balanced"].offsets_[0] > 0
+def test_offsets_are_of_class_weights(uneven_models):
+    assert (uneven_models["plain"].offsets_ == 0).all() and uneven_models["balanced"].offsets_[
+        0
+    ] > 0
 
 
-def test_balanced_classes_have_weights_inverse_to_their_numbers(of_uneven):
-    expected = of_uneven["balanced"].offsets_
-    assert_within(of_uneven["the same"].offsets_, expected, tolerances.ROUTES)
+def test_balanced_classes_have_weights_inverse_to_their_numbers(uneven_models):
+    expected = uneven_models["balanced"].offsets_
+    assert_within(uneven_models["the same"].offsets_, expected, tolerances.ROUTES)
 
 
 def test_balanced_classes_have_weights_inverse_to_the_weights_of_their_signals(rng):
@@ -133,8 +135,8 @@ def test_balanced_classes_have_weights_inverse_to_the_weights_of_their_signals(r
     balanced = ResidualKernelClassifier(**options, class_weight="balanced").fit(
         X, y, sample_weight=weights
     )
-    of_class = {0: 1 / weights[y == 0].sum(), 1: 1 / weights[y == 1].sum()}
-    the_same = ResidualKernelClassifier(**options, class_weight=of_class).fit(
+    class_weights = {0: 1 / weights[y == 0].sum(), 1: 1 / weights[y == 1].sum()}
+    the_same = ResidualKernelClassifier(**options, class_weight=class_weights).fit(
         X, y, sample_weight=weights
     )
     assert_within(balanced.offsets_, the_same.offsets_, 100 * tolerances.MINIMUM)
@@ -181,11 +183,11 @@ def test_the_unit_of_weights_does_not_matter(power, rng):
     """Powers of two, up to the ends of float64: not a bit changes."""
     X, y = waves(rng, 24, 2)
     weights, unit = rng.uniform(0.5, 1.0, 24).astype(np.float16).astype(float), np.ldexp(1.0, power)
-    of_class = {0: 0.75, 1: 1.0}
-    expected = ResidualKernelClassifier(**ONE, class_weight=of_class).fit(
+    class_weights = {0: 0.75, 1: 1.0}
+    expected = ResidualKernelClassifier(**ONE, class_weight=class_weights).fit(
         X, y, sample_weight=weights
     )
-    scaled = {label: weight * unit for label, weight in of_class.items()}
+    scaled = {label: weight * unit for label, weight in class_weights.items()}
     model = ResidualKernelClassifier(**ONE, class_weight=scaled)
     model.fit(X, y, sample_weight=weights * unit)
     assert (model.predict_proba(X) == expected.predict_proba(X)).all()
@@ -350,7 +352,7 @@ FAST = ResidualKernelClassifier("fast", random_state=0, n_jobs=1)
 
 
 @pytest.fixture(scope="module", params=["array", "list"])
-def of_waves(request):
+def waves_model(request):
     """A model of an array or of a list of signals; the signals, and what it predicts of them."""
     X, y = waves(np.random.default_rng(0), 24, 2, length=40)
     if request.param == "list":
@@ -360,53 +362,54 @@ def of_waves(request):
 
 
 @pytest.mark.slow
-def test_a_model_from_a_file_has_the_same_bits(of_waves):
+def test_a_model_from_a_file_has_the_same_bits(waves_model):
     file = io.BytesIO()
-    joblib.dump(of_waves.model, file, compress=3)
+    joblib.dump(waves_model.model, file, compress=3)
     file.seek(0)
     again = joblib.load(file)
-    assert (again.predict_proba(of_waves.X) == of_waves.proba).all()
-    assert (again.novelty(of_waves.X) == of_waves.model.novelty(of_waves.X)).all()
+    assert (again.predict_proba(waves_model.X) == waves_model.proba).all()
+    assert (again.novelty(waves_model.X) == waves_model.model.novelty(waves_model.X)).all()
 
 
 @pytest.mark.slow
-def test_the_number_of_jobs_changes_no_bit(of_waves):
-    model = clone(FAST).set_params(n_jobs=None).fit(of_waves.X, of_waves.y)
-    assert (model.predict_proba(of_waves.X) == of_waves.proba).all()
+def test_the_number_of_jobs_changes_no_bit(waves_model):
+    model = clone(FAST).set_params(n_jobs=None).fit(waves_model.X, waves_model.y)
+    assert (model.predict_proba(waves_model.X) == waves_model.proba).all()
 
 
 @pytest.mark.slow
-def test_threads_may_share_a_model(of_waves):
-    again = pickle.loads(pickle.dumps(of_waves.model))  # landmarks are not prepared yet
+def test_threads_may_share_a_model(waves_model):
+    again = pickle.loads(pickle.dumps(waves_model.model))  # landmarks are not prepared yet
     with ThreadPoolExecutor(4) as pool:
-        for found in pool.map(again.predict_proba, [of_waves.X] * 8):
-            assert (found == of_waves.proba).all()
+        for found in pool.map(again.predict_proba, [waves_model.X] * 8):
+            assert (found == waves_model.proba).all()
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("method", ["fork", "spawn"])
-def test_processes_predict_the_same_bits(method, of_waves):
+def test_processes_predict_the_same_bits(method, waves_model):
     if method not in multiprocessing.get_all_start_methods():
         pytest.skip(f"no {method} here")
     with multiprocessing.get_context(method).Pool(1) as pool:
-        found = pool.apply(predicted, (of_waves.model, of_waves.X))
-    assert (found == of_waves.proba).all()
+        found = pool.apply(predicted, (waves_model.model, waves_model.X))
+    assert (found == waves_model.proba).all()
 
 
 @pytest.mark.slow
-def test_kernels_in_float64_have_nearly_the_probabilities_of_float32(of_waves):
-    double = clone(FAST).set_params(dtype="float64").fit(of_waves.X, of_waves.y)
-    assert_within(double.predict_proba(of_waves.X), of_waves.proba, tolerances.SINGLE, 1)
+def test_kernels_in_float64_have_nearly_the_probabilities_of_float32(waves_model):
+    double = clone(FAST).set_params(dtype="float64").fit(waves_model.X, waves_model.y)
+    assert_within(double.predict_proba(waves_model.X), waves_model.proba, tolerances.SINGLE, 1)
 
 
 @pytest.mark.parametrize("weight", [1.0, 3.0])
 def test_equal_class_weights_are_none(weight, flat):
     X, y = flat
     X, y = X[:15], y[:15]
-    of_class = dict.fromkeys(np.unique(y).tolist(), weight)
+    class_weights = dict.fromkeys(np.unique(y).tolist(), weight)
     options = {**ONE, "random_state": 0}
     models = [
-        ResidualKernelClassifier(**options, class_weight=of).fit(X, y) for of in (None, of_class)
+        ResidualKernelClassifier(**options, class_weight=given).fit(X, y)
+        for given in (None, class_weights)
     ]
     expected, found = ([m.predict_proba(X), m.left_out_proba_, m.offsets_] for m in models)
     for a, b in zip(expected, found, strict=True):

@@ -121,10 +121,10 @@ def test_median_contributions_are_of_signals_of_all_classes(rng):
     X[:, 0, 0] = 8 * y
     model = ResidualKernelClassifier(**ONE, random_state=0).fit(X, y)
     parts, found = model.contributions(X), model.median_contributions()
-    of_all = mean_of_medians(parts, y)
-    of_one = [np.median(parts[y == k], axis=0) for k in (0, 1)]
-    near = min(np.linalg.norm(found - median) for median in of_one) / 2
-    assert np.linalg.norm(found - of_all) < near
+    mean_of_classes = mean_of_medians(parts, y)
+    class_medians = [np.median(parts[y == k], axis=0) for k in (0, 1)]
+    near = min(np.linalg.norm(found - median) for median in class_medians) / 2
+    assert np.linalg.norm(found - mean_of_classes) < near
 
 
 def test_median_contributions_are_of_the_classes_that_weights_predict(rng):

@@ -29,7 +29,7 @@ def products(view, X):
     return seen @ seen.T
 
 
-def of_band(k, X):
+def band_of(k, X):
     """Return band k of signals: the signal itself has number 0."""
     centred = X - X.mean(axis=2, keepdims=True)
     octaves = covariances.Covariances.octaves_of(X.shape[2])
@@ -43,7 +43,7 @@ def test_a_view_of_covariances_sees_logarithms_whitened_by_the_mean(rng):
     expected = np.zeros((12, 12))
     logarithms, share = [], covariances._SHRINKAGE
     for k in range(1 + covariances.Covariances.octaves_of(60)):
-        S = np.array([y @ y.T / 60 for y in of_band(k, X)])
+        S = np.array([y @ y.T / 60 for y in band_of(k, X)])
         inverse = scipy.linalg.inv(scipy.linalg.sqrtm(S.mean(axis=0)))
         whitened = (1 - share) * inverse @ S @ inverse + share * np.eye(3)
         logarithms.append([scipy.linalg.logm(A).real for A in whitened])

@@ -184,8 +184,8 @@ def test_a_group_counts_with_its_share_of_wrong_labels():
         for wrong in range(4):
             whole = one_early_prefix(np.arange(n) >= wrong)
             halves = one_early_prefix((np.arange(4 * n) >= 8 * wrong) | (np.arange(4 * n) % 2 == 0))
-            of_groups = rule_with_error_bound(*halves, np.arange(4 * n) // 4, 0.1)
-            assert of_groups == rule_with_error_bound(*whole, np.arange(n), 0.1)
+            grouped = rule_with_error_bound(*halves, np.arange(4 * n) // 4, 0.1)
+            assert grouped == rule_with_error_bound(*whole, np.arange(n), 0.1)
 
 
 def test_all_labels_are_early_where_all_are_right(rng):
@@ -326,7 +326,7 @@ def test_labels_are_those_given(rng):
 
 
 @pytest.fixture
-def of_prefixes(rng):
+def early(rng):
     """An early classifier of four prefixes, new signals, and the time points of their labels."""
     X, y = beginnings(rng, 100)
     model = EarlyClassifier(INNER, n_prefixes=4, random_state=0).fit(X[:60], y[:60])
@@ -340,16 +340,16 @@ ARRIVALS = pytest.mark.parametrize("n", [8, 11, 16, 23, 31, 32])
 
 
 @ARRIVALS
-def test_signals_that_arrive_have_the_labels_of_whole_signals(n, of_prefixes):
-    model, Z, times = of_prefixes
+def test_signals_that_arrive_have_the_labels_of_whole_signals(n, early):
+    model, Z, times = early
     so_far, final = model.decide(Z[:, :, :n])
     assert (final == (times <= n)).all()
     assert (so_far[final] == model.predict(Z)[final]).all()
 
 
 @ARRIVALS
-def test_the_last_stage_has_the_probabilities_of_labels_that_end_there(n, of_prefixes):
-    model, Z, times = of_prefixes
+def test_the_last_stage_has_the_probabilities_of_labels_that_end_there(n, early):
+    model, Z, times = early
     stages = [*model.staged_predict_proba(Z[:, 0, :n])]
     assert len(stages) == n // 8
     ending = np.flatnonzero(times == 8 * len(stages))
@@ -521,8 +521,8 @@ def test_groups_that_the_estimator_does_not_take_are_refused(rng):
 
 
 @pytest.mark.parametrize("method", ["predict", "predict_times", "predict_proba"])
-def test_methods_of_whole_signals_refuse_beginnings(method, of_prefixes):
-    model, Z, _ = of_prefixes
+def test_methods_of_whole_signals_refuse_beginnings(method, early):
+    model, Z, _ = early
     with pytest.raises(ValueError, match="^X has signals of 1 channels × 20 time points, exp"):
         getattr(model, method)(Z[:, :, :20])
 
@@ -538,33 +538,33 @@ def test_methods_of_whole_signals_refuse_beginnings(method, of_prefixes):
     ],
     ids=["too short", "too long", "more channels", "different lengths"],
 )
-def test_methods_of_beginnings_refuse_other_signals(change, says, method, of_prefixes):
-    model, Z, _ = of_prefixes
+def test_methods_of_beginnings_refuse_other_signals(change, says, method, early):
+    model, Z, _ = early
     with pytest.raises(ValueError, match=says):
         getattr(model, method)(change(Z))
 
 
 @pytest.fixture
-def of_table(rng, pd):
+def early_table(rng, pd):
     """An early classifier of signals in a table with names of columns; and the table."""
     X, y = beginnings(rng, 30)
     table = pd.DataFrame(X[:, 0]).add_prefix("t")
     return EarlyClassifier(INNER, n_prefixes=2).fit(table, pd.Series(y)), table
 
 
-def test_tables_have_the_labels_of_arrays(of_table):
-    model, table = of_table
+def test_tables_have_the_labels_of_arrays(early_table):
+    model, table = early_table
     assert (model.predict(table) == model.predict(table.to_numpy()[:, None])).all()
 
 
-def test_the_first_columns_of_a_table_are_a_beginning(of_table):
-    model, table = of_table
+def test_the_first_columns_of_a_table_are_a_beginning(early_table):
+    model, table = early_table
     final = model.decide(table.loc[:, :"t15"])[1]
     assert (final == (model.predict_times(table) == 16)).all()
 
 
-def test_tables_with_columns_in_another_order_are_refused(of_table):
-    model, table = of_table
+def test_tables_with_columns_in_another_order_are_refused(early_table):
+    model, table = early_table
     with pytest.raises(ValueError, match="same order as they were in fit"):
         model.predict(table[table.columns[::-1]])
 
@@ -592,9 +592,9 @@ def test_a_bound_that_wrong_labels_do_not_meet_says_so(rng):
 
 
 @pytest.mark.parametrize(("method", "options"), [("novelty", ()), ("predict_set", (0.8,))])
-def test_novelty_and_sets_are_those_of_the_last_prefix(method, options, of_prefixes):
+def test_novelty_and_sets_are_those_of_the_last_prefix(method, options, early):
     """Novelty is a variance 1 − ‖Rᵀk‖² + λ, in units far below 1: so much of 1 is lost."""
-    model, Z, times = of_prefixes
+    model, Z, times = early
     found = getattr(model, method)(Z, *options)
     views = [view for inner in model.estimators_ for view in fitted_views(inner)]
     bar = tolerances.ROUTES / min(view.mean_left_out_variances.min() for view in views)
@@ -604,8 +604,8 @@ def test_novelty_and_sets_are_those_of_the_last_prefix(method, options, of_prefi
         assert_within(1.0 * value, 1.0 * expected, bar)
 
 
-def test_classifiers_without_sets_are_refused_by_name(of_prefixes):
-    model, Z, _ = of_prefixes
+def test_classifiers_without_sets_are_refused_by_name(early):
+    model, Z, _ = early
     model.estimators_ = [*model.estimators_[:-1], RidgeClassifier()]
     with pytest.raises(ValueError, match="which has no predict_set"):
         model.predict_set(Z)

@@ -176,7 +176,7 @@ def test_weights_at_new_signals_come_from_their_levels(rng):
 
 
 @pytest.fixture
-def of_four(rng):
+def four_views(rng):
     """A model of four views, the models of each view by itself, and their signals."""
     X, y = waves(rng, 24, 2)
     with warnings.catch_warnings(action="ignore"):  # one of the views finds little
@@ -184,25 +184,25 @@ def of_four(rng):
     return ResidualKernelClassifier(**FOUR).fit(X, y), singles, X
 
 
-def test_the_table_has_a_row_for_each_view(of_four):
-    table = of_four[0].views_
+def test_the_table_has_a_row_for_each_view(four_views):
+    table = four_views[0].views_
     assert list(table) == ["view", "error", "weight", "note"]
     assert table["view"].tolist() == FOUR["views"] and (table["note"] == "").all()
 
 
-def test_weights_of_the_table_add_up_to_one(of_four):
-    assert_within(of_four[0].views_["weight"].sum(), 1, tolerances.ROUTES)
+def test_weights_of_the_table_add_up_to_one(four_views):
+    assert_within(four_views[0].views_["weight"].sum(), 1, tolerances.ROUTES)
 
 
-def test_errors_of_the_table_are_those_of_views_by_themselves(of_four):
-    model, singles, _ = of_four
+def test_errors_of_the_table_are_those_of_views_by_themselves(four_views):
+    model, singles, _ = four_views
     errors = [single.views_["error"][0] for single in singles]
     assert_within(model.views_["error"], errors, tolerances.ROUTES)
 
 
-def test_decisions_are_averages_of_those_of_views_by_themselves(of_four):
+def test_decisions_are_averages_of_those_of_views_by_themselves(four_views):
     """At signals with the levels of training signals, and with levels that are far away."""
-    model, singles, X = of_four
+    model, singles, X = four_views
     Z = X[:5] + np.linspace(0.0, 3.0, 5)[:, None, None]
     distances = LevelsAndSizes.of(X, np.ones(24)).distances(Z).levels
     assert distances.min() < 1 < distances.max()
@@ -232,8 +232,8 @@ def test_novelties_of_views_are_averaged_by_inverse_errors(rng):
     novelties = np.array([single.novelty(Z) for single in singles])
     powers = 1 / model.views_["error"][used]
     expected = np.exp(powers / powers.sum() @ np.log(novelties))
-    of_sizes = LevelsAndSizes.of(X, np.ones(24)).distances(Z).sizes ** 2
-    assert used.sum() > 1 and (novelties > of_sizes).all()
+    size_novelties = LevelsAndSizes.of(X, np.ones(24)).distances(Z).sizes ** 2
+    assert used.sum() > 1 and (novelties > size_novelties).all()
     assert_within(model.novelty(Z), expected, tolerances.regression(24, 1e-6))
 
 

@@ -219,8 +219,8 @@ def test_signals_below_zero_have_the_unit_of_their_magnitudes(rng):
     """The largest number is 0, and squares of the others leave float64."""
     X, y = waves(rng, 24, 2)
     X -= X.max()
-    predicted, of_large = (
+    predicted, large = (
         ResidualKernelRegressor(**ONE).fit(signals, y).predict(signals)
         for signals in (X, np.ldexp(X, 600))
     )
-    assert (of_large == predicted).all()
+    assert (large == predicted).all()

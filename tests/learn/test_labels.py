@@ -83,13 +83,13 @@ def forms_of_labels(values, dtypes):
         yield from (arrow, pa.chunked_array([arrow[:9], arrow[9:]]))
 
 
-OF_EACH_KIND = pytest.mark.parametrize(
+EACH_KIND = pytest.mark.parametrize(
     ("values", "kind", "dtypes"), KINDS_OF_LABELS.values(), ids=KINDS_OF_LABELS
 )
 
 
 @pytest.mark.filterwarnings("ignore:left_out_score_ is")  # of labels that the signals do not tell
-@OF_EACH_KIND
+@EACH_KIND
 def test_labels_keep_their_kind(values, kind, dtypes, rng):
     """2^53 and 2^53 + 1 are one number in float64, and two labels."""
     X, places = waves(rng, 24, 3)
@@ -105,7 +105,7 @@ def test_labels_keep_their_kind(values, kind, dtypes, rng):
 
 
 @pytest.mark.filterwarnings("ignore:left_out_score_ is")
-@OF_EACH_KIND
+@EACH_KIND
 def test_groups_of_each_kind_are_told_apart(values, kind, dtypes, rng):
     X, places = waves(rng, 24, 3)
     groups = [values[k] for k in places]

@@ -87,8 +87,8 @@ def test_intervals_reach_as_far_as_refits(noisy):
 
 def test_left_out_novelties_are_variances_of_refits_or_sizes(noisy):
     variances, sizes = variances_of_refits(noisy), np.log2(np.abs(noisy.X).mean(axis=(1, 2)))
-    of_sizes = ((sizes - sizes.mean()) / (sizes.std() + 0.1)) ** 2 / 4
-    expected = np.maximum(variances / variances.mean(), of_sizes)
+    size_novelties = ((sizes - sizes.mean()) / (sizes.std() + 0.1)) ** 2 / 4
+    expected = np.maximum(variances / variances.mean(), size_novelties)
     for model, targets in (
         (ResidualKernelClassifier(penalty=0.1, **ONE), noisy.y),
         (ResidualKernelRegressor(penalty=0.1, **ONE), noisy.targets),
@@ -296,9 +296,9 @@ def test_left_out_probabilities_of_a_novel_signal_are_less_certain(rng):
     logs, decisions = (a - a.mean(axis=1, keepdims=True) for a in (logs, decisions))
     scales = (logs * decisions).sum(axis=1) / (decisions**2).sum(axis=1)
     folds = folds_of(np.arange(40), np.random.RandomState(0))
-    of_fold = scales[others][folds[others] == folds[novel]]
-    assert len(of_fold) > 1
-    assert_within(of_fold, scales[novel] * doubt, tolerances.regression(40, 0.01))
+    fold_scales = scales[others][folds[others] == folds[novel]]
+    assert len(fold_scales) > 1
+    assert_within(fold_scales, scales[novel] * doubt, tolerances.regression(40, 0.01))
 
 
 def test_groups_are_left_out_whole(rng):

@@ -49,10 +49,10 @@ def test_methods_before_fit_are_refused(estimator, name, rng):
         call(clone(estimator), name, rng.standard_normal((5, 1, 32)))
 
 
-OF_SIGNALS = [pair for pair in METHODS if "X" in inspect.signature(getattr(*pair)).parameters]
+SIGNAL_METHODS = [pair for pair in METHODS if "X" in inspect.signature(getattr(*pair)).parameters]
 
 
-@pytest.mark.parametrize(("estimator", "name"), OF_SIGNALS, ids=named(OF_SIGNALS))
+@pytest.mark.parametrize(("estimator", "name"), SIGNAL_METHODS, ids=named(SIGNAL_METHODS))
 def test_methods_refuse_signals_of_another_shape(estimator, name, rng):
     model, X = fitted(estimator, rng)
     with pytest.raises(ValueError, match="X has signals of 3 channels × 32 time points, expected"):

@@ -15,7 +15,8 @@ from tests.learn.estimators import fitted_views
 
 PENALTIES = (1e-3, 1e-1)
 
-OF_THIRTY = tolerances.regression(30, min(PENALTIES))
+BAR = tolerances.regression(30, min(PENALTIES))
+"""For ridge regression of thirty signals."""
 
 
 def rising(rng, n, noise=0.0):
@@ -61,8 +62,8 @@ def test_errors_of_one_size_leave_no_error_of_the_score(rng):
     X, y = rng.standard_normal((20, 1, 8)), (-1.0) ** np.arange(20)
     with pytest.warns(UserWarning, match="these views do not find"):
         model = ResidualKernelRegressor(**ONE, penalty=1e9).fit(X, y)
-    assert abs(model.left_out_score_ - (1 - (20 / 19) ** 2)) <= OF_THIRTY
-    assert 0 <= model.left_out_score_error_ <= OF_THIRTY
+    assert abs(model.left_out_score_ - (1 - (20 / 19) ** 2)) <= BAR
+    assert 0 <= model.left_out_score_error_ <= BAR
 
 
 @pytest.mark.filterwarnings("ignore:left_out_score_, R")  # of much noise
@@ -77,7 +78,7 @@ def test_penalties_for_noise_are_powers_of_ten_up_to_ten(noise, rng):
         ResidualKernelRegressor(**ONE, penalty=penalty).fit(X, y).views_["error"][0]
         for penalty in (*powers, None, powers)
     )
-    assert_within(default, min(errors[:-1]), OF_THIRTY)
+    assert_within(default, min(errors[:-1]), BAR)
     # Of noise the greatest penalty is the best, as long as there are greater ones.
     assert np.isfinite(noise) or (most < default < min(errors[:-2]))
 
@@ -94,7 +95,7 @@ def test_intervals_reach_as_far_as_weights_of_errors_say(rng):
         np.subtract(*model.predict_interval(X[:1], coverage)[::-1])[0] for coverage in (0.9, 0.5)
     ]
     expected = [ratios[int(np.ceil(120 * c * 61 / 60)) - 1] for c in (0.9, 0.5)]
-    assert_within(widths[0] / widths[1], expected[0] / expected[1], OF_THIRTY)
+    assert_within(widths[0] / widths[1], expected[0] / expected[1], BAR)
 
 
 def test_variances_of_views_and_between_views_add_up(rng):
@@ -162,8 +163,8 @@ def test_units_of_targets_do_not_matter(model_of_three_targets):
     model, X, _ = model_of_three_targets
     mean, deviation = model.predict(X, return_std=True)
     assert mean.shape == deviation.shape == (30, 3)
-    assert_within(mean[:, 1], 1e200 - 1e200 * mean[:, 0], OF_THIRTY)
-    assert_within(deviation[:, 1], 1e200 * deviation[:, 0], OF_THIRTY)
+    assert_within(mean[:, 1], 1e200 - 1e200 * mean[:, 0], BAR)
+    assert_within(deviation[:, 1], 1e200 * deviation[:, 0], BAR)
 
 
 def test_equal_targets_are_predicted_beside_others(model_of_three_targets):
@@ -174,7 +175,7 @@ def test_equal_targets_are_predicted_beside_others(model_of_three_targets):
 def test_a_single_target_has_one_axis(model_of_three_targets):
     model, X, y = model_of_three_targets
     single = ResidualKernelRegressor(**ONE, penalty=PENALTIES).fit(X, y)
-    assert_within(single.predict(X), model.predict(X)[:, 0], OF_THIRTY)
+    assert_within(single.predict(X), model.predict(X)[:, 0], BAR)
 
 
 def test_the_intercept_is_the_mean_target(model_of_three_targets):
@@ -271,9 +272,9 @@ def test_the_novelty_for_several_targets_is_a_geometric_mean(rng):
     options = {"penalty": PENALTIES, **ONE}
     found = ResidualKernelRegressor(**options).fit(X, Y).novelty(Z)
     singles = [ResidualKernelRegressor(**options).fit(X, target).novelty(Z) for target in Y.T]
-    of_sizes = LevelsAndSizes.of(X, np.ones(30)).distances(Z).sizes ** 2
-    assert (np.min(singles, axis=0) > of_sizes).all() and (singles[0] != singles[1]).all()
-    assert_within(found, np.sqrt(singles[0] * singles[1]), OF_THIRTY)
+    size_novelties = LevelsAndSizes.of(X, np.ones(30)).distances(Z).sizes ** 2
+    assert (np.min(singles, axis=0) > size_novelties).all() and (singles[0] != singles[1]).all()
+    assert_within(found, np.sqrt(singles[0] * singles[1]), BAR)
 
 
 def test_equal_targets_have_intervals_of_no_width(rng):

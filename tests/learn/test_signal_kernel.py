@@ -37,23 +37,23 @@ KERNELS = {
 
 
 @pytest.fixture(params=KERNELS.values(), ids=KERNELS)
-def of_two_channels(request):
+def two_channels(request):
     """A kernel of flat arrays of two channels, which a Gaussian process has cloned."""
     return request.param.clone_with_theta(request.param.theta).set_params(n_channels=2)
 
 
-def test_matrices_are_those_of_the_library(of_two_channels, X):
-    library = of_two_channels.kernel
-    assert (of_two_channels(X) == library(X)).all()
-    assert (of_two_channels(X, X[:3]) == library(X, X[:3])).all()
+def test_matrices_are_those_of_the_library(two_channels, X):
+    library = two_channels.kernel
+    assert (two_channels(X) == library(X)).all()
+    assert (two_channels(X, X[:3]) == library(X, X[:3])).all()
 
 
-def test_flat_arrays_have_one_channel_after_the_other(of_two_channels, X):
-    assert (of_two_channels(flat(X)) == of_two_channels(X)).all()
+def test_flat_arrays_have_one_channel_after_the_other(two_channels, X):
+    assert (two_channels(flat(X)) == two_channels(X)).all()
 
 
-def test_diagonals_are_those_of_the_library(of_two_channels, X):
-    assert (of_two_channels.diag(flat(X)) == of_two_channels.kernel.diag(X)).all()
+def test_diagonals_are_those_of_the_library(two_channels, X):
+    assert (two_channels.diag(flat(X)) == two_channels.kernel.diag(X)).all()
 
 
 SETTINGS = {"filter_size": 5, "outer_filter_size": 3, "activation": "erf", "trained": ("inner",)}
@@ -92,23 +92,23 @@ def test_names_of_kernels_have_what_differs_from_the_default(kernel, expected):
     assert repr(kernel) == f"SignalKernel({expected})"
 
 
-OF_A_HALF = {"depth": 2, "alpha": 0.5, "n_channels": 2}
+HALF = {"depth": 2, "alpha": 0.5, "n_channels": 2}
 """Parameters of a kernel whose α is a half."""
 
 
 def test_clones_are_equal_and_other_kernels_are_not():
-    kernel = SignalKernel(**OF_A_HALF)
+    kernel = SignalKernel(**HALF)
     assert clone(kernel) == kernel and clone(kernel).get_params() == kernel.get_params()
-    assert kernel != SignalKernel(**OF_A_HALF | {"depth": 3})
+    assert kernel != SignalKernel(**HALF | {"depth": 3})
 
 
 def test_the_hyperparameter_is_the_logarithm_of_alpha_within_its_bounds():
-    kernel = SignalKernel(**OF_A_HALF)
+    kernel = SignalKernel(**HALF)
     assert kernel.theta == np.log([0.5]) and (kernel.bounds == np.log([[1e-2, 1e1]])).all()
 
 
 def test_a_hyperparameter_sets_alpha():
-    kernel = SignalKernel(**OF_A_HALF).clone_with_theta(np.log([2.0]))
+    kernel = SignalKernel(**HALF).clone_with_theta(np.log([2.0]))
     assert_within(kernel.network.alpha, 2.0, tolerances.ROUTES)
 
 
@@ -234,11 +234,11 @@ def table(X, pd):
     return pd.DataFrame(X[:, 0])
 
 
-OF_ONE_CHANNEL = SignalKernel(depth=2, n_channels=1)
+ONE_CHANNEL = SignalKernel(depth=2, n_channels=1)
 
 
 def test_tables_are_flat_signals(table, X):
-    assert (OF_ONE_CHANNEL(table) == OF_ONE_CHANNEL(X[:, :1])).all()
+    assert (ONE_CHANNEL(table) == ONE_CHANNEL(X[:, :1])).all()
 
 
 def test_kernels_of_the_library_say_how_tables_become_signals(table):
@@ -249,13 +249,13 @@ def test_kernels_of_the_library_say_how_tables_become_signals(table):
 
 def test_saved_indices_are_refused(table):
     with pytest.raises(ValueError, match="'index', a saved index"):
-        OF_ONE_CHANNEL(table.reset_index())
+        ONE_CHANNEL(table.reset_index())
 
 
 def test_flat_signals_without_a_number_of_channels_warn_and_have_one(X):
     with pytest.warns(UserWarning, match=r"X of shape \(12, 18\) is flat.*give n_channels"):
         K = SignalKernel(depth=2)(flat(X))
-    assert (OF_ONE_CHANNEL(flat(X)) == K).all()
+    assert (ONE_CHANNEL(flat(X)) == K).all()
 
 
 @pytest.mark.filterwarnings("error")
@@ -266,5 +266,5 @@ def test_signals_whose_channels_are_known_do_not_warn(X):
 
 
 def test_the_number_of_channels_of_flat_signals_matters(X):
-    off = np.abs(SignalKernel(depth=2, n_channels=2)(flat(X)) - OF_ONE_CHANNEL(flat(X)))
+    off = np.abs(SignalKernel(depth=2, n_channels=2)(flat(X)) - ONE_CHANNEL(flat(X)))
     assert off.max() > 0.01

@@ -196,7 +196,7 @@ def test_whole_numbers_are_time_points(signals):
         CLASSIFIER.fit(one_point, y)
 
 
-OF_POLARS = [
+READ_BY_POLARS = [
     ("plain", {}, None),
     ("German", {"separator": ";", "decimal_comma": True}, None),
     ("German", {"separator": ";"}, "'t0' of dtype String, .* has a comma, read the file with dec"),
@@ -205,7 +205,7 @@ OF_POLARS = [
 ]
 
 
-@pytest.mark.parametrize(("file", "options", "says"), OF_POLARS)
+@pytest.mark.parametrize(("file", "options", "says"), READ_BY_POLARS)
 def test_files_that_polars_reads(file, options, says, signals, pl, tmp_path):
     X, y = signals
     path = tmp_path / "signals.csv"

@@ -371,6 +371,6 @@ def test_gaps_of_a_table_are_filled_as_the_message_says(flat, pd, pl):
     row, name = re.search("row ([0-9]+), column '(t[0-9]+)'", str(refusal.value)).groups()
     assert np.isnan(gaps.loc[int(row), name])
     CLASSIFIER.fit(gaps.interpolate(axis=1, limit_direction="both"), flat[1])
-    of_polars = pl.DataFrame({"t0": [1.0] * 20, "t1": [np.nan] * 20})
+    gaps = pl.DataFrame({"t0": [1.0] * 20, "t1": [np.nan] * 20})
     with pytest.raises(ValueError, match="NaN in row 0, column 't1'.* of pandas does"):
-        CLASSIFIER.fit(of_polars, flat[1])
+        CLASSIFIER.fit(gaps, flat[1])

@@ -64,9 +64,9 @@ def test_one_penalty_is_chosen_for_all_classes(one_view):
     errors = [
         refits(one_view.K, Y, np.full(18, penalty), np.arange(18)) ** 2 for penalty in penalties
     ]
-    of_classes = np.mean(errors, axis=1)  # (n_penalties, n_classes)
-    expected = of_classes.mean(axis=1).min()
-    assert of_classes.min(axis=0).mean() < 0.99 * expected
+    class_errors = np.mean(errors, axis=1)  # (n_penalties, n_classes)
+    expected = class_errors.mean(axis=1).min()
+    assert class_errors.min(axis=0).mean() < 0.99 * expected
     model = ResidualKernelClassifier(penalty=penalties, **ONE)
     with warnings.catch_warnings(action="ignore"):  # little is found
         found = model.fit(one_view.X, y).views_["error"][0]
@@ -74,8 +74,8 @@ def test_one_penalty_is_chosen_for_all_classes(one_view):
 
 
 def test_errors_of_a_view_count_with_the_weights_of_classes(one_view):
-    of_class = {0: 1.0, 1: 2.0, 2: 5.0}
-    model = ResidualKernelClassifier(penalty=PENALTY, class_weight=of_class, **ONE)
+    class_weights = {0: 1.0, 1: 2.0, 2: 5.0}
+    model = ResidualKernelClassifier(penalty=PENALTY, class_weight=class_weights, **ONE)
     errors = refits(one_view.K, one_view.Y, np.full(18, PENALTY), np.arange(18))
     weights = np.array([1.0, 2.0, 5.0])[one_view.y]
     found = model.fit(one_view.X, one_view.y).views_["error"][0]
@@ -93,12 +93,12 @@ def test_novelty_of_one_view_is_a_variance_or_a_size(one_view):
     G, k = np.linalg.inv(one_view.K + PENALTY * np.eye(18)), one_view.k
     usual = np.mean(1 / G.diagonal())
     novelty = (1 - np.einsum("ij,jk,ik->i", k, G, k) + PENALTY) / usual
-    sizes, of_new = (
+    sizes, new_sizes = (
         np.log2(np.concatenate([np.abs(S).mean(axis=2), S.std(axis=2)], axis=1))
         for S in (one_view.X, one_view.Z)
     )
     mean, spread = sizes.mean(axis=0), sizes.std(axis=0)
-    known, far = (np.abs((S - mean) / (2 * spread + 0.2)).max(axis=1) for S in (sizes, of_new))
+    known, far = (np.abs((S - mean) / (2 * spread + 0.2)).max(axis=1) for S in (sizes, new_sizes))
     unit = max(1.0, np.sort(known)[-1] * 18 / 17)  # of 18 signals none is far
     found = one_view.model.novelty(one_view.Z)
     assert_within(found, np.maximum(novelty, (far / unit) ** 2), BAR)
@@ -130,8 +130,8 @@ def test_a_heavy_signal_has_a_greater_least_penalty(rng):
         model = ResidualKernelClassifier(ONE["views"]).fit(X, y, sample_weight=weights)
         return fitted_views(model)[0].penalties[0]
 
-    of_equal, of_heavy = map(penalty, (np.ones(40), np.where(np.arange(40) == 7, 1000.0, 1.0)))
-    assert of_heavy > 1.5 * of_equal
+    equal, heavy = map(penalty, (np.ones(40), np.where(np.arange(40) == 7, 1000.0, 1.0)))
+    assert heavy > 1.5 * equal
 
 
 def test_landmarks_are_of_signals_of_all_classes(rng):
@@ -140,8 +140,8 @@ def test_landmarks_are_of_signals_of_all_classes(rng):
     X = np.round(10 * X)
     X[:, 0, 0] = 8 * y
     model = ResidualKernelClassifier(**ONE, n_landmarks=20, random_state=0).fit(X, y)
-    of_classes = [np.median(model.left_out_novelty_[y == k]) for k in (0, 1)]
-    assert max(of_classes) < 1.5 * min(of_classes)
+    class_errors = [np.median(model.left_out_novelty_[y == k]) for k in (0, 1)]
+    assert max(class_errors) < 1.5 * min(class_errors)
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
@@ -150,18 +150,18 @@ def test_landmarks_may_be_nearly_equal(dtype, rng):
     X, y = near_copies(rng)
     Z = X[::3] + 0.3 * rng.standard_normal((8, 1, 24))
     options = {"penalty": 0.01, "dtype": dtype, "random_state": 0}
-    some, of_all = (
+    some, every = (
         ResidualKernelClassifier(ONE["views"], n_landmarks=m, **options)
         .fit(X, y)
         .decision_function(Z)
         for m in (18, None)
     )
     near = 1e-2  # copies differ by 1e-7, and kernels that do not tell them apart by a root of it
-    assert_within(some, of_all, near)
+    assert_within(some, every, near)
 
 
 @pytest.fixture(params=[None, np.arange(20) // 3], ids=["signals", "groups"])
-def of_features(request, rng):
+def landmarked(request, rng):
     """A regressor with seven landmarks S, and ridge regression on their features, without it.
 
     Features have the kernel K(X, S) K(S, S)⁻¹ K(S, X) of signals, and k of new signals with them.
@@ -193,27 +193,27 @@ def of_features(request, rng):
     )
 
 
-def test_predictions_with_landmarks_are_those_of_features(of_features):
-    beta, b = bordered(of_features.K, of_features.Y, of_features.penalties)
-    expected = of_features.in_units((of_features.k @ beta + b)[:, 0])
-    assert_within(of_features.model.predict(of_features.Z), expected, of_features.bar)
+def test_predictions_with_landmarks_are_those_of_features(landmarked):
+    beta, b = bordered(landmarked.K, landmarked.Y, landmarked.penalties)
+    expected = landmarked.in_units((landmarked.k @ beta + b)[:, 0])
+    assert_within(landmarked.model.predict(landmarked.Z), expected, landmarked.bar)
 
 
-def test_errors_with_landmarks_are_those_of_refits_on_features(of_features):
-    errors = refits(of_features.K, of_features.Y, of_features.penalties, of_features.groups)
-    expected = np.average(errors[:, 0] ** 2, weights=of_features.weights)
-    assert_within(of_features.model.views_["error"][0], expected, of_features.bar)
+def test_errors_with_landmarks_are_those_of_refits_on_features(landmarked):
+    errors = refits(landmarked.K, landmarked.Y, landmarked.penalties, landmarked.groups)
+    expected = np.average(errors[:, 0] ** 2, weights=landmarked.weights)
+    assert_within(landmarked.model.views_["error"][0], expected, landmarked.bar)
 
 
-@pytest.mark.parametrize("of_features", [None], indirect=True)
-def test_novelties_with_landmarks_are_variances_of_features(of_features):
+@pytest.mark.parametrize("landmarked", [None], indirect=True)
+def test_novelties_with_landmarks_are_variances_of_features(landmarked):
     """Of cases left out also with the rest of the kernel, which landmarks do not explain."""
-    K, k, penalties = of_features.K, of_features.k, of_features.penalties
+    K, k, penalties = landmarked.K, landmarked.k, landmarked.penalties
     G = np.linalg.inv(K + np.diag(penalties))
-    usual = np.average(1 / G.diagonal() + 1 - K.diagonal(), weights=of_features.weights)
+    usual = np.average(1 / G.diagonal() + 1 - K.diagonal(), weights=landmarked.weights)
     variance = 1 - np.einsum("ij,jk,ik->i", k, G, k) + 0.02
-    found = of_features.fitted.decisions_and_novelties(of_features.Z, OPTIONS)[1][:, 0]
-    assert_within(found, variance / usual, of_features.bar)
+    found = landmarked.fitted.decisions_and_novelties(landmarked.Z, OPTIONS)[1][:, 0]
+    assert_within(found, variance / usual, landmarked.bar)
 
 
 def mean_kernel_of(A, B):

@@ -199,11 +199,11 @@ def test_energy_of_bands_in_their_units_divides_blocks(kind, X):
 def test_signs_of_rounding_errors_are_not_seen(rng):
     """A short signal has no coarse bands: what is left of them has one sign."""
     long, short = rng.standard_normal((1, 400)), rng.standard_normal((1, 5))
-    of_long, of_short = (
+    long_bands, short_bands = (
         seen[len(seen) // 4 - 1 :: len(seen) // 4][:4]  # the coarsest band of each level
         for seen in seen_by(View(bands="signs", length="all"), [long, short])
     )
-    assert (of_short == of_long.min(axis=1, keepdims=True)).all()  # above no level
+    assert (short_bands == long_bands.min(axis=1, keepdims=True)).all()  # above no level
 
 
 def test_signs_of_a_constant_signal_are_not_seen(rng):
@@ -437,7 +437,7 @@ def test_of_signals_that_are_all_constant_the_constant_channel_is_seen(X):
     assert (seen[:, :2] == 0).all() and (seen[:, 2] > 0).all()
 
 
-OF_CHANNELS = [
+CHANNEL_VIEWS = [
     View(standardize="channel", differences=True),
     View(standardize="channel", statistics=True, length=8),
     View(standardize="point", length=8),
@@ -446,7 +446,7 @@ OF_CHANNELS = [
 ]
 
 
-@pytest.mark.parametrize("view", OF_CHANNELS)
+@pytest.mark.parametrize("view", CHANNEL_VIEWS)
 def test_the_unit_of_a_channel_does_not_matter(view, X):
     """However small it is beside another channel's: powers of two change no bit."""
     expected = seen_by(view, X)
@@ -469,9 +469,9 @@ def test_deviations_of_constant_blocks_are_not_magnified(value, rng):
     X = rng.standard_normal((6, 2, 70))
     X[:, 1] = value
     seen = seen_by(View(statistics=True, standardize="channel", length=10), X)
-    of_mean, of_deviation = seen[:, 1], seen[:, 3]
-    assert_within(of_mean, np.sign(value), tolerances.SEEN)
-    assert_within(of_deviation, 0, tolerances.SEEN, max(1, abs(value)))
+    means, deviations = seen[:, 1], seen[:, 3]
+    assert_within(means, np.sign(value), tolerances.SEEN)
+    assert_within(deviations, 0, tolerances.SEEN, max(1, abs(value)))
 
 
 def test_differences_of_a_constant_channel_are_zero(rng):
@@ -504,9 +504,9 @@ def test_parameters_of_views_cannot_be_changed():
 
 def test_a_network_of_the_same_parameters_takes_the_place_of_the_view_s_own(X):
     view = View(filter_size=5, input_filter_size=3, depth=3)
-    of_network = View(network=rk.Network(3, 5, input_filter_size=3))
-    assert view.pipeline(X) == of_network.pipeline(X)
-    assert view != of_network
+    with_network = View(network=rk.Network(3, 5, input_filter_size=3))
+    assert view.pipeline(X) == with_network.pipeline(X)
+    assert view != with_network
 
 
 def test_filters_of_each_layer_are_cut_to_the_number_of_points(X):
@@ -682,9 +682,9 @@ def needs_points(view):
     A deviation of the signal itself, bands, covariances, a spectrum of the whole, or differences
     alone: other differences, short-time spectra and statistics are left out.
     """
-    of_signal = view.standardize in ("signal", "local")
+    has_own_scale = view.standardize in ("signal", "local")
     return (
-        of_signal
+        has_own_scale
         or view.covariances
         or view.bands
         or view.spectra == "whole"
