@@ -287,18 +287,21 @@ class ViewTransformer(TransformerMixin, SignalEstimator, auto_wrap_output_keys=N
         ValueError
             For missing values, signals that the view cannot take, and a `view` of another type.
         """
+        with fitting(self) as fresh:
+            fresh._fit(X)
+        return self
+
+    def _fit(self, X: ArrayLike) -> None:
+        """Set the fitted attributes."""
         view = View() if self.view is None else self.view
         if not isinstance(view, View):
             raise ValueError(f"view is {shown(view)}, expected a View or None")
-        with fitting(self) as fresh:
-            given = read_training_signals(X)
-            fresh._remember(X, given)
-            fresh._exponent = unit_exponent(given.signals)
-            signals = scaled(given.signals, fresh._exponent)
-            fresh.view_ = view
-            pipeline = view.pipeline(signals)
-            fresh._pipeline, _ = pipeline.fit_and_transform(signals, np.ones(len(signals)))
-        return self
+        given = read_training_signals(X)
+        exponent = unit_exponent(given.signals)
+        signals = scaled(given.signals, exponent)
+        pipeline, _ = view.pipeline(signals).fit_and_transform(signals, np.ones(len(signals)))
+        self._remember(X, given)
+        self.view_, self._exponent, self._pipeline = view, exponent, pipeline
 
     def transform(self, X: ArrayLike) -> Signals:
         """Return signals as the network sees them: more channels, fewer points.

@@ -7,12 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import islice
 
 import numpy as np
 from sklearn.utils import check_random_state
 
-from ..reading.cases import Cases, unit_sum
+from ..reading.cases import Cases
 from ..reading.signals import Signals, longest_length, scaled, take, unit_exponent
 from ..views.kernels import KernelOptions
 from ..views.pipeline import ViewPipeline
@@ -26,7 +25,7 @@ from .regression import ViewRegression, fit_view
 from .results import LeftOut, ViewResults, averaged, joined
 from .settings import Settings, kernel_options, penalties_of
 from .targets import Landmarks, Targets
-from .weights import overall_weights, residuals_of_folds, weights_at_signals
+from .weights import mean_novelty, overall_weights, residuals_of_folds, weights_at_signals
 
 _NUMBERS_AT_ONCE = 2**22
 """Numbers of signals, or of their kernels, that a view computes at once. More take more memory."""
@@ -54,9 +53,9 @@ class Ensemble:
     exponent: int
     """Signals are divided by this power of two before views see them."""
     mean_target: np.ndarray
-    """(n_outputs,), of the training signals."""
+    """The mean of each output's targets, (n_outputs,)."""
     examples: Signals
-    """Up to 40 training signals, as they were given."""
+    """Up to `_EXAMPLES` training signals, as they were given."""
 
     def results(self, X: Signals, options: KernelOptions) -> ViewResults:
         """Return what the views find about signals."""
@@ -73,12 +72,9 @@ class Ensemble:
         weights = weights_at_signals(
             self.overall_weights, view_novelties, distances.levels, self.depend_on_levels
         )
-        errors = np.transpose([view.mean_squared_errors for view in self.views])
-        logs = []  # of geometric means over views, for each regression
-        for novelties, view_errors in zip(np.moveaxis(view_novelties, 2, 0), errors, strict=True):
-            least = np.finfo(np.float64).eps * (view_errors.max() or 1.0)
-            logs.append(unit_sum(1.0 / np.maximum(view_errors, least)) @ np.log(novelties))
-        return weights, np.maximum(np.exp(np.mean(logs, axis=0)), distances.sizes**2)
+        errors = np.array([view.mean_squared_errors for view in self.views])
+        novelty = mean_novelty(view_novelties, errors)
+        return weights, np.maximum(novelty, distances.sizes**2)
 
     def variances(
         self, view_means: np.ndarray, view_novelties: np.ndarray, view_weights: np.ndarray
@@ -100,19 +96,21 @@ class Ensemble:
 
         Sums over time and `mean_target` are the averaged decisions.
         """
-        totals = [np.zeros((len(self.mean_target), x.shape[1])) for x in X]
-        next_totals = iter(totals)
+        parts = []
         for batch in self._batches(X):
-            totals_of_batch = list(islice(next_totals, len(batch)))
-            view_weights = self._results_of(batch, options).view_weights
-            for view, weights in zip(self.views, view_weights, strict=True):
-                with one_blas_thread():
-                    contributions = view.contributions(batch, options)
-                for total, contribution, weight in zip(
-                    totals_of_batch, contributions, weights, strict=True
-                ):
-                    constants = (view.intercepts - self.mean_target) / contribution.shape[1]
-                    total += weight[:, None] * (contribution + constants[:, None])
+            parts += self._contributions_to(batch, options)
+        return parts
+
+    def _contributions_to(self, batch: Signals, options: KernelOptions) -> list[np.ndarray]:
+        """Return the contributions of time points to decisions about a batch of `_batches`."""
+        totals = [np.zeros((len(self.mean_target), x.shape[1])) for x in batch]
+        view_weights = self._results_of(batch, options).view_weights
+        for view, weights in zip(self.views, view_weights, strict=True):
+            with one_blas_thread():
+                contributions = view.contributions(batch, options)
+            for total, contribution, weight in zip(totals, contributions, weights, strict=True):
+                constants = (view.intercepts - self.mean_target) / contribution.shape[1]
+                total += weight[:, None] * (contribution + constants[:, None])
         return totals
 
     def _results_of(self, batch: Signals, options: KernelOptions) -> ViewResults:

@@ -1,8 +1,7 @@
-r"""A view fitted to signals: ridge regression on its kernel, novelty and contributions.
+"""A view fitted to signals: ridge regression on its kernel, novelty and contributions.
 
-All signals are landmarks, or some of them: the features :math:`\Phi = K(X, S)
-K(S, S)^{-1/2}` of signals X with landmarks S have the inner products K between landmarks. Ridge
-regression on these features has closed-form leave-one-out errors.
+Leave-one-out errors have a closed form, from the eigenvectors of the kernel matrix of cases
+(case_kernel.py).
 """
 
 from __future__ import annotations
@@ -13,11 +12,12 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.linalg
 
-from ...regression.decomposition import Decomposition, decompose
+from ...regression.decomposition import Decomposition
 from ..reading.cases import Cases, unit_sum
-from ..reading.signals import Signals, take
-from ..views.kernels import KernelOptions, PreparedLandmarks, ViewKernel
+from ..reading.signals import Signals
+from ..views.kernels import KernelOptions, PreparedLandmarks
 from ..views.pipeline import FittedPipeline, ViewPipeline
+from .case_kernel import case_kernel
 from .settings import Penalties
 from .targets import Landmarks, Targets
 
@@ -131,26 +131,6 @@ class ViewRegression:
         ]
 
 
-class _KernelOfCases(NamedTuple):
-    """The kernel matrix of weighted cases: all of it, or the part that landmarks explain."""
-
-    spectrum: Decomposition
-    root: np.ndarray
-    """R √(μ + λ), (n_landmarks, rank), which no penalty changes."""
-    unexplained: np.ndarray
-    """The diagonal of what landmarks do not explain, (n_cases,)."""
-    inverse_root: np.ndarray | None = None
-    """K(S, S)^(-1/2) of landmarks S, but for a rotation, (n_landmarks, rank); None if S are all."""
-    features: np.ndarray | None = None
-    """K(X, S) times `inverse_root`, (n_cases, rank); None if landmarks are all."""
-
-    def at_landmarks(self, beta: np.ndarray) -> np.ndarray:
-        """Return coefficients of landmarks, of the same function as coefficients of cases."""
-        if self.inverse_root is None or self.features is None:
-            return beta
-        return self.inverse_root @ (self.features.T @ beta)
-
-
 class ViewFit(NamedTuple):
     """A fitted view, and the results of cases left out."""
 
@@ -176,25 +156,14 @@ def fit_view(
     likelihood.
     """
     fitted_pipeline, seen = pipeline.fit_and_transform(cases.signals, cases.weights)
-    kernel = (
-        _kernel_of_all(pipeline.kernel, seen, cases.weights, options)
-        if landmarks.indices is None
-        else _kernel_of_landmarks(pipeline.kernel, seen, cases.weights, landmarks.indices, options)
-    )
+    kernel = case_kernel(pipeline.kernel, seen, cases.weights, landmarks.indices, options)
     spectrum, Y = kernel.spectrum, targets.values
     groups = cases.groups if cases.n_groups < len(Y) else None  # takes less time without groups
     choice = _chosen_penalties(spectrum, groups, targets, penalties)
-    beta, intercepts = np.empty(Y.shape), np.empty(Y.shape[1])
-    variances = np.empty((len(Y), targets.n_regressions))
-    output_penalties = np.resize(choice.penalties, Y.shape[1])
-    for penalty in np.unique(choice.penalties):
-        is_of_penalty = output_penalties == penalty
-        outputs = slice(None) if is_of_penalty.all() else is_of_penalty
-        beta[:, outputs], intercepts[outputs] = spectrum.ridge(
-            Y[:, outputs], penalty, intercept=True
-        )
-        left_out_variances = spectrum.left_out_variance(penalty, groups) + kernel.unexplained
-        variances[:, choice.penalties == penalty] = left_out_variances[:, None]
+    beta, intercepts = _coefficients(spectrum, Y, choice.penalties)
+    different, positions = np.unique(choice.penalties, return_inverse=True)
+    left_out = [spectrum.left_out_variance(penalty, groups) for penalty in different]
+    variances = np.stack(left_out, axis=1)[:, positions] + kernel.unexplained[:, None]
     mean_variances = np.array([np.average(column, weights=cases.weights) for column in variances.T])
     sums = spectrum.eigenvalues[:, None] + choice.penalties
     root = kernel.root / np.sqrt(sums[:, 0])
@@ -214,46 +183,22 @@ def fit_view(
     return ViewFit(regression, choice.residuals, variances / mean_variances)
 
 
-def _kernel_of_all(
-    kernel: ViewKernel, seen: Signals, weights: np.ndarray, options: KernelOptions
-) -> _KernelOfCases:
-    """Return the decomposed kernel matrix of cases, as a view shows them."""
-    spectrum = decompose(kernel.matrix(seen, None, options), weights, clip=True)
-    root = spectrum.roots[:, None] * spectrum.eigenvectors
-    return _KernelOfCases(spectrum, root, np.zeros(len(seen)))
+def _coefficients(
+    spectrum: Decomposition, Y: np.ndarray, penalties: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return coefficients of cases, (n_cases, n_outputs), and intercepts, (n_outputs,).
 
-
-def _kernel_of_landmarks(
-    kernel: ViewKernel,
-    seen: Signals,
-    weights: np.ndarray,
-    landmark_indices: np.ndarray,
-    options: KernelOptions,
-) -> _KernelOfCases:
-    """Return the decomposed kernel matrix of features."""
-    landmarks = take(seen, landmark_indices)
-    remaining = np.setdiff1d(np.arange(len(seen)), landmark_indices)
-    K = np.empty((len(seen), len(landmarks)))
-    K[landmark_indices] = kernel.matrix(landmarks, None, options)
-    K[remaining] = kernel.matrix(take(seen, remaining), landmarks, options)
-    values, V = scipy.linalg.eigh(K[landmark_indices], driver="evd")
-    resolved = values > kernel.least_penalty(np.ones(len(landmarks)), options["dtype"])
-    inverse_root = V[:, resolved] / np.sqrt(values[resolved])
-    features, roots = K @ inverse_root, np.sqrt(weights)[:, None]
-    unexplained = np.maximum(kernel.diag(seen) - (features**2).sum(axis=1), 0.0)
-    # The eigenvectors of products take less time than singular vectors. They have fewer digits
-    # where eigenvalues are far below the penalty, and there digits do not matter.
-    values, V = scipy.linalg.eigh((roots * features).T @ (roots * features), driver="evd")
-    eps = float(np.finfo(np.float64).eps)
-    values, inverse_root, features = (
-        np.maximum(values, eps * values[-1]),
-        inverse_root @ V,
-        features @ V,
-    )
-    spectrum = Decomposition(values, roots * features / np.sqrt(values), eps, roots[:, 0])
-    return _KernelOfCases(
-        spectrum, inverse_root * np.sqrt(values), unexplained, inverse_root, features
-    )
+    One penalty is that of all outputs, or each output has one.
+    """
+    beta, intercepts = np.empty(Y.shape), np.empty(Y.shape[1])
+    output_penalties = np.resize(penalties, Y.shape[1])
+    for penalty in np.unique(penalties):
+        has_penalty = output_penalties == penalty
+        outputs = slice(None) if has_penalty.all() else has_penalty
+        beta[:, outputs], intercepts[outputs] = spectrum.ridge(
+            Y[:, outputs], penalty, intercept=True
+        )
+    return beta, intercepts
 
 
 def _lower_triangular(root: np.ndarray) -> np.ndarray:
@@ -261,7 +206,7 @@ def _lower_triangular(root: np.ndarray) -> np.ndarray:
     return np.asarray(scipy.linalg.qr(root.T, mode="r")[0].T)
 
 
-class _Choice(NamedTuple):
+class _PenaltyChoice(NamedTuple):
     """The penalty of each regression, and the results of cases left out with these penalties."""
 
     penalties: np.ndarray
@@ -274,7 +219,7 @@ class _Choice(NamedTuple):
 
 def _chosen_penalties(
     spectrum: Decomposition, groups: np.ndarray | None, targets: Targets, penalties: Penalties
-) -> _Choice:
+) -> _PenaltyChoice:
     """Return, for each regression, the first penalty whose error is near the least error.
 
     It is at most `Penalties.tolerance` times the least error of cases left out.
@@ -286,7 +231,7 @@ def _chosen_penalties(
     is_near = errors <= penalties.tolerance * errors.min(axis=1, keepdims=True)
     choices = is_near.argmax(axis=1)
     output_choices = np.resize(choices, targets.values.shape[1])
-    return _Choice(
+    return _PenaltyChoice(
         tried[choices],
         np.take_along_axis(residuals, output_choices[None, None], axis=0)[0],
         errors[np.arange(len(choices)), choices],

@@ -1,4 +1,4 @@
-"""Weights of views: overall, from errors of cases left out, and at each signal."""
+"""Weights of views, overall and at each signal, and how their novelties are averaged."""
 
 from __future__ import annotations
 
@@ -85,6 +85,19 @@ def weights_at_signals(
     farther = np.clip(level_distances, 1.0, 1e9) ** -_LEVEL_POWER
     products *= np.where(np.reshape(depend_on_levels, (-1, 1)), farther, 1.0)[:, :, None]
     return products / products.sum(axis=0)
+
+
+def mean_novelty(view_novelties: np.ndarray, view_errors: np.ndarray) -> np.ndarray:
+    """Return the novelty of signals to all views, (n_cases,): a geometric mean.
+
+    The novelties to each view are (n_views, n_cases, n_regressions). Powers of views are
+    proportional to their inverse errors, (n_views, n_regressions), and regressions count alike.
+    """
+    logs = []
+    for novelties, errors in zip(np.moveaxis(view_novelties, 2, 0), view_errors.T, strict=True):
+        least = np.finfo(np.float64).eps * (errors.max() or 1.0)
+        logs.append(unit_sum(1.0 / np.maximum(errors, least)) @ np.log(novelties))
+    return np.asarray(np.exp(np.mean(logs, axis=0)))
 
 
 def residuals_of_folds(
