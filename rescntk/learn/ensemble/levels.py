@@ -90,7 +90,7 @@ class LevelsAndSizes:
 
 def _distances(deviations: np.ndarray) -> Distances:
     """Return the distances of signals from their deviations in units, (n_cases, 3, n_channels)."""
-    with np.errstate(over="ignore"):  # infinitely far
+    with np.errstate(over="ignore"):  # a distance may be infinite
         levels = np.sqrt(np.mean(deviations[:, 0] ** 2, axis=1))
     return Distances(levels, np.abs(deviations[:, 1:]).max(axis=(1, 2)))
 

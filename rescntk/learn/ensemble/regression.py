@@ -81,7 +81,7 @@ class ViewRegression:
 
         `seen` are signals as the kernel sees them, after the steps of the pipeline.
         """
-        prepared = self.prepared_landmarks  # read once: another thread may replace it
+        prepared = self.prepared_landmarks  # another thread may replace it later
         if prepared is None or prepared[0] != options:
             landmarks = self._seen_landmarks()
             prepared = options.copy(), self.pipeline.kernel.prepare(landmarks, options)
@@ -90,7 +90,7 @@ class ViewRegression:
 
     def _seen_landmarks(self) -> Signals:
         """Return the landmarks as the kernel sees them, after the steps of the pipeline."""
-        seen = self.seen_landmarks  # read once: another thread may set it
+        seen = self.seen_landmarks  # another thread may set it later
         if seen is None:
             seen = self.seen_landmarks = self.pipeline.transform(self.landmarks)
         return seen
@@ -177,7 +177,7 @@ def fit_view(
         penalty_ratios=None if is_one else sums[:, :1] / sums,
         penalties=choice.penalties,
         mean_left_out_variances=mean_variances,
-        prior_variances=np.mean(beta * Y, axis=0),  # Σβ is 0, so that b makes no difference
+        prior_variances=np.mean(beta * Y, axis=0),  # Σβ is 0: the intercept b does not matter
         mean_squared_errors=choice.mean_squared_errors,
     )
     return ViewFit(regression, choice.residuals, variances / mean_variances)

@@ -114,7 +114,7 @@ def class_targets(cases: Cases, classes: np.ndarray, class_weight: ClassWeight) 
     else:
         class_weights = weights_of_classes(class_weight, classes)[present]
     pairs = np.unique(np.column_stack([class_indices, cases.groups]), axis=0)
-    n_groups = np.bincount(pairs[:, 0])  # of each class
+    n_groups = np.bincount(pairs[:, 0])  # number of groups of each class
     return ClassTargets(
         classes=classes[present],
         class_indices=class_indices,

@@ -31,7 +31,7 @@ _DURATIONS = (datetime.timedelta, np.timedelta64)
 
 def is_table(X: object) -> bool:
     """Return whether X is a table: its columns have names."""
-    return hasattr(type(X), "columns")  # of the type: a query of polars would warn
+    return hasattr(type(X), "columns")  # polars warns if a lazy table itself is asked
 
 
 def check_container(values: object, name: str) -> None:
@@ -149,7 +149,7 @@ def _non_numeric_content(values: np.ndarray, name: str) -> tuple[str, str]:
         return what, "give real and imaginary parts as two channels"
     if kind == "V":
         remedy = f"give {name}.astype(np.float64)"
-        if values.dtype.names:  # columns by name, as genfromtxt reads them
+        if values.dtype.names:  # as genfromtxt returns columns with names
             remedy = f"give numpy.lib.recfunctions.structured_to_unstructured({name})"
         return f"dtype {values.dtype}", remedy
     for value in values.flat if kind == "O" else values.flat[:1]:
@@ -232,11 +232,11 @@ def numbering_column(flat: np.ndarray) -> int | None:
     n_cases, n_columns = flat.shape
     if n_cases < 10 or n_columns < 3:
         return None
-    candidates = np.flatnonzero((flat == np.round(flat)).all(axis=0))  # of whole numbers
-    for column in candidates[:10]:
+    whole = np.flatnonzero((flat == np.round(flat)).all(axis=0))  # columns of whole numbers
+    for column in whole[:10]:
         steps = np.sign(np.diff(flat[:, column]))
         in_order = steps.all() and abs(steps.sum()) == n_cases - 1
-        alone = len(candidates) == 1 and len(np.unique(flat[:, column])) == n_cases
+        alone = len(whole) == 1 and len(np.unique(flat[:, column])) == n_cases
         if in_order or alone:
             return int(column)
     return None
@@ -353,7 +353,7 @@ def check_no_label_column(X: Any, **arguments: Any) -> None:
             if isinstance(name, str) or np.array_equal(
                 np.asarray(X[name]), np.asarray(values_of_argument)
             ):
-                column = names[names.index(name)]  # no scalar of NumPy, as a series may have it
+                column = names[names.index(name)]  # a series may have its name as a scalar of NumPy
                 raise ValueError(
                     f"X has the column {shown(column)}, which is {argument}, expected time points "
                     f"alone: drop it from X"

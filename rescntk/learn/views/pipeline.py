@@ -12,11 +12,8 @@ from .steps import Step
 
 
 @dataclass(frozen=True)
-class ViewPipeline:
-    """The steps that change signals of known lengths, and the kernel of the result.
-
-    The steps are not fitted yet: `fit_and_transform` returns the pipeline that transforms signals.
-    """
+class _Pipeline:
+    """Steps that signals go through, and the kernel of the result."""
 
     kernel: ViewKernel
     n_points: int
@@ -33,6 +30,10 @@ class ViewPipeline:
         """True if a constant, added to a channel of a signal, changes what the network sees."""
         return all(step.depends_on_levels for step in self.steps)
 
+
+class ViewPipeline(_Pipeline):
+    """The steps that signals of known lengths are to go through, before they are fitted."""
+
     def fit_and_transform(self, X: Signals, weights: np.ndarray) -> tuple[FittedPipeline, Signals]:
         """Return the pipeline fitted to signals X with weights, (n_cases,); and X after its steps.
 
@@ -45,9 +46,8 @@ class ViewPipeline:
         return FittedPipeline(self.kernel, self.n_points, tuple(steps)), X
 
 
-@dataclass(frozen=True)
-class FittedPipeline(ViewPipeline):
-    """A pipeline whose steps were fitted to training signals, with their means and scales."""
+class FittedPipeline(_Pipeline):
+    """Steps that were fitted to training signals, with their means and scales."""
 
     def transform(self, X: Signals) -> Signals:
         """Return signals as the kernel sees them."""

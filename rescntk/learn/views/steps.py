@@ -247,7 +247,7 @@ class WholeSpectrum(BlockStep):
         length = x.shape[1]
         spectrum = np.fft.rfft(SignalScale().transform(x[None])[0], axis=1)
         blocks = (np.arange(spectrum.shape[1]) - 1) // self.block_length
-        is_frequency = blocks >= 0  # the mean comes first
+        is_frequency = blocks >= 0  # `rfft` returns the mean first
         distances = np.abs(blocks - np.arange(contributions.shape[-1])[:, None])
         inside = (distances <= reach) & is_frequency
         bell = np.where(inside, 1 + np.cos(np.pi * distances / (reach + 1)), 0.0)
@@ -356,7 +356,7 @@ class PointScale(ChannelScale):
 
     def scale_of(self, X: Signals, weights: np.ndarray) -> Scale:
         X = np.asarray(X)
-        points = moments(X.reshape(len(X), -1, 1), weights)  # each as a channel
+        points = moments(X.reshape(len(X), -1, 1), weights)  # each point as a channel
         mean, deviation = (part.reshape(X.shape[1:]) for part in (points.mean, points.deviation))
         sizes = np.broadcast_to(np.abs(mean).max(axis=1, keepdims=True), mean.shape)
         deviation = np.where(deviation > ROUNDING * sizes, deviation, 0.0)
@@ -459,7 +459,7 @@ def moments(X: Signals, weights: np.ndarray) -> Moments:
     points, weights = np.concatenate(list(X), axis=1), weights.repeat([x.shape[1] for x in X])
     weights = weights / weights.sum()
     mean = points @ weights
-    mean = mean + (points - mean[:, None]) @ weights  # a product of n numbers errs by n units
+    mean = mean + (points - mean[:, None]) @ weights  # a sum of n numbers errs by n units
     deviation = np.sqrt((points - mean[:, None]) ** 2 @ weights)
     deviation = np.where(deviation > ROUNDING * np.abs(points).max(axis=1), deviation, 0.0)
     return Moments(mean, deviation, np.sqrt(points**2 @ weights))
