@@ -2,6 +2,7 @@
 
 import pickle
 import warnings
+from copy import copy
 
 import numpy as np
 import pytest
@@ -294,19 +295,21 @@ def test_prefixes_are_evenly_spaced_from_four_points_on(n, n_prefixes, expected)
 @pytest.mark.parametrize("channels", [1, 3])
 @pytest.mark.parametrize("error", [None, 0.2])
 def test_later_points_change_nothing(error, channels, rng):
-    """A signal's points after its label's prefix, replaced by others, leave label and time."""
+    """A signal's points after its label's prefix are replaced by others."""
     X, y = beginnings(rng, 60, channels=channels)
     Z, _ = beginnings(rng, 40, channels=channels)
     model = EarlyClassifier(INNER, n_prefixes=8, error=error, random_state=0).fit(X, y)
-    labels, times, proba = model.predict(Z), model.predict_times(Z), model.predict_proba(Z)
+    times, changed = model.predict_times(Z), Z.copy()
     assert len(set(times)) > 1 and (times < 32).mean() > 0.2
-    changed = Z.copy()
     for signal, time in zip(changed, times, strict=True):
         signal[:, time:] = 9 * rng.standard_normal(signal[:, time:].shape)
-    assert (model.predict(changed) == labels).all()
-    assert (model.predict_times(changed) == times).all()
-    assert (model.predict_proba(changed) == proba).all()
-    assert (model.classes_[proba.argmax(axis=1)] == labels).all()
+    for method in (model.predict, model.predict_times, model.predict_proba):
+        assert (method(changed) == method(Z)).all()
+
+
+def test_labels_are_the_most_probable_ones(early):
+    model, Z, _ = early
+    assert (model.classes_[model.predict_proba(Z).argmax(axis=1)] == model.predict(Z)).all()
 
 
 def test_left_out_results_are_those_of_classifiers_of_the_prefixes(rng):
@@ -325,10 +328,10 @@ def test_labels_are_those_given(rng):
     assert model.classes_.tolist() == ["a", "b"] and set(model.predict(X)) == {"a", "b"}
 
 
-@pytest.fixture
-def early(rng):
+@pytest.fixture(scope="module")
+def early():
     """An early classifier of four prefixes, new signals, and the time points of their labels."""
-    X, y = beginnings(rng, 100)
+    X, y = beginnings(np.random.default_rng(20220317), 100)
     model = EarlyClassifier(INNER, n_prefixes=4, random_state=0).fit(X[:60], y[:60])
     times = model.predict_times(X[60:])
     assert len(set(times.tolist())) > 1
@@ -441,15 +444,23 @@ def test_a_bound_for_the_full_length_alone_is_no_reason_to_warn(rng):
     assert model.prefixes_.tolist() == [32] and model.threshold_ == np.inf
 
 
+GROUPS = np.arange(60) // 2 % 10
+"""Ten groups of sixty signals."""
+
+
 def test_groups_are_left_out_whole(rng):
     X, y = beginnings(rng, 60)
-    groups = np.arange(60) // 2 % 10
-    model = EarlyClassifier(INNER, n_prefixes=2, error=0.3)
-    with pytest.warns(UserWarning, match="10 training signals or groups cannot show so few"):
-        model.set_params(error=0.1).fit(X, y, groups=groups)
-    assert model.threshold_ == np.inf and (model.predict_times(X) == 32).all()
-    expected = clone(INNER).fit(X[:, :, :16], y, groups=groups).left_out_proba_
+    model = EarlyClassifier(INNER, n_prefixes=2).fit(X, y, groups=GROUPS)
+    expected = clone(INNER).fit(X[:, :, :16], y, groups=GROUPS).left_out_proba_
     assert (model.estimators_[0].left_out_proba_ == expected).all()
+
+
+def test_few_groups_warn_of_a_bound_and_have_no_early_label(rng):
+    X, y = beginnings(rng, 60)
+    model = EarlyClassifier(INNER, n_prefixes=2, error=0.1)
+    with pytest.warns(UserWarning, match="10 training signals or groups cannot show so few"):
+        model.fit(X, y, groups=GROUPS)
+    assert model.threshold_ == np.inf and (model.predict_times(X) == 32).all()
 
 
 def test_few_signals_warn_of_a_bound(rng):
@@ -605,7 +616,7 @@ def test_novelty_and_sets_are_those_of_the_last_prefix(method, options, early):
 
 
 def test_classifiers_without_sets_are_refused_by_name(early):
-    model, Z, _ = early
+    model, Z = copy(early[0]), early[1]
     model.estimators_ = [*model.estimators_[:-1], RidgeClassifier()]
     with pytest.raises(ValueError, match="which has no predict_set"):
         model.predict_set(Z)

@@ -6,6 +6,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 from scipy.special import softmax
+from sklearn.base import clone
 
 from rescntk.learn import ResidualKernelClassifier, ResidualKernelRegressor, View
 from rescntk.learn.ensemble.calibration import calibrate
@@ -230,31 +231,38 @@ def test_other_folds_calibrate_left_out_probabilities(class_weight, rng):
     assert model.left_out_score_ == right.mean()
 
 
+RESULTS = {
+    "probabilities": (ResidualKernelClassifier, "left_out_proba_", {0: 1, 1: 2, 2: 0}),
+    "predictions": (ResidualKernelRegressor, "left_out_prediction_", None),
+}
+"""Estimators, an attribute of each, and weights of classes."""
+
+
+@pytest.mark.parametrize(("kind", "name", "class_weight"), RESULTS.values(), ids=RESULTS)
 @pytest.mark.parametrize("lists", [False, True])
 @pytest.mark.parametrize("grouped", [False, True])
-def test_permuted_signals_have_permuted_left_out_results(lists, grouped, rng):
+def test_permuted_signals_have_permuted_left_out_results(
+    lists, grouped, kind, name, class_weight, rng
+):
+    """Also of copies; the last signal has weight 0, and the only one of class 2 too."""
     X, y = waves(rng, 24, 2)
     X, y = X + rng.standard_normal(X.shape), np.append(y, [2, 0, 1])
     signals = [x[:, : 24 - k % 3] for k, x in enumerate(X)] if lists else X
     signals = [signals[k] for k in [*range(24), 4, 6, 9]]
-    weights = np.append(rng.uniform(0.5, 2.0, 25), [1.0, 0.0])
-    groups = rng.integers(0, 12, 27) if grouped else None
+    given = {"sample_weight": np.append(rng.uniform(0.5, 2.0, 25), [1.0, 0.0])}
+    if grouped:
+        given["groups"] = rng.integers(0, 12, 27)
     views = [View(standardize="channel"), View(differences=True), View(spectra=True, length=8)]
+    model = kind(views, dtype="float64", random_state=0)
+    if class_weight:
+        model.set_params(class_weight=class_weight)
     order = rng.permutation(27)
-    for kind, name, options in (
-        (ResidualKernelClassifier, "left_out_proba_", {"class_weight": {0: 1, 1: 2, 2: 0}}),
-        (ResidualKernelRegressor, "left_out_prediction_", {}),
-    ):
-        model, other = (kind(views, dtype="float64", random_state=0, **options) for _ in range(2))
-        model.fit(signals, y, sample_weight=weights, groups=groups)
-        permuted = None if groups is None else groups[order]
-        changed = {"sample_weight": weights[order], "groups": permuted}
-        other.fit([signals[k] for k in order], y[order], **changed)
-        expected, found = getattr(model, name), getattr(other, name)
-        assert_within(np.nan_to_num(found), np.nan_to_num(expected[order]), tolerances.ROUTES)
-        assert (np.isnan(found) == np.isnan(expected[order])).all()
-        missing = [24, 26] if options else [26]
-        assert np.flatnonzero(np.isnan(expected.reshape(27, -1)[:, 0])).tolist() == missing
+    expected = getattr(clone(model).fit(signals, y, **given), name)
+    permuted = {argument: values[order] for argument, values in given.items()}
+    found = getattr(model.fit([signals[k] for k in order], y[order], **permuted), name)
+    assert_within(np.nan_to_num(found), np.nan_to_num(expected[order]), tolerances.ROUTES)
+    missing = np.isin(order, [24, 26] if class_weight else [26])
+    assert (np.isnan(found.reshape(27, -1)) == missing[:, None]).all()
 
 
 def folds_of_fit(X, y, n_regressions=1, **parameters):
@@ -269,10 +277,18 @@ def test_folds_are_the_same_for_all_fits_of_a_seed(rng):
     """Also of other views and landmarks, and of the other estimator."""
     X, y = waves(rng, 24, 2)
     folds = folds_of_fit(X, y, **FOUR, random_state=3)
-    assert (np.bincount(folds, minlength=10) >= 2).all()
     assert (folds_of_fit(X, y, **ONE, n_landmarks=9, random_state=3) == folds).all()
     assert (folds_of_fit(X, y, n_regressions=2, **ONE, random_state=3) == folds).all()
-    assert (folds_of_fit(X, y, **ONE, random_state=4) != folds).any()
+
+
+def test_folds_of_another_seed_are_others(rng):
+    X, y = waves(rng, 24, 2)
+    assert (folds_of_fit(X, y, **ONE, random_state=4) != folds_of_fit(X, y, **ONE)).any()
+
+
+def test_folds_have_nearly_as_many_cases(rng):
+    folds = folds_of_fit(*waves(rng, 24, 2), **ONE, random_state=3)
+    assert set(np.bincount(folds, minlength=10)) == {2, 3}
 
 
 def test_left_out_probabilities_of_a_novel_signal_are_less_certain(rng):
@@ -301,8 +317,8 @@ def test_left_out_probabilities_of_a_novel_signal_are_less_certain(rng):
     assert_within(fold_scales, scales[novel] * doubt, tolerances.regression(40, 0.01))
 
 
-def test_groups_are_left_out_whole(rng):
-    """Signals of a wearer are alike: groups show what single signals hide."""
+def test_groups_show_what_single_signals_hide(rng):
+    """Signals of a wearer are alike, so that one left out is told by the others of its wearer."""
     wearers = np.arange(40) // 4
     y = wearers % 2
     X = rng.standard_normal((10, 1, 24))[wearers] + 0.2 * rng.standard_normal((40, 1, 24))

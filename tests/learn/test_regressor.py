@@ -121,7 +121,7 @@ def test_deviations_are_positive(fitted):
 
 
 @pytest.mark.parametrize("coverage", [0.5, 0.9])
-def test_intervals_cover(coverage, rng):
+def test_intervals_cover_new_targets_as_often_as_they_say(coverage, rng):
     X, y = rising(rng, 80, noise=0.1)
     Z, truth = rising(rng, 400, noise=0.1)
     model = ResidualKernelRegressor(**FOUR, random_state=0).fit(X, y)

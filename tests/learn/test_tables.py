@@ -292,22 +292,33 @@ def test_a_file_of_the_archive_with_its_labels_in_the_first_column(signals, pd, 
         CLASSIFIER.fit(table, table[0])
 
 
-def test_lines_of_json_have_signals_in_cells(signals, pd, tmp_path):
-    X, y = signals
+@pytest.fixture
+def records(signals, pd, tmp_path):
+    """A table of lines of JSON, which has a signal in each cell of a column."""
     path = tmp_path / "signals.jsonl"
-    rows = [{"signal": x.tolist(), "season": int(label)} for x, label in zip(X, y, strict=True)]
+    rows = [{"signal": x.tolist(), "season": int(label)} for x, label in zip(*signals, strict=True)]
     path.write_text("\n".join(map(json.dumps, rows)))
-    table = pd.read_json(path, lines=True, precise_float=True)
-    with pytest.raises(
-        ValueError, match=r"^X has the column 'signal' .*np.stack\(row\) for row in"
-    ):
-        CLASSIFIER.fit(table[["signal"]], table["season"])
-    with pytest.raises(ValueError, match=r"^X has shape \(20,\) and a signal in each .*list\(X\)"):
-        CLASSIFIER.fit(table["signal"], table["season"])
+    return pd.read_json(path, lines=True, precise_float=True)
+
+
+def test_tables_with_signals_in_cells_are_refused(records):
+    says = r"^X has the column 'signal' .*np.stack\(row\) for row in"
+    with pytest.raises(ValueError, match=says):
+        CLASSIFIER.fit(records[["signal"]], records["season"])
+
+
+def test_series_with_signals_in_cells_are_refused(records):
+    says = r"^X has shape \(20,\) and a signal in each .*list\(X\)"
+    with pytest.raises(ValueError, match=says):
+        CLASSIFIER.fit(records["signal"], records["season"])
+
+
+def test_signals_in_cells_are_read_as_the_messages_say(records, signals):
+    X, y = signals
     expected = CLASSIFIER.fit(X, y).decision_function(X)
-    stacked = [np.stack(row) for row in table[["signal"]].to_numpy()]
-    for given in (stacked, list(table["signal"])):
-        assert (CLASSIFIER.fit(given, table["season"]).decision_function(X) == expected).all()
+    stacked = [np.stack(row) for row in records[["signal"]].to_numpy()]
+    for given in (stacked, list(records["signal"])):
+        assert (CLASSIFIER.fit(given, records["season"]).decision_function(X) == expected).all()
 
 
 def test_an_arrow_table_of_a_file(signals, tmp_path):

@@ -265,9 +265,13 @@ def polars_frame(flat, pl):
     return pl.DataFrame(flat[0], schema=[f"t{k}" for k in range(24)])
 
 
-def test_polars(polars_frame, flat, pl):
+def test_tables_of_polars_are_fitted(polars_frame, flat, pl):
     model = CLASSIFIER.fit(polars_frame, pl.Series(flat[1]))
     assert model.score(polars_frame, flat[1]) > 0.9
+
+
+def test_columns_of_polars_in_another_order_are_refused(polars_frame, flat):
+    model = CLASSIFIER.fit(polars_frame, flat[1])
     with pytest.raises(ValueError, match="same order as they were in fit"):
         model.predict(polars_frame.select(polars_frame.columns[::-1]))
 
@@ -310,28 +314,50 @@ def test_containers_of_arrow_tell_what_is_taken(broken, says, flat):
     pa, (X, y) = pytest.importorskip("pyarrow"), flat
     with pytest.raises(ValueError, match=says):
         CLASSIFIER.fit(broken(pa, X), y)
+
+
+def test_lists_of_arrow_are_read_as_the_message_says(flat):
+    pa, (X, y) = pytest.importorskip("pyarrow"), flat
     expected = CLASSIFIER.fit(X, y).decision_function(X)
     found = CLASSIFIER.fit(pa.array(X.tolist()).to_pylist(), pa.array(y)).decision_function(X)
     assert (found == expected).all()
 
 
+SECONDS = np.arange(20.0)
+TIMES = {
+    "durations": (1000 * np.arange(20)).astype("timedelta64[ms]"),
+    "dates": np.datetime64("2024-01-01") + (1000 * np.arange(20)).astype("timedelta64[ms]"),
+}
+"""A second after the other, as durations and as dates."""
+
+
+def forms_of_times(kind, pd, pl):
+    """Yield durations or dates as arrays, series, lists and tables."""
+    times = TIMES[kind]
+    yield from (times, pd.Series(times), pl.Series(times), times.tolist())
+    if kind == "dates":
+        yield from (pd.Series(times).dt.tz_localize("UTC"), pd.DataFrame({"a": times}))
+
+
+@pytest.mark.parametrize("kind", TIMES)
+def test_dates_and_durations_are_no_targets(kind, flat, pd, pl):
+    for y in forms_of_times(kind, pd, pl):
+        with pytest.raises(ValueError, match=rf"^y has {kind}, such as .*timedelta64\(1, 's'"):
+            REGRESSOR.fit(flat[0], y)
+
+
 @pytest.mark.filterwarnings("ignore:left_out_score_")  # of targets that the signals do not tell
-def test_dates_and_durations_are_no_targets(flat, pd, pl):
-    X, _ = flat
-    times = (1000 * np.arange(20)).astype("timedelta64[ms]")
-    dates, seconds = np.datetime64("2024-01-01") + times, np.arange(20.0)
-    zone = pd.Series(dates).dt.tz_localize("UTC")
-    for kind, forms in (
-        ("durations", (times, pd.Series(times), pl.Series(times), times.tolist())),
-        ("dates", (dates, pd.Series(dates), pl.Series(dates), zone, pd.DataFrame({"a": dates}))),
-    ):
-        for y in forms:
-            with pytest.raises(ValueError, match=rf"^y has {kind}, such as .*timedelta64\(1, 's'"):
-                REGRESSOR.fit(X, y)
-    expected = REGRESSOR.fit(X, seconds).predict(X)  # what the messages say
-    assert (REGRESSOR.fit(X, times / np.timedelta64(1, "s")).predict(X) == expected).all()
-    since = (dates - dates.min()) / np.timedelta64(1, "s")
-    assert (REGRESSOR.fit(X, since).predict(X) == expected).all()
+@pytest.mark.parametrize(
+    "seconds",
+    [
+        TIMES["durations"] / np.timedelta64(1, "s"),
+        (TIMES["dates"] - TIMES["dates"].min()) / np.timedelta64(1, "s"),
+    ],
+    ids=TIMES,
+)
+def test_times_are_targets_as_the_messages_say(seconds, flat):
+    expected = REGRESSOR.fit(flat[0], SECONDS).predict(flat[0])
+    assert (REGRESSOR.fit(flat[0], seconds).predict(flat[0]) == expected).all()
 
 
 LEFT_IN = {
@@ -353,24 +379,42 @@ def test_a_column_left_in_the_table_is_refused_by_name(name, fit, kind, flat):
     fit(rest, frame["of"])
 
 
-def test_numbers_of_columns_may_be_alike(flat, pd):
-    """Tables without names count their columns: a column is refused where its values are there."""
-    frame = pd.DataFrame(np.column_stack([flat[1], flat[0]]))
-    with pytest.raises(ValueError, match="^X has the column 0, which is y"):
-        CLASSIFIER.fit(frame, frame[0])
-    with pytest.raises(ValueError, match="^X has the column 0, which is y"):
-        REGRESSOR.fit(frame, frame[[0, 5]])
-    assert CLASSIFIER.fit(frame.drop(columns=0).set_axis(range(24), axis=1), frame[0]).score
+@pytest.fixture
+def numbered(flat, pd):
+    """A table without names of columns, whose first one has the labels."""
+    return pd.DataFrame(np.column_stack([flat[1], flat[0]]))
 
 
-def test_gaps_of_a_table_are_filled_as_the_message_says(flat, pd, pl):
+@pytest.mark.parametrize("columns", [0, [0, 5]], ids=["one", "several"])
+def test_targets_left_in_a_table_without_names_are_refused(columns, numbered):
+    with pytest.raises(ValueError, match="^X has the column 0, which is y"):
+        REGRESSOR.fit(numbered, numbered[columns])
+
+
+def test_numbers_of_columns_may_be_alike_where_values_are_not(numbered):
+    signals = numbered.drop(columns=0).set_axis(range(24), axis=1)
+    assert CLASSIFIER.fit(signals, numbered[0]).score(signals, numbered[0]) > 0.9
+
+
+@pytest.fixture
+def gaps(flat, pd):
+    """A table that lacks a fifth of its numbers."""
     frame = pd.DataFrame(flat[0]).add_prefix("t")
-    gaps = frame.mask(np.random.default_rng(0).uniform(size=frame.shape) < 0.2)
+    return frame.mask(np.random.default_rng(0).uniform(size=frame.shape) < 0.2)
+
+
+def test_a_gap_is_named_by_its_row_and_column(gaps, flat):
     with pytest.raises(ValueError, match="NaN in row") as refusal:
         CLASSIFIER.fit(gaps, flat[1])
     row, name = re.search("row ([0-9]+), column '(t[0-9]+)'", str(refusal.value)).groups()
     assert np.isnan(gaps.loc[int(row), name])
+
+
+def test_gaps_are_filled_as_the_message_says(gaps, flat):
     CLASSIFIER.fit(gaps.interpolate(axis=1, limit_direction="both"), flat[1])
-    gaps = pl.DataFrame({"t0": [1.0] * 20, "t1": [np.nan] * 20})
+
+
+def test_gaps_of_polars_are_named_with_the_remedy_of_pandas(flat, pl):
+    table = pl.DataFrame({"t0": [1.0] * 20, "t1": [np.nan] * 20})
     with pytest.raises(ValueError, match="NaN in row 0, column 't1'.* of pandas does"):
-        CLASSIFIER.fit(gaps, flat[1])
+        CLASSIFIER.fit(table, flat[1])

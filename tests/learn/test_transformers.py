@@ -64,15 +64,30 @@ def test_kernel_matrix_keeps_its_own_copy(rng):
         assert (matrix.transform(probe) == before).all()
 
 
-@pytest.mark.parametrize("n_channels", [3, None])
-def test_kernel_matrix_reads_flat_signals_like_its_kernel(n_channels, rng):
-    kernel, F = SignalKernel(depth=2, n_channels=n_channels), rng.standard_normal((6, 12))
-    deep, matrix = F.reshape(6, kernel.n_channels or 1, -1), KernelMatrix(kernel)
-    K = kernel(deep)
-    assert (matrix.fit_transform(F) == K).all()
-    assert (matrix.transform(F[:2]) == K[:2]).all() and (matrix.transform(deep[:2]) == K[:2]).all()
-    assert (matrix.n_channels_, matrix.n_timepoints_) == deep.shape[1:]
-    assert (matrix.fit(deep).transform(F[:2]) == K[:2]).all()
+@pytest.fixture(params=[3, None])
+def flat_matrix(request, rng):
+    """A transformer whose kernel knows the number of channels, or not; flat signals; signals."""
+    kernel, F = SignalKernel(depth=2, n_channels=request.param), rng.standard_normal((6, 12))
+    return KernelMatrix(kernel), F, F.reshape(6, request.param or 1, -1)
+
+
+def test_flat_signals_have_the_kernel_matrix_of_signals(flat_matrix):
+    matrix, F, signals = flat_matrix
+    K = matrix.kernel(signals)
+    assert (matrix.fit_transform(F) == K).all() and (matrix.transform(F[:2]) == K[:2]).all()
+
+
+def test_flat_signals_and_signals_are_compared(flat_matrix):
+    matrix, F, signals = flat_matrix
+    K = matrix.kernel(signals)
+    assert (matrix.fit(F).transform(signals[:2]) == K[:2]).all()
+    assert (matrix.fit(signals).transform(F[:2]) == K[:2]).all()
+
+
+def test_flat_signals_have_the_shape_of_signals(flat_matrix):
+    matrix, F, signals = flat_matrix
+    matrix.fit(F)
+    assert (matrix.n_channels_, matrix.n_timepoints_) == signals.shape[1:]
 
 
 def test_images_have_the_height_and_width_of_those_fitted(rng):
