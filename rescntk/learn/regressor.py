@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple, Self
+from dataclasses import dataclass
+from typing import Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -289,7 +290,8 @@ class ResidualKernelRegressor(MultiOutputMixin, RegressorMixin, ResidualKernelEs
         return (mean * self._target_scale + self.intercept_).reshape(-1, *self._target_shape)
 
 
-class _Standardized(NamedTuple):
+@dataclass(frozen=True, eq=False, kw_only=True)
+class _Standardized:
     """Targets of mean 0 and deviation 1. The targets themselves are mean + scale · values."""
 
     values: np.ndarray
@@ -310,7 +312,7 @@ def _standardized(y: np.ndarray, weights: np.ndarray) -> _Standardized:
     deviation = np.sqrt(np.average((scaled - mean) ** 2, axis=0, weights=weights))
     divisor = np.where(deviation > 0, deviation, 1.0)
     return _Standardized(
-        (scaled - mean) / divisor,
+        values=(scaled - mean) / divisor,
         mean=np.ldexp(mean, exponents),
         scale=np.ldexp(divisor, exponents),
         vary=bool(deviation.any()),

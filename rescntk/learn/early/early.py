@@ -216,7 +216,7 @@ class EarlyClassifier(ClassifierMixin, SignalEstimator):
                 f"expected a positive weight in each"
             )
         lengths = prefix_lengths(signals.shape[2], n_prefixes)
-        n_equal = _equal_points(np.asarray(cases.signals))
+        n_equal = _n_equal_points(np.asarray(cases.signals))
         prefixes = lengths[(lengths > n_equal) | (lengths == signals.shape[2])]
         estimators, left_out = [], []
         for length in prefixes:
@@ -229,15 +229,14 @@ class EarlyClassifier(ClassifierMixin, SignalEstimator):
                 fitted = clone(classifier).fit(beginnings, labels, **fit_options)
             estimators.append(fitted)
             left_out.append(_left_out_proba(fitted, beginnings, counted))
-        proba = np.array(left_out)
+        proba, classes = np.array(left_out), estimators[-1].classes_
+        class_indices = np.searchsorted(classes, labels)
+        rule = self._chosen_rule(proba, class_indices, prefixes, cases, sample_weight)
+        left_out_end = rule.simulate(proba)
         self._remember(X, given)
-        self.prefixes_, self.estimators_ = prefixes, estimators
-        self.classes_ = estimators[-1].classes_
-        class_indices = np.searchsorted(self.classes_, labels)
-        self._rule = self._chosen_rule(proba, class_indices, sample_weight, cases)
-        self.threshold_, self.agreement_ = self._rule.threshold, self._rule.agreement
-        left_out_end = self._rule.simulate(proba)
-        self.left_out_prediction_ = self.classes_[left_out_end.class_indices]
+        self.classes_, self.prefixes_, self.estimators_ = classes, prefixes, estimators
+        self._rule, self.threshold_, self.agreement_ = rule, rule.threshold, rule.agreement
+        self.left_out_prediction_ = classes[left_out_end.class_indices]
         self.left_out_times_ = prefixes[left_out_end.last]
 
     def _check_rule(self) -> None:
@@ -274,12 +273,14 @@ class EarlyClassifier(ClassifierMixin, SignalEstimator):
         self,
         left_out: np.ndarray,
         class_indices: np.ndarray,
-        sample_weight: ArrayLike | None,
+        prefixes: np.ndarray,
         cases: Cases,
+        sample_weight: ArrayLike | None,
     ) -> StoppingRule:
         """Return the rule that left-out probabilities, (n_prefixes, n_signals, n_classes), choose.
 
-        The right classes are `class_indices`, (n_signals,). Signals of weight 0 do not count.
+        The right classes are `class_indices`, (n_signals,), and `prefixes` are lengths. Signals of
+        weight 0 do not count.
         """
         counted = np.flatnonzero(cases.case_indices >= 0)
         results = left_out[:, counted], class_indices[counted]
@@ -291,7 +292,7 @@ class EarlyClassifier(ClassifierMixin, SignalEstimator):
             value: Callable[[float, float], float] = harmonic_mean
             if self.delay_cost is not None:
                 value = partial(negative_cost, delay_cost=self.delay_cost)
-            return best_rule(*results, self.prefixes_, value, weights)
+            return best_rule(*results, prefixes, value, weights)
         groups = cases.groups[cases.case_indices[counted]]
         rule = rule_with_error_bound(*results, groups, self.error)
         if not np.isfinite(rule.threshold) and len(left_out) > 1:
@@ -531,7 +532,7 @@ class EarlyClassifier(ClassifierMixin, SignalEstimator):
         return progress
 
 
-def _equal_points(signals: np.ndarray) -> int:
+def _n_equal_points(signals: np.ndarray) -> int:
     """Return the number of time points at the beginning in which all signals are equal."""
     is_equal = (signals == signals[0]).all(axis=(0, 1))
     return int(np.logical_and.accumulate(is_equal).sum())

@@ -7,7 +7,7 @@ place of the kernel.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from dataclasses import dataclass
 
 import numpy as np
 import scipy.linalg
@@ -17,7 +17,8 @@ from ..reading.signals import Signals, take
 from ..views.kernels import KernelOptions, ViewKernel
 
 
-class CaseKernel(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class CaseKernel:
     """The kernel matrix K of weighted cases, or the part that landmarks explain.
 
     Its eigenvalues are μ, (rank,), and λ is a penalty.

@@ -206,7 +206,8 @@ def _lower_triangular(root: np.ndarray) -> np.ndarray:
     return np.asarray(scipy.linalg.qr(root.T, mode="r")[0].T)
 
 
-class _PenaltyChoice(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class _PenaltyChoice:
     """The penalty of each regression, and the results of cases left out with these penalties."""
 
     penalties: np.ndarray

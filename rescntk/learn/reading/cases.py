@@ -55,8 +55,8 @@ def different_cases(
     # + 0.0 makes 0.0 of -0.0: both are one signal.
     contents = (((signals[k] + 0.0).tobytes(), *y[k], given_groups[k]) for k in counted)
     rows = np.fromiter(contents, dtype=object, count=len(counted))
-    different, first, case_of = np.unique(rows, return_index=True, return_inverse=True)
-    first = counted[first]
+    different, first_rows, case_of = np.unique(rows, return_index=True, return_inverse=True)
+    first = counted[first_rows]
     case_indices = np.full(len(weights), -1)
     case_indices[counted] = case_of
     sums = np.bincount(case_of, weights[counted])

@@ -96,7 +96,7 @@ class Covariances(BlockStep):
         seen = []
         for x in X:
             spectra = [self.spectrum(k, y) for k, y in enumerate(self.bands(x))]
-            logarithms = np.array([(V * numbers) @ V.T for numbers, V in spectra])
+            logarithms = np.array([(V * logs) @ V.T for logs, V in spectra])
             seen.append((logarithms[:, i, j] * factors).reshape(-1, 1))
         return np.array(seen)
 
@@ -125,11 +125,11 @@ class Covariances(BlockStep):
         """
         parts = np.zeros(x.shape[1])
         for k, y in enumerate(self.bands(x)):
-            numbers, V = self.spectrum(k, y)
+            logs, V = self.spectrum(k, y)
             energies = (V.T @ self.whitenings[k].matrix @ y) ** 2
             sums = energies.sum(axis=1, keepdims=True)
             shares = np.divide(energies, sums, out=np.zeros(energies.shape), where=sums > 0)
-            parts += numbers**2 @ shares
+            parts += logs**2 @ shares
         total = parts.sum()
         equal = np.full(len(parts), 1.0 / len(parts))
         return np.asarray(contributions * (parts / total if total > 0 else equal))

@@ -135,9 +135,9 @@ class NetworkKernel(ViewKernel):
     def contributions(
         self, X: Signals, landmarks: Signals, coefficients: np.ndarray, options: KernelOptions
     ) -> np.ndarray:
-        most = longest_length(X)
-        contributions = np.zeros((len(X), coefficients.shape[1], most))
-        for rows in blocks(0, len(X), max(1, _NUMBERS_AT_ONCE // (most * len(landmarks)))):
+        n_points = longest_length(X)
+        contributions = np.zeros((len(X), coefficients.shape[1], n_points))
+        for rows in blocks(0, len(X), max(1, _NUMBERS_AT_ONCE // (n_points * len(landmarks)))):
             shares = gram_shares(self.network, X[rows], landmarks, **self._gram_options, **options)
             mean = np.mean([parts[0] for parts in shares], axis=0, dtype=np.float64)
             contributions[rows, :, : mean.shape[2]] = coefficients.T @ mean

@@ -287,10 +287,10 @@ class View:
         Signals that the view cannot take raise `UnsuitableSignals`, a ValueError.
         """
         length = longest_length(X)
-        before = WholeSpectrum.frequencies_of(length) if self.spectra == "whole" else length
-        most_points = 1 if self.covariances else self._most_points(X, before)
-        block_length = -(-before // most_points)
-        n_points = -(-before // block_length)
+        n_before = WholeSpectrum.frequencies_of(length) if self.spectra == "whole" else length
+        most_points = 1 if self.covariances else self._most_points(X, n_before)
+        block_length = -(-n_before // most_points)
+        n_points = -(-n_before // block_length)
         steps = tuple(self._steps(block_length, n_points, length))
         if reason := self._refusal(X, steps, n_points):
             raise UnsuitableSignals(self, reason)
@@ -326,10 +326,13 @@ class View:
             _with_filters_up_to(largest, network), pooled_head(self.head, (n_points,))
         )
 
-    def _most_points(self, X: Signals, length: int) -> int:
-        """Return the maximum number of points that the network sees of signals X."""
+    def _most_points(self, X: Signals, n_before: int) -> int:
+        """Return the maximum number of points that the network sees of signals X.
+
+        Before blocks they have `n_before` points, or frequencies.
+        """
         if self.length == "all":
-            return length
+            return n_before
         if self.length == "fine":
             least, most = _FINE_POINTS
             factor = channel_factor(X)
