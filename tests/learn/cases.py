@@ -1,9 +1,13 @@
-"""Signals and views that several tests of this folder share."""
+"""Signals, views and a mark that several tests of this folder share."""
 
 import numpy as np
+import pytest
 
 from rescntk.learn import View
 from rescntk.learn.views.defaults import CLASSIFIER_VIEWS, COVARIANCES
+
+ignores_scores = pytest.mark.filterwarnings("ignore:left_out_score_")
+"""For tests whose labels or targets the signals do not tell, as a warning then says."""
 
 ONE = {"views": [View(standardize="channel", filter_size=3)], "dtype": "float64"}
 """Parameters of an estimator of one view."""

@@ -14,7 +14,7 @@ from rescntk import learn
 from rescntk.learn.early.stopping import StoppingRule
 from tests import tolerances
 from tests.helpers import assert_within, run
-from tests.learn.cases import ONE, beginnings, waves
+from tests.learn.cases import ONE, beginnings, ignores_scores, waves
 from tests.learn.estimators import ESTIMATORS
 
 ARRAY_API = """
@@ -119,7 +119,7 @@ def test_estimators_of_aeon_predict_what_ours_do(kind, lists, aeon, rng):
 OPTIONS = {**ONE, "random_state": 0}
 
 
-@pytest.mark.filterwarnings("ignore:left_out_score_")
+@ignores_scores
 def test_fit_predict_of_aeon_classifiers_gives_left_out_results(aeon, rng):
     """A class of one signal, for which aeon's folds find no two, is no hindrance."""
     X, y = waves(rng, 12, 2)
@@ -131,7 +131,7 @@ def test_fit_predict_of_aeon_classifiers_gives_left_out_results(aeon, rng):
     assert (model.fit_predict(X, labels) == expected.classes_[proba.argmax(axis=1)]).all()
 
 
-@pytest.mark.filterwarnings("ignore:left_out_score_")
+@ignores_scores
 def test_fit_predict_of_aeon_regressors_gives_left_out_results(aeon, rng):
     (X, _), targets = waves(rng, 12, 2), np.sqrt(np.arange(12.0))
     expected = learn.ResidualKernelRegressor(**OPTIONS).fit(X, targets).left_out_prediction_
@@ -154,7 +154,7 @@ def weighted(rng):
     return SimpleNamespace(X=X, y=y, targets=np.sqrt(np.arange(18.0)), given=given)
 
 
-@pytest.mark.filterwarnings("ignore:left_out_score_")
+@ignores_scores
 def test_aeon_classifiers_take_weights_and_groups(aeon, weighted):
     X, y, given = weighted.X, weighted.y, weighted.given
     expected = learn.ResidualKernelClassifier(**OPTIONS).fit(X, y, **given).left_out_proba_
@@ -163,7 +163,7 @@ def test_aeon_classifiers_take_weights_and_groups(aeon, weighted):
     assert (model.fit_predict_proba(X, y, **given) == expected).all()
 
 
-@pytest.mark.filterwarnings("ignore:left_out_score_")
+@ignores_scores
 def test_aeon_regressors_take_weights_and_groups(aeon, weighted):
     X, targets, given = weighted.X, weighted.targets, weighted.given
     expected = learn.ResidualKernelRegressor(**OPTIONS).fit(X, targets, **given)
@@ -171,7 +171,7 @@ def test_aeon_regressors_take_weights_and_groups(aeon, weighted):
     assert (found.left_out_prediction_ == expected.left_out_prediction_).all()
 
 
-@pytest.mark.filterwarnings("ignore:left_out_score_")
+@ignores_scores
 def test_a_later_fit_of_aeon_forgets_weights_and_groups(aeon, weighted):
     X, y = weighted.X, weighted.y
     expected = learn.ResidualKernelClassifier(**OPTIONS).fit(X, y).left_out_proba_

@@ -20,7 +20,7 @@ from rescntk.learn import ResidualKernelClassifier, View
 from rescntk.learn.ensemble.calibration import columns_of_classes
 from tests import tolerances
 from tests.helpers import assert_within
-from tests.learn.cases import ONE, waves
+from tests.learn.cases import ONE, ignores_scores, waves
 from tests.learn.estimators import fitted_views
 from tests.learn.refits import mean_kernel, refits
 
@@ -329,7 +329,7 @@ def test_wrong_labels_weights_and_groups_are_refused(given, says, rng):
         ResidualKernelClassifier(**ONE).fit(X, **({"y": y} | given))
 
 
-@pytest.mark.filterwarnings("ignore:left_out_score_ is")  # of the penalty 1e3
+@ignores_scores  # of the penalty 1e3
 def test_searches_set_views_penalties_and_dtypes(rng):
     X, y = waves(rng, 36, 2)
     model = ResidualKernelClassifier([VIEW], penalty=0.5, n_jobs=1)

@@ -22,7 +22,7 @@ from rescntk.learn.early.stopping import (
 )
 from tests import tolerances
 from tests.helpers import assert_within
-from tests.learn.cases import ONE, beginnings
+from tests.learn.cases import ONE, beginnings, ignores_scores
 from tests.learn.estimators import fitted_views
 
 PENALTY = 0.01
@@ -431,7 +431,7 @@ def test_prefixes_without_differences_are_left_out(rng):
     assert model.prefixes_.tolist() == [24, 32]
 
 
-@pytest.mark.filterwarnings("ignore:left_out_score_ is")
+@ignores_scores
 def test_of_equal_signals_the_full_length_is_left():
     X, y = np.ones((12, 1, 32)), np.arange(12) % 2
     model = EarlyClassifier(INNER, n_prefixes=4).fit(X, y, groups=np.arange(12))

@@ -19,7 +19,7 @@ from rescntk.learn.ensemble.weights import (
 )
 from tests import tolerances
 from tests.helpers import assert_within
-from tests.learn.cases import FOUR, OPTIONS, waves
+from tests.learn.cases import FOUR, OPTIONS, ignores_scores, waves
 from tests.learn.estimators import fitted_views
 
 
@@ -218,7 +218,7 @@ def test_decisions_are_averages_of_those_of_views_by_themselves(four_views):
     assert_within(model.decision_function(Z), expected, tolerances.ROUTES)
 
 
-@pytest.mark.filterwarnings("ignore:left_out_score_ is")  # of one of the views alone
+@ignores_scores  # of one of the views alone
 def test_novelties_of_views_are_averaged_by_inverse_errors(rng):
     """Their logarithms; novelties of views are those of models of one view."""
     X, y = waves(rng, 24, 2)
@@ -237,7 +237,7 @@ def test_novelties_of_views_are_averaged_by_inverse_errors(rng):
     assert_within(model.novelty(Z), expected, tolerances.regression(24, 1e-6))
 
 
-@pytest.mark.filterwarnings("ignore:left_out_score_ is")
+@ignores_scores
 def test_weights_of_classes_weigh_the_errors_by_which_views_are_averaged(rng):
     """Levels tell class 0 from the others, and frequencies tell the others from each other."""
     X, y = waves(rng, 60, 2)
@@ -296,7 +296,7 @@ def test_a_view_that_sees_the_same_as_another_is_not_fitted(rng):
     assert notes == {View(): "", spectra: "", shape: "sees the same as view 1"}
 
 
-@pytest.mark.filterwarnings("ignore:left_out_score_")  # without branches a network sees little
+@ignores_scores  # without branches a network sees little
 @pytest.mark.parametrize("changes", [{"trained": ()}, {"trained": ("inner",), "alpha": 0.0}])
 def test_networks_without_a_tangent_kernel_have_the_novelty_of_their_kernel(changes, rng):
     """New signals like the training signals are as novel as those, each left out."""

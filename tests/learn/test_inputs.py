@@ -22,7 +22,7 @@ from rescntk.learn import (
     View,
     ViewTransformer,
 )
-from tests.learn.cases import FLAT, ONE, waves
+from tests.learn.cases import FLAT, ONE, ignores_scores, waves
 
 CLASSIFIER, REGRESSOR = ResidualKernelClassifier(**FLAT), ResidualKernelRegressor(**FLAT)
 
@@ -96,7 +96,7 @@ def test_one_time_point_warns_at_any_size(rng):
         ResidualKernelClassifier(**ONE).fit(X, y)
 
 
-@pytest.mark.filterwarnings("ignore:left_out_score_")  # of noise
+@ignores_scores  # of noise
 @pytest.mark.parametrize("shape", [(12, 1, 40), (12, 60, 9)])
 def test_other_signals_do_not_warn(shape, rng):
     with warnings.catch_warnings():
@@ -115,7 +115,7 @@ LABELS = {
 }
 
 
-@pytest.mark.filterwarnings("ignore:left_out_score_")
+@ignores_scores
 @pytest.mark.parametrize("name", LABELS)
 def test_a_time_point_that_equals_the_labels_warns(name, rng):
     """Files of archives have the label in the first column."""
@@ -125,7 +125,7 @@ def test_a_time_point_that_equals_the_labels_warns(name, rng):
         ResidualKernelClassifier(**ONE).fit(X, y)
 
 
-@pytest.mark.filterwarnings("ignore:left_out_score_")
+@ignores_scores
 def test_a_column_that_equals_targets_warns_by_its_name(rng, pd):
     X = pd.DataFrame(rng.standard_normal((12, 24))).add_prefix("t")
     with pytest.warns(UserWarning, match="^column 't3' of X equals y in all signals"):
@@ -144,7 +144,7 @@ def windows_of(recording, step):
     return np.ascontiguousarray(cut.swapaxes(0, 1))
 
 
-@pytest.mark.filterwarnings("ignore:left_out_score_")
+@ignores_scores
 def test_windows_that_overlap_warn_without_groups(recording):
     walk, y = recording
     with pytest.warns(UserWarning, match="^signals 0 and 1 of X overlap, as windows of one rec"):
@@ -158,7 +158,8 @@ def test_labels_of_one_boolean_beside_a_column_of_ones_are_one_class(rng):
         ResidualKernelClassifier(**ONE).fit(X, np.ones(12, bool))
 
 
-@pytest.mark.filterwarnings("ignore:left_out_score_", "ignore:only class")
+@ignores_scores
+@pytest.mark.filterwarnings("ignore:only class")
 @pytest.mark.parametrize("what", ["groups", "no overlap", "padded", "padded by levels"])
 def test_other_windows_do_not_warn(what, recording):
     walk, y = recording

@@ -24,7 +24,7 @@ from rescntk.learn import (
     ViewTransformer,
 )
 from tests.helpers import rarely
-from tests.learn.cases import FOUR, ONE, waves
+from tests.learn.cases import FOUR, ONE, ignores_scores, waves
 from tests.learn.estimators import ESTIMATORS
 
 
@@ -119,7 +119,7 @@ def test_every_estimator_is_interrupted():
     assert {type(model) for model, _ in INTERRUPTED.values()} == set(map(type, ESTIMATORS))
 
 
-@pytest.mark.filterwarnings("ignore:left_out_score_")  # of few signals
+@ignores_scores  # of few signals
 @pytest.mark.parametrize("every", [23, *rarely(1)])
 @pytest.mark.parametrize(("model", "result"), INTERRUPTED.values(), ids=INTERRUPTED.keys())
 def test_an_interrupted_fit_leaves_the_model_as_it_was_or_fits_it(model, result, every, rng):

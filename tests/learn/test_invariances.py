@@ -12,7 +12,7 @@ from rescntk.learn import ResidualKernelClassifier, ResidualKernelRegressor
 from rescntk.learn.ensemble.levels import LevelsAndSizes
 from tests import tolerances
 from tests.helpers import assert_within
-from tests.learn.cases import FOUR, ONE, waves
+from tests.learn.cases import FOUR, ONE, ignores_scores, waves
 from tests.learn.estimators import call, methods_of
 
 ESTIMATORS = [ResidualKernelClassifier, ResidualKernelRegressor]
@@ -96,7 +96,7 @@ def test_weights_stand_for_copies(fits):
     assert_same(fits.results(EVERY, weights), copies, tolerances.ROUTES)
 
 
-@pytest.mark.filterwarnings("ignore:left_out_score_")  # of views that do not suit
+@ignores_scores  # of views that do not suit
 @pytest.mark.parametrize("view", FOUR["views"])
 @pytest.mark.parametrize("kind", ESTIMATORS)
 def test_weights_stand_for_signals_that_are_nearly_copies(kind, view, rng):

@@ -11,7 +11,7 @@ from sklearn.exceptions import DataConversionWarning
 from sklearn.model_selection import cross_val_score
 
 from rescntk.learn import ResidualKernelClassifier
-from tests.learn.cases import ONE, waves
+from tests.learn.cases import ONE, ignores_scores, waves
 
 
 class Colour(Enum):
@@ -88,7 +88,7 @@ EACH_KIND = pytest.mark.parametrize(
 )
 
 
-@pytest.mark.filterwarnings("ignore:left_out_score_ is")  # of labels that the signals do not tell
+@ignores_scores  # of labels that the signals do not tell
 @EACH_KIND
 def test_labels_keep_their_kind(values, kind, dtypes, rng):
     """2^53 and 2^53 + 1 are one number in float64, and two labels."""
@@ -104,7 +104,7 @@ def test_labels_keep_their_kind(values, kind, dtypes, rng):
         assert (predicted == np.array(labels)).all()
 
 
-@pytest.mark.filterwarnings("ignore:left_out_score_ is")
+@ignores_scores
 @EACH_KIND
 def test_groups_of_each_kind_are_told_apart(values, kind, dtypes, rng):
     X, places = waves(rng, 24, 3)

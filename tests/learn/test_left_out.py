@@ -17,7 +17,7 @@ from rescntk.learn.ensemble.targets import Targets
 from rescntk.learn.reading.inputs import read_cases
 from tests import tolerances
 from tests.helpers import assert_within
-from tests.learn.cases import FOUR, ONE, waves
+from tests.learn.cases import FOUR, ONE, ignores_scores, waves
 from tests.learn.refits import bordered, mean_kernel, refits, signs
 
 BAR = tolerances.regression(30, 0.1)
@@ -173,7 +173,7 @@ def repeated(request, rng):
     )
 
 
-@pytest.mark.filterwarnings("ignore:left_out_score_")  # of few signals
+@ignores_scores  # of few signals
 def test_left_out_predictions_are_those_of_refits(repeated):
     """In the order of the signals; copies are left out together, or groups are."""
     targets, counted = repeated.targets, repeated.counted
@@ -190,7 +190,7 @@ def test_left_out_predictions_are_those_of_refits(repeated):
         assert np.isnan(model.left_out_prediction_[[2, 20]]).all()
 
 
-@pytest.mark.filterwarnings("ignore:left_out_score_")  # of few signals
+@ignores_scores  # of few signals
 def test_left_out_probabilities_are_those_of_refits(repeated):
     """Log-probabilities are decisions of refits times a scale, which other folds calibrate."""
     y, counted = repeated.y, repeated.counted

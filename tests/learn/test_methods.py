@@ -8,10 +8,10 @@ import pytest
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 
-from tests.learn.cases import beginnings
+from tests.learn.cases import beginnings, ignores_scores
 from tests.learn.estimators import ESTIMATORS, call, methods_of
 
-pytestmark = pytest.mark.filterwarnings("ignore:left_out_score_")  # of signals that begin anywhere
+pytestmark = ignores_scores  # of signals that begin anywhere
 
 METHODS = [(estimator, name) for estimator in ESTIMATORS for name in methods_of(estimator)]
 """Estimators, each with the name of a public method that needs a fit."""

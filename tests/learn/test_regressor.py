@@ -10,7 +10,7 @@ from rescntk.learn.ensemble.levels import LevelsAndSizes
 from rescntk.learn.views.defaults import CLASSIFIER_VIEWS
 from tests import tolerances
 from tests.helpers import assert_within
-from tests.learn.cases import FOUR, ONE
+from tests.learn.cases import FOUR, ONE, ignores_scores
 from tests.learn.estimators import fitted_views
 
 PENALTIES = (1e-3, 1e-1)
@@ -66,7 +66,7 @@ def test_errors_of_one_size_leave_no_error_of_the_score(rng):
     assert 0 <= model.left_out_score_error_ <= BAR
 
 
-@pytest.mark.filterwarnings("ignore:left_out_score_, R")  # of much noise
+@ignores_scores  # of much noise
 @pytest.mark.parametrize("noise", [0.02, 0.2, 1.0, np.inf])
 def test_penalties_for_noise_are_powers_of_ten_up_to_ten(noise, rng):
     """As documented, beside the least one, which is for exact targets."""
@@ -236,7 +236,7 @@ def test_scores_do_not_depend_on_units_at_the_ends_of_float64(at_the_ends):
     assert at_the_ends.far.left_out_score_ == at_the_ends.usual.left_out_score_
 
 
-@pytest.mark.filterwarnings("ignore:left_out_score_, R")  # of targets of noise
+@ignores_scores  # of targets of noise
 @pytest.mark.parametrize("n_landmarks", [None, 12])
 @pytest.mark.filterwarnings("ignore:R² on signals left out is at most 0 of the columns")
 def test_each_target_of_several_is_predicted_as_if_alone(n_landmarks, rng):
@@ -262,7 +262,7 @@ def test_each_target_of_several_is_predicted_as_if_alone(n_landmarks, rng):
         assert_within(model.views_[column], mean, bar)
 
 
-@pytest.mark.filterwarnings("ignore:left_out_score_, R")  # of targets of noise
+@ignores_scores  # of targets of noise
 @pytest.mark.filterwarnings("ignore:R² on signals left out is at most 0 of the columns")
 def test_the_novelty_for_several_targets_is_a_geometric_mean(rng):
     """Of novelties for each target by itself, which are above those of sizes."""

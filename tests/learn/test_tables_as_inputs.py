@@ -11,7 +11,7 @@ from rescntk.learn import (
     ResidualKernelClassifier,
     ResidualKernelRegressor,
 )
-from tests.learn.cases import FLAT, ONE
+from tests.learn.cases import FLAT, ONE, ignores_scores
 
 CLASSIFIER, REGRESSOR = ResidualKernelClassifier(**FLAT), ResidualKernelRegressor(**FLAT)
 
@@ -346,7 +346,7 @@ def test_dates_and_durations_are_no_targets(kind, flat, pd, pl):
             REGRESSOR.fit(flat[0], y)
 
 
-@pytest.mark.filterwarnings("ignore:left_out_score_")  # of targets that the signals do not tell
+@ignores_scores  # of targets that the signals do not tell
 @pytest.mark.parametrize(
     "seconds",
     [
@@ -367,7 +367,7 @@ LEFT_IN = {
 }
 
 
-@pytest.mark.filterwarnings("ignore:left_out_score_")  # of labels and targets without a meaning
+@ignores_scores  # of labels and targets without a meaning
 @pytest.mark.parametrize("kind", ["pandas", "polars"])
 @pytest.mark.parametrize(("name", "fit"), LEFT_IN.items(), ids=LEFT_IN.keys())
 def test_a_column_left_in_the_table_is_refused_by_name(name, fit, kind, flat):
