@@ -19,7 +19,7 @@ from .ensemble.calibration import (
     probabilities_of_folds,
 )
 from .ensemble.estimator import REMEDY, ResidualKernelEstimator
-from .ensemble.left_out import COVERAGE, Nonconformity
+from .ensemble.nonconformity import COVERAGE, Nonconformity
 from .ensemble.results import LeftOut
 from .ensemble.targets import Targets
 from .reading.cases import Cases, variance_of_sum

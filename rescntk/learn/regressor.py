@@ -13,7 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 from ..checks.messages import LeftOutWarning, shown, warn
 from .base import fitting
 from .ensemble.estimator import REMEDY, ResidualKernelEstimator
-from .ensemble.left_out import COVERAGE, Nonconformity
+from .ensemble.nonconformity import COVERAGE, Nonconformity
 from .ensemble.targets import Targets
 from .reading.cases import Cases, variance_of_sum
 from .reading.inputs import read_cases, read_targets

@@ -11,9 +11,10 @@ from sklearn.base import clone
 from rescntk.learn import ResidualKernelClassifier, ResidualKernelRegressor, View
 from rescntk.learn.ensemble.calibration import calibrate
 from rescntk.learn.ensemble.ensemble import fit_ensemble
-from rescntk.learn.ensemble.left_out import Nonconformity, folds_of
+from rescntk.learn.ensemble.nonconformity import Nonconformity
 from rescntk.learn.ensemble.settings import Settings
 from rescntk.learn.ensemble.targets import Targets
+from rescntk.learn.ensemble.weights import folds_of
 from rescntk.learn.reading.inputs import read_cases
 from tests import tolerances
 from tests.helpers import assert_within

@@ -18,7 +18,7 @@ from ...checks.messages import LeftOutWarning, SignalsWarning, shown, warn
 from ...checks.values import check_nonnegative, check_positive, check_positive_integer
 from ..base import SignalEstimator, fitting
 from ..classifier import ResidualKernelClassifier
-from ..ensemble.left_out import COVERAGE
+from ..ensemble.nonconformity import COVERAGE
 from ..reading.cases import Cases
 from ..reading.inputs import check_first_columns_of_fit, read_cases, read_labels, read_signals
 from .stopping import (
@@ -520,7 +520,10 @@ class EarlyClassifier(ClassifierMixin, SignalEstimator):
         return signals
 
     def _follow(self, signals: np.ndarray, progress: Progress | None = None) -> Progress:
-        """Return the progress of checked signals; a progress so far is changed and goes on."""
+        """Return the progress of checked signals; a progress so far is changed and goes on.
+
+        The form of aeon, in aeon.py, calls this with the progress that it has stored.
+        """
 
         def proba_at(k: int, at: np.ndarray) -> np.ndarray:
             return self.estimators_[k].predict_proba(signals[at, :, : self.prefixes_[k]])

@@ -19,13 +19,12 @@ from ..views.suitable import SuitableViews
 from ..views.view import View
 from .blas import one_blas_thread
 from .budget import chosen_views, draw_landmarks
-from .left_out import folds_of
 from .levels import Distances, LevelsAndSizes
 from .regression import ViewRegression, fit_view
 from .results import LeftOut, ViewResults, averaged, joined
 from .settings import Settings, kernel_options, penalties_of
 from .targets import Landmarks, Targets
-from .weights import mean_novelty, overall_weights, residuals_of_folds, weights_at_signals
+from .weights import folds_of, mean_novelty, overall_weights, residuals_of_folds, weights_at_signals
 
 _NUMBERS_AT_ONCE = 2**22
 """Numbers of signals, or of their kernels, that a view computes at once. More take more memory."""

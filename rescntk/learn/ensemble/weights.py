@@ -11,6 +11,9 @@ from ..reading.cases import unit_sum
 from .results import averaged
 from .targets import Targets
 
+_FOLDS = 10
+"""Number of folds. The weights of views at a fold come from the errors of the other folds."""
+
 _NEGLIGIBLE = 0.02
 """Largest sum of the least weights that become 0, so that their views need not be computed."""
 
@@ -28,6 +31,14 @@ _LEVEL_POWER = 8.0
 """Power of distances of levels above 1, in weights of views that see levels. Measured
 (`benchmarks/constants.py`): accuracy on signals whose levels drift by half a deviation .931 with 0,
 and .943 with 8."""
+
+
+def folds_of(groups: np.ndarray, rng: np.random.RandomState) -> np.ndarray:
+    """Return the number of each case's fold, (n_cases,): a group is in one fold.
+
+    `groups` are numbers of groups, (n_cases,).
+    """
+    return (rng.permutation(groups.max() + 1) % _FOLDS)[groups]
 
 
 def weights_of_one_regression(residuals: np.ndarray, error_weights: np.ndarray) -> np.ndarray:

@@ -1,4 +1,4 @@
-"""Folds of cases, and scores of cases left out, for sets and intervals."""
+"""Scores of cases left out, of which sets and intervals take a quantile."""
 
 from __future__ import annotations
 
@@ -8,9 +8,6 @@ import numpy as np
 
 from ...checks.messages import shown, warn
 from ...checks.values import check_positive
-
-_FOLDS = 10
-"""Number of folds. The weights of views at a fold come from the errors of the other folds."""
 
 _ROUNDING_OF_LEVELS = 1e-12
 """Part of a level that rounding errors may add: without it the rank would be one more."""
@@ -48,11 +45,3 @@ class Nonconformity:
             )
         level = min(1.0, max(0.0, coverage * (n + 1) / n - _ROUNDING_OF_LEVELS))
         return np.quantile(self.scores, level, axis=0, weights=self.weights, method="inverted_cdf")
-
-
-def folds_of(groups: np.ndarray, rng: np.random.RandomState) -> np.ndarray:
-    """Return the number of each case's fold, (n_cases,): a group is in one fold.
-
-    `groups` are numbers of groups, (n_cases,).
-    """
-    return (rng.permutation(groups.max() + 1) % _FOLDS)[groups]
