@@ -260,12 +260,13 @@ def _warn_of_target(
     if labels.dtype.kind in "biuf":
         targets += [*labels.T]
     for target in targets:
-        equal = (signals == target.reshape(-1, *[1] * (signals.ndim - 1))).all(axis=0)
-        if equal.any() and (target != target[0]).any():
-            place = np.argwhere(equal)[0].tolist()
-            what = f"time point {place[-1]} of channel {place[0]}"
+        is_equal = (signals == target[:, None, None]).all(axis=0)
+        if is_equal.any() and (target != target[0]).any():
+            place = int(np.flatnonzero(is_equal)[0])  # all channels one after the other
+            channel, point = divmod(place, signals.shape[2])
+            what = f"time point {point} of channel {channel}"
             if columns:
-                what = f"column {shown(columns[int(np.flatnonzero(equal)[0])])}"
+                what = f"column {shown(columns[place])}"
             warn(
                 f"{what} of X equals y in all signals: drop it if it is what y was read from",
                 SignalsWarning,
@@ -288,20 +289,15 @@ def read_cases(
     `is_used` is true, by default all.
     """
     _check_together(X, y=y, sample_weight=sample_weight, groups=groups)
-    n = len(y_numbers)
-    check_rows(X, n)
+    check_rows(X, len(y_numbers))
     given = read_training_signals(X)
     check_consistent_length(given.signals, y_numbers)
     if isinstance(given.signals, np.ndarray):
         _warn_of_target(given.signals, y_numbers, y, given.columns)
         if groups is None:
             _warn_of_overlap(given.signals)
-    weights = _read_weights(sample_weight, is_used, n)
-    counted = np.flatnonzero(weights)
-    group_numbers = None
-    if groups is not None:
-        group_numbers = np.zeros(n, dtype=np.intp)
-        group_numbers[counted] = check_groups(groups, n, counted)
+    weights = _read_weights(sample_weight, is_used, len(y_numbers))
+    group_numbers = None if groups is None else _read_groups(groups, weights)
     cases = different_cases(given.signals, y_numbers, weights, group_numbers)
     if cases.n_groups == 1:  # `check_groups` has refused a single group
         raise ValueError("X has n_samples=1 up to copies, expected two signals that differ")
@@ -328,3 +324,11 @@ def _read_weights(
         raise ValueError("sample_weight or class_weight is zero for all, expected some above")
     weights = np.ldexp(weights, -exponents_of(weights))
     return np.where(weights > _LEAST_WEIGHT * weights.max(), weights, 0.0)
+
+
+def _read_groups(groups: ArrayLike, weights: np.ndarray) -> np.ndarray:
+    """Return the numbers of the groups of signals, (n_signals,); 0 of signals of weight 0."""
+    counted = np.flatnonzero(weights)
+    numbers = np.zeros(len(weights), dtype=np.intp)
+    numbers[counted] = check_groups(groups, len(weights), counted)
+    return numbers

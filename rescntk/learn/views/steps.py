@@ -23,7 +23,8 @@ class Step(ABC):
     """A step of a view, which changes signals.
 
     `fit` and `transform` are as in scikit-learn, but `fit` returns another step: subclasses are
-    frozen dataclasses. Steps of the same settings are equal, whatever they were fitted to.
+    frozen dataclasses. Steps of the same settings are equal, whatever they were fitted to. No step
+    magnifies rounding errors: what `ROUNDING` allows for a constant channel becomes 0.
     """
 
     @property
