@@ -98,7 +98,7 @@ def test_one_time_point_warns_at_any_size(rng):
 
 @ignores_scores  # of noise
 @pytest.mark.parametrize("shape", [(12, 1, 40), (12, 60, 9)])
-def test_other_signals_do_not_warn(shape, rng):
+def test_signals_of_usual_shapes_do_not_look_transposed(shape, rng):
     with warnings.catch_warnings():
         warnings.filterwarnings("error", "X of")
         ResidualKernelRegressor(**ONE).fit(rng.standard_normal(shape), rng.standard_normal(12))
@@ -161,7 +161,7 @@ def test_labels_of_one_boolean_beside_a_column_of_ones_are_one_class(rng):
 @ignores_scores
 @pytest.mark.filterwarnings("ignore:only class")
 @pytest.mark.parametrize("what", ["groups", "no overlap", "padded", "padded by levels"])
-def test_other_windows_do_not_warn(what, recording):
+def test_windows_in_groups_or_without_overlap_do_not_warn(what, recording):
     walk, y = recording
     X, options = windows_of(walk, 10), {}
     if what == "groups":
@@ -275,7 +275,7 @@ def test_arrays_that_only_seem_to_be_numbers_are_refused(axes, flat):
 
 
 @pytest.mark.parametrize("axes", [2, 3])
-def test_bfloat16_tells_what_is_taken(axes, flat):
+def test_numbers_of_bfloat16_are_refused_with_a_remedy(axes, flat):
     short = pytest.importorskip("ml_dtypes").bfloat16
     X = flat[0].astype(short) if axes == 2 else flat[0][:, None].astype(short)
     with pytest.raises(ValueError, match=r"^X has dtype bfloat16, .*give X.astype\(np.float64\)"):
