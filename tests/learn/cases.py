@@ -12,7 +12,7 @@ ignores_scores = pytest.mark.filterwarnings("ignore:left_out_score_")
 ONE = {"views": [View(standardize="channel", filter_size=3)], "dtype": "float64"}
 """Parameters of an estimator of one view."""
 
-FLAT = {"views": [View(head="trace", standardize="point")], "dtype": "float64"}
+TRACE = {"views": [View(head="trace", standardize="point")], "dtype": "float64"}
 """Parameters of an estimator that tells the time points of signals apart."""
 
 OPTIONS = {"engine": "auto", "dtype": "float64", "threads": None}

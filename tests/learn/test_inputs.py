@@ -22,9 +22,9 @@ from rescntk.learn import (
     View,
     ViewTransformer,
 )
-from tests.learn.cases import FLAT, ONE, ignores_scores, waves
+from tests.learn.cases import ONE, TRACE, ignores_scores, waves
 
-CLASSIFIER, REGRESSOR = ResidualKernelClassifier(**FLAT), ResidualKernelRegressor(**FLAT)
+CLASSIFIER, REGRESSOR = ResidualKernelClassifier(**TRACE), ResidualKernelRegressor(**TRACE)
 
 
 FORMS = {

@@ -18,9 +18,9 @@ from rescntk.learn import (
 )
 from tests import tolerances
 from tests.helpers import assert_within
-from tests.learn.cases import FLAT, ONE, waves
+from tests.learn.cases import ONE, TRACE, waves
 
-CLASSIFIER = ResidualKernelClassifier(**FLAT)
+CLASSIFIER = ResidualKernelClassifier(**TRACE)
 NAMES = [f"t{k}" for k in range(24)]
 
 

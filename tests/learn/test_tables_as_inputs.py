@@ -11,9 +11,9 @@ from rescntk.learn import (
     ResidualKernelClassifier,
     ResidualKernelRegressor,
 )
-from tests.learn.cases import FLAT, ONE, ignores_scores
+from tests.learn.cases import ONE, TRACE, ignores_scores
 
-CLASSIFIER, REGRESSOR = ResidualKernelClassifier(**FLAT), ResidualKernelRegressor(**FLAT)
+CLASSIFIER, REGRESSOR = ResidualKernelClassifier(**TRACE), ResidualKernelRegressor(**TRACE)
 
 
 NAMES = {

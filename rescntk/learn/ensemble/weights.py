@@ -52,11 +52,11 @@ def weights_of_one_regression(residuals: np.ndarray, error_weights: np.ndarray) 
     rows = (residuals * np.sqrt(unit_sum(error_weights))[:, None]).reshape(len(residuals), -1)
     errors = (rows**2).sum(axis=1)
     least = max(errors.min(), np.finfo(np.float64).eps * errors.max()) or 1.0
-    near = (np.maximum(errors, least) / least) ** -_ERROR_POWER
-    near /= near.sum()
+    w0 = (np.maximum(errors, least) / least) ** -_ERROR_POWER
+    w0 /= w0.sum()
     # Least squares with a last row 1ᵀw = 1, which changes the scale of w and not its direction.
     ones = np.ones(len(errors))
-    distance = np.eye(len(errors)) - np.outer(near, ones)
+    distance = np.eye(len(errors)) - np.outer(w0, ones)
     system = np.vstack([rows.T / np.sqrt(least), distance, ones])
     weights = nnls(system, np.append(np.zeros(len(system) - 1), 1.0))[0]
     weights /= weights.sum()
