@@ -19,7 +19,7 @@ from rescntk.learn.ensemble.weights import (
 )
 from tests import tolerances
 from tests.helpers import assert_within
-from tests.learn.cases import FOUR, OPTIONS, ignores_scores, waves
+from tests.learn.cases import FOUR, ONE, OPTIONS, ignores_scores, waves
 from tests.learn.estimators import fitted_views
 
 
@@ -253,7 +253,18 @@ def test_weights_of_classes_weigh_the_errors_by_which_views_are_averaged(rng):
     assert rare[0] > common[0] + 0.3
 
 
+@pytest.mark.parametrize("method", ["decision_function", "novelty", "contributions"])
+def test_results_of_batches_are_those_of_all_signals(method, rng, little_memory):
+    """The sizes of batches are 64 and 66 here."""
+    model = ResidualKernelClassifier(**ONE).fit(*waves(rng, 12, 3))
+    Z, _ = waves(rng, 130, 3)
+    expected = getattr(model, method)(Z)
+    little_memory()
+    assert (getattr(model, method)(Z) == expected).all()
+
+
 def notes_of(model):
+    """Return the note of each view of a model."""
     return dict(zip(model.views_["view"], model.views_["note"], strict=True))
 
 
