@@ -247,31 +247,48 @@ def test_what_is_no_set_of_signals_is_refused(broken, says, rng):
         ResidualKernelClassifier(**ONE).fit(broken(X), y)
 
 
-@pytest.mark.parametrize("axes", [2, 3])
-def test_arrays_that_only_seem_to_be_numbers_are_refused(axes, flat):
-    """The same sentence for two axes, which scikit-learn reads, and for three."""
-    X, y = flat
-    X = X if axes == 2 else X[:, None]
-    times = (1e9 * X).astype("timedelta64[ns]")
+def with_a_text(X):
+    """Return signals as objects, of which one is a text of digits."""
     mixed = X.astype(object)
     mixed[3, ..., 4] = "1.5"
-    for broken, says in (
-        (
-            times,
-            r"X has durations, such as .*: give X / np.timedelta64\(1, 's'\)",
-        ),
-        (
-            np.datetime64("2024-01-01", "ns") + times,
-            r"X has dates, .* the first are \(",
-        ),
-        (X.astype(str), r"X has texts, such as '.*texts of digits become numbers by astype"),
-        (mixed, "X has texts, such as '1.5'"),
-        (X.astype(complex), "X has dtype complex128 .*imaginary parts as two channels"),
-        (X.astype([("a", float)]), r"X has dtype \[\('a', '<f8'\)\]"),
-    ):
-        with pytest.raises(ValueError, match=f"^{says}"):
-            CLASSIFIER.fit(broken, y)
-    assert (CLASSIFIER.fit(X.astype(object), y).predict(X) == CLASSIFIER.fit(X, y).predict(X)).all()
+    return mixed
+
+
+def as_durations(X):
+    return (1e9 * X).astype("timedelta64[ns]")
+
+
+ONLY_SEEMING = {
+    "durations": (as_durations, r"durations, such as .*: give X / np.timedelta64\(1, 's'\)"),
+    "dates": (
+        lambda X: np.datetime64("2024-01-01", "ns") + as_durations(X),
+        r"dates, .* the first are \(",
+    ),
+    "texts": (
+        lambda X: X.astype(str),
+        "texts, such as '.*texts of digits become numbers by astype",
+    ),
+    "a text": (with_a_text, "texts, such as '1.5'"),
+    "complex": (lambda X: X.astype(complex), "dtype complex128 .*imaginary parts as two channels"),
+    "records": (lambda X: X.astype([("a", float)]), r"dtype \[\('a', '<f8'\)\]"),
+}
+"""What NumPy reads as numbers, or nearly so, and what a refusal says that X has."""
+
+
+@pytest.mark.parametrize(("broken", "says"), ONLY_SEEMING.values(), ids=ONLY_SEEMING)
+@pytest.mark.parametrize("axes", [2, 3])
+def test_arrays_that_only_seem_to_be_numbers_are_refused(axes, broken, says, flat):
+    """The same sentence for two axes, which scikit-learn reads, and for three."""
+    X, y = flat
+    with pytest.raises(ValueError, match=f"^X has {says}"):
+        CLASSIFIER.fit(broken(X if axes == 2 else X[:, None]), y)
+
+
+@pytest.mark.parametrize("axes", [2, 3])
+def test_numbers_that_are_objects_are_numbers(axes, flat):
+    X, y = flat if axes == 2 else (flat[0][:, None], flat[1])
+    expected = CLASSIFIER.fit(X, y).predict(X)
+    assert (CLASSIFIER.fit(X.astype(object), y).predict(X) == expected).all()
 
 
 @pytest.mark.parametrize("axes", [2, 3])
@@ -290,23 +307,30 @@ def test_ragged_arrays_of_awkward_tell_what_is_taken(flat):
     assert ResidualKernelClassifier(**ONE).fit(ragged.to_list(), y).n_timepoints_ is None
 
 
+TAKING_SIGNALS = {
+    "classifier": lambda bad, X, y: CLASSIFIER.fit(bad, y),
+    "regressor": lambda bad, X, y: REGRESSOR.fit(bad, y),
+    "fitted": lambda bad, X, y: CLASSIFIER.fit(X, y).predict(bad),
+    "view": lambda bad, X, y: ViewTransformer(View()).fit(bad),
+    "fitted view": lambda bad, X, y: ViewTransformer(View()).fit(X).transform(bad),
+    "matrix": lambda bad, X, y: KernelMatrix().fit(bad),
+    "kernel": lambda bad, X, y: SignalKernel(depth=1, n_channels=1)(bad),
+}
+"""Calls of signals, after signals that they take."""
+
+
+@pytest.mark.parametrize("call", TAKING_SIGNALS.values(), ids=TAKING_SIGNALS)
 @pytest.mark.parametrize("axes", [2, 3])
-def test_masks_are_never_lost(axes, flat):
+def test_masks_of_signals_are_never_lost(axes, call, flat):
     """Nothing is masked in the second array: its type is refused, not its values."""
     X, y = flat if axes == 2 else (flat[0][:, None], flat[1])
-    masked = np.ma.masked_array(X, X > 0.9)
-    for bad in (masked, np.ma.masked_array(X)):
-        for call in (
-            lambda bad=bad: CLASSIFIER.fit(bad, y),
-            lambda bad=bad: REGRESSOR.fit(bad, y),
-            lambda bad=bad: CLASSIFIER.fit(X, y).predict(bad),
-            lambda bad=bad: ViewTransformer(View()).fit(bad),
-            lambda bad=bad: ViewTransformer(View()).fit(X).transform(bad),
-            lambda bad=bad: KernelMatrix().fit(bad),
-            lambda bad=bad: SignalKernel(depth=1, n_channels=1)(bad),
-        ):
-            with pytest.raises(ValueError, match="X is a masked array, expected real numbers"):
-                call()
+    for bad in (np.ma.masked_array(X, X > 0.9), np.ma.masked_array(X)):
+        with pytest.raises(ValueError, match="X is a masked array, expected real numbers"):
+            call(bad, X, y)
+
+
+def test_masks_of_groups_are_never_lost(flat):
+    X, y = flat
     with pytest.raises(ValueError, match="^groups is a masked array"):
         CLASSIFIER.fit(X, y, groups=np.ma.masked_array(np.arange(20), y > 0))
 

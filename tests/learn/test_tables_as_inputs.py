@@ -23,16 +23,23 @@ NAMES = {
 }
 
 
-@pytest.mark.parametrize("names", NAMES.values(), ids=NAMES.keys())
-def test_columns_in_another_order_are_refused(names, flat, pd):
-    X, y = flat
-    frame = pd.DataFrame(X, columns=names)
-    model = CLASSIFIER.fit(frame, y)
-    assert (model.predict(frame) == model.predict(frame[names])).all()
+@pytest.fixture(params=NAMES.values(), ids=NAMES)
+def named(request, flat, pd):
+    """A classifier of a table, and the table."""
+    frame = pd.DataFrame(flat[0], columns=request.param)
+    return ResidualKernelClassifier(**TRACE).fit(frame, flat[1]), frame
+
+
+def test_columns_in_another_order_are_refused(named):
+    model, frame = named
     with pytest.raises(ValueError, match="same order as they were in fit|in another order"):
-        model.predict(frame[names[::-1]])
+        model.predict(frame[frame.columns[::-1]])
+
+
+def test_fewer_columns_than_in_fit_are_refused(named):
+    model, frame = named
     with pytest.raises(ValueError, match="feature|expected|columns"):
-        model.predict(frame[names[:-1]])
+        model.predict(frame[frame.columns[:-1]])
 
 
 @pytest.fixture
