@@ -295,7 +295,7 @@ class _Standardized:
     """Targets of mean 0 and deviation 1. The targets themselves are mean + scale · values."""
 
     values: np.ndarray
-    """(n_cases, n_targets)"""
+    """The standardized targets, (n_cases, n_targets)."""
     mean: np.ndarray
     """Weighted means of the targets, (n_targets,)."""
     scale: np.ndarray

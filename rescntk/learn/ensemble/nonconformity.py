@@ -24,7 +24,7 @@ class Nonconformity:
     """
 
     scores: np.ndarray
-    """(n_cases, …)"""
+    """The scores of cases, of one target or of several, (n_cases, …)."""
     weights: np.ndarray
     """The weights of the cases in the quantile, (n_cases,)."""
     n_groups: int

@@ -47,13 +47,13 @@ class ViewRegression:
     """(μ + λ₀)/(μ + λ), (rank, n_regressions), by which the penalties λ of several regressions
     multiply the squares of Rᵀk."""
     penalties: np.ndarray
-    """λ, (n_regressions,)."""
+    """The penalty λ of each regression, (n_regressions,)."""
     mean_left_out_variances: np.ndarray
-    """(n_regressions,), the mean variance of an observation at training signals left out."""
+    """The mean variance of an observation at training signals left out, (n_regressions,)."""
     prior_variances: np.ndarray
-    """(n_outputs,), the variance of each output's prior, the unit of other variances."""
+    """The variance of each output's prior, the unit of other variances, (n_outputs,)."""
     mean_squared_errors: np.ndarray
-    """(n_regressions,), of cases left out."""
+    """Mean squared errors of cases left out, (n_regressions,)."""
     seen_landmarks: Signals | None = field(default=None, init=False)
     """The landmarks as the kernel sees them. The first call that needs them sets this."""
     prepared_landmarks: tuple[KernelOptions, PreparedLandmarks] | None = field(
