@@ -22,10 +22,7 @@ from rescntk.learn import (
     View,
     ViewTransformer,
 )
-from tests.learn.cases import ONE, TRACE, ignores_scores, waves
-
-CLASSIFIER, REGRESSOR = ResidualKernelClassifier(**TRACE), ResidualKernelRegressor(**TRACE)
-
+from tests.learn.cases import ONE, classifier, ignores_scores, regressor, waves
 
 FORMS = {
     "with channels": lambda X, pd: X[:, None],
@@ -41,17 +38,17 @@ FORMS = {
 @pytest.mark.parametrize("form", FORMS.values(), ids=FORMS.keys())
 def test_forms_of_one_set_give_one_model(form, flat, pd):
     X, y = flat
-    expected = CLASSIFIER.fit(X, y).decision_function(X)
+    expected = classifier().fit(X, y).decision_function(X)
     before, given = np.array(X), form(X, pd)
-    assert (CLASSIFIER.fit(given, list(y)).decision_function(given) == expected).all()
+    assert (classifier().fit(given, list(y)).decision_function(given) == expected).all()
     assert (before == X).all()
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.int64])
 def test_whole_numbers_of_any_dtype_give_one_model(dtype, flat):
     X, y = np.round(10 * flat[0]), flat[1]
-    expected = CLASSIFIER.fit(X, y).decision_function(X)
-    found = CLASSIFIER.fit(X.astype(dtype), y).decision_function(X.astype(dtype))
+    expected = classifier().fit(X, y).decision_function(X)
+    found = classifier().fit(X.astype(dtype), y).decision_function(X.astype(dtype))
     assert (found == expected).all()
 
 
@@ -281,14 +278,14 @@ def test_arrays_that_only_seem_to_be_numbers_are_refused(axes, broken, says, fla
     """The same sentence for two axes, which scikit-learn reads, and for three."""
     X, y = flat
     with pytest.raises(ValueError, match=f"^X has {says}"):
-        CLASSIFIER.fit(broken(X if axes == 2 else X[:, None]), y)
+        classifier().fit(broken(X if axes == 2 else X[:, None]), y)
 
 
 @pytest.mark.parametrize("axes", [2, 3])
 def test_numbers_that_are_objects_are_numbers(axes, flat):
     X, y = flat if axes == 2 else (flat[0][:, None], flat[1])
-    expected = CLASSIFIER.fit(X, y).predict(X)
-    assert (CLASSIFIER.fit(X.astype(object), y).predict(X) == expected).all()
+    expected = classifier().fit(X, y).predict(X)
+    assert (classifier().fit(X.astype(object), y).predict(X) == expected).all()
 
 
 @pytest.mark.parametrize("axes", [2, 3])
@@ -296,7 +293,7 @@ def test_numbers_of_bfloat16_are_refused_with_a_remedy(axes, flat):
     short = pytest.importorskip("ml_dtypes").bfloat16
     X = flat[0].astype(short) if axes == 2 else flat[0][:, None].astype(short)
     with pytest.raises(ValueError, match=r"^X has dtype bfloat16, .*give X.astype\(np.float64\)"):
-        CLASSIFIER.fit(X, flat[1])
+        classifier().fit(X, flat[1])
 
 
 def test_ragged_arrays_of_awkward_tell_what_is_taken(flat):
@@ -308,9 +305,9 @@ def test_ragged_arrays_of_awkward_tell_what_is_taken(flat):
 
 
 TAKING_SIGNALS = {
-    "classifier": lambda bad, X, y: CLASSIFIER.fit(bad, y),
-    "regressor": lambda bad, X, y: REGRESSOR.fit(bad, y),
-    "fitted": lambda bad, X, y: CLASSIFIER.fit(X, y).predict(bad),
+    "classifier": lambda bad, X, y: classifier().fit(bad, y),
+    "regressor": lambda bad, X, y: regressor().fit(bad, y),
+    "fitted": lambda bad, X, y: classifier().fit(X, y).predict(bad),
     "view": lambda bad, X, y: ViewTransformer(View()).fit(bad),
     "fitted view": lambda bad, X, y: ViewTransformer(View()).fit(X).transform(bad),
     "matrix": lambda bad, X, y: KernelMatrix().fit(bad),
@@ -332,7 +329,7 @@ def test_masks_of_signals_are_never_lost(axes, call, flat):
 def test_masks_of_groups_are_never_lost(flat):
     X, y = flat
     with pytest.raises(ValueError, match="^groups is a masked array"):
-        CLASSIFIER.fit(X, y, groups=np.ma.masked_array(np.arange(20), y > 0))
+        classifier().fit(X, y, groups=np.ma.masked_array(np.arange(20), y > 0))
 
 
 def lines_of_warnings(call):
@@ -347,22 +344,22 @@ def test_warnings_name_the_line_of_the_caller(rng):
     """Whichever call it was, of this package or through scikit-learn."""
     X, y = rng.standard_normal((12, 40, 1)).cumsum(axis=1), np.arange(12) % 2
     one = {"views": [View(standardize="channel", filter_size=1, depth=1)]}
-    classifier, kernel = ResidualKernelClassifier(**one), rk.ResCNTK(1, normalized=True)
-    regressor = ResidualKernelRegressor(**one)
+    labelled, kernel = ResidualKernelClassifier(**one), rk.ResCNTK(1, normalized=True)
+    numbers = ResidualKernelRegressor(**one)
     process = GaussianProcessRegressor(SignalKernel(depth=1, alpha_bounds="fixed"), alpha=0.1)
     old = pickle.dumps(KernelMatrix()).replace(b"_rescntk_version", b"_another_version")
     calls = [
-        lambda: classifier.fit(X, y),
-        lambda: classifier.fit(X, y[:, None]),
-        lambda: classifier.predict_set(X, 0.99),
-        lambda: regressor.fit(X, y),
-        lambda: regressor.predict_interval(X, 0.99),
+        lambda: labelled.fit(X, y),
+        lambda: labelled.fit(X, y[:, None]),
+        lambda: labelled.predict_set(X, 0.99),
+        lambda: numbers.fit(X, y),
+        lambda: numbers.predict_interval(X, 0.99),
         lambda: ViewTransformer(View(standardize="channel")).fit(X),
         lambda: ViewTransformer(View(standardize="channel")).fit_transform(X),
         lambda: KernelMatrix(kernel).fit(X),
         lambda: KernelMatrix(kernel).fit_transform(X),
         lambda: make_pipeline(KernelMatrix(kernel), SVC(kernel="precomputed")).fit(X, y),
-        lambda: cross_val_score(classifier, X, y, cv=2),
+        lambda: cross_val_score(labelled, X, y, cv=2),
         lambda: process.fit(X[:, :, 0], 1.0 * y),
         lambda: SignalKernel(depth=1)(X[:, :, 0]),
         lambda: rk.regression.pivoted_cholesky(kernel, np.ones((3, 1, 4)), 3),

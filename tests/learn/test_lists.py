@@ -21,9 +21,7 @@ from rescntk.learn import (
     View,
     ViewTransformer,
 )
-from tests.learn.cases import ONE, TRACE, ignores_scores, waves
-
-CLASSIFIER, REGRESSOR = ResidualKernelClassifier(**TRACE), ResidualKernelRegressor(**TRACE)
+from tests.learn.cases import ONE, ignores_scores, waves
 
 
 @pytest.fixture

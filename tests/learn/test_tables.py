@@ -18,9 +18,8 @@ from rescntk.learn import (
 )
 from tests import tolerances
 from tests.helpers import assert_within
-from tests.learn.cases import ONE, TRACE, waves
+from tests.learn.cases import ONE, classifier, waves
 
-CLASSIFIER = ResidualKernelClassifier(**TRACE)
 NAMES = [f"t{k}" for k in range(24)]
 
 
@@ -106,11 +105,11 @@ READ = [
 def assert_is_read_or_refused(table, X, y, says):
     """Assert that a table is fitted as its signals are, or refused with a message."""
     if says is None:
-        expected = CLASSIFIER.fit(X, y).decision_function(X)
-        assert (CLASSIFIER.fit(table, y).decision_function(table) == expected).all()
+        expected = classifier().fit(X, y).decision_function(X)
+        assert (classifier().fit(table, y).decision_function(table) == expected).all()
     else:
         with pytest.raises(ValueError, match=says):
-            CLASSIFIER.fit(table, y)
+            classifier().fit(table, y)
 
 
 @pytest.mark.parametrize(("file", "options", "says"), READ)
@@ -134,7 +133,7 @@ def test_numbers_of_signals_are_warned_of(numbers, place, signals, pd):
     table = pd.DataFrame(X, columns=NAMES)
     table.insert(place, "patient", numbers)
     with pytest.warns(UserWarning, match="^column 'patient' of X has a different whole number"):
-        CLASSIFIER.fit(table, y)
+        classifier().fit(table, y)
 
 
 @pytest.mark.parametrize("numbers", [range(20), range(39, 19, -1)])
@@ -142,7 +141,7 @@ def test_numbers_in_order_are_warned_of_beside_time_points_of_whole_numbers(numb
     table = pd.DataFrame(np.round(10 * signals[0]), columns=NAMES)
     table.insert(0, "patient", numbers)
     with pytest.warns(UserWarning, match="^column 'patient' of X has a different whole number"):
-        CLASSIFIER.fit(table, signals[1])
+        classifier().fit(table, signals[1])
 
 
 @pytest.mark.parametrize(
@@ -196,8 +195,8 @@ def test_whole_numbers_are_time_points(signals):
     one_point = X.copy()
     one_point[:, 3] = np.arange(20) // 2
     with warnings.catch_warnings(action="error"):
-        CLASSIFIER.fit(np.round(100 * X), y)
-        CLASSIFIER.fit(one_point, y)
+        classifier().fit(np.round(100 * X), y)
+        classifier().fit(one_point, y)
 
 
 READ_BY_POLARS = [
@@ -222,7 +221,7 @@ def test_files_read_by_polars_are_fitted_or_refused_with_a_remedy(
 def test_tables_that_are_not_in_memory_are_refused_by_each_call(signals, pl):
     X, y = signals
     lazy = pl.DataFrame(X).lazy()
-    for call in (CLASSIFIER.fit(X, y).predict, ViewTransformer(View()).fit, KernelMatrix().fit):
+    for call in (classifier().fit(X, y).predict, ViewTransformer(View()).fit, KernelMatrix().fit):
         with pytest.raises(ValueError, match=r"^X is a polars.LazyFrame, expected .*X.collect\(\)"):
             call(lazy)
 
@@ -260,7 +259,7 @@ def records_by_name(path):
 
 def test_records_of_numpy_are_refused(written, signals):
     with pytest.raises(ValueError, match="give numpy.lib.recfunctions.structured_to_unstructured"):
-        CLASSIFIER.fit(records_by_name(written("plain")), signals[1])
+        classifier().fit(records_by_name(written("plain")), signals[1])
 
 
 def test_records_of_numpy_are_read_as_arrays(written, signals):
@@ -280,7 +279,7 @@ def test_gaps_are_filled_with_means_of_their_neighbours(filled, signals):
 
 
 def test_tables_whose_gaps_are_filled_are_read(filled, signals):
-    CLASSIFIER.fit(filled, signals[1])
+    classifier().fit(filled, signals[1])
 
 
 @pytest.fixture
@@ -294,13 +293,13 @@ def archived(signals, pd, tmp_path):
 
 def test_files_of_the_archive_are_read_without_their_labels(archived, signals):
     X, y = signals
-    expected = CLASSIFIER.fit(X, y + 1).predict(X)
-    assert (CLASSIFIER.fit(archived.drop(columns=0), archived[0]).predict(X) == expected).all()
+    expected = classifier().fit(X, y + 1).predict(X)
+    assert (classifier().fit(archived.drop(columns=0), archived[0]).predict(X) == expected).all()
 
 
 def test_labels_left_in_files_of_the_archive_are_refused(archived):
     with pytest.raises(ValueError, match="^X has the column 0, which is y, expected time points"):
-        CLASSIFIER.fit(archived, archived[0])
+        classifier().fit(archived, archived[0])
 
 
 @pytest.fixture
@@ -315,21 +314,21 @@ def records(signals, pd, tmp_path):
 def test_tables_with_signals_in_cells_are_refused(records):
     says = r"^X has the column 'signal' .*np.stack\(row\) for row in"
     with pytest.raises(ValueError, match=says):
-        CLASSIFIER.fit(records[["signal"]], records["season"])
+        classifier().fit(records[["signal"]], records["season"])
 
 
 def test_series_with_signals_in_cells_are_refused(records):
     says = r"^X has shape \(20,\) and a signal in each .*list\(X\)"
     with pytest.raises(ValueError, match=says):
-        CLASSIFIER.fit(records["signal"], records["season"])
+        classifier().fit(records["signal"], records["season"])
 
 
 def test_signals_in_cells_are_read_as_the_messages_say(records, signals):
     X, y = signals
-    expected = CLASSIFIER.fit(X, y).decision_function(X)
+    expected = classifier().fit(X, y).decision_function(X)
     stacked = [np.stack(row) for row in records[["signal"]].to_numpy()]
     for given in (stacked, list(records["signal"])):
-        assert (CLASSIFIER.fit(given, records["season"]).decision_function(X) == expected).all()
+        assert (classifier().fit(given, records["season"]).decision_function(X) == expected).all()
 
 
 def test_tables_of_arrow_are_refused_with_a_remedy(signals, tmp_path):
@@ -338,7 +337,7 @@ def test_tables_of_arrow_are_refused_with_a_remedy(signals, tmp_path):
     path = tmp_path / "signals.csv"
     path.write_text(WRITTEN["plain"](X))
     with pytest.raises(ValueError, match=r"^X is a pyarrow.Table, .*X.to_pandas\(\)"):
-        CLASSIFIER.fit(csv.read_csv(path), y)
+        classifier().fit(csv.read_csv(path), y)
 
 
 @pytest.fixture
@@ -356,7 +355,7 @@ def test_series_of_a_long_file_are_refused_in_different_orders_of_times(long, si
     """Series of groups keep the file's order: they are not scrambled."""
     series = [part.set_index("time")["value"] for _, part in long.groupby("id")]
     with pytest.raises(ValueError, match=r"^X\[1\] has the index of X\[0\] in another order"):
-        CLASSIFIER.fit(series, signals[1])
+        classifier().fit(series, signals[1])
 
 
 def test_a_long_file_is_read_as_a_wide_table(long, signals):
