@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.linalg
 
+from ...lazy import once
 from ...regression.decomposition import Decomposition
 from ..reading.cases import Cases, unit_sum
 from ..reading.signals import Signals
@@ -54,8 +55,6 @@ class ViewRegression:
     """The variance of each output's prior, the unit of other variances, (n_outputs,)."""
     mean_squared_errors: np.ndarray
     """Mean squared errors of cases left out, (n_regressions,)."""
-    seen_landmarks: Signals | None = field(default=None, init=False)
-    """The landmarks as the kernel sees them. The first call that needs them sets this."""
     prepared_landmarks: tuple[KernelOptions, PreparedLandmarks] | None = field(
         default=None, init=False
     )
@@ -63,7 +62,8 @@ class ViewRegression:
 
     def __getstate__(self) -> dict[str, object]:
         """Return the attributes without what can be computed again, and without zeros of R."""
-        state = vars(self) | {"seen_landmarks": None, "prepared_landmarks": None}
+        state = vars(self) | {"prepared_landmarks": None}
+        state.pop("_seen_landmarks", None)
         if self.penalty_ratios is None:
             root, (rows, columns) = self.variance_root, self.variance_root.shape
             state["variance_root"] = root.shape, root[np.tril_indices(rows, m=columns)]
@@ -83,17 +83,15 @@ class ViewRegression:
         """
         prepared = self.prepared_landmarks  # another thread may replace it later
         if prepared is None or prepared[0] != options:
-            landmarks = self._seen_landmarks()
+            landmarks = self._seen_landmarks
             prepared = options.copy(), self.pipeline.kernel.prepare(landmarks, options)
             self.prepared_landmarks = prepared
         return self.pipeline.kernel.matrix(seen, prepared[1], options)
 
+    @once
     def _seen_landmarks(self) -> Signals:
-        """Return the landmarks as the kernel sees them, after the steps of the pipeline."""
-        seen = self.seen_landmarks  # another thread may set it later
-        if seen is None:
-            seen = self.seen_landmarks = self.pipeline.transform(self.landmarks)
-        return seen
+        """The landmarks as the kernel sees them, after the steps of the pipeline."""
+        return self.pipeline.transform(self.landmarks)
 
     def decisions_and_novelties(
         self, X: Signals, options: KernelOptions
@@ -119,7 +117,7 @@ class ViewRegression:
         """
         seen = self.pipeline.transform(X)
         contributions = self.pipeline.kernel.contributions(
-            seen, self._seen_landmarks(), self.coefficients, options
+            seen, self._seen_landmarks, self.coefficients, options
         )
         # Rounding errors, which large coefficients magnify, are divided evenly.
         sums = self._matrix(seen, options) @ self.coefficients
