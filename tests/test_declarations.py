@@ -49,7 +49,7 @@ CALLS = {
     finite.apply: lambda net, head="gap": finite.apply(net, PARAMETERS, SIGNALS, head),
     finite.ntk: lambda net, head="gap": finite.ntk(net, PARAMETERS, SIGNALS, head=head),
     finite.mean_gpk: lambda net, head="gap": finite.mean_gpk(0, net, SIGNALS, 4, 2, head=head),
-    finite.correction: lambda net: finite.correction(net.replace(skip=False), SIGNALS[:, :, :1], 4),
+    finite.correction: lambda net, head="gap": finite.correction(net, SIGNALS, 4, head),
     finite.train: lambda net, head="gap": finite.train(
         net, PARAMETERS, SIGNALS, np.zeros(3), 0.1, 1, head=head
     ),
@@ -76,6 +76,7 @@ CALLS = {
     depth.without_normalization: depth.without_normalization,
     depth.limit_classifier: lambda net: depth.limit_classifier(net, kind="gpk"),
     depth.mode_scales: lambda net: depth.mode_scales(net, 3),
+    depth.relative_variance: lambda net: depth.relative_variance(net, (1, 2)),
     learning.error_exponent: lambda net: learning.error_exponent(net, 2, 2, kind="gpk"),
     learning.sample_complexity: lambda net, head="gap": learning.sample_complexity(
         net, 2, 2, 2, kind="gpk", head=head

@@ -1,31 +1,45 @@
-r"""Kernels of fully connected networks at finite width: errors and shifts of order 1/width.
-
-Given the layer below, pre-activations are independent Gaussian vectors; products of a layer's
-features are means over its units. So fluctuations obey a linear recursion over layers, and means
-shift by its curvature: ``docs/theory/finite_width.md``, section 7; Yaida 2020, Roberts, Yaida and
-Hanin 2022 for one activation and all weights trained.
-"""
+"""Kernels of sampled networks at finite width: their deviations and shifts, to order 1/width."""
 
 from __future__ import annotations
 
-from functools import partial
+import math
 from typing import NamedTuple
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ..checks.messages import shown
+from ..arrays import Array
 from ..checks.values import check_positive_integer, check_signals
-from ..network import Network, check_network
+from ..engines.heads import check_head, pool_weights, pooled_head, right_pixels
+from ..memory import check_free_memory
+from ..network import OF_LAYERS, Network, check_network
 from ..network.parameters import RELU_FIELDS
-from .moments import Linear, Rectified
-from .parameters import precision, shapes
+from ..network.sampled import has_outer_weights, reads_signal
+from .fluctuations import (
+    Activation,
+    Convolution,
+    Normalization,
+    Points,
+    Readout,
+    State,
+    Step,
+    add_branch,
+    features,
+    fixed,
+    scaled,
+)
+from .forward import check_range
+from .moments import LEAST_DEFICIT, TwoNumbers
 
 _LEAST_ANGLE = 1e-3
-"""Least angle of two signals, and of their opposites: curvatures of κ0 grow like its inverse cube,
-whose products with covariances cancel."""
+"""The least angle of two points' pre-activations that are no multiples of each other. Curvatures
+of the tangent kernel grow like its inverse cube, and their products with covariances cancel."""
+
+_NUMBERS_AT_ONCE = 2**18
+"""Quadruples of points whose covariances are held together, of pairs of signals of few points."""
+
+_ARRAYS = 40
+"""Arrays of quadruples of points that a layer holds at once: 37 were measured."""
 
 
 class Correction(NamedTuple):
@@ -37,47 +51,51 @@ class Correction(NamedTuple):
     """The standard deviation of entries over sampled networks."""
     ntk_shift: np.ndarray
     ntk_deviation: np.ndarray
+    correlation_shift: np.ndarray
+    """Of the sampled Gaussian process kernels K̂(x, z) / √(K̂(x, x) K̂(z, z))."""
+    correlation_deviation: np.ndarray
 
 
-class _Layer(NamedTuple):
-    """Weights of a variance over their inputs, and biases; what they read is rectified or not."""
-
-    variance: float
-    bias: float
-    trained: float
-    rectified: bool
-
-
-def correction(network: Network, X: ArrayLike, width: int) -> Correction:
-    r"""Return what finite width adds to the kernels of a fully connected network, to order 1/width.
+def correction(
+    network: Network, X: ArrayLike, width: int, head: str | int = "gap", *, images: bool = False
+) -> Correction:
+    r"""Return what finite width adds to the kernels of a network, to order 1/width.
 
     Parameters
     ----------
     network : Network
-        Of ReLU, not leaky, without skip connections; any depth, biases and trained parts, positive
-        constants.
-    X : array, (n_cases, n_channels, 1)
-        Signals of one time point, none 0, no two in one direction or in opposite ones (up to
-        angles of 1e-3).
+        Of ReLU, not leaky: any filters, skip connections, constants of each layer, normalization,
+        biases and trained parts.
+    X : array, (n_cases, n_channels, n_timepoints)
+        Signals. Where the pre-activations of two pixels, of one signal or of two, are in one line
+        up to an angle of 1e-3, they are multiples of each other up to rounding.
     width : int
         Channels of all hidden layers.
+    head : {"equivariant", "trace", "gap"} or int, default "gap"
+    images : bool, default False
+        Whether X are images, (n_cases, n_channels, height, width).
 
     Returns
     -------
     finite.Correction
-        Errors are of order 1/width² for shifts, and of the relative order depth/width for
-        deviations: neither is small unless depth/width is.
+        Shifts err by terms of order 1/width², and variances by a share of the order depth/width
+        (of one layer's, where features are normalized): neither is small unless this share is.
 
     Raises
     ------
     ValueError
-        If the network has skip connections, another activation, a slope or a constant of 0, or
-        signals are longer, 0, or in one line.
+        If the network has another activation or a slope, or for arguments that are not as
+        described.
+    MemoryError, OverflowError
+        If the covariances of all pairs of pixels do not fit into memory, or numbers into float64.
 
     Notes
     -----
-    For one signal, layers of widths n_l and the GPK, the mean square over the squared mean is
-    exp(5 Σ 1/n_l) up to constants (Hanin and Nica 2019, arXiv 1909.05989).
+    Time and memory grow like the fourth power of the pixels of a pair of signals, 2d, times the
+    pairs and layers: two signals of 8 pixels take 0.1 s a layer, of 16 pixels 1.5 s, of 32 pixels
+    25 s and 4 GB. Formulas: docs/theory/depth_and_width.md.
+
+    For one signal of one pixel `theory.depth.relative_variance` has the variance at any width.
 
     Examples
     --------
@@ -89,134 +107,137 @@ def correction(network: Network, X: ArrayLike, width: int) -> Correction:
     >>> bool(np.allclose((found.gpk_deviation / K)[0, 0] ** 2, 2 * 5 / 50))  # (1 + 5/n)^2 − 1
     True
     """
-    check_network(network, RELU_FIELDS | {"bias"}, ": its fluctuations are not known here")
-    if network.skip:
-        what = "fluctuations of networks with skip connections are not known here"
-        raise ValueError(f"network has skip True, expected False: {what}")
-    layer = network.layer(1)
-    constants = layer.c_v, layer.c_w, network.factor_of_input(1)
-    if not all(constants):
-        raise ValueError(f"network is {shown(network)}, expected positive c_v, c_w and input_scale")
-    n, signals = check_positive_integer(width, "width"), check_signals(X, "X")
-    if signals.shape[2] != 1:
-        raise ValueError(
-            f"X has shape {signals.shape}, expected (n_cases, n_channels, 1): fluctuations of "
-            f"windows of different pixels are not known here"
-        )
-    points = signals[:, :, 0]
-    lengths = np.sqrt((points * points).sum(axis=1))
-    if not lengths.all():
-        raise ValueError(f"X is 0 in case {int(np.argmin(lengths))}, expected signals that are not")
-    points_of_length_1 = points / lengths[:, None]
-    above = np.triu_indices(len(points), 1)
-    cosines = np.abs(points_of_length_1 @ points_of_length_1.T)[above]
-    if len(cosines) and cosines.max() > 1.0 - 0.5 * _LEAST_ANGLE**2:
-        one, other = (int(places[cosines.argmax()]) for places in above)
-        raise ValueError(
-            f"X has cases {one} and {other} in one line up to an angle of {_LEAST_ANGLE:g}, "
-            f"expected signals in different directions"
-        )
-    F = network.factor_of_input(points.shape[1]) * points @ points.T
-    diagonal, index = F.diagonal(), np.arange(len(F))
-    results = np.zeros((4, len(F), len(F)))
-    with precision(np.float64):
-        results[:, index, index] = _of_pairs(network, diagonal[:, None]).T
-        if len(above[0]):
-            triples = np.stack([diagonal[above[0]], F[above], diagonal[above[1]]], axis=1)
-            moments = _of_pairs(network, triples).T
-            results[:, *above] = results[:, *above[::-1]] = moments
-    gpk_shift, gpk_variance, ntk_shift, ntk_variance = results / n
-    return Correction(gpk_shift, np.sqrt(gpk_variance), ntk_shift, np.sqrt(ntk_variance))
-
-
-def _layers(network: Network) -> list[_Layer]:
-    """Return the weights behind the first ones, which read the signals; the readout is last."""
-    parts, constants = network.parts, network.layer(1)
-    inner = _Layer(constants.c_w, constants.bias, parts.inner, False)
-    outer = _Layer(constants.c_v, constants.bias, parts.outer, True)
-    readout = _Layer(network.readout_scale, 0.0, parts.readout, False)
-    first = [inner] if parts.input else []
-    if shapes(network, 1, 1, None, 1).outer:
-        return [*first, outer, *[inner, outer] * (network.depth - 1), readout]
-    joined = inner._replace(variance=constants.c_v * constants.c_w, rectified=True)
-    last = readout._replace(variance=constants.c_v * network.readout_scale, rectified=True)
-    return [*first, *[joined] * (network.depth - 1), last]
-
-
-class _State(NamedTuple):
-    """What a layer hands on, of one unit i and of two, i ≠ j; all but `y` times the width.
-
-    Of a pair of signals, or of one signal with itself.
-    """
-
-    y: jax.Array
-    """Means of the covariances S of pre-activations, 00, 01, 11, and of the tangent kernel Θ_ii."""
-    shift: jax.Array
-    """What finite width adds to the means."""
-    C: jax.Array
-    """Covariances of S and Θ over networks."""
-    G: jax.Array
-    """E[g_i(ξ) g_j(ζ) Θ_ij], (ξ, ζ), signals of the pair."""
-    squares: jax.Array
-    """E[Θ_ij Θ_ij]."""
-    crossed: jax.Array
-    """E[Θ_ij Θ_ji]."""
-
-
-def _of_pairs(network: Network, F: np.ndarray) -> np.ndarray:
-    """Return shifts and variances of both kernels times the width, of F⁰ of pairs, (n_pairs, 3).
-
-    Of signals with themselves F is (n_pairs, 1). The results are (n_pairs, 4).
-    """
-    parts, pair = network.parts, F.shape[1] // 2
-    S, trained = F, parts.input
-    if not trained:
-        first = network.layer(1)
-        S, trained = first.c_w * F + first.bias**2, parts.inner
-    y = jnp.array(np.append(S, trained * S[:, pair : pair + 1], axis=1))
-    size, none = y.shape[1], jnp.zeros(len(F))
-    G = jnp.zeros((len(F), size // 2, size // 2))
-    state = _State(y, 0.0 * y, jnp.zeros((len(F), size, size)), G, none, none)
-    for layer in _layers(network):
-        numbers = layer.variance, layer.bias, layer.trained
-        state = _steps(layer.rectified, numbers, state)
-    variance = state.C[:, -1, -1] + state.squares + state.crossed
-    gpk = state.shift[:, pair], state.C[:, pair, pair]
-    return np.stack([*gpk, state.shift[:, -1], variance], axis=1)
-
-
-@partial(jax.jit, static_argnums=0)
-def _steps(rectified: bool, layer: tuple[float, float, float], states: _State) -> _State:
-    """Return the states of all pairs after the weights of a layer."""
-    return jax.vmap(partial(_step, Rectified if rectified else Linear, layer))(states)
-
-
-def _step(of: type[Linear], layer: tuple[float, float, float], state: _State) -> _State:
-    """Return the state of a pair behind weights that read the activation of units of this state."""
-    (c, bias, trained), y = layer, state.y
-    pair, size, theta, moments = len(y) // 2 - 1, len(y) // 2, y[-1], of(y[:-1])
-
-    def mean(y: jax.Array) -> jax.Array:
-        moments = of(y[:-1])
-        products = c * moments.products() + bias**2
-        return jnp.append(products, trained * products[pair] + c * moments.slopes() * y[-1])
-
-    def slopes(S: jax.Array) -> jax.Array:
-        return jnp.asarray(of(S).slopes())
-
-    J, H = jax.jacfwd(mean)(y), jax.hessian(mean)(y)
-    shift = J @ state.shift + 0.5 * jnp.einsum("kij,ij->k", H, state.C)
-    # g and Θ of one unit have more in common than those of two: G, for the slopes' curvature.
-    G = state.G + state.G.T
-    beside = G[np.triu_indices(size)]
-    shift = shift.at[-1].add(c * (jax.jacfwd(slopes)(y[:-1]) @ beside))
-    left, right = moments.steps()
-    common, squared = theta**2 * moments.slopes_squared(), c**2
-    return _State(
-        mean(y),
-        shift,
-        squared * moments.noise(trained, theta, pair) + J @ state.C @ J.T,
-        squared * (theta * moments.mixed_matrix() + left @ state.G @ right.T),
-        squared * (common + moments.own_slopes() * state.squares),
-        squared * (common + moments.slopes() ** 2 * state.crossed),
+    check_network(
+        network,
+        RELU_FIELDS | {"bias", "norm"},
+        ": its fluctuations are not known here",
+        of_layers=OF_LAYERS,
     )
+    n, head = check_positive_integer(width, "width"), check_head(head)
+    signals = check_signals(X, "X", images=images)
+    n_cases, axes = len(signals), signals.shape[2:]
+    one, other = np.triu_indices(n_cases, 1)
+    pairs = np.stack([one, other]) if n_cases > 1 else np.zeros((1, 1), dtype=int)
+    points = Points(len(pairs), axes)
+    quadruples = points.size**4
+    check_free_memory(
+        8.0 * _ARRAYS * quadruples,
+        f"a correction for signals of {math.prod(axes)} pixels",
+        "give shorter signals",
+    )
+    results = np.zeros((len(Correction._fields), n_cases, n_cases))
+    several = max(1, _NUMBERS_AT_ONCE // quadruples)
+    for start in range(0, pairs.shape[1], several):
+        cases = pairs[:, start : start + several]
+        left, right = cases[:, None], cases[None]
+        with np.errstate(over="ignore", invalid="ignore"):  # `check_range` reports it
+            found = _of_pairs(network, points, signals, cases, head)
+        results[:, left, right] = results[:, right, left] = found
+    check_range(results, "squares of kernels")
+    results[::2] /= n
+    results[1::2] = np.sqrt(np.maximum(results[1::2], 0.0) / n)
+    return Correction(*results)
+
+
+def _of_pairs(
+    network: Network, points: Points, signals: Array, cases: Array, head: str | int
+) -> Array:
+    """Return shifts and variances times the width, (6, 2, 2, B), of pairs of `cases`, (2, B).
+
+    Of single signals the pairs are one signal, and (6, 1, 1, B).
+    """
+    state = last_state(network, points, signals, cases)
+    weights = _head_weights(pooled_head(head, points.axes), points.axes)
+    output = Readout(weights, network.readout_scale, network.parts.readout).behind(state)
+    correlation = Normalization(output.kernels).behind(output)
+    a, b = np.ogrid[: len(cases), : len(cases)]
+    squares = output.squares[a, b, a, b] + output.squares[a, b, b, a]
+    return np.stack(
+        [
+            output.shift[0],
+            output.covariance[0, a, b, 0, a, b],
+            output.shift[1],
+            output.covariance[1, a, b, 1, a, b] + squares,
+            correlation.shift[0],
+            correlation.covariance[0, a, b, 0, a, b],
+        ]
+    )
+
+
+def last_state(network: Network, points: Points, signals: Array, cases: Array) -> State:
+    """Return the state of the last features at the pixels of pairs of signals."""
+    n_channels, n_pairs = signals.shape[1], cases.shape[1]
+    pixels = np.moveaxis(signals[cases], 2, -1).swapaxes(0, 1)
+    pixels = pixels.reshape(n_pairs, points.size, n_channels)
+    products = np.moveaxis(pixels @ pixels.swapaxes(1, 2), 0, -1)
+    F = points.box(network.factor_of_input(n_channels) * products, network.input_filter)
+    state = features(fixed(F, network.parts.input))
+    signal = fixed(F, 0.0) if reads_signal(network) else None
+    for number in range(1, network.depth + 1):
+        state = _behind_layer(network, number, points, state, signal, cases)
+        signal = None
+    return state
+
+
+def _behind_layer(
+    network: Network,
+    number: int,
+    points: Points,
+    below: State,
+    signal: State | None,
+    cases: Array,
+) -> State:
+    """Return the state of the features behind a layer.
+
+    `signal` is what the layer reads in their place, of layer 1 behind a frozen input.
+    """
+    layer, parts = network.layer(number), network.parts
+    read, steps = below if signal is None else signal, list[Step]()
+    if network.norm:
+        steps.append(Normalization(read.kernels))
+        read = steps[-1].behind(read)
+    steps.append(Convolution(points, layer.inner_weights, parts.inner))
+    read = steps[-1].behind(read)
+    activation = Activation(read.kernels)
+    _check_angles(activation.two, number, cases)
+    steps.append(activation)
+    read = activation.behind(read)
+    if not has_outer_weights(network):
+        return scaled(read, layer.outer_variance)
+    steps.append(Convolution(points, layer.outer_weights, parts.outer, layer.branch_factor**2))
+    read = steps[-1].behind(read)
+    if not layer.skip:
+        return features(read)
+    return add_branch(below, read, steps if signal is None else [], layer.identity_factor)
+
+
+def _check_angles(two: TwoNumbers, number: int, cases: Array) -> None:
+    """Raise a ValueError for pre-activations of two points that are nearly in one line."""
+    lack = 1.0 - np.abs(two.rho)
+    near = (lack > LEAST_DEFICIT) & (lack < 0.5 * _LEAST_ANGLE**2) & (two.stds > 0)
+    if near.any():
+        one, other, place = np.argwhere(near)[0]
+        d = len(two.rho) // len(cases)
+        first, second = (f"case {cases[p // d, place]}, pixel {p % d}" for p in (one, other))
+        raise ValueError(
+            f"X has {first} and {second} whose pre-activations in layer {number} are in one line "
+            f"up to an angle of {_LEAST_ANGLE:g}, expected greater angles, or multiples"
+        )
+
+
+def _head_weights(head: str | int, axes: tuple[int, ...]) -> Array:
+    """Return the weights of pixel pairs of two signals in a head's kernel, (d, d)."""
+    d = math.prod(axes)
+    if head == "gap":
+        return np.full((d, d), 1.0 / d**2)
+    if head == "equivariant":
+        return np.diag([1.0] + [0.0] * (d - 1))
+    if head == "trace":
+        return np.eye(d) / d
+    if isinstance(head, str):
+        raise NotImplementedError(f"corrections of finite width have no head {head!r}")
+    weights = np.zeros((d, d))
+    pairs = right_pixels(head, axes).reshape(-1, d), pool_weights(head, axes)
+    for columns, weight in zip(*pairs, strict=True):
+        weights[np.arange(d), columns] += weight / d
+    return weights

@@ -17,12 +17,12 @@ from ..engines.layer.means import pooled
 from ..network import Network
 from ..network.activations import activation_of
 from ..network.parts import ConvolutionWeights, Filter
+from ..network.sampled import reads_signal
 from .parameters import (
     Convolution,
     Parameters,
     check_finite_network,
     precision,
-    reads_signal,
     shapes,
 )
 

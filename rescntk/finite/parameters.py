@@ -19,6 +19,7 @@ from ..checks.values import (
 from ..memory import check_free_memory
 from ..network import OF_LAYERS, Network, check_network
 from ..network.parameters import KERNEL_FIELDS
+from ..network.sampled import has_outer_weights, reads_signal
 
 Tensor: TypeAlias = jax.Array | jax.ShapeDtypeStruct
 """An array, or what JAX has in its place where only its shape counts."""
@@ -57,18 +58,12 @@ def check_finite_network(network: object) -> None:
     check_network(network, KNOWN_FIELDS, activations=None, of_layers=OF_LAYERS)
 
 
-def reads_signal(network: Network) -> bool:
-    """Return whether g¹ is a convolution of the signal, not of f⁰."""
-    return "input" not in network.trained and not network.norm
-
-
 def shapes(
     network: Network, n_channels: int, width: int, n_timepoints: int | None, axes: int
 ) -> Parameters:
     """Return what JAX has in the place of arrays; filters have 1 axis of signals, 2 of images.
 
-    V⁰ is there where skip connections read f⁰, or g¹ does (`reads_signal`). Without skip
-    connections, frozen outer convolutions of size 1 without biases are left out.
+    V⁰ is there where skip connections read f⁰, or g¹ does.
     """
 
     def array(*shape: int) -> jax.ShapeDtypeStruct:
@@ -81,15 +76,13 @@ def shapes(
     first, layers = network.input_filter_size, [*map(network.layer, range(1, network.depth + 1))]
     signal_alone = reads_signal(network)
     has_input = layers[0].skip or not signal_alone
-    has_outer = any(network.values_of("skip")) or "outer" in network.trained or network.has_bias
-    has_outer = has_outer or any(layer.outer.size > 1 for layer in layers)
     size, inputs = (first, n_channels) if signal_alone else (1, width)
     later = [convolution(layer.inner.size, width, layer.bias) for layer in layers[1:]]
     outer = [convolution(layer.outer.size, width, layer.bias) for layer in layers]
     return Parameters(
         input=convolution(first, n_channels, 0.0) if has_input else None,
         inner=(convolution(size, inputs, layers[0].bias), *later),
-        outer=tuple(outer) if has_outer else (),
+        outer=tuple(outer) if has_outer_weights(network) else (),
         readout=array(width) if n_timepoints is None else array(n_timepoints, width),
     )
 

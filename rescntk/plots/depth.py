@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import math
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import ArrayLike
 
+from ..checks.messages import shown
+from ..checks.values import check_nonnegative_vector, check_positive, check_shape
 from ..engines.heads import head_in_words
 from .style import (
     BLUE,
@@ -198,6 +202,77 @@ def limit_distances(*reports: ConvergenceReport, ax: Axes | None = None) -> Axes
     style_axes(ax)
     label_curves(ax, names, 0.75 / height)
     return ax
+
+
+def depth_and_width(
+    depths: ArrayLike,
+    widths: ArrayLike,
+    variances: Mapping[str, ArrayLike],
+    deviation: float = 0.1,
+    ax: Axes | None = None,
+) -> Axes:
+    """Draw the widths at which kernels of sampled networks have one relative deviation, over depth.
+
+    Above its line a kernel deviates less. Between the given widths it is a power of the width. A
+    line ends where its width is beyond the given ones.
+
+    Parameters
+    ----------
+    depths : array_like, (n_depths,)
+    widths : array_like, (n_widths,)
+        Strictly increasing, at least two of each.
+    variances : mapping from str to array_like, (n_depths, n_widths)
+        Names, and relative variances of ``theory.depth.relative_variance``.
+    deviation : float, default 0.1
+        The standard deviation over the mean.
+    ax : matplotlib Axes, optional
+        The default is axes of a new figure.
+
+    Returns
+    -------
+    matplotlib Axes
+
+    Raises
+    ------
+    ValueError
+        If arguments are not as described.
+
+    Examples
+    --------
+    >>> from rescntk import Network, plots
+    >>> from rescntk.theory.depth import relative_variance
+    >>> depths, widths = (1, 10, 100), (10, 100, 1000, 10_000)
+    >>> networks = {"CGPK": Network(1, skip=False), "ResCGPK": Network(1)}
+    >>> variances = {
+    ...     name: relative_variance(network, depths, widths) for name, network in networks.items()
+    ... }
+    >>> ax = plots.depth_and_width(depths, widths, variances)
+    """
+    x, y = (_check_axis(*axis) for axis in ((depths, "depths"), (widths, "widths")))
+    level = 2.0 * math.log(check_positive(deviation, "deviation"))
+    if not variances or not hasattr(variances, "items"):
+        raise ValueError(f"variances is {shown(variances)}, expected names and arrays")
+    ax = axes(ax)
+    for (name, values), colour, _, style in style_cycle(variances.items()):
+        rows = check_shape(values, f"variances of {name!r}", (len(x), len(y)))
+        if not (rows > 0).all():
+            raise ValueError(f"variances of {name!r} has 0 or less, expected positive numbers")
+        ends = {"left": math.nan, "right": math.nan}
+        found = [np.interp(-level, -np.log(row), np.log(y), **ends) for row in rows]
+        ax.plot(x, np.exp(found), color=colour, linestyle=style, linewidth=2, label=name)
+    ax.set(xscale="log", yscale="log", xlim=x[[0, -1]], ylim=y[[0, -1]])
+    ax.set(xlabel="depth (layers)", ylabel="width (channels)")
+    title = f"Widths at which sampled kernels deviate by {100 * deviation:g} %"
+    add_title_and_legend(ax, 2, title)
+    return ax
+
+
+def _check_axis(values: ArrayLike, name: str) -> np.ndarray:
+    """Return strictly increasing, positive numbers of an axis."""
+    numbers = check_nonnegative_vector(values, name)
+    if len(numbers) < 2 or numbers[0] == 0 or not (np.diff(numbers) > 0).all():
+        raise ValueError(f"{name} is {shown(values)}, expected two or more increasing numbers")
+    return numbers
 
 
 def _mathtext(name: str) -> str:

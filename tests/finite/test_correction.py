@@ -1,4 +1,4 @@
-"""Corrections at finite width, against sampled networks, quadrature and a sum over layers."""
+"""Corrections at finite width, against sampled networks, quadrature and sums over layers."""
 
 import jax
 import mpmath
@@ -10,7 +10,8 @@ from scipy.stats import multivariate_normal
 import rescntk as rk
 from rescntk import finite, literature
 from rescntk.checks.values import PARTS
-from rescntk.finite.correction import _layers, _State, _steps
+from rescntk.finite.correction import last_state
+from rescntk.finite.fluctuations import Points
 from rescntk.finite.forward import features, outputs
 from rescntk.finite.kernels import trained_parts
 from rescntk.finite.parameters import shapes
@@ -19,36 +20,67 @@ from tests.helpers import assert_within, nightly
 
 X = np.random.default_rng(0).standard_normal((3, 4, 1))
 X[1] = X[0] + 0.4 * X[1]  # near, beside a far one
-PAIRS = np.triu_indices(3)
+PIXELS = np.random.default_rng(1).standard_normal((2, 3, 3))
+LINES = np.random.default_rng(3).standard_normal((2, 1, 2))  # layer 1 reads multiples
+OF_CONDITION = 1e-9
+"""Of curvatures at angles of order 1."""
+
 MLP = literature.geifman_cnn
+MIXED = rk.Network(
+    3, 3, skip=(True, False, True), alpha=(0.5, 1.0, 2.0), c_w=(1.3, 0.8, 1.0), bias=0.3
+)
 NETWORKS = {
-    "one layer": MLP(1, 1),
-    "three layers": MLP(3, 1),
-    "outer weights": rk.Network(2, 1, skip=False),
-    "all parts": rk.Network(
-        2, 1, skip=False, c_v=1.5, c_w=1.3, bias=0.4, readout_scale=0.7, trained=PARTS
+    "one layer": (MLP(1, 1), X, "gap"),
+    "three layers": (MLP(3, 1), X, "gap"),
+    "outer weights": (rk.Network(2, 1, skip=False), X, "gap"),
+    "readout": (MLP(2, 1).replace(trained=("readout",)), X, "gap"),
+    "inner": (MLP(2, 1).replace(trained=("inner",)), X, "gap"),
+    "all parts": (
+        rk.Network(2, 1, skip=False, c_v=1.5, c_w=1.3, bias=0.4, readout_scale=0.7, trained=PARTS),
+        X,
+        "gap",
     ),
-    "readout": MLP(2, 1).replace(trained=("readout",)),
-    "inner": MLP(2, 1).replace(trained=("inner",)),
+    "skip connections": (rk.Network(3, 1), X, "gap"),
+    "filters": (rk.Network(2, 3, input_filter_size=3, skip=False, dilation=2), PIXELS, "trace"),
+    "residual": (rk.Network(2, 3, alpha=0.6, trained=PARTS), PIXELS, "gap"),
+    "several kinds of layers": (MIXED, PIXELS, 2),
+    "normalized": (rk.Network(2, 3, norm=True, bias=0.3, trained=PARTS), PIXELS, "gap"),
+    "normalized, equivariant": (MIXED.replace(norm=True, bias=0.0), PIXELS, "equivariant"),
+    "normalized, plain": (rk.Network(2, 1, norm=True, skip=False), X, "gap"),
+    "one channel": (rk.Network(2, 3, trained=("input", "outer")), LINES, "trace"),
+    "images": (rk.Network(2, 3, alpha=0.7), PIXELS[:, :2, :2, None], "gap"),
 }
+OF_EACH_DAY = ("all parts", "residual", "normalized", "several kinds of layers")
 
 
-def sampled(network, width, number):
+def correction(network, signals, head, width=1):
+    return finite.correction(network, signals, width, head, images=signals.ndim == 4)
+
+
+def parameters(network, signals, head, width):
+    """Return the shapes of parameters, and how they are put together."""
+    reads_pixels = head not in ("gap", "equivariant")
+    pixels = int(np.prod(signals.shape[2:])) if reads_pixels else None
+    return jax.tree.flatten(shapes(network, signals.shape[1], width, pixels, signals.ndim - 2))
+
+
+def sampled(network, signals, head, width, number):
     """Return (GPK, NTK) of random networks, (number, 2, n_pairs), in float32."""
-    leaves, structure = jax.tree.flatten(shapes(network, 4, width, 1, 1))
-    rng, signals = np.random.default_rng(0), X.astype(np.float32)
+    leaves, structure = parameters(network, signals, head, width)
+    rng, signals = np.random.default_rng(0), signals.astype(np.float32)
+    pairs = np.triu_indices(len(signals))
 
     def kernels(drawn):
         params = structure.unflatten(drawn)
-        f = features(network, "trace", params, signals)
-        gpk = network.readout_scale / width * (f @ f.T)
+        f = features(network, head, params, signals)
+        gpk = network.readout_scale / f.shape[1] * (f @ f.T)
 
         def output(parts):
-            return outputs(network, "trace", params._replace(**parts), signals)
+            return outputs(network, head, params._replace(**parts), signals)
 
         jacobians = jax.tree.leaves(jax.jacrev(output)(trained_parts(network, params)))
-        rows = [jacobian.reshape(len(X), -1) for jacobian in jacobians]
-        return jax.numpy.stack([gpk[PAIRS], sum(row @ row.T for row in rows)[PAIRS]])
+        rows = [jacobian.reshape(len(signals), -1) for jacobian in jacobians]
+        return jax.numpy.stack([gpk[pairs], sum(row @ row.T for row in rows)[pairs]])
 
     batch, several, found = jax.jit(jax.vmap(kernels)), max(1, 2**20 // width**2), []
     for _ in range(-(-number // several)):
@@ -57,26 +89,28 @@ def sampled(network, width, number):
     return np.concatenate(found)
 
 
-def moments(network, width, number):
+def moments(network, signals, head, width, number):
     """Return means less exact kernels, and variances, times the width, and their errors."""
-    kinds = ("gpk", "ntk")
-    exact = np.array([rk.Kernel(network, kind, "trace")(X)[PAIRS] for kind in kinds])
-    away = sampled(network, width, number) - exact
+    pairs = np.triu_indices(len(signals))
+    exact = np.array([rk.Kernel(network, kind, head)(signals)[pairs] for kind in ("gpk", "ntk")])
+    away = sampled(network, signals, head, width, number) - exact
     number, square = len(away), (away - away.mean(axis=0)) ** 2
     values = np.array([away.mean(axis=0), square.mean(axis=0)]) * width
     return values, np.array([away.std(axis=0), square.std(axis=0)]) * width / np.sqrt(number)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", [*[*NETWORKS][2:5], *nightly(*[*NETWORKS][:2], "inner")])
+@pytest.mark.parametrize(
+    "name", [*OF_EACH_DAY, *nightly(*[name for name in NETWORKS if name not in OF_EACH_DAY])]
+)
 def test_sampled_networks(name):
     """Of widths 16 to 256, continued to infinite width by terms of order 1/width and 1/width²."""
-    network, widths = NETWORKS[name], (16, 32, 64, 128, 256)
-    found = finite.correction(network, X, 1)
-    shifts = [found.gpk_shift[PAIRS], found.ntk_shift[PAIRS]]
-    variances = [found.gpk_deviation[PAIRS] ** 2, found.ntk_deviation[PAIRS] ** 2]
+    (network, signals, head), widths = NETWORKS[name], (16, 32, 64, 128, 256)
+    found, pairs = correction(network, signals, head), np.triu_indices(len(signals))
+    shifts = [found.gpk_shift[pairs], found.ntk_shift[pairs]]
+    variances = [found.gpk_deviation[pairs] ** 2, found.ntk_deviation[pairs] ** 2]
     predicted, scores = np.array([shifts, variances]), []
-    rows = [moments(network, n, 80_000 // n) for n in widths]
+    rows = [moments(network, signals, head, n, 60_000 // n) for n in widths]
     values, errors = map(np.array, zip(*rows, strict=True))
     design = np.array([[1.0, 1 / n, 1 / n**2] for n in widths])
     for place in np.ndindex(predicted.shape):
@@ -92,85 +126,43 @@ def test_sampled_networks(name):
 
 
 @pytest.mark.slow
-def test_shifts_of_one_hidden_layer_behind_random_features():
-    """Given its n weights W a hidden unit has Gaussians of the covariance r c_w F⁰ + σ_b².
+@pytest.mark.parametrize("name", ["residual", "normalized", "several kinds of layers"])
+def test_units_have_in_common_what_the_recursion_has(name):
+    """`State.mixed` and `State.squares` are means over pairs of units, i = j among them."""
+    (network, signals, _), width, number = NETWORKS[name], 24, 300
+    cases, points = np.array([[0], [1]]), Points(2, signals.shape[2:])
+    state = last_state(network, points, signals, cases)
+    leaves, structure = parameters(network, signals, "trace", width)
 
-    Here r = ‖W‖²/n has mean 1 and variance 2/n, and the kernel of the input's weights is r times
-    E[σ'σ'], whatever the width: half the variance times second derivatives by r are the shifts.
-    """
-    c_v, c_w, bias = 1.5, 1.3, 0.4
-    network = rk.Network(
-        1, 1, skip=False, c_v=c_v, c_w=c_w, bias=bias, readout_scale=0.7, trained=("input",)
-    )
-    found, points = finite.correction(network, X, 1), X[:, :, 0]
-    F, T = points @ points.T / 4, rk.Kernel(network, "ntk", "trace")(X)
-    of_condition = 1e-9  # of curvatures at angles of order 1
+    def units(drawn):
+        """Return f f Θ̂ and Θ̂ Θ̂, of which the first and the second factor have units i and j."""
+        params = structure.unflatten(drawn)
 
-    def moments(r, place):
-        """Return E[σσ] and E[σ'σ'] of a pair."""
-        i, j = place
-        x, z, both = (r * c_w * F[a, b] + bias**2 for a, b in ((i, i), (j, j), (i, j)))
-        size = mpmath.sqrt(x * z)
-        angle = mpmath.acos(both / size) if i != j else 0
-        sine = size * mpmath.sin(angle)
-        return (sine + (mpmath.pi - angle) * both) / (2 * mpmath.pi), (1 - angle / mpmath.pi) / 2
+        def of(parts):
+            f = features(network, "trace", params._replace(**parts), signals)
+            return f.reshape(points.size, width)
 
-    for place in zip(*PAIRS, strict=True):
-        gpk, ntk = (
-            float(mpmath.diff(lambda r, f=f: f(r, place), 1, 2))
-            for f in (lambda r, p: moments(r, p)[0], lambda r, p: r * moments(r, p)[1])
-        )
-        slopes, of_condition = (
-            float(moments(1, place)[1]),
-            1e-9,
-        )  # of curvatures at angles of order 1
-        assert abs(found.gpk_shift[place] - 0.7 * c_v * gpk) <= of_condition
-        assert abs(found.ntk_shift[place] - T[place] * ntk / slopes) <= of_condition
+        parts = trained_parts(network, params)
+        parts = {part: value for part, value in parts.items() if part != "readout"}
+        jacobians = jax.tree.leaves(jax.jacrev(of)(parts))
+        rows = [each.reshape(points.size, width, -1) for each in jacobians]
+        theta = sum(jax.numpy.einsum("aip,bjp->aibj", row, row) for row in rows)
+        f = of(parts)
+        mixed = jax.numpy.einsum("xi,zj,aibj->xzab", f, f, theta)
+        squares = jax.numpy.einsum("aibj,cidj->abcd", theta, theta)
+        return jax.numpy.stack([mixed, squares]) / width
 
-
-def pairs_of_units(layers, S, trained, rng, n=64):
-    """Return n g_i(ξ) g_j(ζ) Θ_ij, n Θ_ij² and n Θ_ij Θ_ji of one network, means over i ≠ j."""
-    g = rng.standard_normal((n, 2)) @ np.linalg.cholesky(S).T
-    theta = trained * S[0, 1] * np.eye(n)
-    for layer in layers:
-        read, slopes = (np.maximum(g, 0), g > 0) if layer.rectified else (g, np.ones_like(g))
-        weights = np.sqrt(layer.variance / n) * rng.standard_normal((n, n))
-        own = layer.variance * read[:, 0] @ read[:, 1] / n + layer.bias**2
-        theta = (weights * slopes[:, 0]) @ theta @ (weights * slopes[:, 1]).T
-        theta += layer.trained * own * np.eye(n)
-        g = weights @ read + layer.bias * rng.standard_normal((n, 1))
-    theta -= np.diag(theta.diagonal())
-    crossed = (theta**2).sum(), (theta * theta.T).sum()
-    return np.array([*(g.T @ theta @ g).ravel(), *crossed]) / (n - 1)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    "network",
-    [
-        MLP(3, 1),
-        rk.Network(2, 1, skip=False, trained=("input",)),
-        rk.Network(2, 1, skip=False, c_v=1.5, c_w=1.3, bias=0.4, trained=PARTS),
-    ],
-)
-def test_pairs_of_units_have_the_covariances_of_the_recursion(network):
-    """G, b and b' of docs/theory/finite_width.md, which are 0 behind the first weights."""
-    points, layers, rng = X[:2, :, 0], _layers(network)[:-1], np.random.default_rng(0)
-    S, trained = points @ points.T / 4, network.parts.input
-    if not trained:
-        S, trained = network.layer(1).c_w * S + network.layer(1).bias ** 2, network.parts.inner
+    rng = np.random.default_rng(0)
     with jax.enable_x64(True):
-        y, zero = jax.numpy.array([[*S[[0, 0, 1], [0, 1, 1]], trained * S[0, 1]]]), np.zeros(1)
-        state = _State(y, 0 * y, np.zeros((1, 4, 4)), np.zeros((1, 2, 2)), zero, zero)
-        for layer in layers:
-            state = _steps(layer.rectified, (layer.variance, layer.bias, layer.trained), state)
-    expected = np.array([*np.ravel(state.G), *state.squares, *state.crossed])
-    drawn = np.array([pairs_of_units(layers, S, trained, rng) for _ in range(300)])
-    error = drawn.std(axis=0) / np.sqrt(len(drawn))
-    next_order = 8 / 64  # relatively some 1/width, of up to four layers
-    bar = tolerances.STANDARD_ERRORS * error + next_order * expected
-    assert (np.abs(drawn.mean(axis=0) - expected) <= bar).all()
-    assert bar.max() <= 0.5 * expected.max()  # the test has teeth
+        compiled = jax.jit(units)
+        draws = ([rng.standard_normal(leaf.shape) for leaf in leaves] for _ in range(number))
+        found = np.array([compiled(drawn) for drawn in draws])
+    expected = np.stack([state.mixed[..., 0], state.squares[..., 0]])
+    error = found.std(axis=0) / np.sqrt(number)
+    next_order = 8 / width * np.abs(expected).max(axis=(1, 2, 3, 4), keepdims=True)
+    away = np.abs(found.mean(axis=0) - expected)
+    assert (away <= tolerances.STANDARD_ERRORS * error + next_order).all()
+    assert (expected.max(axis=(1, 2, 3, 4)) >= 4 * next_order.ravel() / 2).all()
 
 
 @pytest.mark.slow
@@ -196,6 +188,39 @@ def test_one_hidden_layer_by_quadrature():
     assert (found.gpk_shift == 0).all() and (found.ntk_shift == 0).all()
 
 
+@pytest.mark.slow
+def test_shifts_of_one_hidden_layer_behind_random_features():
+    """Given its n weights W a hidden unit has Gaussians of the covariance r c_w F⁰ + σ_b².
+
+    Here r = ‖W‖²/n has mean 1 and variance 2/n, and the kernel of the input's weights is r times
+    E[σ'σ'], whatever the width: half the variance times second derivatives by r are the shifts.
+    """
+    c_v, c_w, bias = 1.5, 1.3, 0.4
+    network = rk.Network(
+        1, 1, skip=False, c_v=c_v, c_w=c_w, bias=bias, readout_scale=0.7, trained=("input",)
+    )
+    found, points = finite.correction(network, X, 1), X[:, :, 0]
+    F, T = points @ points.T / 4, rk.Kernel(network, "ntk", "trace")(X)
+
+    def moments(r, place):
+        """Return E[σσ] and E[σ'σ'] of a pair."""
+        i, j = place
+        x, z, both = (r * c_w * F[a, b] + bias**2 for a, b in ((i, i), (j, j), (i, j)))
+        size = mpmath.sqrt(x * z)
+        angle = mpmath.acos(both / size) if i != j else 0
+        sine = size * mpmath.sin(angle)
+        return (sine + (mpmath.pi - angle) * both) / (2 * mpmath.pi), (1 - angle / mpmath.pi) / 2
+
+    for place in zip(*np.triu_indices(3), strict=True):
+        gpk, ntk = (
+            float(mpmath.diff(lambda r, f=f: f(r, place), 1, 2))
+            for f in (lambda r, p: moments(r, p)[0], lambda r, p: r * moments(r, p)[1])
+        )
+        slopes = float(moments(1, place)[1])
+        assert abs(found.gpk_shift[place] - 0.7 * c_v * gpk) <= OF_CONDITION
+        assert abs(found.ntk_shift[place] - T[place] * ntk / slopes) <= OF_CONDITION
+
+
 @pytest.mark.parametrize(("depth", "c_w"), [(1, 1.0), (4, 1.0), (30, 1.0), (4, 0.3)])
 def test_one_signal_is_the_sum_over_layers(depth, c_w):
     """docs/theory/finite_width.md, sections 1 and 2, to first order: 5 and 1 a layer, any c_w."""
@@ -205,19 +230,28 @@ def test_one_signal_is_the_sum_over_layers(depth, c_w):
     assert abs((found.gpk_deviation / K) ** 2 - 5 * depth / 100) <= tolerances.ROUTES
     layers = np.abs(np.subtract.outer(np.arange(depth + 1), np.arange(depth + 1)))
     law = (5 * (depth - layers) + layers).mean() / 100
-    of_layer = 1e-12  # sums over all pairs of layers
-    assert abs((found.ntk_deviation / T) ** 2 - law) <= of_layer * depth
+    of_slopes = 1e-6 / 100  # of the integral of four slopes
+    assert abs((found.ntk_deviation / T) ** 2 - law) <= of_slopes * depth
     assert found.gpk_shift == found.ntk_shift == 0
 
 
-def test_corrections_of_multiples_of_signals_are_multiples():
-    """Networks without biases are homogeneous, and so are their kernels, of any width."""
-    network, sizes = MLP(3, 1), np.array([1.0, 0.25, 5.0])
-    products, of_condition = np.outer(sizes, sizes), 1e-9  # of curvatures at angles of order 1
-    alone = finite.correction(network, X, 10)
-    multiples = finite.correction(network, X * sizes[:, None, None], 10)
-    for found, expected in zip(multiples, alone, strict=True):
-        assert_within(found / products, expected, of_condition)
+@pytest.mark.parametrize(
+    "network", [MLP(3, 1), rk.Network(2, 3, alpha=0.7), rk.Network(2, 3, norm=True, skip=False)]
+)
+def test_corrections_of_multiples_of_signals_are_multiples(network):
+    """Networks without biases are homogeneous, and so are their kernels, of any width.
+
+    With normalized features, but without skip connections, signals' sizes do not matter.
+    """
+    signals = PIXELS if network.filter_size > 1 else X
+    sizes = np.array([0.25, 5.0, 1.0][: len(signals)])
+    products = np.ones((2, 2)) if network.norm else np.outer(sizes, sizes)
+    alone = finite.correction(network, signals, 10)
+    multiples = finite.correction(network, signals * sizes[:, None, None], 10)
+    for name in alone._fields:
+        factor = 1.0 if name.startswith("correlation") else products
+        found, expected = getattr(multiples, name), getattr(alone, name)
+        assert_within(found / factor, expected, OF_CONDITION)
 
 
 @pytest.mark.parametrize("depth", [1, 3])
@@ -244,6 +278,82 @@ def test_one_signal_and_biases_add_up_over_layers(depth, readout_scale):
     assert abs(found.gpk_shift) <= tolerances.ROUTES * read / n
 
 
+def test_equal_pixels_are_one():
+    """Weights of a filter's taps that read the same numbers are one weight."""
+    network = rk.Network(2, 3, alpha=0.7, bias=0.3, trained=PARTS)
+    alone = finite.correction(network, X, 10)
+    equal = finite.correction(network, np.repeat(X, 3, axis=2), 10)
+    for found, expected in zip(equal, alone, strict=True):
+        assert_within(found, expected, OF_CONDITION)
+
+
+@pytest.mark.parametrize("head", ["gap", "trace", 2])
+def test_corrections_do_not_depend_on_where_signals_begin(head):
+    found = finite.correction(MIXED, PIXELS, 10, head)
+    moved = finite.correction(MIXED, np.roll(PIXELS, 1, axis=2), 10, head)
+    for one, other in zip(found, moved, strict=True):
+        assert_within(one, other, OF_CONDITION)
+
+
+def test_images_of_one_line_are_signals():
+    """Taps of a filter beside the line read it again."""
+    network = rk.Network(2, 3, alpha=0.7)
+    found = finite.correction(network, PIXELS, 10, 2)
+    images = finite.correction(network, PIXELS[:, :, None], 10, 2, images=True)
+    for one, other in zip(found, images, strict=True):
+        assert_within(one, other, OF_CONDITION)
+
+
+@pytest.mark.parametrize(("pool", "head"), [(1, "trace"), (3, "gap"), (9, "gap")])
+def test_windows_of_one_pixel_and_of_all_are_heads(pool, head):
+    found, expected = (finite.correction(MIXED, PIXELS, 10, of) for of in (pool, head))
+    assert all((a == b).all() for a, b in zip(found, expected, strict=True))
+
+
+def test_pairs_are_those_of_all_signals():
+    """A pair has the same correction beside other signals, and in the other order."""
+    found = finite.correction(MIXED, np.concatenate([PIXELS, PIXELS[:1] + 1.0]), 10)
+    alone, back = (finite.correction(MIXED, signals, 10) for signals in (PIXELS, PIXELS[::-1]))
+    for all_of_them, two, other_way in zip(found, alone, back, strict=True):
+        assert_within(all_of_them[:2, :2], two, tolerances.ROUTES)
+        assert_within(other_way[::-1, ::-1], two, OF_CONDITION)
+
+
+def test_a_layer_without_a_branch_leaves_a_mean_over_units():
+    """Behind a dead layer K̂ is the mean square of the n Gaussians of the input's weights."""
+    network = rk.Network(2, 3, c_w=0.0)
+    found, K = finite.correction(network, PIXELS, 10), rk.Kernel(network, "gpk", "gap")(PIXELS)
+    variance = (np.outer(K.diagonal(), K.diagonal()) + K**2) / 10
+    assert_within(found.gpk_deviation**2, variance, tolerances.ROUTES)
+    assert (found.gpk_shift == 0).all()
+
+
+def test_zero_signals_and_opposite_ones_are_taken():
+    """The kernel of 0 is 0 in every network without biases; −x is no multiple for ReLU."""
+    signals = np.stack([PIXELS[0], 0 * PIXELS[0], -PIXELS[0]])
+    found = finite.correction(rk.Network(2, 3, alpha=0.7), signals, 10)
+    for values in found:
+        assert np.isfinite(values).all() and (values[1] == 0).all()
+    assert found.gpk_deviation[0, 2] > 0 and (found.ntk_deviation[[0, 2], [0, 2]] > 0).all()
+
+
+@pytest.mark.parametrize("network", [rk.Network(60, 1, skip=False), rk.Network(60, 1)])
+def test_fluctuations_of_the_deficit_grow_with_depth(network):
+    """By (8/3)(1 + p/2) p a layer, relative to its square: docs/theory/depth_and_width.md."""
+    signals, near = X[[0, 2]], 0.1  # relatively some log L/L, of 60 to 240 layers
+    p = network.branch_share
+
+    def relative(depth):
+        of_depth = network.replace(depth=depth)
+        found = finite.correction(of_depth, signals, 1)
+        K = rk.Kernel(of_depth, "gpk")(signals)
+        deficit = 1.0 - K[0, 1] / np.sqrt(K[0, 0] * K[1, 1])
+        return (found.correlation_deviation[0, 1] / deficit) ** 2
+
+    slope = (relative(240) - relative(60)) / 180
+    assert abs(slope / (8 / 3 * (1 + p / 2) * p) - 1) <= near
+
+
 def test_a_near_pair_is_nearly_a_signal_with_itself():
     """Down to the least angle that is taken."""
     angle = 1.1e-3
@@ -258,35 +368,41 @@ def test_a_near_pair_is_nearly_a_signal_with_itself():
     assert abs(found.ntk_shift[0, 1]) <= angle * T and abs(found.gpk_shift[0, 1]) <= rounding * T
 
 
-def test_a_pair_nearer_than_the_least_angle_is_refused():
-    """In one direction, or in opposite ones."""
+def test_nearer_pairs_are_refused():
+    """In one direction, or in opposite ones; multiples of each other are taken."""
     for sign in (1, -1):
         points = sign * np.array([[sign, 0.0], [np.cos(0.9e-3), np.sin(0.9e-3)]])[:, :, None]
-        with pytest.raises(ValueError, match="X has cases 0 and 1 in one line up to an angle of"):
+        message = "X has case 0, pixel 0 and case 1, pixel 0 whose pre-activations in layer 1 are"
+        with pytest.raises(ValueError, match=message):
             finite.correction(MLP(2), points, 10)
-
-
-LINE = np.array([[1.0, 0.0], [0.0, 1.0], [0.0, -3.0]])[:, :, None]
+    same = finite.correction(MLP(2), np.stack([X[0], 3.0 * X[0]]), 10)
+    multiples = same.gpk_deviation[0, 0] * np.outer([1, 3], [1, 3])
+    assert_within(same.gpk_deviation, multiples, tolerances.ROUTES)
+    assert same.correlation_deviation[0, 1] <= 10 * np.sqrt(tolerances.EPS["float64"])
 
 
 @pytest.mark.parametrize(
-    ("network", "signals", "message"),
+    ("network", "message"),
     [
-        (rk.Network(2), X, "network has skip True, expected False: fluctuations of networks with"),
-        (MLP(2).replace(activation="erf"), X, "activation 'erf', expected 'relu': its fluctuat"),
-        (MLP(2).replace(negative_slope=0.1), X, "negative_slope 0.1, expected 0.0: its fluctuat"),
-        (MLP(2).replace(c_w=0.0), X, "expected positive c_v, c_w and input_scale"),
-        (MLP(2).replace(input_scale=0.0), X, "expected positive c_v, c_w and input_scale"),
-        (MLP(2), np.ones((2, 4, 3)), r"shape \(2, 4, 3\), expected \(n_cases, n_channels, 1\)"),
-        (MLP(2), X * [[[1]], [[0]], [[1]]], "X is 0 in case 1, expected signals that are not"),
-        (MLP(2), LINE, "X has cases 1 and 2 in one line up to an angle of 0.001"),
+        (MLP(2).replace(activation="erf"), "activation 'erf', expected 'relu': its fluctuat"),
+        (MLP(2).replace(negative_slope=0.1), "negative_slope 0.1, expected 0.0: its fluctuat"),
     ],
 )
-def test_what_is_not_known_is_refused_by_name(network, signals, message):
+def test_what_is_not_known_is_refused_by_name(network, message):
     with pytest.raises(ValueError, match=message):
-        finite.correction(network, signals, 10)
+        finite.correction(network, X, 10)
 
 
 def test_a_width_of_0_is_refused():
     with pytest.raises(ValueError, match="width is 0, expected an integer of at least 1"):
         finite.correction(MLP(2), X, 0)
+
+
+def test_too_many_pixels_are_refused_before_any_work():
+    with pytest.raises(MemoryError, match="a correction for signals of 3000 pixels takes at least"):
+        finite.correction(MLP(2), np.ones((2, 1, 3000)), 10)
+
+
+def test_kernels_whose_squares_exceed_float64_are_refused():
+    with pytest.raises(OverflowError, match="the squares of kernels exceed float64"):
+        finite.correction(MLP(2), 1e90 * X, 10)

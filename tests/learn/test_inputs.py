@@ -22,6 +22,7 @@ from rescntk.learn import (
     View,
     ViewTransformer,
 )
+from rescntk.learn.reading.tables import continued_row
 from tests.learn.cases import ONE, classifier, ignores_scores, regressor, waves
 
 FORMS = {
@@ -148,6 +149,27 @@ def test_windows_that_overlap_warn_without_groups(recording):
         ResidualKernelClassifier(**ONE).fit(windows_of(walk, 10), y)
 
 
+@ignores_scores
+def test_windows_that_continue_each_other_warn_without_groups(recording):
+    walk, _ = recording
+    y = np.arange(10) // 5
+    with pytest.warns(UserWarning, match="^signals 0 and 1 of X, and others, continue each other"):
+        ResidualKernelClassifier(**ONE).fit(windows_of(walk, 30), y)
+
+
+@pytest.mark.parametrize("what", ["shuffled", "sorted by class", "of one level", "flat"])
+def test_signals_that_begin_where_others_end_by_chance_do_not_continue(what, rng):
+    """Walks of their own, in any order and in that of classes; ends that are all equal."""
+    X = rng.standard_normal((100, 2, 30)).cumsum(axis=2)
+    if what == "sorted by class":
+        X += 30.0 * (np.arange(100) // 20)[:, None, None]
+    if what == "of one level":
+        X[:, :, [0, -1]] = 1.0
+    if what == "flat":
+        X[:] = X[:, :, :1]
+    assert continued_row(X) is None
+
+
 def test_labels_of_one_boolean_beside_a_column_of_ones_are_one_class(rng):
     X = rng.standard_normal((12, 24))
     X[:, 3] = 1.0
@@ -171,6 +193,7 @@ def test_windows_in_groups_or_without_overlap_do_not_warn(what, recording):
         X[:, :, :5] = X[:, :, -5:] = [[1.0], [2.0]]
     with warnings.catch_warnings():
         warnings.filterwarnings("error", "signals .* overlap")
+        warnings.filterwarnings("ignore", "signals .* continue each other")
         ResidualKernelClassifier(**ONE).fit(X, y, **options)
 
 

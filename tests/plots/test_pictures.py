@@ -242,6 +242,26 @@ def test_limit_distances():
     mine.figure.savefig(io.BytesIO())
 
 
+def test_depth_and_width():
+    """Lines of families are at the widths where their variance is the square of the deviation."""
+    depths, widths, name = (1, 10, 100), np.geomspace(100, 10**5, 200).astype(int), "α = 1"
+    networks = {name: rk.Network(1), "normalized": rk.Network(1, norm=True)}
+    found = {of: depth.relative_variance(net, depths, widths) for of, net in networks.items()}
+    ax = plots.depth_and_width(depths, widths, found, deviation=0.1)
+    for line, of in zip(ax.get_lines(), networks, strict=True):
+        assert line.get_label() == of and (line.get_xdata() == depths).all()
+        at = np.round(line.get_ydata()).astype(int)
+        for row, width in enumerate(at):
+            (variance,) = depth.relative_variance(networks[of], depths, (width,))[row]
+            of_rounding = 1 / 200  # of a width above 100, and of the line between widths
+            assert abs(variance / 0.01 - 1) <= 2 * of_rounding
+    few = plots.depth_and_width(depths, widths[:9], {name: found[name][:, :9]})
+    assert np.isnan(few.get_lines()[0].get_ydata()[-1])
+    mine = plots.figure((4, 3)).subplots()
+    assert plots.depth_and_width(depths, widths, found, ax=mine) is mine
+    mine.figure.savefig(io.BytesIO())
+
+
 PAIR, SIGNALS = [[[1.0]], [[-1.0]]], np.ones((1, 1, 4))
 COMPARED = conditioning.compare(rk.Network(1), PAIR, (1, 2), kind="gpk", head="trace")
 
@@ -253,6 +273,10 @@ COMPARED = conditioning.compare(rk.Network(1), PAIR, (1, 2), kind="gpk", head="t
         (plots.condition_numbers, (3,), "comparison is 3, expected a result of conditioning"),
         (plots.limit_distances, ("report",), "a report is 'report', expected a result of d"),
         (plots.limit_distances, (), "reports is empty"),
+        (plots.depth_and_width, ((2, 1), (1, 2), {}), "depths is .2, 1., expected two or more inc"),
+        (plots.depth_and_width, ((1, 2), (1, 2), 3), "variances is 3, expected names and arrays"),
+        (plots.depth_and_width, ((1, 2), (1, 2), {"a": [1]}), "variances of 'a' has shape .1,., e"),
+        (plots.depth_and_width, ((1, 2), (1, 2), {"a": np.zeros((2, 2))}), "of 'a' has 0 or less"),
         (plots.learning_curve, (3,), "predicted is 3, expected a result of learning.curve"),
         (plots.view_weights, (3,), "model is 3, expected a fitted Residual"),
         (plots.contributions, (rk.ResCNTK(2), SIGNALS), "^model is .*, expected"),

@@ -32,6 +32,7 @@ from .tables import (
     check_numbers,
     check_padding,
     check_rows,
+    continued_row,
     is_table,
     looks_transposed,
     numbering_column,
@@ -241,15 +242,15 @@ def read_labels(y: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
     return distinct(labels, "y")
 
 
-def _warn_of_overlap(signals: np.ndarray) -> None:
-    """Warn of signals that have the last time points of the signal before as their first ones."""
-    row = overlapping_row(signals)
-    if row is not None:
-        warn(
-            f"signals {row} and {row + 1} of X overlap, as windows of one recording do: scores "
-            f"are too good, unless groups has the recording, or the part of it, of each signal",
-            SignalsWarning,
-        )
+def _warn_of_windows(signals: np.ndarray) -> None:
+    """Warn of signals that overlap with the signal before, or continue it."""
+    cure = "scores are too good, unless groups has the recording, or the part of it, of each signal"
+    what = "as windows of one recording do"
+    if (row := overlapping_row(signals)) is not None:
+        warn(f"signals {row} and {row + 1} of X overlap, {what}: {cure}", SignalsWarning)
+    elif (row := continued_row(signals)) is not None:
+        found = f"signals {row} and {row + 1} of X, and others, continue each other"
+        warn(f"{found}, {what}: {cure}", SignalsWarning)
 
 
 def _warn_of_target(
@@ -295,7 +296,7 @@ def read_cases(
     if isinstance(given.signals, np.ndarray):
         _warn_of_target(given.signals, y_numbers, y, given.columns)
         if groups is None:
-            _warn_of_overlap(given.signals)
+            _warn_of_windows(given.signals)
     weights = _read_weights(sample_weight, is_used, len(y_numbers))
     group_numbers = None if groups is None else _read_groups(groups, weights)
     cases = different_cases(given.signals, y_numbers, weights, group_numbers)

@@ -4,10 +4,10 @@ r"""Kernels of deep networks: limits at infinite depth, rates of convergence, an
 L^{-\gamma}`, ``asymptote`` the law of Gaussian process kernels. ``half_power`` integrates the limit
 at :math:`\gamma = \frac12`. ``huang`` has the theorems on two fully connected networks in closed
 form. ``effective`` has the sum over layers that decides how far a network of any layers has gone.
-``scales`` has the layers in which pixels even out, and ``votes`` the classifier of infinite
-depth. ``checker`` compares predictions with kernels. Pages: ``docs/theory/depth_limits.md``,
-``depth_rates.md``, ``depth_scales.md``, ``effective_depth.md``, ``infinite_classifier.md`` and
-``depth_checks.md``.
+``scales`` has the layers in which pixels even out, ``votes`` the classifier of infinite depth, and
+``width`` how much kernels of sampled networks vary. ``checker`` compares predictions with kernels.
+Pages: ``docs/theory/depth_limits.md``, ``depth_rates.md``, ``depth_scales.md``,
+``effective_depth.md``, ``infinite_classifier.md``, ``depth_and_width.md`` and ``depth_checks.md``.
 """
 
 from .asymptote import asymptotic_complement
@@ -23,6 +23,7 @@ from .huang import (
 from .laws import Family, Prediction, one_layer_kernel
 from .scales import DepthScales, mode_scales
 from .votes import LimitClassifier, limit_classifier
+from .width import relative_variance
 
 __all__ = [
     "ComplementBounds",
@@ -44,5 +45,6 @@ __all__ = [
     "limit_classifier",
     "mode_scales",
     "one_layer_kernel",
+    "relative_variance",
     "without_normalization",
 ]

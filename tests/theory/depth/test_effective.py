@@ -107,6 +107,19 @@ def test_the_law_of_the_logarithm():
     assert (np.abs(second**-2.0 - u) < nearer * np.abs(law**-2.0 - u))[9:].all()
 
 
+def test_signals_of_unlike_variances_have_a_sum_of_their_own():
+    """(3π/√2)/√δ less the sum of β/√(e e') tends to a constant: the next term falls like 1/sum."""
+    X, depths = circle(0.7) * np.array([1.0, 3.0])[:, None, None], (100, 1000, 10_000)
+    y = 3 * math.pi / math.sqrt(2) / np.sqrt(complements_of(rk.Network(1, norm=True), X, depths))
+    layers = np.arange(1, depths[-1] + 1)
+    sums = np.cumsum(1 / np.sqrt((1 + layers) * (9 + layers)))[np.array(depths) - 1]
+    rest = y[:, 0] - sums
+    next_term = 1 / sums[:-1] ** 2  # its derivative by the sum, which grows by 2.3 here
+    assert (np.abs(np.diff(rest)) <= next_term * np.diff(sums)).all()
+    other = np.cumsum(1 / (1 + layers))[np.array(depths) - 1]  # of the first signal alone
+    assert abs(y[1, 0] - other[1] - rest[1]) > 0.5
+
+
 @pytest.mark.parametrize(
     ("u", "at_10", "at_1000", "limit"),
     [(0.7, 0.3762, 0.3504, 1.97), (1.0, 0.2645, 0.3025, 1.67), (2.0, 0.0740, 0.2295, 1.25)],

@@ -1,0 +1,149 @@
+r"""How much a kernel of sampled networks varies, over depth and width: one signal, at any width.
+
+Given the layer below, the mean square of a layer's features has a mean and a variance that are
+polynomials of the mean square below, of degrees 1 and 2. So two numbers pass from layer to layer
+(docs/theory/depth_and_width.md). ``finite.correction`` has all signals, to first order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+import numpy as np
+
+from ...checks.values import check_depths, check_positive
+from ...network import OF_LAYERS, Network, check_network
+from ...network.parameters import FIELDS_WITH_NORM
+from ...network.parts import Layer
+from ...network.sampled import has_outer_weights, reads_signal
+from ..tools.argument_checks import check_layers
+
+_RANGE = 1e-300, 1e300
+"""Between these the mean square is known; beyond, where it counts, biases or the input do not."""
+
+
+def relative_variance(
+    network: Network,
+    depths: Iterable[int] | None = None,
+    widths: Iterable[int] = (100,),
+    *,
+    input_variance: float = 1.0,
+) -> np.ndarray:
+    r"""Return the variance of sampled kernels K̂(x, x) over the square of their mean.
+
+    For the Gaussian process kernel of one signal of one pixel, or of equal pixels, exactly at every
+    width, and with all heads. A mean over windows of different pixels varies less
+    (docs/theory/depth_and_width.md).
+
+    Parameters
+    ----------
+    network : Network
+        Of ReLU, leaky too, with constants of each layer, biases and normalized features.
+    depths : iterable of int, optional
+        Strictly increasing, by default the network's depth.
+    widths : iterable of int, default (100,)
+        Strictly increasing: channels of all hidden layers.
+    input_variance : float, default 1.0
+        Variance of the input's features: ``input_scale``, by default 1/channels, times the squared
+        norm of a pixel. It counts in networks with biases or normalized features alone.
+
+    Returns
+    -------
+    ndarray, (n_depths, n_widths)
+
+    Raises
+    ------
+    ValueError
+        If the network has another activation or fewer layers, or where its kernel is 0.
+
+    Examples
+    --------
+    >>> import rescntk as rk
+    >>> from rescntk.theory import depth
+    >>> for network in (rk.Network(1, skip=False), rk.Network(1), rk.Network(1, norm=True)):
+    ...     print(depth.relative_variance(network, (10, 100), (64, 1024)).round(3))
+    [[1.868 0.07 ]
+     [ ... ]]
+    """
+    check_network(
+        network,
+        FIELDS_WITH_NORM,
+        ": its fluctuations are not known here",
+        activations=frozenset(("relu",)),
+        of_layers=OF_LAYERS,
+    )
+    asked = (network.depth,) if depths is None else check_depths(depths)
+    n = np.array(check_depths(widths, "widths"), dtype=float)
+    mean = check_positive(input_variance, "input_variance")
+    check_layers(max(asked), "depths has")
+    if max(asked) > network.depth and not network.is_uniform:
+        raise ValueError(
+            f"depths has {max(asked)}, expected at most {network.depth}, the network's layers"
+        )
+    of_input, found = mean, dict[int, np.ndarray]()
+    variance = 2.0 / n  # of the input's features, which are Gaussian
+    for number in range(1, max(asked) + 1):
+        layer = network.layer(1 if network.is_uniform else number)
+        read = None
+        if network.norm:
+            read = 1.0 / mean
+        elif number == 1 and reads_signal(network):
+            read = of_input / mean
+        moments = _Moments.behind(layer, network.negative_slope, read, layer.bias**2 / mean)
+        if moments.mean == 0:
+            raise ValueError(
+                f"network has a kernel of 0 behind layer {number}, expected one that varies"
+            )
+        variance = moments.variance(variance, n, has_outer_weights(network))
+        mean = min(max(mean * moments.mean, _RANGE[0]), _RANGE[1])
+        found[number] = variance
+    return np.array([found[depth] for depth in asked])
+
+
+class _Moments(NamedTuple):
+    """Of a layer whose features have the mean square q below it, of mean 1: q may vary.
+
+    The pre-activations have the variance S, which is s₁ q + s₀, and the branch has b₁ q + b₀ in the
+    mean over its weights.
+    """
+
+    passing: float
+    """The square of the factor on the features."""
+    s: tuple[float, float]
+    b: tuple[float, float]
+    of_unit: float
+    """The variance of one unit's part of the branch's variance, over S²."""
+
+    @classmethod
+    def behind(
+        cls, layer: Layer, slope: float, read: float | None, bias_variance: float
+    ) -> _Moments:
+        """Return the moments of a layer that reads features of a fixed mean square, unless None."""
+        gain, passing = float(layer.activation_gain), layer.identity_factor**2
+        outer, c_w = layer.branch_factor**2 * layer.outer_variance, layer.inner_variance
+        s = (c_w, bias_variance) if read is None else (0.0, c_w * read + bias_variance)
+        own = layer.branch_factor**2 * bias_variance
+        b = outer * gain * s[0], outer * gain * s[1] + own
+        # E[σ⁴] is 3 (1 + s⁴)/2 for a slope s, of numbers of variance 1.
+        return cls(passing, s, b, outer**2 * (1.5 * (1.0 + slope**4) - gain**2))
+
+    @property
+    def mean(self) -> float:
+        """The mean square behind the layer."""
+        return self.passing + sum(self.b)
+
+    def variance(self, below: np.ndarray, n: np.ndarray, has_outer: bool) -> np.ndarray:
+        """Return the variance of the mean square over its squared mean, of q's, at widths n."""
+        of_units = self.of_unit * _square(self.s, below) / n
+        variance = (self.passing + self.b[0]) ** 2 * below + of_units
+        if has_outer:
+            both = self.b[0] * (1.0 + below) + self.b[1]
+            variance = variance + 4.0 * self.passing * both / n
+            variance = variance + 2.0 * (_square(self.b, below) + of_units) / n
+        return np.asarray(variance / self.mean**2)
+
+
+def _square(line: tuple[float, float], variance: np.ndarray) -> np.ndarray:
+    """Return the mean of the square of c₁ q + c₀, for q of mean 1 and a variance."""
+    return sum(line) ** 2 + line[0] ** 2 * variance
