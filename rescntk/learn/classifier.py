@@ -27,7 +27,7 @@ from .reading.class_targets import (
     ClassTargets,
     ClassWeight,
     class_targets,
-    weights_of_classes,
+    weights_of_labels,
 )
 from .reading.inputs import read_cases, read_labels
 from .reading.signals import Signals
@@ -176,7 +176,7 @@ class ResidualKernelClassifier(ClassifierMixin, ResidualKernelEstimator):
     ) -> None:
         """Set the attributes of a fitted classifier."""
         labels, label_indices = read_labels(y)
-        has_weight = weights_of_classes(self.class_weight, labels) > 0
+        has_weight = weights_of_labels(self.class_weight, labels) > 0
         given, cases = read_cases(
             X, y, label_indices[:, None], sample_weight, groups, is_used=has_weight[label_indices]
         )

@@ -417,8 +417,8 @@ class EarlyClassifier(ClassifierMixin, SignalEstimator):
                 beginnings = signals[ending, :, : self.prefixes_[k]]
                 values = getattr(self.estimators_[k], method)(beginnings, *arguments)
                 parts.append((ending, values))
-        cases, values = (np.concatenate(part) for part in zip(*parts, strict=True))
-        return np.asarray(values[np.argsort(cases)])
+        indices, values = (np.concatenate(part) for part in zip(*parts, strict=True))
+        return np.asarray(values[np.argsort(indices)])
 
     def predict_times(self, X: ArrayLike) -> np.ndarray:
         """Return how many time points each label takes.
