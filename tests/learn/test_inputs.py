@@ -157,6 +157,14 @@ def test_windows_that_continue_each_other_warn_without_groups(recording):
         ResidualKernelClassifier(**ONE).fit(windows_of(walk, 30), y)
 
 
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("power", [-1000, 900])
+def test_windows_of_any_unit_continue_each_other(power, recording):
+    """Also where squares leave float64."""
+    windows = windows_of(recording[0], 30)
+    assert continued_row(np.ldexp(windows, power)) == continued_row(windows) == 0
+
+
 @pytest.mark.parametrize("what", ["shuffled", "sorted by class", "of one level", "flat"])
 def test_signals_that_begin_where_others_end_by_chance_do_not_continue(what, rng):
     """Walks of their own, in any order and in that of classes; ends that are all equal."""

@@ -17,6 +17,7 @@ from scipy.sparse import issparse
 
 from ...checks.messages import shown
 from ...checks.values import check_rectangular
+from .signals import exponents_of
 
 _CALLS_TO_MEMORY = {"collect": "collect()", "compute": "compute()", "column_names": "to_pandas()"}
 """Attributes of tables that are not in memory, and the call that returns one in memory."""
@@ -369,8 +370,10 @@ def continued_row(X: np.ndarray) -> int | None:
     each class. Otherwise this returns None.
     """
     some = X[:_COMPARED_ROWS]
-    ends, starts = some[:-1, :, -1], some[:, :, 0]
-    deviations = np.concatenate([ends, starts]).std(axis=0)
+    points = np.concatenate([some[:-1, :, -1], some[:, :, 0]])
+    points = np.ldexp(points, -exponents_of(points))  # squares of their deviations are in float64
+    ends, starts = points[: len(some) - 1], points[len(some) - 1 :]
+    deviations = points.std(axis=0)
     varies = deviations > 0
     distances = np.zeros((len(ends), len(starts)))
     channels = ends.T[varies], starts.T[varies], deviations[varies]
