@@ -47,17 +47,18 @@ class SignalEstimator(BaseEstimator):
         """Set the attributes with which `_read` compares other signals than X, those of `fit`."""
         self.n_channels_, self.n_timepoints_ = given.shape
         self._columns = given.columns
-        for name in ("n_features_in_", "feature_names_in_"):  # of a fit before
+        # scikit-learn sets two attributes for tables. Those of an earlier fit do not stay.
+        for name in ("n_features_in_", "feature_names_in_"):
             self.__dict__.pop(name, None)
-        if given.has_columns:  # scikit-learn's own attributes: the same two
+        if given.has_columns:
             validate_data(self, X, skip_check_array=True)
 
     def _read(self, X: object) -> Signals:
         """Return X as checked signals, of the shape and the columns of those in `fit`."""
         check_is_fitted(self, "n_channels_")
-        return self._compared(X, read_signals(X))
+        return self._checked(X, read_signals(X))
 
-    def _compared(self, X: object, given: GivenSignals) -> Signals:
+    def _checked(self, X: object, given: GivenSignals) -> Signals:
         """Return the signals of X, or raise a ValueError where those in `fit` had another shape."""
         if given.has_columns:
             validate_data(self, X, reset=False, skip_check_array=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import KW_ONLY, dataclass
-from typing import Self
+from typing import NamedTuple, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -19,13 +19,15 @@ from .ensemble.calibration import (
     probabilities_of_folds,
 )
 from .ensemble.estimator import REMEDY, ResidualKernelEstimator
-from .ensemble.left_out import COVERAGE, LeftOut, Nonconformity
-from .reading.cases import Cases, squared_sum
+from .ensemble.nonconformity import COVERAGE, Nonconformity
+from .ensemble.results import LeftOut
+from .ensemble.targets import Targets
+from .reading.cases import Cases, variance_of_sum
 from .reading.class_targets import (
     ClassTargets,
     ClassWeight,
     class_targets,
-    weights_of_classes,
+    weights_of_labels,
 )
 from .reading.inputs import read_cases, read_labels
 from .reading.signals import Signals
@@ -174,86 +176,29 @@ class ResidualKernelClassifier(ClassifierMixin, ResidualKernelEstimator):
     ) -> None:
         """Set the attributes of a fitted classifier."""
         labels, label_indices = read_labels(y)
-        has_weight = weights_of_classes(self.class_weight, labels) > 0
+        has_weight = weights_of_labels(self.class_weight, labels) > 0
         given, cases = read_cases(
-            X, y, label_indices[:, None], sample_weight, groups, used=has_weight[label_indices]
+            X, y, label_indices[:, None], sample_weight, groups, is_used=has_weight[label_indices]
         )
-        self._remember(X, given)
         # Labels without weight have no case: the classes of cases may be fewer than the labels.
         targets = class_targets(cases, labels, self.class_weight)
-        self.classes_ = targets.classes
+        self._remember(X, given)
         self._target_scale = np.ones(1)
         left_out = self._fit_ensemble(
             cases,
-            targets.signs,
+            Targets(targets.signs, targets.error_weights),
             default_views=CLASSIFIER_DEFAULTS,
-            error_weights=targets.error_weights,
         )
-        proba = self._set_probabilities(left_out, targets, cases)
+        calibration, proba, nonconformity = _calibrated(left_out, targets, cases)
         is_right = proba.argmax(axis=1) == targets.class_indices
-        score = _score_and_error(is_right, targets.score_weights, cases)
-        self.left_out_score_, self.left_out_score_error_ = score
-        self._warn_of_score(targets)
-
-    def _set_probabilities(
-        self, left_out: LeftOut, targets: ClassTargets, cases: Cases
-    ) -> np.ndarray:
-        """Set what makes probabilities and sets of decisions, and the left-out probabilities.
-
-        Returns
-        -------
-        ndarray, (n_cases, n_classes)
-            Probabilities of cases left out, which the other folds calibrate.
-        """
-        decisions = targets.signs - left_out.residuals
-        fold_decisions = targets.signs - left_out.fold_residuals
-        calibration = calibrate(
-            decisions,
-            class_indices=targets.class_indices,
-            error_weights=targets.error_weights,
-            with_offsets=targets.has_class_weights,
-        )
+        score, error = _score_and_error(is_right, targets.score_weights, cases)
+        self.classes_ = targets.classes
         self.inverse_temperature_, self.offsets_ = calibration
-        self.intercept_ = self._ensemble.mean_target + self.offsets_
-        certainty = _certainty(left_out.novelty)
-        proba = probabilities_of_folds(
-            fold_decisions,
-            certainty,
-            left_out.folds,
-            decisions,
-            class_indices=targets.class_indices,
-            error_weights=targets.error_weights,
-            with_offsets=targets.has_class_weights,
-        )
+        self.intercept_ = self._ensemble.mean_target + calibration.offsets
         self.left_out_proba_ = cases.at_signals(proba)
-        # The threshold of sets is compared with `predict_proba`: both have the same calibration,
-        # by all cases. The probabilities above have another one in each fold.
-        right = np.arange(len(decisions)), targets.class_indices
-        self._nonconformity = Nonconformity(
-            -calibration.probabilities(fold_decisions, certainty)[right],
-            targets.weights,
-            cases.n_groups,
-        )
-        return proba
-
-    def _warn_of_score(self, targets: ClassTargets) -> None:
-        """Warn of classes that the score does not count, and if one answer for all is as good."""
-        weights = targets.score_weights
-        classes = self.classes_[np.unique(targets.class_indices[weights > 0])].tolist()
-        if len(classes) < 2:
-            subject = f"only class {shown(classes[0])} has" if classes else "no class has"
-            extent = "about it alone" if classes else "not estimated"
-            warn(
-                f"{subject} two signals, or groups: accuracy and probabilities are {extent}",
-            )
-            return
-        majority = np.bincount(targets.class_indices, weights).max() / weights.sum()
-        if self.left_out_score_ <= majority and not targets.has_class_weights:
-            warn(
-                f"left_out_score_ is {self.left_out_score_:.3g}, and the most common class has "
-                f"{majority:.3g}: these views do not find what tells the classes apart. {REMEDY}",
-                LeftOutWarning,
-            )
+        self.left_out_score_, self.left_out_score_error_ = score, error
+        self._nonconformity = nonconformity
+        _warn_of_score(score, targets)
 
     def decision_function(self, X: ArrayLike) -> np.ndarray:
         """Return decisions; `predict` returns the class with the greatest one.
@@ -328,7 +273,7 @@ class ResidualKernelClassifier(ClassifierMixin, ResidualKernelEstimator):
         NotFittedError
             Before `fit`.
         """
-        results = self._decide(self._read(X))
+        results = self._results(self._read(X))
         calibration = Calibration(self.inverse_temperature_, self.offsets_)
         return calibration.log_probabilities(results.decisions, _certainty(results.novelty))
 
@@ -427,12 +372,46 @@ class ResidualKernelClassifier(ClassifierMixin, ResidualKernelEstimator):
 
     def _decisions(self, X: Signals) -> np.ndarray:
         """Return the shifted decisions about signals, (n_cases, n_outputs)."""
-        return self._decide(X).decisions + self.offsets_
+        return self._results(X).decisions + self.offsets_
 
 
 def _certainty(novelty: np.ndarray) -> np.ndarray:
     """Return the factors of decisions, (n_cases, 1), of signals with a novelty (n_cases,)."""
     return 1.0 / np.maximum(1.0, novelty / _NOVELTY_OF_DOUBT)[:, None]
+
+
+class _Calibrated(NamedTuple):
+    """What makes probabilities and sets of decisions, and what it gives for cases left out."""
+
+    calibration: Calibration
+    """By all cases."""
+    proba: np.ndarray
+    """Probabilities of cases left out, (n_cases, n_classes), which the other folds calibrate."""
+    nonconformity: Nonconformity
+    """Of the right classes. A threshold of sets is compared with `predict_proba`, so that these
+    probabilities of cases left out have the same calibration, by all cases."""
+
+
+def _calibrated(left_out: LeftOut, targets: ClassTargets, cases: Cases) -> _Calibrated:
+    """Return the calibration of decisions, with probabilities and scores of cases left out."""
+    decisions = targets.signs - left_out.residuals
+    fold_decisions = targets.signs - left_out.fold_residuals
+    certainty = _certainty(left_out.novelty)
+
+    def calibration_by(mask: np.ndarray) -> Calibration:
+        return calibrate(
+            decisions[mask],
+            class_indices=targets.class_indices[mask],
+            error_weights=targets.error_weights[mask],
+            with_offsets=targets.has_class_weights,
+        )
+
+    proba = probabilities_of_folds(fold_decisions, certainty, left_out.folds, calibration_by)
+    calibration = calibration_by(np.ones(len(decisions), dtype=bool))
+    right = np.arange(len(decisions)), targets.class_indices
+    right_proba = calibration.probabilities(fold_decisions, certainty)[right]
+    nonconformity = Nonconformity(-right_proba, targets.coverage_weights, cases.n_groups)
+    return _Calibrated(calibration, proba, nonconformity)
 
 
 def _score_and_error(
@@ -447,6 +426,24 @@ def _score_and_error(
     if not total:
         return np.nan, np.nan
     middle = (hits + 2.0) / (total + 4.0)
-    squares = squared_sum(is_right - middle, cases, weights)
-    squares += 2 * (middle**2 + (1 - middle) ** 2)
-    return hits / total, np.sqrt(squares) / (total + 4.0)
+    variance = variance_of_sum(is_right - middle, cases, weights)
+    variance += 2 * (middle**2 + (1 - middle) ** 2)
+    return hits / total, np.sqrt(variance) / (total + 4.0)
+
+
+def _warn_of_score(score: float, targets: ClassTargets) -> None:
+    """Warn of classes that the score does not count, and if one answer for all is as good."""
+    weights = targets.score_weights
+    classes = targets.classes[np.unique(targets.class_indices[weights > 0])].tolist()
+    if len(classes) < 2:
+        subject = f"only class {shown(classes[0])} has" if classes else "no class has"
+        extent = "about it alone" if classes else "not estimated"
+        warn(f"{subject} two signals, or groups: accuracy and probabilities are {extent}")
+        return
+    majority = np.bincount(targets.class_indices, weights).max() / weights.sum()
+    if score <= majority and not targets.has_class_weights:
+        warn(
+            f"left_out_score_ is {score:.3g}, and the most common class has {majority:.3g}: these "
+            f"views do not find what tells the classes apart. {REMEDY}",
+            LeftOutWarning,
+        )

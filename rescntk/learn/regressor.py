@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Self
 
 import numpy as np
@@ -12,9 +13,9 @@ from sklearn.utils.validation import check_is_fitted
 from ..checks.messages import LeftOutWarning, shown, warn
 from .base import fitting
 from .ensemble.estimator import REMEDY, ResidualKernelEstimator
-from .ensemble.left_out import COVERAGE, Nonconformity
-from .ensemble.weights import averaged
-from .reading.cases import squared_sum
+from .ensemble.nonconformity import COVERAGE, Nonconformity
+from .ensemble.targets import Targets
+from .reading.cases import Cases, variance_of_sum
 from .reading.inputs import read_cases, read_targets
 from .reading.signals import exponents_of
 from .views.defaults import REGRESSOR_DEFAULTS
@@ -150,54 +151,30 @@ class ResidualKernelRegressor(MultiOutputMixin, RegressorMixin, ResidualKernelEs
         y_numbers = read_targets(y)
         columns = y_numbers.reshape(len(y_numbers), -1)
         given, cases = read_cases(X, y, columns, sample_weight, groups)
+        targets = _standardized(cases.y, cases.weights)
         self._remember(X, given)
-        self._shape = y_numbers.shape[1:]
-        weights, exponents = cases.weights, exponents_of(cases.y)
-        scaled = np.ldexp(cases.y, -exponents)  # sums of squares stay in float64
-        mean = np.average(scaled, axis=0, weights=weights)
-        spread = np.sqrt(np.average((scaled - mean) ** 2, axis=0, weights=weights))
-        divisor = np.where(spread > 0, spread, 1.0)
-        self.intercept_ = np.ldexp(mean, exponents)
-        self._target_scale = np.ldexp(divisor, exponents)
-        targets = (scaled - mean) / divisor
+        self._target_shape = y_numbers.shape[1:]
+        self.intercept_, self._target_scale = targets.mean, targets.scale
         left_out = self._fit_ensemble(
             cases,
-            targets,
+            Targets(targets.values, cases.weights, n_regressions=columns.shape[1]),
             default_views=REGRESSOR_DEFAULTS,
-            error_weights=weights,
             more_penalties=_PENALTIES,
-            n_regressions=targets.shape[1],
         )
         residuals = left_out.fold_residuals
-        self.left_out_prediction_ = cases.at_signals(self._in_units(targets - residuals))
-        deviations = self._deviations(
+        variances = self._ensemble.variances(
             left_out.view_residuals, left_out.view_novelties, left_out.view_weights
         )
+        deviations = np.sqrt(variances)
         ratios = np.abs(residuals) / np.where(deviations > 0, deviations, 1.0)
-        self._nonconformity = Nonconformity(ratios, weights, cases.n_groups)
-        squares = (residuals**2).mean(axis=1)
-        error = float(np.average(squares, weights=weights))
-        self.left_out_score_ = 1.0 - error if spread.any() else np.nan
-        standard_error = np.sqrt(squared_sum(squares - error, cases, weights)) / weights.sum()
-        self.left_out_score_error_ = _DEPENDENCE * float(standard_error)
-        if not spread.any():
+        score, error = _score_and_error(residuals, cases)
+        self.left_out_prediction_ = cases.at_signals(self._in_units(targets.values - residuals))
+        self.left_out_score_ = score if targets.vary else np.nan
+        self.left_out_score_error_ = error
+        self._nonconformity = Nonconformity(ratios, cases.weights, cases.n_groups)
+        if not targets.vary:
             warn("y has one value, which predictions then have")
-        self._warn_of_score(1.0 - np.average(residuals**2, axis=0, weights=weights))
-
-    def _warn_of_score(self, scores: np.ndarray) -> None:
-        """Warn if the left-out score, or that of a target, (n_targets,), is no better than 0."""
-        if self.left_out_score_ <= 0.0:
-            warn(
-                f"left_out_score_, R² on signals left out, is {self.left_out_score_:.3g}: these "
-                f"views do not find what the targets depend on. {REMEDY}",
-                LeftOutWarning,
-            )
-        elif lost := np.flatnonzero(scores <= 0.0).tolist():
-            warn(
-                f"R² on signals left out is at most 0 of the columns {shown(lost)} of y: these "
-                f"views do not find what they depend on. left_out_score_ is a mean over columns",
-                LeftOutWarning,
-            )
+        _warn_of_score(self.left_out_score_, residuals, cases)
 
     def predict(
         self, X: ArrayLike, return_std: bool = False
@@ -235,14 +212,14 @@ class ResidualKernelRegressor(MultiOutputMixin, RegressorMixin, ResidualKernelEs
         NotFittedError
             Before `fit`.
         """
-        results = self._decide(self._read(X))
+        results = self._results(self._read(X))
         mean = self._in_units(results.decisions)
         if not return_std:
             return mean
-        deviations = self._deviations(
+        variances = self._ensemble.variances(
             results.view_decisions, results.view_novelties, results.view_weights
         )
-        return mean, (deviations * self._target_scale).reshape(mean.shape)
+        return mean, (np.sqrt(variances) * self._target_scale).reshape(mean.shape)
 
     def predict_interval(
         self, X: ArrayLike, coverage: float = COVERAGE
@@ -288,7 +265,7 @@ class ResidualKernelRegressor(MultiOutputMixin, RegressorMixin, ResidualKernelEs
         check_is_fitted(self)
         factors = self._nonconformity.quantile(coverage)
         mean, deviation = self.predict(X, return_std=True)
-        half_width = deviation * factors.reshape(self._shape)
+        half_width = deviation * factors.reshape(self._target_shape)
         return mean - half_width, mean + half_width
 
     def median_contributions(self) -> np.ndarray | None:
@@ -309,21 +286,65 @@ class ResidualKernelRegressor(MultiOutputMixin, RegressorMixin, ResidualKernelEs
         return self._median_contributions(lambda decisions: np.zeros(len(decisions)))
 
     def _in_units(self, mean: np.ndarray) -> np.ndarray:
-        """Return means (n_cases, n_outputs) in the units and the shape of the targets."""
-        return (mean * self._target_scale + self.intercept_).reshape(-1, *self._shape)
+        """Return means of standardized targets in the units and the shape of the targets."""
+        return (mean * self._target_scale + self.intercept_).reshape(-1, *self._target_shape)
 
-    def _deviations(
-        self, view_means: np.ndarray, view_novelties: np.ndarray, view_weights: np.ndarray
-    ) -> np.ndarray:
-        """Return deviations of new observations, (n_cases, n_outputs), divided by `_target_scale`.
 
-        Each view has a mean, (n_views, n_cases, n_outputs): its decision, or its residual, which
-        differs from other views' residuals by as much. Novelties and weights are as in
-        `ViewResults`.
-        """
-        views = self._ensemble.views
-        variances = np.array(
-            [view.mean_left_out_variances * view.prior_variances for view in views]
+@dataclass(frozen=True, eq=False, kw_only=True)
+class _Standardized:
+    """Targets of mean 0 and deviation 1. The targets themselves are mean + scale · values."""
+
+    values: np.ndarray
+    """The standardized targets, (n_cases, n_targets)."""
+    mean: np.ndarray
+    """Weighted means of the targets, (n_targets,)."""
+    scale: np.ndarray
+    """Deviations of the targets, (n_targets,), or some unit where all values are equal."""
+    vary: bool
+    """Whether a target has several values."""
+
+
+def _standardized(y: np.ndarray, weights: np.ndarray) -> _Standardized:
+    """Return standardized targets, from those of weighted cases, (n_cases, n_targets)."""
+    exponents = exponents_of(y)
+    scaled = np.ldexp(y, -exponents)  # sums of squares stay in float64
+    mean = np.average(scaled, axis=0, weights=weights)
+    deviation = np.sqrt(np.average((scaled - mean) ** 2, axis=0, weights=weights))
+    divisor = np.where(deviation > 0, deviation, 1.0)
+    return _Standardized(
+        values=(scaled - mean) / divisor,
+        mean=np.ldexp(mean, exponents),
+        scale=np.ldexp(divisor, exponents),
+        vary=bool(deviation.any()),
+    )
+
+
+def _score_and_error(residuals: np.ndarray, cases: Cases) -> tuple[float, float]:
+    """Return R², a mean over targets, and its standard error.
+
+    The residuals are of standardized targets, (n_cases, n_targets).
+    """
+    weights, squares = cases.weights, (residuals**2).mean(axis=1)
+    mean = float(np.average(squares, weights=weights))
+    error = np.sqrt(variance_of_sum(squares - mean, cases, weights)) / weights.sum()
+    return 1.0 - mean, _DEPENDENCE * float(error)
+
+
+def _warn_of_score(score: float, residuals: np.ndarray, cases: Cases) -> None:
+    """Warn if the left-out score, or that of one of several targets, is no better than 0.
+
+    The residuals are of standardized targets, (n_cases, n_targets).
+    """
+    target_scores = 1.0 - np.average(residuals**2, axis=0, weights=cases.weights)
+    if score <= 0.0:
+        warn(
+            f"left_out_score_, R² on signals left out, is {score:.3g}: these views do not find "
+            f"what the targets depend on. {REMEDY}",
+            LeftOutWarning,
         )
-        spread = (view_means - averaged(view_means, view_weights)) ** 2
-        return np.sqrt(averaged(view_novelties * variances[:, None] + spread, view_weights))
+    elif lost := np.flatnonzero(target_scores <= 0.0).tolist():
+        warn(
+            f"R² on signals left out is at most 0 of the columns {shown(lost)} of y: these "
+            f"views do not find what they depend on. left_out_score_ is a mean over columns",
+            LeftOutWarning,
+        )

@@ -105,8 +105,8 @@ class SignalKernel(SklearnKernel):
         -------
         dict
         """
-        of_network = _parameters(self.network) if deep else {}
-        return of_network | super().get_params()
+        network_parameters = _parameters(self.network) if deep else {}
+        return network_parameters | super().get_params()
 
     def set_params(self, **params: Any) -> Self:
         """Set parameters of the kernel and of its network.
@@ -128,9 +128,9 @@ class SignalKernel(SklearnKernel):
             For unknown names, and for parameters that `rescntk.Network` refuses.
         """
         names = [name for name in _parameters(self.network) if name in params]
-        of_network = {name: params.pop(name) for name in names}
+        network_parameters = {name: params.pop(name) for name in names}
         super().set_params(**params)
-        self.network = _changed(self.network, of_network)
+        self.network = _changed(self.network, network_parameters)
         return self
 
     @property
@@ -244,10 +244,11 @@ class SignalKernel(SklearnKernel):
         return f"{type(self).__name__}({', '.join(changed)})"
 
     def _signals(self, X: Array, name: str) -> np.ndarray:
+        """Return flat arrays and tables as signals, and all else as it is: the kernel checks it."""
         if is_table(X):
             check_columns(X)
         elif getattr(X, "ndim", 3) != 2:
-            return X  # the kernel checks it
+            return X
         if self.n_channels is None:
             warn(
                 f"{name} of shape {np.shape(X)} is flat, and is read as signals of one channel: "

@@ -61,7 +61,7 @@ class KernelMatrix(ClassNamePrefixFeaturesOutMixin, TransformerMixin, SignalEsti
     kernel: Kernel | SignalKernel | None = None
 
     def fit(self, X: ArrayLike, y: object = None) -> Self:
-        """Keep the signals that others are compared with, or choose landmarks among them.
+        """Keep the signals with which `transform` compares others.
 
         Parameters
         ----------
@@ -79,10 +79,10 @@ class KernelMatrix(ClassNamePrefixFeaturesOutMixin, TransformerMixin, SignalEsti
         Raises
         ------
         ValueError
-            For missing values, and a kernel that is none.
+            For missing values, and for a `kernel` of another type.
         """
         with fitting(self) as fresh:
-            fresh._start(X)
+            fresh._fit(X)
         return self
 
     def fit_transform(self, X: ArrayLike, y: object = None) -> np.ndarray:
@@ -104,7 +104,7 @@ class KernelMatrix(ClassNamePrefixFeaturesOutMixin, TransformerMixin, SignalEsti
             For what `fit` refuses.
         """
         with fitting(self) as fresh:
-            features = fresh._features(fresh._start(X))
+            features = fresh._features(fresh._fit(X))
         return features
 
     def transform(self, X: ArrayLike) -> np.ndarray:
@@ -134,15 +134,15 @@ class KernelMatrix(ClassNamePrefixFeaturesOutMixin, TransformerMixin, SignalEsti
         """Return X as checked signals or images, of the shape of those in `fit`."""
         check_is_fitted(self, "n_channels_")
         given = read_signals(X, n_channels=self._n_flat_channels, images=True)
-        return self._compared(X, given)
+        return self._checked(X, given)
 
     @property
     def _n_flat_channels(self) -> int | None:
         """The number of channels of flat arrays, which a `SignalKernel` may tell."""
         return getattr(self.kernel_, "n_channels", None)
 
-    def _start(self, X: ArrayLike) -> Signals:
-        """Set the kernel, keep signals, and return the signals to be transformed."""
+    def _fit(self, X: ArrayLike) -> Signals:
+        """Set the fitted attributes, and return the signals as `_features` takes them."""
         kernel = SignalKernel() if self.kernel is None else self.kernel
         if not isinstance(kernel, Kernel | SignalKernel):
             raise ValueError(
@@ -151,10 +151,13 @@ class KernelMatrix(ClassNamePrefixFeaturesOutMixin, TransformerMixin, SignalEsti
         self.kernel_ = clone(kernel, safe=False)
         given = read_training_signals(X, n_channels=self._n_flat_channels, images=True)
         self._remember(X, given)
-        self.signals_ = take(given.signals, np.arange(len(given.signals)))  # a copy: X may change
-        return self.signals_  # the same object: half of the pairs are computed
+        # A copy, since the caller may change X.
+        self.signals_ = take(given.signals, np.arange(len(given.signals)))
+        # Of the same object with itself the kernel computes half of the pairs.
+        return self.signals_
 
     def _features(self, signals: Signals) -> np.ndarray:
+        """Return the features of checked signals, (n_cases, n_features)."""
         return np.asarray(self.kernel_(signals, self.signals_))
 
     @property
@@ -206,24 +209,32 @@ class LandmarkFeatures(KernelMatrix):
     _: KW_ONLY
     random_state: int | np.random.RandomState | None = 0
 
-    def _start(self, X: ArrayLike) -> Signals:
-        signals = super()._start(X)
+    def _fit(self, X: ArrayLike) -> Signals:
+        signals = super()._fit(X)
         count = min(check_positive_integer(self.n_landmarks, "n_landmarks"), len(signals))
         seed = int(check_random_state(self.random_state).randint(2**31))
-        with warnings.catch_warnings():  # fewer landmarks explain all signals
+        with warnings.catch_warnings():
+            # That fewer landmarks explain all signals is no reason to warn.
             warnings.filterwarnings("ignore", "pivoted_cholesky stopped")
-            low = pivoted_cholesky(self.kernel_, signals, count, seed)
-        if not len(low.pivots):
+            approximation = pivoted_cholesky(self.kernel_, signals, count, seed)
+        pivots, factor, residual = (
+            approximation.pivots,
+            approximation.factor,
+            approximation.residual,
+        )
+        if not len(pivots):
             raise ValueError("kernel is 0 at all signals, expected some that are not 0")
-        self.landmark_indices_, self.signals_ = low.pivots, take(signals, low.pivots)
-        self.residual_ = low.residual / (low.residual + float((low.factor**2).sum()))
-        lower = low.factor[low.pivots]
-        self._half = scipy.linalg.solve_triangular(lower, np.eye(len(lower)), lower=True).T
+        self.landmark_indices_, self.signals_ = pivots, take(signals, pivots)
+        self.residual_ = residual / (residual + float((factor**2).sum()))
+        lower = factor[pivots]
+        self._inverse_factor = scipy.linalg.solve_triangular(
+            lower, np.eye(len(lower)), lower=True
+        ).T
         return signals
 
     def _features(self, signals: Signals) -> np.ndarray:
         K = super()._features(signals)
-        return np.asarray(K @ self._half, K.dtype)
+        return np.asarray(K @ self._inverse_factor, K.dtype)
 
 
 @dataclass(eq=False, repr=False)
@@ -274,20 +285,23 @@ class ViewTransformer(TransformerMixin, SignalEstimator, auto_wrap_output_keys=N
         Raises
         ------
         ValueError
-            For missing values, signals that the view cannot take, and a view that is none.
+            For missing values, signals that the view cannot take, and a `view` of another type.
         """
+        with fitting(self) as fresh:
+            fresh._fit(X)
+        return self
+
+    def _fit(self, X: ArrayLike) -> None:
+        """Set the fitted attributes."""
         view = View() if self.view is None else self.view
         if not isinstance(view, View):
             raise ValueError(f"view is {shown(view)}, expected a View or None")
-        with fitting(self) as fresh:
-            given = read_training_signals(X)
-            fresh._remember(X, given)
-            fresh._exponent = unit_exponent(given.signals)
-            signals = scaled(given.signals, fresh._exponent)
-            fresh.view_ = view
-            pipeline = view.pipeline(signals)
-            fresh._pipeline, _ = pipeline.fit_and_transform(signals, np.ones(len(signals)))
-        return self
+        given = read_training_signals(X)
+        exponent = unit_exponent(given.signals)
+        signals = scaled(given.signals, exponent)
+        pipeline, _ = view.pipeline(signals).fit_and_transform(signals, np.ones(len(signals)))
+        self._remember(X, given)
+        self.view_, self._exponent, self._pipeline = view, exponent, pipeline
 
     def transform(self, X: ArrayLike) -> Signals:
         """Return signals as the network sees them: more channels, fewer points.

@@ -1,15 +1,30 @@
-"""Signals and views that several tests of this folder share."""
+"""Signals, views and a mark that several tests of this folder share."""
 
 import numpy as np
+import pytest
 
-from rescntk.learn import View
+from rescntk.learn import ResidualKernelClassifier, ResidualKernelRegressor, View
 from rescntk.learn.views.defaults import CLASSIFIER_VIEWS, COVARIANCES
+
+ignores_scores = pytest.mark.filterwarnings("ignore:left_out_score_")
+"""For tests whose labels or targets the signals do not tell, as a warning then says."""
 
 ONE = {"views": [View(standardize="channel", filter_size=3)], "dtype": "float64"}
 """Parameters of an estimator of one view."""
 
-FLAT = {"views": [View(head="trace", standardize="point")], "dtype": "float64"}
+TRACE = {"views": [View(head="trace", standardize="point")], "dtype": "float64"}
 """Parameters of an estimator that tells the time points of signals apart."""
+
+
+def classifier():
+    """Return a new classifier that tells time points apart."""
+    return ResidualKernelClassifier(**TRACE)
+
+
+def regressor():
+    """Return a new regressor that tells time points apart."""
+    return ResidualKernelRegressor(**TRACE)
+
 
 OPTIONS = {"engine": "auto", "dtype": "float64", "threads": None}
 """Options with which a view's kernel is computed."""

@@ -1,9 +1,13 @@
-"""Estimators that scikit-learn's checks are run on, their methods, and fitted views of a model."""
+"""Estimators that scikit-learn's checks are run on, and what tests ask of fitted models."""
 
 import inspect
 import re
 
+import numpy as np
+
 from rescntk import learn
+from tests import tolerances
+from tests.helpers import assert_within
 
 VIEWS = [learn.View(head="trace", standardize="point", filter_size=3, depth=1)]
 
@@ -35,3 +39,15 @@ def call(model, name, X):
 def fitted_views(model):
     """Return the views of a fitted model that have weight, as `ViewRegression`."""
     return model._ensemble.views
+
+
+def assert_add_up(parts, model, X):
+    """Assert that contributions to signals and the intercept add up to what is regressed."""
+    if hasattr(model, "classes_"):
+        decisions = model.decision_function(X)
+    else:
+        decisions = model.predict(X)
+    for part, decision in zip(parts, decisions, strict=True):
+        sums, size = part.sum(axis=1) + model.intercept_, np.abs(part).sum(axis=1)
+        tolerance = tolerances.added_up(part.shape[1])
+        assert_within(sums, np.atleast_1d(decision), tolerance, size)

@@ -16,6 +16,11 @@ def mean_kernel(X, Z, view=CHANNEL):
     return np.mean([kernel(fitted.transform(Z), fitted.transform(X)) for kernel in kernels], axis=0)
 
 
+def signs(y):
+    """Return targets of classes 0, 1, …, (n_cases, n_classes): 1 for the class, −1 for others."""
+    return 2.0 * np.eye(max(y) + 1)[y] - 1.0
+
+
 def bordered(K, Y, penalty):
     """Return coefficients and intercepts from the normal equations; penalties may differ."""
     n = len(K)

@@ -7,12 +7,12 @@ import pytest
 from sklearn.base import clone
 
 from rescntk import learn
-from tests.learn.cases import beginnings
+from tests.learn.cases import beginnings, ignores_scores
 from tests.learn.estimators import ESTIMATORS
 
 docscrape = pytest.importorskip("numpydoc.docscrape")
 
-OF_TABLES = {"n_features_in_", "feature_names_in_"}
+SET_FOR_TABLES = {"n_features_in_", "feature_names_in_"}
 """What scikit-learn sets for tables, and documents itself."""
 
 
@@ -33,16 +33,16 @@ def test_the_estimators_of_tests_are_all_that_fit_signals():
     assert {type(estimator) for estimator in ESTIMATORS} == set(kinds)
 
 
-@pytest.mark.filterwarnings("ignore:left_out_score_")  # of labels that the signals do not tell
+@ignores_scores  # of labels that the signals do not tell
 @pytest.mark.parametrize("estimator", ESTIMATORS, ids=repr)
 def test_fit_sets_the_attributes_of_the_docstring(estimator, rng):
     X, _ = beginnings(rng, 20)
     assert set_by_fit(estimator, X) == documented(type(estimator))
 
 
-@pytest.mark.filterwarnings("ignore:left_out_score_")
+@ignores_scores
 @pytest.mark.parametrize("estimator", ESTIMATORS, ids=repr)
 def test_fit_to_tables_sets_what_scikit_learn_documents_too(estimator, rng, pd):
     X = beginnings(rng, 20)[0][:, 0]
     table = pd.DataFrame(X, columns=[f"t{k}" for k in range(X.shape[1])])
-    assert set_by_fit(estimator, table) == documented(type(estimator)) | OF_TABLES
+    assert set_by_fit(estimator, table) == documented(type(estimator)) | SET_FOR_TABLES

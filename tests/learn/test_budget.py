@@ -35,8 +35,8 @@ def chosen(n, views="default", channels=1, length=64, **parameters):
 def test_a_thousand_signals_of_ten_channels_have_all_views_and_landmarks(views, length):
     for channels in (1, 10):
         given, m, _ = chosen(1000, views, channels, length)
-        of_channels = () if channels == 1 else (COVARIANCES,)
-        assert tuple(given) == CLASSIFIER_DEFAULTS[views] + of_channels and m == 1000
+        covariances = () if channels == 1 else (COVARIANCES,)
+        assert tuple(given) == CLASSIFIER_DEFAULTS[views] + covariances and m == 1000
 
 
 @pytest.mark.parametrize("views", ["default", "fast"])

@@ -14,7 +14,7 @@ from rescntk import learn
 from rescntk.learn.early.stopping import StoppingRule
 from tests import tolerances
 from tests.helpers import assert_within, run
-from tests.learn.cases import ONE, beginnings, waves
+from tests.learn.cases import ONE, beginnings, ignores_scores, waves
 from tests.learn.estimators import ESTIMATORS
 
 ARRAY_API = """
@@ -46,7 +46,7 @@ def test_tags_say_that_signals_have_three_axes(estimator):
 
 @pytest.mark.filterwarnings("error::RuntimeWarning", "ignore::UserWarning")
 @parametrize_with_checks(ESTIMATORS)
-def test_scikit_learn(estimator, check):
+def test_estimators_pass_the_checks_of_scikit_learn(estimator, check):
     """A check that scikit-learn leaves out fails here."""
     if check.func.__name__ == "check_array_api_input":
         assert list(map(repr, ESTIMATORS)).index(repr(estimator)) in passed_array_api()
@@ -88,20 +88,20 @@ def passed(estimator, leave_out):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", ["Classifier", "Regressor"])
-def test_aeon(kind, aeon):
+def test_classifiers_and_regressors_pass_the_checks_of_aeon(kind, aeon):
     empty = f"check_{kind.lower()}_{EMPTY}"
     assert passed(getattr(aeon, f"ResidualKernel{kind}"), [empty]) >= 20
 
 
 @pytest.mark.slow
-def test_aeon_early(aeon):
+def test_early_classifiers_pass_the_checks_of_aeon(aeon):
     assert passed(aeon.EarlyClassifier, [f"check_early_classifier_{EMPTY}", STATE]) >= 15
 
 
 def test_estimators_of_aeon_have_the_parameters_of_ours(aeon):
     for kind in ("ResidualKernelClassifier", "ResidualKernelRegressor"):
-        of_ours = getattr(learn, kind)().get_params() | {"n_jobs": 1}
-        assert getattr(aeon, kind)().get_params() == of_ours
+        expected = getattr(learn, kind)().get_params() | {"n_jobs": 1}
+        assert getattr(aeon, kind)().get_params() == expected
     assert aeon.EarlyClassifier().get_params() == learn.EarlyClassifier().get_params()
 
 
@@ -116,20 +116,26 @@ def test_estimators_of_aeon_predict_what_ours_do(kind, lists, aeon, rng):
     assert (model.predict(signals) == expected.predict(signals)).all()
 
 
-@pytest.mark.filterwarnings("ignore:left_out_score_")
-def test_fit_predict_of_aeon_gives_left_out_results(aeon, rng):
+OPTIONS = {**ONE, "random_state": 0}
+
+
+@ignores_scores
+def test_fit_predict_of_aeon_classifiers_gives_left_out_results(aeon, rng):
     """A class of one signal, for which aeon's folds find no two, is no hindrance."""
     X, y = waves(rng, 12, 2)
     labels = np.where(np.arange(12) == 5, "rare", np.array(["left", "right"])[y])
-    options = {**ONE, "random_state": 0}
-    expected = learn.ResidualKernelClassifier(**options).fit(X, labels)
-    model = aeon.ResidualKernelClassifier(**options)
+    expected = learn.ResidualKernelClassifier(**OPTIONS).fit(X, labels)
+    model = aeon.ResidualKernelClassifier(**OPTIONS)
     proba = model.fit_predict_proba(X, labels)
     assert (proba == expected.left_out_proba_).all()
     assert (model.fit_predict(X, labels) == expected.classes_[proba.argmax(axis=1)]).all()
-    targets = np.sqrt(np.arange(12.0))
-    left_out = learn.ResidualKernelRegressor(**options).fit(X, targets).left_out_prediction_
-    assert (aeon.ResidualKernelRegressor(**options).fit_predict(X, targets) == left_out).all()
+
+
+@ignores_scores
+def test_fit_predict_of_aeon_regressors_gives_left_out_results(aeon, rng):
+    (X, _), targets = waves(rng, 12, 2), np.sqrt(np.arange(12.0))
+    expected = learn.ResidualKernelRegressor(**OPTIONS).fit(X, targets).left_out_prediction_
+    assert (aeon.ResidualKernelRegressor(**OPTIONS).fit_predict(X, targets) == expected).all()
 
 
 def test_fit_predict_of_aeon_predicts_signals_of_a_class_without_weight(aeon, rng):
@@ -140,23 +146,38 @@ def test_fit_predict_of_aeon_predicts_signals_of_a_class_without_weight(aeon, rn
     assert model.predict_proba(X).shape == (18, 3) and (model.fit_predict(X, y) < 2).all()
 
 
-@pytest.mark.filterwarnings("ignore:left_out_score_")
-def test_fits_of_aeon_take_weights_and_groups(aeon, rng):
+@pytest.fixture
+def weighted(rng):
+    """Eighteen signals, labels, targets, and the weights and groups of a fit."""
     X, y = waves(rng, 18, 2)
     given = {"sample_weight": rng.uniform(0.5, 2.0, 18), "groups": np.arange(18) // 3}
-    options = {**ONE, "random_state": 0}
-    expected = learn.ResidualKernelClassifier(**options).fit(X, y, **given)
-    model = aeon.ResidualKernelClassifier(**options)
-    assert (model.fit(X, y, **given).model_.left_out_proba_ == expected.left_out_proba_).all()
-    assert (model.fit_predict_proba(X, y, **given) == expected.left_out_proba_).all()
-    plain = learn.ResidualKernelClassifier(**options).fit(X, y).left_out_proba_
-    assert (model.fit(X, y).model_.left_out_proba_ == plain).all() and (
-        plain != expected.left_out_proba_
-    ).any()
-    targets = np.sqrt(np.arange(18.0))
-    left_out = learn.ResidualKernelRegressor(**options).fit(X, targets, **given)
-    of_aeon = aeon.ResidualKernelRegressor(**options).fit(X, targets, **given).model_
-    assert (of_aeon.left_out_prediction_ == left_out.left_out_prediction_).all()
+    return SimpleNamespace(X=X, y=y, targets=np.sqrt(np.arange(18.0)), given=given)
+
+
+@ignores_scores
+def test_aeon_classifiers_take_weights_and_groups(aeon, weighted):
+    X, y, given = weighted.X, weighted.y, weighted.given
+    expected = learn.ResidualKernelClassifier(**OPTIONS).fit(X, y, **given).left_out_proba_
+    model = aeon.ResidualKernelClassifier(**OPTIONS)
+    assert (model.fit(X, y, **given).model_.left_out_proba_ == expected).all()
+    assert (model.fit_predict_proba(X, y, **given) == expected).all()
+
+
+@ignores_scores
+def test_aeon_regressors_take_weights_and_groups(aeon, weighted):
+    X, targets, given = weighted.X, weighted.targets, weighted.given
+    expected = learn.ResidualKernelRegressor(**OPTIONS).fit(X, targets, **given)
+    found = aeon.ResidualKernelRegressor(**OPTIONS).fit(X, targets, **given).model_
+    assert (found.left_out_prediction_ == expected.left_out_prediction_).all()
+
+
+@ignores_scores
+def test_a_later_fit_of_aeon_forgets_weights_and_groups(aeon, weighted):
+    X, y = weighted.X, weighted.y
+    expected = learn.ResidualKernelClassifier(**OPTIONS).fit(X, y).left_out_proba_
+    model = aeon.ResidualKernelClassifier(**OPTIONS).fit(X, y, **weighted.given)
+    assert (model.model_.left_out_proba_ != expected).any()
+    assert (model.fit(X, y).model_.left_out_proba_ == expected).all()
 
 
 def test_early_fits_of_aeon_take_weights_and_groups(aeon, rng):
@@ -198,18 +219,28 @@ def arriving(aeon, rng):
     )
 
 
-def test_signals_that_arrive_have_the_decisions_of_whole_signals(arriving):
-    """Also from the state of before."""
-    model, waiting, decided = arriving.model, np.arange(40), 0
+def arrivals(arriving):
+    """Yield, as more time points come, which signals were waiting, their labels and decisions."""
+    waiting = np.arange(40)
     for n in (9, 16, 19, 22, 32):
-        labels, final = model.update_predict(arriving.Z[waiting, :, :n])
-        times = arriving.times[waiting]
-        assert (final == (times <= n)).all() and (labels[~final] == "-1").all()
+        labels, final = arriving.model.update_predict(arriving.Z[waiting, :, :n])
+        yield n, waiting, labels, final
+        waiting = waiting[~final]
+    assert not len(waiting)
+
+
+def test_signals_that_arrive_have_the_decisions_of_whole_signals(arriving):
+    """From the state of before."""
+    for n, waiting, labels, final in arrivals(arriving):
+        assert (final == (arriving.times[waiting] <= n)).all() and (labels[~final] == "-1").all()
         assert (labels[final] == arriving.labels[waiting[final]]).all()
-        state = model.get_state_info()
-        assert (state[final, 1] == times[final]).all() and (state[:, 4] == final).all()
-        waiting, decided = waiting[~final], decided + final.sum()
-    assert decided == 40
+
+
+def test_the_state_of_signals_that_arrive_has_their_times_and_decisions(arriving):
+    for _, waiting, _, final in arrivals(arriving):
+        state = arriving.model.get_state_info()
+        assert (state[final, 1] == arriving.times[waiting[final]]).all()
+        assert (state[:, 4] == final).all()
 
 
 def test_labels_in_a_row_are_counted_from_one_arrival_to_the_next(arriving):
@@ -246,11 +277,16 @@ def test_early_probabilities_of_aeon_are_those_of_final_labels(arriving):
     assert (model.classes_[later.argmax(axis=1)] == arriving.labels[~final]).all()
 
 
-def test_signals_that_do_not_go_on_are_refused(arriving):
+def test_other_signals_than_those_without_a_decision_are_refused(arriving):
     model, n = arriving.model, sorted(set(arriving.times))[1]
-    _, final = model.predict(arriving.Z[:, :, :n])
+    model.predict(arriving.Z[:, :, :n])
     with pytest.raises(ValueError, match="X has 40 signals, expected the .* without a decision"):
         model.update_predict(arriving.Z)
+
+
+def test_signals_without_more_time_points_are_refused(arriving):
+    model, n = arriving.model, sorted(set(arriving.times))[1]
+    _, final = model.predict(arriving.Z[:, :, :n])
     with pytest.raises(ValueError, match=f"X has {n} time points, expected more than {n}"):
         model.update_predict(arriving.Z[~final, :, :n])
 

@@ -1,30 +1,26 @@
-"""The classifier: calibration, class weights, labels, scores, and its place in scikit-learn."""
+"""The classifier: sets, class weights, scores, refusals, and its place in scikit-learn."""
 
 import io
 import multiprocessing
-import re
-import warnings
+import pickle
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
-from enum import Enum, IntEnum, StrEnum
-from importlib.util import find_spec
+from types import SimpleNamespace
 
 import joblib
 import numpy as np
 import pytest
-from scipy.optimize import minimize
-from scipy.special import log_softmax, softmax
+from scipy.special import softmax
 from sklearn import config_context
 from sklearn.base import clone
-from sklearn.exceptions import DataConversionWarning
-from sklearn.model_selection import GridSearchCV, GroupKFold, cross_val_score
+from sklearn.model_selection import GridSearchCV, GroupKFold
 
 from rescntk.datasets import load_labelled
 from rescntk.learn import ResidualKernelClassifier, View
-from rescntk.learn.ensemble.calibration import calibrate, columns_of_classes
+from rescntk.learn.ensemble.calibration import columns_of_classes
 from tests import tolerances
 from tests.helpers import assert_within
-from tests.learn.cases import FOUR, ONE, waves
+from tests.learn.cases import ONE, ignores_scores, waves
 from tests.learn.estimators import fitted_views
 from tests.learn.refits import mean_kernel, refits
 
@@ -64,10 +60,10 @@ def test_scores_for_sets_count_with_the_weights_of_classes(rng):
     columns = columns_of_classes(signs - errors + model.offsets_)
     scores = softmax(model.inverse_temperature_ * columns, axis=1)[np.arange(100), y]
     level = 0.88 * 101 / 100
-    limit, of_equal_weights = (
+    limit, equal_limit = (
         -np.quantile(-scores, level, weights=w, method="inverted_cdf") for w in (weights, 0 * y + 1)
     )
-    assert limit < 0.4 and of_equal_weights > 0.5 and model.left_out_novelty_.max() < 4
+    assert limit < 0.4 and equal_limit > 0.5 and model.left_out_novelty_.max() < 4
     Z = X[::2] + 0.3 * rng.standard_normal((50, 1, 24))
     proba = model.predict_proba(Z)
     least = np.minimum(limit, proba.max(axis=1, keepdims=True))
@@ -81,99 +77,30 @@ def test_a_coverage_of_one_is_refused(rng):
         model.predict_set(X, 1.0)
 
 
-@pytest.mark.parametrize("classes", [2, 3])
-def test_classes_of_novel_signals_are_less_certain(classes, rng):
-    """Decisions are divided by a quarter of the novelty above 4; others are as they were."""
-    X, y = waves(rng, 40, classes)
-    model = ResidualKernelClassifier(**FOUR, random_state=0).fit(X, y)
-    Z = np.concatenate([X[:5], 3.0 * rng.standard_normal((5, 1, 24))])
-    novelty, decisions = model.novelty(Z), model.decision_function(Z).reshape(10, -1)
-    assert (novelty[:5] < 4).all() and (novelty[5:] > 4).all()
-    columns = decisions if classes > 2 else np.hstack([-decisions, decisions])
-    logits = model.inverse_temperature_ * columns / np.maximum(1, novelty / 4)[:, None]
-    expected = np.exp(logits) / np.exp(logits).sum(axis=1, keepdims=True)
-    assert_within(model.predict_proba(Z), expected, tolerances.ROUTES)
-
-
 def test_gains_are_novel_either_way():
     """Half of the size is as novel as twice the size, and a millionth is novel, too."""
     pytest.importorskip("aeon")
     X, y = load_labelled("GunPoint")
-    model = ResidualKernelClassifier(**ONE).fit(1024 * X, y)
-    usual, half, twice, tiny = (np.median(model.novelty(1024 * g * X)) for g in (1, 0.5, 2, 1e-6))
+    model = ResidualKernelClassifier(**ONE).fit(X, y)
+    usual, half, twice, tiny = (np.median(model.novelty(gain * X)) for gain in (1, 0.5, 2, 1e-6))
     assert usual < 1 < 5 < half and 1 / 5 < half / twice < 5 and tiny > twice
-    fitted_in_other_units = ResidualKernelClassifier(**ONE).fit(X * 2.0**-30, y)
-    novelties = fitted_in_other_units.novelty(X * 2.0**-30)
+
+
+def test_novelties_do_not_depend_on_the_unit_of_signals():
+    pytest.importorskip("aeon")
+    X, y = load_labelled("GunPoint")
+    large, small = (
+        ResidualKernelClassifier(**ONE).fit(unit * X, y).novelty(unit * X)
+        for unit in (2.0**10, 2.0**-30)
+    )
     # log2 of sizes, near −30 and 10, and its means are rounded to 16 and 8 eps. Their unit is 0.2
     # at least, and squares double the errors.
-    of_sizes = 2 * (16 + 16 + 8 + 8) / 0.2 * tolerances.EPS["float64"]
-    assert_within(novelties, model.novelty(1024 * X), of_sizes)
-
-
-@pytest.mark.parametrize("classes", [2, 3])
-@pytest.mark.parametrize("shift", [False, True])
-def test_calibration_by_a_general_solver(classes, shift, rng):
-    labels = rng.integers(0, classes, 60)
-    decisions = rng.standard_normal((60, 1 if classes == 2 else classes))
-    decisions += (2.0 * labels[:, None] - 1) if classes == 2 else np.eye(classes)[labels]
-    weights = rng.uniform(0.1, 2.0, 60)
-    found, offsets = calibrate(
-        decisions, class_indices=labels, error_weights=weights, with_offsets=shift
-    )
-    targets = np.full((60, classes), 1 / (62 * (classes - 1)))
-    targets[np.arange(60), labels] = 61 / 62
-
-    def loss(parameters):
-        logits = np.exp(parameters[0]) * columns_of_classes(decisions + shift * parameters[1:])
-        return -(weights @ (targets * log_softmax(logits, axis=1)).sum(axis=1)) / weights.sum()
-
-    start = np.zeros(1 + decisions.shape[1])
-    best = minimize(
-        loss, start, method="Nelder-Mead", options={"xatol": 1e-9, "fatol": 1e-14, "maxiter": 9999}
-    )
-    rounding = tolerances.added_up(60 * classes) * best.fun  # of a sum of positive terms
-    assert loss(np.append(np.log(found), offsets)) <= best.fun + rounding
-    assert abs(np.log(found) - best.x[0]) <= 100 * tolerances.MINIMUM
-    assert shift or (offsets == 0).all()
-
-
-@pytest.mark.parametrize("unit", [1e-9, 1e9])
-@pytest.mark.parametrize("classes", [2, 3])
-def test_calibration_does_not_depend_on_the_unit_of_decisions(classes, unit, rng):
-    labels, weights = rng.integers(0, classes, 60), np.ones(60)
-    decisions = rng.standard_normal((60, 1 if classes == 2 else classes))
-    decisions += (2.0 * labels[:, None] - 1) if classes == 2 else np.eye(classes)[labels]
-    of_cases = {"class_indices": labels, "error_weights": weights, "with_offsets": True}
-    scale, offsets = calibrate(decisions, **of_cases)
-    of_unit, offsets_of_unit = calibrate(unit * decisions, **of_cases)
-    assert_within(of_unit * unit, scale, 100 * tolerances.MINIMUM)
-    assert_within(offsets_of_unit / unit, offsets, 100 * tolerances.MINIMUM)
-
-
-@pytest.mark.parametrize("shift", [False, True])
-def test_decisions_that_are_wrong_leave_classes_equally_probable(shift, rng):
-    """They are not turned into right ones by a factor below 0."""
-    labels = np.arange(60) % 2
-    decisions = (1 - 2.0 * labels[:, None]) * rng.uniform(0.5, 1.0, (60, 1))
-    scale, offsets = calibrate(
-        decisions, class_indices=labels, error_weights=np.ones(60), with_offsets=shift
-    )
-    next_to_nothing = 1e-3
-    assert scale > 0 and abs(scale * (decisions + offsets)).max() <= next_to_nothing
-
-
-def test_decisions_that_are_all_zero_are_calibrated():
-    scale, offsets = calibrate(
-        np.zeros((6, 3)),
-        class_indices=np.arange(6) % 3,
-        error_weights=np.ones(6),
-        with_offsets=True,
-    )
-    assert scale > 0 and (offsets == 0).all()
+    rounding = 2 * (16 + 16 + 8 + 8) / 0.2 * tolerances.EPS["float64"]
+    assert_within(small, large, rounding)
 
 
 @pytest.fixture(scope="module")
-def of_uneven():
+def uneven_models():
     """Return models of two uneven classes: without weights, balanced, and with these weights."""
     X, y = uneven(np.random.default_rng(0))
     # 48 / 2 / 40 and 48 / 2 / 8 are 0.6 and 3.
@@ -184,19 +111,21 @@ def of_uneven():
     }
 
 
-def test_class_weights_find_rare_classes(of_uneven, rng):
+def test_class_weights_find_rare_classes(uneven_models, rng):
     Z, truth = uneven(rng, 50, 50)
-    rates = {name: np.mean(m.predict(Z[truth == 1]) == 1) for name, m in of_uneven.items()}
+    rates = {name: np.mean(m.predict(Z[truth == 1]) == 1) for name, m in uneven_models.items()}
     assert rates["balanced"] > rates["plain"] + 0.2
 
 
-def test_offsets_are_of_class_weights(of_uneven):
-    assert (of_uneven["plain"].offsets_ == 0).all() and of_uneven["balanced"].offsets_[0] > 0
+def test_offsets_are_of_class_weights(uneven_models):
+    assert (uneven_models["plain"].offsets_ == 0).all() and uneven_models["balanced"].offsets_[
+        0
+    ] > 0
 
 
-def test_balanced_classes_have_weights_inverse_to_their_numbers(of_uneven):
-    expected = of_uneven["balanced"].offsets_
-    assert_within(of_uneven["the same"].offsets_, expected, tolerances.ROUTES)
+def test_balanced_classes_have_weights_inverse_to_their_numbers(uneven_models):
+    expected = uneven_models["balanced"].offsets_
+    assert_within(uneven_models["the same"].offsets_, expected, tolerances.ROUTES)
 
 
 def test_balanced_classes_have_weights_inverse_to_the_weights_of_their_signals(rng):
@@ -206,8 +135,8 @@ def test_balanced_classes_have_weights_inverse_to_the_weights_of_their_signals(r
     balanced = ResidualKernelClassifier(**options, class_weight="balanced").fit(
         X, y, sample_weight=weights
     )
-    of_class = {0: 1 / weights[y == 0].sum(), 1: 1 / weights[y == 1].sum()}
-    the_same = ResidualKernelClassifier(**options, class_weight=of_class).fit(
+    class_weights = {0: 1 / weights[y == 0].sum(), 1: 1 / weights[y == 1].sum()}
+    the_same = ResidualKernelClassifier(**options, class_weight=class_weights).fit(
         X, y, sample_weight=weights
     )
     assert_within(balanced.offsets_, the_same.offsets_, 100 * tolerances.MINIMUM)
@@ -249,149 +178,35 @@ def test_class_weights_that_find_no_signal_warn(given, weights, lost, rng):
         ResidualKernelClassifier(**ONE, class_weight=given).fit(X, y, sample_weight=weights)
 
 
-class Colour(Enum):
-    RED, BLUE = "r", 7
-
-
-class Word(StrEnum):
-    A, B = "a", "b"
-
-
-class Number(IntEnum):
-    ONE, TWO = 1, 2
-
-
-def objects(values):
-    return np.array(values, dtype=object)
-
-
-def test_labels_of_any_kind(rng):
-    X, y = waves(rng, 16, 2)
-    texts = np.array(["no", "yes"])[y]
-    forms = [texts.astype(object)]
-    if hasattr(np.dtypes, "StringDType"):
-        forms.append(texts.astype(np.dtypes.StringDType()))
-    if find_spec("pandas"):
-        import pandas as pd
-
-        forms += [pd.Series(texts, dtype="string"), pd.Series(texts, dtype="category")]
-    if find_spec("polars"):
-        import polars as pl
-
-        forms += [pl.Series(texts), pl.Series(texts, dtype=pl.Enum(["no", "yes"]))]
-    for form in forms:
-        assert (ResidualKernelClassifier(**ONE).fit(X, form).predict(X) == texts).all()
-
-
-LARGE = [2**53, 2**53 + 1, 2**53 + 3]
-KINDS_OF_LABELS = {
-    "integers": (LARGE, "i", ["Int64", "int64[pyarrow]", "category"]),
-    "unsigned": ([2**63, 2**63 + 1, 2**64 - 1], "u", ["UInt64", "uint64[pyarrow]"]),
-    "booleans": ([False, True, True], "b", ["boolean", "bool[pyarrow]"]),
-    "floats": ([0.0, 1.0, 2.0], "f", ["Float64", "double[pyarrow]"]),
-    "texts": (["a", "b", "c"], "UO", ["string", "string[pyarrow]", "category", "str"]),
-}
-
-
-@pytest.mark.filterwarnings("ignore:left_out_score_ is")  # of labels that the signals do not tell
-@pytest.mark.parametrize("of_kind", KINDS_OF_LABELS.values(), ids=KINDS_OF_LABELS)
-def test_labels_keep_their_kind(of_kind, rng):
-    """2^53 and 2^53 + 1 are one number in float64, and two labels."""
-    values, kind, dtypes = of_kind
-    X, places = waves(rng, 24, 3)
-    labels = [values[k] for k in places]
-    forms = [labels, tuple(labels), np.array(labels)]
-    if find_spec("polars"):
-        import polars as pl
-
-        forms.append(pl.Series(labels))
-    if find_spec("pandas"):
-        import pandas as pd
-
-        dtypes = [d for d in dtypes if "pyarrow" not in d or find_spec("pyarrow")]
-        forms += [pd.Series(labels, dtype=dtype) for dtype in dtypes]
-        forms += [pd.DataFrame({"label": forms[-1]})]
-    if find_spec("pyarrow"):
-        import pyarrow as pa
-
-        arrow = pa.array(np.array(labels))
-        forms += [arrow, pa.chunked_array([arrow[:9], arrow[9:]])]
-    expected = np.unique(np.array(values))
-    for form in forms:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", DataConversionWarning)
-            model = ResidualKernelClassifier(**ONE).fit(X, form)
-        assert model.classes_.dtype.kind in kind and model.classes_.tolist() == expected.tolist()
-        assert model.predict(X).dtype.kind in kind
-        assert (model.predict(X) == np.array(labels)).all()
-        if not hasattr(form, "columns"):
-            grouped = ResidualKernelClassifier(**ONE).fit(X, np.arange(24) % 2, groups=form)
-            with pytest.warns(UserWarning, match=f"and {len(expected)} training signals or groups"):
-                grouped.predict_set(X, 0.99)
-
-
-@pytest.mark.parametrize(
-    ("labels", "says"),
-    [
-        ([2**53, 2**53 + 1, 1.0], r"\[1\] is 9007199254740993, and is 9007199254740992.0 beside"),
-        ([1, 2**63, 2], r"\[0\] is 1, and is 1.0 beside the other labels: expected labels of one"),
-        ([1, "a", "b"], r"\[0\] is 1, and is '1' beside the other labels"),
-    ],
-)
-def test_labels_that_would_change_are_refused(labels, says, rng):
-    X, places = waves(rng, 24, 3)
-    labels = [labels[k] for k in places]
-    with pytest.raises(ValueError, match=f"^y{says}"):
-        ResidualKernelClassifier(**ONE).fit(X, labels)
-    with pytest.raises(ValueError, match=f"^groups{says}"):
-        ResidualKernelClassifier(**ONE).fit(X, places, groups=labels)
-
-
 @pytest.mark.parametrize("power", [1000, 1023, -1040])
 def test_the_unit_of_weights_does_not_matter(power, rng):
     """Powers of two, up to the ends of float64: not a bit changes."""
     X, y = waves(rng, 24, 2)
     weights, unit = rng.uniform(0.5, 1.0, 24).astype(np.float16).astype(float), np.ldexp(1.0, power)
-    of_class = {0: 0.75, 1: 1.0}
-    expected = ResidualKernelClassifier(**ONE, class_weight=of_class).fit(
+    class_weights = {0: 0.75, 1: 1.0}
+    expected = ResidualKernelClassifier(**ONE, class_weight=class_weights).fit(
         X, y, sample_weight=weights
     )
-    scaled = {label: weight * unit for label, weight in of_class.items()}
+    scaled = {label: weight * unit for label, weight in class_weights.items()}
     model = ResidualKernelClassifier(**ONE, class_weight=scaled)
     model.fit(X, y, sample_weight=weights * unit)
     assert (model.predict_proba(X) == expected.predict_proba(X)).all()
     assert (model.predict_set(X, 0.9) == expected.predict_set(X, 0.9)).all()
     assert model.left_out_score_error_ == expected.left_out_score_error_
-    far = ResidualKernelClassifier(**ONE, class_weight={0: 1e-308, 1: 1e308}).fit(X, y)
-    assert (far.predict(X) == 1).all() and np.isfinite(far.predict_proba(X)).all()
 
 
-def test_the_least_coverage(rng):
-    """Of tiny coverages one case is inside: the most probable class alone."""
+def test_class_weights_may_differ_by_all_of_float64(rng):
+    X, y = waves(rng, 24, 2)
+    model = ResidualKernelClassifier(**ONE, class_weight={0: 1e-308, 1: 1e308}).fit(X, y)
+    assert (model.predict(X) == 1).all() and np.isfinite(model.predict_proba(X)).all()
+
+
+def test_sets_of_a_tiny_coverage_have_the_most_probable_class_alone(rng):
+    """One case is inside."""
     X, y = waves(rng, 24, 2)
     model = ResidualKernelClassifier(**ONE).fit(X, y)
     for coverage in (1e-13, 5e-324):
         assert (model.predict_set(X, coverage).sum(axis=1) == 1).all()
-
-
-@pytest.mark.parametrize("kind", ["list", "array"])
-def test_objects_that_scores_refuse_are_refused_at_once(kind, rng):
-    """Integers and texts of an Enum, or in an array of objects, are numbers and texts."""
-    X, y = waves(rng, 16, 2)
-    members, form = [[*Colour][k] for k in y], list if kind == "list" else objects
-    for labels, name, remedy in (
-        (form(members), "Colour", "[label.name for label in y]"),
-        (objects(y.tolist()), "int", "y.astype(int)"),
-        (objects((y > 0).tolist()), "bool", "y.astype(int)"),
-        (np.array([b"a", b"b"])[y], "bytes_", "[label.decode() for label in y]"),
-        (objects([[b"a", b"b"][k] for k in y]), "bytes", "[label.decode() for label in y]"),
-    ):
-        says = f"y has objects of kinds {name}, .* numbers or texts: give {re.escape(remedy)}"
-        with pytest.raises(ValueError, match=says):
-            ResidualKernelClassifier(**ONE).fit(X, labels)
-    for labels in (form([[*Word][k] for k in y]), [[*Number][k] for k in y]):
-        model = ResidualKernelClassifier(**ONE).fit(X, labels)
-        assert model.score(X, labels) == 1 and cross_val_score(model, X, labels, cv=2).mean() > 0.5
 
 
 def test_noise_is_told_with_a_remedy(rng):
@@ -514,13 +329,17 @@ def test_wrong_labels_weights_and_groups_are_refused(given, says, rng):
         ResidualKernelClassifier(**ONE).fit(X, **({"y": y} | given))
 
 
-@pytest.mark.filterwarnings("ignore:left_out_score_ is")  # of the penalty 1e3
-def test_searches(rng):
+@ignores_scores  # of the penalty 1e3
+def test_searches_set_views_penalties_and_dtypes(rng):
     X, y = waves(rng, 36, 2)
     model = ResidualKernelClassifier([VIEW], penalty=0.5, n_jobs=1)
     grid = {"views": [[VIEW], [View(depth=3)]], "penalty": [1e-3, 1e3], "dtype": ["float64"]}
     search = GridSearchCV(model, grid, cv=3).fit(X, y)
     assert search.best_params_["penalty"] == 1e-3 and search.best_score_ > 0.9
+
+
+def test_one_of_several_penalties_is_chosen(rng):
+    X, y = waves(rng, 36, 2)
     (fitted,) = fitted_views(ResidualKernelClassifier([VIEW], penalty=(1e-3, 1e3)).fit(X, y))
     assert fitted.penalties == 1e-3
 
@@ -529,57 +348,72 @@ def predicted(model, X):
     return model.predict_proba(X)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("form", ["arrays", "lists"])
-def test_files_threads_and_processes(form, rng):
-    """The same bits from a file, in threads, and in processes that are forked or spawned."""
-    X, y = waves(rng, 24, 2, length=40)
-    if form == "lists":
+FAST = ResidualKernelClassifier("fast", random_state=0, n_jobs=1)
+
+
+@pytest.fixture(scope="module", params=["array", "list"])
+def waves_model(request):
+    """A model of an array or of a list of signals; the signals, and what it predicts of them."""
+    X, y = waves(np.random.default_rng(0), 24, 2, length=40)
+    if request.param == "list":
         X = [x[:, : 40 - k % 3] for k, x in enumerate(X)]
-    model = ResidualKernelClassifier("fast", random_state=0, n_jobs=1).fit(X, y)
-    expected = model.predict_proba(X)
+    model = clone(FAST).fit(X, y)
+    return SimpleNamespace(model=model, X=X, y=y, proba=model.predict_proba(X))
+
+
+@pytest.mark.slow
+def test_a_model_from_a_file_has_the_same_bits(waves_model):
     file = io.BytesIO()
-    joblib.dump(model, file, compress=3)
+    joblib.dump(waves_model.model, file, compress=3)
     file.seek(0)
     again = joblib.load(file)
-    assert (again.predict_proba(X) == expected).all()
-    assert (again.novelty(X) == model.novelty(X)).all()
-    assert (
-        ResidualKernelClassifier("fast", random_state=0).fit(X, y).predict_proba(X) == expected
-    ).all()
+    assert (again.predict_proba(waves_model.X) == waves_model.proba).all()
+    assert (again.novelty(waves_model.X) == waves_model.model.novelty(waves_model.X)).all()
+
+
+@pytest.mark.slow
+def test_the_number_of_jobs_changes_no_bit(waves_model):
+    model = clone(FAST).set_params(n_jobs=None).fit(waves_model.X, waves_model.y)
+    assert (model.predict_proba(waves_model.X) == waves_model.proba).all()
+
+
+@pytest.mark.slow
+def test_threads_may_share_a_model(waves_model):
+    again = pickle.loads(pickle.dumps(waves_model.model))  # landmarks are not prepared yet
     with ThreadPoolExecutor(4) as pool:
-        for found in pool.map(again.predict_proba, [X] * 8):
-            assert (found == expected).all()
-    if form == "lists":
-        return
-    for method in {"fork", "spawn"} & set(multiprocessing.get_all_start_methods()):
-        with multiprocessing.get_context(method).Pool(1) as pool:
-            assert (pool.apply(predicted, (model, X)) == expected).all()
-    double = clone(model).set_params(dtype="float64").fit(X, y).predict_proba(X)
-    assert_within(double, expected, tolerances.SINGLE, 1)
+        for found in pool.map(again.predict_proba, [waves_model.X] * 8):
+            assert (found == waves_model.proba).all()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("method", ["fork", "spawn"])
+def test_processes_predict_the_same_bits(method, waves_model):
+    if method not in multiprocessing.get_all_start_methods():
+        pytest.skip(f"no {method} here")
+    with multiprocessing.get_context(method).Pool(1) as pool:
+        found = pool.apply(predicted, (waves_model.model, waves_model.X))
+    assert (found == waves_model.proba).all()
+
+
+@pytest.mark.slow
+def test_kernels_in_float64_have_nearly_the_probabilities_of_float32(waves_model):
+    double = clone(FAST).set_params(dtype="float64").fit(waves_model.X, waves_model.y)
+    assert_within(double.predict_proba(waves_model.X), waves_model.proba, tolerances.SINGLE, 1)
 
 
 @pytest.mark.parametrize("weight", [1.0, 3.0])
 def test_equal_class_weights_are_none(weight, flat):
     X, y = flat
     X, y = X[:15], y[:15]
-    of_class = dict.fromkeys(np.unique(y).tolist(), weight)
+    class_weights = dict.fromkeys(np.unique(y).tolist(), weight)
     options = {**ONE, "random_state": 0}
     models = [
-        ResidualKernelClassifier(**options, class_weight=of).fit(X, y) for of in (None, of_class)
+        ResidualKernelClassifier(**options, class_weight=given).fit(X, y)
+        for given in (None, class_weights)
     ]
     expected, found = ([m.predict_proba(X), m.left_out_proba_, m.offsets_] for m in models)
     for a, b in zip(expected, found, strict=True):
         assert (a == b).all()
-
-
-def test_log_probabilities_keep_digits_of_small_ones(flat):
-    X, y = flat
-    model = ResidualKernelClassifier(**ONE).fit(X, y)
-    assert_within(np.exp(model.predict_log_proba(X)), model.predict_proba(X), tolerances.ROUTES)
-    model.inverse_temperature_ *= 1e4
-    logs = model.predict_log_proba(X)
-    assert np.isfinite(logs).all() and (np.exp(logs) == 0).any()
 
 
 def test_a_search_passes_groups_to_fit_with_metadata_routing(flat):

@@ -1,5 +1,6 @@
 """Contributions of time points: they add up to decisions, and find what decides."""
 
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -11,7 +12,7 @@ from rescntk.learn import ResidualKernelClassifier, ResidualKernelRegressor, Vie
 from tests import tolerances
 from tests.helpers import assert_within, nightly
 from tests.learn.cases import FOUR, ONE, waves
-from tests.learn.estimators import fitted_views
+from tests.learn.estimators import assert_add_up, fitted_views
 
 
 @pytest.fixture(params=["float64", "float32"])
@@ -26,14 +27,16 @@ def test_contributions_add_up_to_decisions(options, n_landmarks, rng):
     options = options | {"n_landmarks": n_landmarks}
     model = ResidualKernelClassifier(**options, class_weight="balanced").fit(X, y)
     Z = np.concatenate([X[:3], 5 * rng.standard_normal((2, 2, 24))])
-    parts = model.contributions(Z)
-    assert parts.shape == (5, 3, 24) and model.intercept_.shape == (3,)
-    decisions = parts.sum(axis=2) + model.intercept_
-    size = np.abs(parts).sum(axis=2)
-    assert_within(decisions, model.decision_function(Z), tolerances.added_up(24), size)
+    assert_add_up(model.contributions(Z), model, Z)
 
 
-def test_contributions_of_signals_one_at_a_time(options, rng, little_memory):
+def test_contributions_are_of_each_class_and_time_point(rng):
+    X, y = waves(rng, 16, 3, channels=2)
+    model = ResidualKernelClassifier(**ONE).fit(X, y)
+    assert model.contributions(X[:5]).shape == (5, 3, 24) and model.intercept_.shape == (3,)
+
+
+def test_contributions_of_one_signal_at_a_time_are_those_of_all(options, rng, little_memory):
     X, y = waves(rng, 16, 3, channels=2)
     model = ResidualKernelClassifier(**options).fit(X, y)
     parts = model.contributions(X[:5])
@@ -42,12 +45,12 @@ def test_contributions_of_signals_one_at_a_time(options, rng, little_memory):
 
 
 def with_lists(options, rng, targets_of, **more):
-    """Return a regressor of signals of different lengths, the signals, and their targets."""
+    """Return a regressor of signals of different lengths, and the signals."""
     X, y = waves(rng, 16, 3, channels=2)
-    ragged, targets = [x[:, : 24 - i % 3] for i, x in enumerate(X)], targets_of(y)
+    ragged = [x[:, : 24 - i % 3] for i, x in enumerate(X)]
     views = [View(filter_size=3), View(spectra=True, length=6), View(spectra="whole")]
     options = options | more | {"views": views}
-    return ResidualKernelRegressor(**options).fit(ragged, targets), ragged, targets
+    return ResidualKernelRegressor(**options).fit(ragged, targets_of(y)), ragged
 
 
 @pytest.mark.parametrize(
@@ -56,16 +59,18 @@ def with_lists(options, rng, targets_of, **more):
     ids=["two targets", "landmarks and a large target"],
 )
 def test_contributions_of_lists_add_up_to_predictions(n_landmarks, targets_of, options, rng):
-    model, ragged, targets = with_lists(options, rng, targets_of, n_landmarks=n_landmarks)
-    found, expected = model.contributions(ragged[:4]), model.predict(ragged[:4])
-    for part, x, prediction in zip(found, ragged, expected, strict=False):
-        assert part.shape == (targets.size // 16, x.shape[1])
-        sums, size = part.sum(axis=1) + model.intercept_, np.abs(part).sum(axis=1)
-        assert_within(sums, np.atleast_1d(prediction), tolerances.added_up(24), size)
+    model, ragged = with_lists(options, rng, targets_of, n_landmarks=n_landmarks)
+    assert_add_up(model.contributions(ragged[:4]), model, ragged[:4])
+
+
+def test_contributions_of_lists_have_the_lengths_of_signals(options, rng):
+    model, ragged = with_lists(options, rng, lambda y: np.stack([y, y**2], axis=1))
+    shapes = [part.shape for part in model.contributions(ragged[:4])]
+    assert shapes == [(2, x.shape[1]) for x in ragged[:4]]
 
 
 def test_lists_have_no_median_contributions(options, rng):
-    model, _, _ = with_lists(options, rng, lambda y: 1.0 * y)
+    model, _ = with_lists(options, rng, lambda y: 1.0 * y)
     assert model.median_contributions() is None
 
 
@@ -116,10 +121,10 @@ def test_median_contributions_are_of_signals_of_all_classes(rng):
     X[:, 0, 0] = 8 * y
     model = ResidualKernelClassifier(**ONE, random_state=0).fit(X, y)
     parts, found = model.contributions(X), model.median_contributions()
-    of_all = mean_of_medians(parts, y)
-    of_one = [np.median(parts[y == k], axis=0) for k in (0, 1)]
-    near = min(np.linalg.norm(found - median) for median in of_one) / 2
-    assert np.linalg.norm(found - of_all) < near
+    mean_of_classes = mean_of_medians(parts, y)
+    class_medians = [np.median(parts[y == k], axis=0) for k in (0, 1)]
+    near = min(np.linalg.norm(found - median) for median in class_medians) / 2
+    assert np.linalg.norm(found - mean_of_classes) < near
 
 
 def test_median_contributions_are_of_the_classes_that_weights_predict(rng):
@@ -174,29 +179,26 @@ def resampled(rng, y):
 @pytest.mark.slow
 @pytest.mark.parametrize("signals", [low_passed, periodic, resampled])
 @pytest.mark.parametrize("views", ["default", [View(spectra="whole", head="trace", filter_size=3)]])
-def test_bands_without_energy(signals, views, rng):
-    """Sums are right to rounding errors, and no time point has more than the decision."""
+def test_bands_without_energy_contribute_no_more_than_the_decision(signals, views, rng):
+    """At any time point, although sums are right to rounding errors of contributions."""
     y = np.arange(40) % 2
     X = np.stack([signals(rng, y), 1e-9 * rng.standard_normal((40, 64))], axis=1)
     model = ResidualKernelClassifier(views, random_state=0).fit(X, y)
-    parts, decisions = model.contributions(X)[:, 0], model.decision_function(X)
-    sums, size = parts.sum(axis=1) + model.intercept_, np.abs(parts).sum(axis=1)
-    assert_within(sums, decisions, tolerances.added_up(64), size)
-    assert np.abs(parts).max() < np.abs(decisions).max()
+    parts = model.contributions(X)
+    assert_add_up(parts, model, X)
+    assert np.abs(parts).max() < np.abs(model.decision_function(X)).max()
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["ArrowHead", "OSULeaf"])
-def test_weak_bands_are_not_magnified(name):
-    """Smooth signals, whose high frequencies are weak; a time point has a small part."""
+def test_time_points_of_smooth_signals_have_small_parts(name):
+    """Their high frequencies are weak, and are not magnified; sums are those of decisions."""
     pytest.importorskip("aeon")
     X, y = load_labelled(name)
     model = ResidualKernelClassifier("fast", random_state=0).fit(X[::2], y[::2])
-    parts, decisions = model.contributions(X[1::4]), model.decision_function(X[1::4])
-    sums, size = parts.sum(axis=2) + model.intercept_, np.abs(parts).sum(axis=2)
-    decisions = decisions.reshape(len(sums), -1)
-    assert_within(sums, decisions, tolerances.added_up(X.shape[2]), size)
-    assert np.abs(parts).max() <= 0.1 * np.abs(decisions).max()
+    parts = model.contributions(X[1::4])
+    assert_add_up(parts, model, X[1::4])
+    assert np.abs(parts).max() <= 0.1 * np.abs(model.decision_function(X[1::4])).max()
 
 
 @pytest.mark.parametrize("unit", [1.0, 1e-6])
@@ -227,35 +229,45 @@ def marked(name, rng):
     return X, y, places, width
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("name", ["GunPoint", *nightly("OSULeaf", "PickupGestureWiimoteZ")])
-def test_waves_that_were_added_are_found(name):
-    """The guide's numbers. No contribution is large beside the decisions."""
+@cache
+def model_of_marked(name):
+    """Return a model of marked signals, new ones, their places and width, and contributions."""
     X, y, places, width = marked(name, np.random.default_rng(0))
     model = ResidualKernelClassifier(random_state=0).fit(X[:80], y[:80])
     assert model.score(X[80:], y[80:]) >= 0.95
-    parts, decisions = model.contributions(X[80:])[:, 0], model.decision_function(X[80:])
-    sums, size = parts.sum(axis=1) + model.intercept_, np.abs(parts).sum(axis=1)
-    assert_within(sums, decisions, tolerances.added_up(X.shape[2]), size)
-    assert np.abs(parts).max() < np.abs(decisions).max() / 7
-    from_start = np.abs(parts - model.median_contributions()[0]).argmax(axis=1) - places[80:]
+    return model, X[80:], places[80:], width, model.contributions(X[80:])
+
+
+MARKED = pytest.mark.parametrize("name", ["GunPoint", *nightly("OSULeaf", "PickupGestureWiimoteZ")])
+
+
+@pytest.mark.slow
+@MARKED
+def test_waves_that_were_added_are_found_as_often_as_the_guide_says(name):
+    model, _, places, width, parts = model_of_marked(name)
+    from_start = np.abs(parts - model.median_contributions())[:, 0].argmax(axis=1) - places
     on_wave = np.mean((from_start >= -1) & (from_start <= width))
     guide = Path(__file__).parents[2] / "docs/guide/explanation.md"
     assert f"| {name} | {100 * on_wave:.0f} % |" in guide.read_text(encoding="utf-8")
 
 
+@pytest.mark.slow
+@MARKED
+def test_no_contribution_to_real_signals_is_large_beside_the_decisions(name):
+    model, Z, _, _, parts = model_of_marked(name)
+    assert_add_up(parts, model, Z)
+    assert np.abs(parts).max() < np.abs(model.decision_function(Z)).max() / 7
+
+
 @pytest.mark.parametrize("n", [1, 2, 5, 30, 90])
 @pytest.mark.parametrize("views", ["fast", "default"])
-def test_lists_of_any_length(n, views, rng):
+def test_contributions_of_lists_of_any_length_add_up(n, views, rng):
     """Also where all signals are shorter than in `fit`, and where one has one point."""
     X, y = waves(rng, 20, 2, length=50)
     ragged = [x[:, : 50 - k % 7] for k, x in enumerate(X)] + [X[0, :, :1]]
     model = ResidualKernelClassifier(views, random_state=0).fit(ragged, [*y, 0])
     Z = [rng.standard_normal((1, n)), rng.standard_normal((1, max(1, n - 1)))]
-    parts = model.contributions(Z)
-    sums, sizes = (np.array([f(part).sum() for part in parts]) for f in (np.asarray, np.abs))
-    expected = model.decision_function(Z)
-    assert_within(sums + model.intercept_, expected, tolerances.added_up(n), sizes)
+    assert_add_up(model.contributions(Z), model, Z)
 
 
 def test_what_decides_is_found(rng):

@@ -23,6 +23,11 @@ def test_shorter_lists_come_first():
     assert CLASSIFIER_VIEWS[: len(FAST_VIEWS)] == FAST_VIEWS
 
 
+@pytest.mark.parametrize("views", [FAST_VIEWS, CLASSIFIER_VIEWS, REGRESSOR_DEFAULTS["default"]])
+def test_no_list_has_a_view_twice(views):
+    assert len(set(views)) == len(views)
+
+
 ERRORS = {
     "regressor": (
         REGRESSOR_DEFAULTS["default"],

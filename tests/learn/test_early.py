@@ -2,12 +2,13 @@
 
 import pickle
 import warnings
+from copy import copy
 
 import numpy as np
 import pytest
 from scipy.stats import binomtest
 from sklearn.base import clone
-from sklearn.linear_model import RidgeClassifier
+from sklearn.linear_model import LogisticRegression, RidgeClassifier
 
 from rescntk.learn import EarlyClassifier, ResidualKernelClassifier
 from rescntk.learn.early.early import prefix_lengths
@@ -21,7 +22,7 @@ from rescntk.learn.early.stopping import (
 )
 from tests import tolerances
 from tests.helpers import assert_within
-from tests.learn.cases import ONE, beginnings
+from tests.learn.cases import ONE, beginnings, ignores_scores
 from tests.learn.estimators import fitted_views
 
 PENALTY = 0.01
@@ -65,42 +66,51 @@ def test_a_rule_is_what_loops_do(threshold, agreement, rng):
     end = StoppingRule(threshold, agreement).simulate(proba)
     assert (end.last == last).all() and (end.class_indices == labels).all() and end.final.all()
     assert (end.proba == proba[last, np.arange(200)]).all()
-    assert (
-        len(set(last)) == {0.0: agreement > 1, np.inf: 0}.get(threshold, 5) + 1
-        or len(set(last)) > 2
-    )
+
+
+@pytest.mark.parametrize("threshold", [0.5, 0.8])
+def test_signals_of_tests_end_at_several_prefixes(threshold, rng):
+    last, _ = by_loops(drawn(rng, 200)[0], threshold, agreement=1)
+    assert len(set(last)) > 2
+
+
+LENGTHS = np.array([4, 8, 12, 16, 20, 24])
+"""Numbers of time points of six prefixes."""
+
+
+def harmonic_mean_by_loops(proba, class_indices, threshold, agreement):
+    """Return the harmonic mean of accuracy and saved time of labels by loops over signals."""
+    last, labels = by_loops(proba, threshold, agreement)
+    accuracy, saved = np.mean(labels == class_indices), 1 - np.mean(LENGTHS[last]) / 24
+    return 2 * accuracy * saved / (accuracy + saved) if saved else 0.0
 
 
 def test_the_harmonic_mean_is_the_best_of_all_thresholds(rng):
-    proba, class_indices = drawn(rng, 40, drift=1.0)
-    lengths = np.array([4, 8, 12, 16, 20, 24])
-
-    def mean(threshold, agreement):
-        last, labels = by_loops(proba, threshold, agreement)
-        accuracy, saved = np.mean(labels == class_indices), 1 - np.mean(lengths[last]) / 24
-        return 2 * accuracy * saved / (accuracy + saved) if saved else 0.0
-
-    rule = best_rule(proba, class_indices, lengths, harmonic_mean)
-    every = [mean(t, agreement) for t in np.unique(proba.max(axis=2)) for agreement in (1, 2)]
-    assert_within(mean(rule.threshold, rule.agreement), max(every), tolerances.ROUTES)
-    assert max(every) > mean(0.0, 1) + 0.05
+    drawn_labels = proba, class_indices = drawn(rng, 40, drift=1.0)
+    rule = best_rule(proba, class_indices, LENGTHS, harmonic_mean)
+    every = [
+        harmonic_mean_by_loops(*drawn_labels, threshold, agreement)
+        for threshold in np.unique(proba.max(axis=2))
+        for agreement in (1, 2)
+    ]
+    found = harmonic_mean_by_loops(*drawn_labels, rule.threshold, rule.agreement)
+    assert_within(found, max(every), tolerances.ROUTES)
+    assert found > harmonic_mean_by_loops(*drawn_labels, 0.0, 1) + 0.05
 
 
 def test_of_equal_harmonic_means_the_strictest_rule_counts(rng):
     """Two labels in a row before one, and the greatest threshold first."""
-    lengths = np.array([4, 8, 12, 16, 20, 24])
     for n in (3, 5, 12) * 20:
         proba, class_indices = drawn(rng, n, drift=1.0)
         proba = np.round(proba, 1)
         thresholds = np.unique(proba[:-1].max(axis=2))[::-1]
         rules = [StoppingRule(t, agreement) for agreement in (2, 1) for t in thresholds]
-        means = []
-        for rule in rules:
-            last, labels = by_loops(proba, rule.threshold, rule.agreement)
-            accuracy, saved = np.mean(labels == class_indices), 1 - np.mean(lengths[last]) / 24
-            means.append(2 * accuracy * saved / (accuracy + saved) if saved else 0.0)
+        means = [
+            harmonic_mean_by_loops(proba, class_indices, rule.threshold, rule.agreement)
+            for rule in rules
+        ]
         expected = rules[int(np.argmax(means))]  # the first of equal ones
-        assert best_rule(proba, class_indices, lengths, harmonic_mean) == expected
+        assert best_rule(proba, class_indices, LENGTHS, harmonic_mean) == expected
 
 
 def test_two_labels_in_a_row_are_asked_for_where_they_cost_nothing():
@@ -114,20 +124,19 @@ def test_two_labels_in_a_row_are_asked_for_where_they_cost_nothing():
 
 def test_of_many_thresholds_some_are_as_good_as_all(rng):
     """Two hundred of three thousand: the mean is next to the best of all."""
-    proba, class_indices = drawn(rng, 600, drift=1.0)
-    lengths, next_to = np.array([4, 8, 12, 16, 20, 24]), 0.005
+    (proba, class_indices), next_to = drawn(rng, 600, drift=1.0), 0.005
 
     def mean(rule):
         end = rule.simulate(proba)
         accuracy = np.mean(end.class_indices == class_indices)
-        return harmonic_mean(accuracy, np.mean(lengths[end.last]) / 24)
+        return harmonic_mean(accuracy, np.mean(LENGTHS[end.last]) / 24)
 
     rules = [
         StoppingRule(threshold, agreement)
         for threshold in np.sort(proba[:-1].max(axis=2).ravel())[::10]
         for agreement in (1, 2)
     ]
-    found = best_rule(proba, class_indices, lengths, harmonic_mean)
+    found = best_rule(proba, class_indices, LENGTHS, harmonic_mean)
     assert mean(found) >= max(map(mean, rules)) - next_to
 
 
@@ -137,7 +146,7 @@ def test_signals_that_arrive_in_parts_end_as_whole_ones(agreement, rng):
     proba, _ = drawn(rng, 100, drift=1.0)
     rule, progress = StoppingRule(0.8, agreement), Progress.begin(100, 3)
     for n_seen in (2, 3, 6):
-        progress = rule.update(progress, lambda k, at: proba[k, at], 6, n_seen)
+        rule.advance(progress, lambda k, at: proba[k, at], 6, n_seen)
     end = rule.simulate(proba)
     assert len(set(end.last)) > 2
     for name in ("last", "class_indices", "streaks", "final", "proba"):
@@ -148,9 +157,11 @@ def test_no_label_is_early_where_none_is_right(rng):
     proba, class_indices = drawn(rng, 12, drift=1.0)
     wrong = (class_indices + 1) % proba.shape[2]
     proba[:] = np.eye(proba.shape[2])[wrong] * 0.8 + 0.1
-    lengths = np.array([4, 8, 12, 16, 20, 24])
-    assert best_rule(proba, class_indices, lengths, harmonic_mean) == StoppingRule(np.inf)
-    assert harmonic_mean(0.0, 1.0) == 0
+    assert best_rule(proba, class_indices, LENGTHS, harmonic_mean) == StoppingRule(np.inf)
+
+
+def test_labels_that_take_all_points_have_the_harmonic_mean_0():
+    assert harmonic_mean(1.0, 1.0) == harmonic_mean(0.0, 1.0) == 0
 
 
 def one_early_prefix(right):
@@ -174,8 +185,8 @@ def test_a_group_counts_with_its_share_of_wrong_labels():
         for wrong in range(4):
             whole = one_early_prefix(np.arange(n) >= wrong)
             halves = one_early_prefix((np.arange(4 * n) >= 8 * wrong) | (np.arange(4 * n) % 2 == 0))
-            of_groups = rule_with_error_bound(*halves, np.arange(4 * n) // 4, 0.1)
-            assert of_groups == rule_with_error_bound(*whole, np.arange(n), 0.1)
+            grouped = rule_with_error_bound(*halves, np.arange(4 * n) // 4, 0.1)
+            assert grouped == rule_with_error_bound(*whole, np.arange(n), 0.1)
 
 
 def test_all_labels_are_early_where_all_are_right(rng):
@@ -194,7 +205,7 @@ def test_the_strictest_tested_threshold_makes_a_twentieth_of_labels_early(rng):
     assert rule == StoppingRule(np.inf)
 
 
-def test_one_prefix_has_no_early_labels(rng):
+def test_the_only_prefix_has_no_early_labels(rng):
     proba, class_indices = drawn(rng, 40, n_prefixes=1)
     rules = [
         best_rule(proba, class_indices, np.array([24]), harmonic_mean),
@@ -257,10 +268,13 @@ def test_a_group_counts_once(rng):
     copies = np.repeat(np.arange(60), 20)
     assert rule_with_error_bound(proba[:, copies], class_indices[copies], copies, 0.1) == alone
     assert np.isfinite(alone.threshold)
-    few = np.arange(1200) // 60  # twenty groups
-    assert rule_with_error_bound(proba[:, copies], class_indices[copies], few, 0.1) == StoppingRule(
-        np.inf
-    )
+
+
+def test_a_bound_takes_groups_enough_however_many_signals_they_have(rng):
+    """Twenty groups of sixty signals show no error of .1: 22 right ones do."""
+    proba, class_indices = drawn(rng, 1200, drift=2.0)
+    rule = rule_with_error_bound(proba, class_indices, np.arange(1200) // 60, 0.1)
+    assert rule == StoppingRule(np.inf)
 
 
 @pytest.mark.parametrize(
@@ -274,53 +288,76 @@ def test_a_group_counts_once(rng):
         (150, 1, [150]),
     ],
 )
-def test_prefixes(n, n_prefixes, expected):
+def test_prefixes_are_evenly_spaced_from_four_points_on(n, n_prefixes, expected):
     assert prefix_lengths(n, n_prefixes).tolist() == expected
 
 
 @pytest.mark.parametrize("channels", [1, 3])
 @pytest.mark.parametrize("error", [None, 0.2])
 def test_later_points_change_nothing(error, channels, rng):
-    """A signal's points after its label's prefix, replaced by others, leave label and time."""
+    """A signal's points after its label's prefix are replaced by others."""
     X, y = beginnings(rng, 60, channels=channels)
     Z, _ = beginnings(rng, 40, channels=channels)
     model = EarlyClassifier(INNER, n_prefixes=8, error=error, random_state=0).fit(X, y)
-    labels, times, proba = model.predict(Z), model.predict_times(Z), model.predict_proba(Z)
+    times, changed = model.predict_times(Z), Z.copy()
     assert len(set(times)) > 1 and (times < 32).mean() > 0.2
-    changed = Z.copy()
     for signal, time in zip(changed, times, strict=True):
         signal[:, time:] = 9 * rng.standard_normal(signal[:, time:].shape)
-    assert (model.predict(changed) == labels).all()
-    assert (model.predict_times(changed) == times).all()
-    assert (model.predict_proba(changed) == proba).all()
-    assert (model.classes_[proba.argmax(axis=1)] == labels).all()
+    for method in (model.predict, model.predict_times, model.predict_proba):
+        assert (method(changed) == method(Z)).all()
+
+
+def test_labels_are_the_most_probable_ones(early):
+    model, Z, _ = early
+    assert (model.classes_[model.predict_proba(Z).argmax(axis=1)] == model.predict(Z)).all()
 
 
 def test_left_out_results_are_those_of_classifiers_of_the_prefixes(rng):
     X, y = beginnings(rng, 60)
-    model = EarlyClassifier(INNER, n_prefixes=4).fit(X, np.array(["a", "b"])[y])
-    assert model.prefixes_.tolist() == [8, 16, 24, 32] and model.classes_.tolist() == ["a", "b"]
-    proba = np.array([clone(INNER).fit(X[:, :, :t], y).left_out_proba_ for t in (8, 16, 24, 32)])
-    last, labels = by_loops(proba, model.threshold_, model.agreement_)
-    assert (model.left_out_prediction_ == model.classes_[labels]).all()
-    assert (model.left_out_times_ == model.prefixes_[last]).all()
-    assert 0.5 < np.mean(model.left_out_prediction_ == model.classes_[y])
-
-
-def test_signals_that_arrive_have_the_labels_of_whole_signals(rng):
-    X, y = beginnings(rng, 60)
-    Z, _ = beginnings(rng, 40)
     model = EarlyClassifier(INNER, n_prefixes=4).fit(X, y)
-    labels, times = model.predict(Z), model.predict_times(Z)
-    for n in (8, 11, 16, 23, 31, 32):
-        so_far, final = model.decide(Z[:, :, :n])
-        assert (final == (times <= n)).all()
-        assert (so_far[final] == labels[final]).all()
-        stages = [*model.staged_predict_proba(Z[:, 0, :n])]
-        assert len(stages) == n // 8
-        at = np.flatnonzero(times == 8 * len(stages))
-        differences = np.abs(stages[-1][at] - model.predict_proba(Z)[at])
-        assert (differences <= tolerances.solution(60, 1 / PENALTY)).all()
+    assert model.prefixes_.tolist() == [8, 16, 24, 32]
+    proba = np.array([clone(INNER).fit(X[:, :, :t], y).left_out_proba_ for t in model.prefixes_])
+    last, labels = by_loops(proba, model.threshold_, model.agreement_)
+    assert (model.left_out_prediction_ == labels).all()
+    assert (model.left_out_times_ == model.prefixes_[last]).all()
+
+
+def test_labels_are_those_given(rng):
+    X, y = beginnings(rng, 60)
+    model = EarlyClassifier(INNER, n_prefixes=4).fit(X, np.array(["a", "b"])[y])
+    assert model.classes_.tolist() == ["a", "b"] and set(model.predict(X)) == {"a", "b"}
+
+
+@pytest.fixture(scope="module")
+def early():
+    """An early classifier of four prefixes, new signals, and the time points of their labels."""
+    X, y = beginnings(np.random.default_rng(20220317), 100)
+    model = EarlyClassifier(INNER, n_prefixes=4, random_state=0).fit(X[:60], y[:60])
+    times = model.predict_times(X[60:])
+    assert len(set(times.tolist())) > 1
+    return model, X[60:], times
+
+
+ARRIVALS = pytest.mark.parametrize("n", [8, 11, 16, 23, 31, 32])
+"""Numbers of time points that signals have so far."""
+
+
+@ARRIVALS
+def test_signals_that_arrive_have_the_labels_of_whole_signals(n, early):
+    model, Z, times = early
+    so_far, final = model.decide(Z[:, :, :n])
+    assert (final == (times <= n)).all()
+    assert (so_far[final] == model.predict(Z)[final]).all()
+
+
+@ARRIVALS
+def test_the_last_stage_has_the_probabilities_of_labels_that_end_there(n, early):
+    model, Z, times = early
+    stages = [*model.staged_predict_proba(Z[:, 0, :n])]
+    assert len(stages) == n // 8
+    ending = np.flatnonzero(times == 8 * len(stages))
+    differences = np.abs(stages[-1][ending] - model.predict_proba(Z)[ending])
+    assert (differences <= tolerances.solution(60, 1 / PENALTY)).all()
 
 
 def test_whole_numbers_of_signals_that_arrive_are_time_points(rng):
@@ -331,28 +368,60 @@ def test_whole_numbers_of_signals_that_arrive_are_time_points(rng):
     assert model.predict(Z).shape == model.decide(Z)[0].shape == (30,)
 
 
-def test_seeds(rng):
-    X, y = beginnings(rng, 30)
-
-    def seeds(inner, random_state):
-        model = EarlyClassifier(inner, n_prefixes=3, random_state=random_state).fit(X, y)
-        return {fitted.random_state for fitted in model.estimators_}
-
-    free = clone(INNER).set_params(random_state=None)
-    assert seeds(INNER, None) == {0} and len(seeds(free, None)) == 1
-    assert seeds(INNER, 3) == seeds(free, 3) == seeds(free, np.random.RandomState(3)) != {0}
+def seeds(estimator, random_state, rng):
+    """Return the different seeds of the classifiers of three prefixes."""
+    model = EarlyClassifier(estimator, n_prefixes=3, random_state=random_state)
+    return {fitted.random_state for fitted in model.fit(*beginnings(rng, 30)).estimators_}
 
 
-def test_parameters_clones_and_copies(rng):
-    X, y = beginnings(rng, 30)
-    model = EarlyClassifier(clone(INNER), n_prefixes=3, error=0.2)
+FREE = clone(INNER).set_params(random_state=None)
+
+
+def test_the_seed_of_an_estimator_is_kept(rng):
+    assert seeds(INNER, None, rng) == {0}
+
+
+def test_classifiers_without_a_seed_have_one_for_all_prefixes(rng):
+    (seed,) = seeds(FREE, None, rng)
+    assert isinstance(seed, int)
+
+
+@pytest.mark.parametrize("estimator", [INNER, FREE], ids=["with a seed", "without"])
+@pytest.mark.parametrize("state", [3, np.random.RandomState(3)], ids=["integer", "state"])
+def test_a_random_state_takes_the_place_of_the_estimator_s_seed(estimator, state, rng):
+    state = clone(state, safe=False)  # a state goes on with each draw
+    expected = np.random.RandomState(3).randint(np.iinfo(np.int32).max)
+    assert seeds(estimator, state, rng) == {expected}
+
+
+def test_clones_have_the_parameters_of_the_estimator():
+    model = EarlyClassifier(INNER, n_prefixes=3, error=0.2)
     assert clone(model).get_params()["estimator__views"] == ONE["views"]
-    model.set_params(estimator__penalty=0.5, error=None).fit(X, y)
-    assert {fitted.penalty for fitted in model.estimators_} == {0.5} and INNER.penalty == PENALTY
+
+
+def test_parameters_of_the_estimator_reach_all_classifiers(rng):
+    X, y = beginnings(rng, 30)
+    model = EarlyClassifier(clone(INNER), n_prefixes=3).set_params(estimator__penalty=0.5)
+    assert {fitted.penalty for fitted in model.fit(X, y).estimators_} == {0.5}
+
+
+def test_a_fit_leaves_the_estimator_as_it_was(rng):
+    estimator = clone(INNER)
+    before = vars(estimator).copy()
+    EarlyClassifier(estimator, n_prefixes=2, random_state=5).fit(*beginnings(rng, 30))
+    assert vars(estimator) == before
+
+
+def test_copies_of_a_model_have_the_same_probabilities(rng):
+    X, y = beginnings(rng, 30)
+    model = EarlyClassifier(INNER, n_prefixes=3).fit(X, y)
     same = pickle.loads(pickle.dumps(model))
     assert (same.predict_proba(X) == model.predict_proba(X)).all()
-    default = EarlyClassifier(n_prefixes=1).fit(X, y).estimators_[0]
-    assert isinstance(default, ResidualKernelClassifier) and default.views == "fast"
+
+
+def test_by_default_classifiers_have_fast_views(rng):
+    (fitted,) = EarlyClassifier(n_prefixes=1).fit(*beginnings(rng, 30)).estimators_
+    assert isinstance(fitted, ResidualKernelClassifier) and fitted.views == "fast"
 
 
 def test_prefixes_without_differences_are_left_out(rng):
@@ -362,7 +431,7 @@ def test_prefixes_without_differences_are_left_out(rng):
     assert model.prefixes_.tolist() == [24, 32]
 
 
-@pytest.mark.filterwarnings("ignore:left_out_score_ is")
+@ignores_scores
 def test_of_equal_signals_the_full_length_is_left():
     X, y = np.ones((12, 1, 32)), np.arange(12) % 2
     model = EarlyClassifier(INNER, n_prefixes=4).fit(X, y, groups=np.arange(12))
@@ -375,15 +444,23 @@ def test_a_bound_for_the_full_length_alone_is_no_reason_to_warn(rng):
     assert model.prefixes_.tolist() == [32] and model.threshold_ == np.inf
 
 
+GROUPS = np.arange(60) // 2 % 10
+"""Ten groups of sixty signals."""
+
+
 def test_groups_are_left_out_whole(rng):
     X, y = beginnings(rng, 60)
-    groups = np.arange(60) // 2 % 10
-    model = EarlyClassifier(INNER, n_prefixes=2, error=0.3)
-    with pytest.warns(UserWarning, match="10 training signals or groups cannot show so few"):
-        model.set_params(error=0.1).fit(X, y, groups=groups)
-    assert model.threshold_ == np.inf and (model.predict_times(X) == 32).all()
-    expected = clone(INNER).fit(X[:, :, :16], y, groups=groups).left_out_proba_
+    model = EarlyClassifier(INNER, n_prefixes=2).fit(X, y, groups=GROUPS)
+    expected = clone(INNER).fit(X[:, :, :16], y, groups=GROUPS).left_out_proba_
     assert (model.estimators_[0].left_out_proba_ == expected).all()
+
+
+def test_few_groups_warn_of_a_bound_and_have_no_early_label(rng):
+    X, y = beginnings(rng, 60)
+    model = EarlyClassifier(INNER, n_prefixes=2, error=0.1)
+    with pytest.warns(UserWarning, match="10 training signals or groups cannot show so few"):
+        model.fit(X, y, groups=GROUPS)
+    assert model.threshold_ == np.inf and (model.predict_times(X) == 32).all()
 
 
 def test_few_signals_warn_of_a_bound(rng):
@@ -430,42 +507,77 @@ def test_parameters_are_refused_by_name(parameters, says, rng):
         EarlyClassifier(**{"estimator": INNER, "n_prefixes": 2} | parameters).fit(X, y)
 
 
-def test_signals_are_refused_by_name(rng):
+def ragged(X):
+    """Return signals of three lengths."""
+    return [x[:, : X.shape[2] - k % 3] for k, x in enumerate(X)]
+
+
+def test_fits_refuse_signals_of_different_lengths(rng):
     X, y = beginnings(rng, 30)
-    model = EarlyClassifier(INNER, n_prefixes=2)
-    ragged = [x[:, : 30 + k % 3] for k, x in enumerate(X)]
     with pytest.raises(ValueError, match="^X has signals of different lengths, expected one"):
-        model.fit(ragged, y)
+        EarlyClassifier(INNER, n_prefixes=2).fit(ragged(X), y)
+
+
+def test_fits_refuse_one_class(rng):
+    X, _ = beginnings(rng, 30)
     with pytest.raises(ValueError, match="^y has one class"):
-        model.fit(X, np.zeros(30))
-    with pytest.raises(
-        ValueError, match="fit of estimator RidgeClass.*takes none|expected a class"
-    ):
-        model.set_params(estimator=RidgeClassifier()).fit(X, y, groups=y)
-    model.set_params(estimator=INNER).fit(X, y)
-    for call in (model.predict, model.predict_times, model.predict_proba):
-        with pytest.raises(ValueError, match="^X has signals of 1 channels × 20 time points, exp"):
-            call(X[:, :, :20])
-    for broken, says in (
-        (X[:, :, :15], "1 channels × 15 time points, expected 1 channels × 16 to 32"),
-        (np.dstack([X, X]), "1 channels × 64 time points, expected 1 channels × 16 to 32"),
-        (np.hstack([X, X]), "2 channels × 32 time points, expected 1 channels"),
-        (ragged, "^X has signals of different lengths"),
-    ):
-        for call in (model.decide, model.staged_predict_proba):
-            with pytest.raises(ValueError, match=says):
-                call(broken)
+        EarlyClassifier(INNER, n_prefixes=2).fit(X, np.zeros(30))
 
 
-def test_tables(rng):
-    pd = pytest.importorskip("pandas")
+def test_groups_that_the_estimator_does_not_take_are_refused(rng):
     X, y = beginnings(rng, 30)
-    frame = pd.DataFrame(X[:, 0]).add_prefix("t")
-    model = EarlyClassifier(INNER, n_prefixes=2).fit(frame, pd.Series(y))
-    assert (model.predict(frame) == EarlyClassifier(INNER, n_prefixes=2).fit(X, y).predict(X)).all()
-    assert (model.decide(frame.loc[:, :"t15"])[1] == (model.predict_times(frame) == 16)).all()
+    says = "groups is given, and the fit of estimator LogisticRegression.* takes none"
+    with pytest.raises(ValueError, match=says):
+        EarlyClassifier(LogisticRegression(), n_prefixes=2).fit(X, y, groups=y)
+
+
+@pytest.mark.parametrize("method", ["predict", "predict_times", "predict_proba"])
+def test_methods_of_whole_signals_refuse_beginnings(method, early):
+    model, Z, _ = early
+    with pytest.raises(ValueError, match="^X has signals of 1 channels × 20 time points, exp"):
+        getattr(model, method)(Z[:, :, :20])
+
+
+@pytest.mark.parametrize("method", ["decide", "staged_predict_proba"])
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        (lambda Z: Z[:, :, :7], "1 channels × 7 time points, expected 1 channels × 8 to 32"),
+        (lambda Z: np.dstack([Z, Z]), "1 channels × 64 time points, expected 1 channels × 8 to"),
+        (lambda Z: np.hstack([Z, Z]), "2 channels × 32 time points, expected 1 channels"),
+        (ragged, "^X has signals of different lengths"),
+    ],
+    ids=["too short", "too long", "more channels", "different lengths"],
+)
+def test_methods_of_beginnings_refuse_other_signals(change, says, method, early):
+    model, Z, _ = early
+    with pytest.raises(ValueError, match=says):
+        getattr(model, method)(change(Z))
+
+
+@pytest.fixture
+def early_table(rng, pd):
+    """An early classifier of signals in a table with names of columns; and the table."""
+    X, y = beginnings(rng, 30)
+    table = pd.DataFrame(X[:, 0]).add_prefix("t")
+    return EarlyClassifier(INNER, n_prefixes=2).fit(table, pd.Series(y)), table
+
+
+def test_tables_have_the_labels_of_arrays(early_table):
+    model, table = early_table
+    assert (model.predict(table) == model.predict(table.to_numpy()[:, None])).all()
+
+
+def test_the_first_columns_of_a_table_are_a_beginning(early_table):
+    model, table = early_table
+    final = model.decide(table.loc[:, :"t15"])[1]
+    assert (final == (model.predict_times(table) == 16)).all()
+
+
+def test_tables_with_columns_in_another_order_are_refused(early_table):
+    model, table = early_table
     with pytest.raises(ValueError, match="same order as they were in fit"):
-        model.predict(frame[frame.columns[::-1]])
+        model.predict(table[table.columns[::-1]])
 
 
 def test_beginnings_of_many_channels_do_not_look_transposed(rng):
@@ -490,20 +602,10 @@ def test_a_bound_that_wrong_labels_do_not_meet_says_so(rng):
     assert "left-out labels are wrong more often" in found
 
 
-@pytest.fixture
-def of_prefixes(rng):
-    """An early classifier, new signals, and the time points of their labels."""
-    X, y = beginnings(rng, 60)
-    model = EarlyClassifier(INNER, n_prefixes=4, random_state=0).fit(X[:40], y[:40])
-    times = model.predict_times(X[40:])
-    assert len(set(times.tolist())) > 1
-    return model, X[40:], times
-
-
 @pytest.mark.parametrize(("method", "options"), [("novelty", ()), ("predict_set", (0.8,))])
-def test_novelty_and_sets_are_those_of_the_last_prefix(method, options, of_prefixes):
+def test_novelty_and_sets_are_those_of_the_last_prefix(method, options, early):
     """Novelty is a variance 1 − ‖Rᵀk‖² + λ, in units far below 1: so much of 1 is lost."""
-    model, Z, times = of_prefixes
+    model, Z, times = early
     found = getattr(model, method)(Z, *options)
     views = [view for inner in model.estimators_ for view in fitted_views(inner)]
     bar = tolerances.ROUTES / min(view.mean_left_out_variances.min() for view in views)
@@ -513,8 +615,8 @@ def test_novelty_and_sets_are_those_of_the_last_prefix(method, options, of_prefi
         assert_within(1.0 * value, 1.0 * expected, bar)
 
 
-def test_classifiers_without_sets_are_refused_by_name(of_prefixes):
-    model, Z, _ = of_prefixes
+def test_classifiers_without_sets_are_refused_by_name(early):
+    model, Z = copy(early[0]), early[1]
     model.estimators_ = [*model.estimators_[:-1], RidgeClassifier()]
     with pytest.raises(ValueError, match="which has no predict_set"):
         model.predict_set(Z)
@@ -527,11 +629,16 @@ def test_weights_are_those_of_repeated_signals(rng):
     repeated = EarlyClassifier(INNER, n_prefixes=3).fit(X.repeat(weights, 0), y.repeat(weights))
     Z, _ = beginnings(rng, 30)
     assert_within(model.threshold_, repeated.threshold_, tolerances.ROUTES)
-    assert model.agreement_ == repeated.agreement_
     assert (model.predict_times(Z) == repeated.predict_times(Z)).all()
     assert_within(model.predict_proba(Z), repeated.predict_proba(Z), tolerances.ROUTES)
-    zero = weights == 0
-    assert (model.left_out_prediction_[zero] == model.predict(X[zero])).all()
+
+
+def test_signals_of_weight_0_are_predicted_in_the_place_of_left_out_results(rng):
+    X, y = beginnings(rng, 40)
+    weights = np.where(np.arange(40) < 6, 0.0, 1.0)
+    model = EarlyClassifier(INNER, n_prefixes=3).fit(X, y, sample_weight=weights)
+    assert (model.left_out_prediction_[:6] == model.predict(X[:6])).all()
+    assert (model.left_out_times_[:6] == model.predict_times(X[:6])).all()
 
 
 @pytest.mark.parametrize(("weights", "threshold"), [((1, 10, 1), 0.9), ((1, 1, 10), 0.7)])

@@ -2,6 +2,7 @@
 
 import pickle
 import re
+import warnings
 
 import numpy as np
 import pytest
@@ -9,11 +10,16 @@ from scipy.optimize import minimize
 
 import rescntk as rk
 from rescntk.learn import ResidualKernelClassifier, ResidualKernelRegressor, View
-from rescntk.learn.ensemble.levels import TrainingLevels
-from rescntk.learn.ensemble.weights import residuals_of_folds, weights_at, weights_of_regression
+from rescntk.learn.ensemble.levels import LevelsAndSizes
+from rescntk.learn.ensemble.targets import Targets
+from rescntk.learn.ensemble.weights import (
+    residuals_of_folds,
+    weights_at_signals,
+    weights_of_one_regression,
+)
 from tests import tolerances
 from tests.helpers import assert_within
-from tests.learn.cases import FOUR, OPTIONS, waves
+from tests.learn.cases import FOUR, ONE, OPTIONS, ignores_scores, waves
 from tests.learn.estimators import fitted_views
 
 
@@ -35,7 +41,7 @@ def test_weights_of_views_minimize_the_error_of_the_average(rng):
     )
     expected = np.where(solution.x < 0.02, 0.0, solution.x)
     assert_within(
-        weights_of_regression(residuals, cases), expected / expected.sum(), tolerances.MINIMUM
+        weights_of_one_regression(residuals, cases), expected / expected.sum(), tolerances.MINIMUM
     )
 
 
@@ -45,7 +51,10 @@ def test_the_least_weights_become_zero_up_to_a_sum(size, rng):
     residuals = (
         rng.standard_normal((4, 400, 1)) * np.array([1.0, 1.1, size, size + 0.3])[:, None, None]
     )
-    found, sizes = weights_of_regression(residuals, np.ones(400)), (residuals**2).mean(axis=(1, 2))
+    found, sizes = (
+        weights_of_one_regression(residuals, np.ones(400)),
+        (residuals**2).mean(axis=(1, 2)),
+    )
     near = sizes**-4.0 / (sizes**-4.0).sum()
     G = np.einsum("aik,bik->ab", residuals, residuals) / 400
     system = np.eye(4) + G / sizes.min()
@@ -62,7 +71,9 @@ def test_the_least_weights_become_zero_up_to_a_sum(size, rng):
 
 
 def test_views_without_errors_have_equal_weights():
-    assert_within(weights_of_regression(np.zeros((3, 4, 1)), np.ones(4)), 1 / 3, tolerances.ROUTES)
+    assert_within(
+        weights_of_one_regression(np.zeros((3, 4, 1)), np.ones(4)), 1 / 3, tolerances.ROUTES
+    )
 
 
 @pytest.mark.parametrize("size", [0.0, 1e-200, 1e-12])
@@ -70,20 +81,20 @@ def test_a_view_that_is_always_right_has_all_of_the_weight(size, rng):
     """Beside two that are not, however small its errors are."""
     residuals = rng.standard_normal((3, 20, 1))
     residuals[1] *= size
-    assert_within(weights_of_regression(residuals, np.ones(20)), [0, 1, 0], tolerances.MINIMUM)
+    assert_within(weights_of_one_regression(residuals, np.ones(20)), [0, 1, 0], tolerances.MINIMUM)
 
 
 def test_a_view_counts_less_where_a_signal_is_novel_to_it():
     """By the third power of its novelty, 2."""
     novelties = np.array([[0.5, 2.0], [1.0, 1.0]])[:, :, None]  # one weight for all outputs
-    at = weights_at(np.full((2, 1), 0.5), novelties, np.array([0.3, 1.0]), [False, True])
+    at = weights_at_signals(np.full((2, 1), 0.5), novelties, np.array([0.3, 1.0]), [False, True])
     assert_within(at[:, :, 0], [[1 / 2, 1 / 9], [1 / 2, 8 / 9]], tolerances.ROUTES)
 
 
 def test_a_view_that_sees_levels_counts_less_where_they_are_far():
     """By the eighth power of the distance, 2."""
     novelties = np.ones((2, 1, 1))
-    at = weights_at(np.full((2, 1), 0.5), novelties, np.array([2.0]), [False, True])
+    at = weights_at_signals(np.full((2, 1), 0.5), novelties, np.array([2.0]), [False, True])
     assert_within(at[:, 0, 0], np.array([256, 1]) / 257, tolerances.ROUTES)
 
 
@@ -91,9 +102,11 @@ def test_a_view_that_sees_levels_counts_less_where_they_are_far():
 def test_levels_may_be_as_far_as_numbers_go(distance, least):
     """Where all views see levels, their weights stay, as if levels were near."""
     novelties, given, far = np.ones((2, 1, 1)), np.array([[0.25], [0.75]]), np.array([distance])
-    beside = weights_at(given, novelties, far, [False, True])[:, 0, 0]
+    beside = weights_at_signals(given, novelties, far, [False, True])[:, 0, 0]
     assert least < beside[1] < 1e-20 and beside[0] == 1
-    assert_within(weights_at(given, novelties, far, [True, True])[:, 0], given, tolerances.ROUTES)
+    assert_within(
+        weights_at_signals(given, novelties, far, [True, True])[:, 0], given, tolerances.ROUTES
+    )
 
 
 def test_weights_at_a_fold_come_from_the_other_folds(rng):
@@ -102,28 +115,43 @@ def test_weights_at_a_fold_come_from_the_other_folds(rng):
     error_weights, folds = rng.uniform(0.2, 2.0, 40), np.arange(40) % 10
     at_signals = rng.uniform(0.5, 2.0, (3, 40, 1)), rng.uniform(0.5, 2.0, 40)
     views = [False, True, True]
-    found = residuals_of_folds(residuals, error_weights, folds, *at_signals, views)
+    targets = Targets(np.empty((40, 2)), error_weights)
+    found = residuals_of_folds(residuals, targets, folds, *at_signals, views)
     for fold in range(10):
         at = folds == fold
-        weights = weights_of_regression(residuals[:, ~at], error_weights[~at])[:, None]
-        here = weights_at(weights, at_signals[0][:, at], at_signals[1][at], views)
+        weights = weights_of_one_regression(residuals[:, ~at], error_weights[~at])[:, None]
+        here = weights_at_signals(weights, at_signals[0][:, at], at_signals[1][at], views)
         expected = (here * residuals[:, at]).sum(axis=0)
         assert_within(found[at], expected, tolerances.MINIMUM)
 
 
-def test_levels_that_drift(rng):
-    """Views that see levels step back where levels are farther than the training signals'."""
+@pytest.fixture
+def drifting(rng):
+    """A model of a view that sees levels and one that does not, and signals whose levels drift."""
     X, y = waves(rng, 40, 2, channels=3)
     views = [View(standardize="channel"), View()]
-    model = ResidualKernelClassifier(views, random_state=0).fit(X, y)
-    Z = X + np.array([3.0, -3.0, 3.0])[:, None]
-    assert [fitted.pipeline.depends_on_levels for fitted in fitted_views(model)] == [True, False]
-    assert np.mean(TrainingLevels.of(X, np.ones(40)).distances(X)[0] > 1) <= 0.1
-    options, weights = OPTIONS | {"dtype": "float32"}, []
-    for S in (waves(rng, 40, 2, channels=3)[0], Z):
-        seeing, blind = (fitted.decide(S, options)[0][:, 0] for fitted in fitted_views(model))
-        weights.append((model.decision_function(S) - blind) / (seeing - blind))
-    assert np.median(weights[0]) > 0.1 and weights[1].max() < 1e-3
+    model = ResidualKernelClassifier(views, dtype="float64", random_state=0).fit(X, y)
+    assert [view.pipeline.depends_on_levels for view in fitted_views(model)] == [True, False]
+    return model, X + np.array([3.0, -3.0, 3.0])[:, None], y
+
+
+def share_of_the_first(model, Z):
+    """Return the weight of the first of two views at signals, by what it does to decisions."""
+    first, second = (
+        view.decisions_and_novelties(Z, OPTIONS)[0][:, 0] for view in fitted_views(model)
+    )
+    return (model.decision_function(Z) - second) / (first - second)
+
+
+def test_views_that_see_levels_step_back_where_levels_drift(drifting, rng):
+    model, Z, _ = drifting
+    usual, _ = waves(rng, 40, 2, channels=3)
+    assert np.median(share_of_the_first(model, usual)) > 0.1
+    assert share_of_the_first(model, Z).max() < 1e-3
+
+
+def test_signals_whose_levels_drift_are_classified(drifting):
+    model, Z, y = drifting
     assert model.score(Z, y) > 0.9
 
 
@@ -135,40 +163,62 @@ def test_weights_at_new_signals_come_from_their_levels(rng):
     ).fit(X, y)
     Z = X[:5] + np.linspace(0.0, 3.0, 5)[:, None, None]
     decisions, novelties = map(
-        np.array, zip(*(v.decide(Z, OPTIONS) for v in fitted_views(model)), strict=True)
+        np.array,
+        zip(*(v.decisions_and_novelties(Z, OPTIONS) for v in fitted_views(model)), strict=True),
     )
-    distances = TrainingLevels.of(X, np.ones(40)).distances(Z)[0]
+    distances = LevelsAndSizes.of(X, np.ones(40)).distances(Z).levels
     assert distances.min() < 1 < distances.max()
-    weights = weights_at(model.views_["weight"][:, None], novelties, distances, [True, False])
+    weights = weights_at_signals(
+        model.views_["weight"][:, None], novelties, distances, [True, False]
+    )
     expected = (weights * decisions).sum(axis=0)[:, 0]
     assert_within(model.decision_function(Z), expected, tolerances.ROUTES)
 
 
-@pytest.mark.filterwarnings("ignore:left_out_score_ is")  # of one of the views alone
-def test_the_average_and_its_table(rng):
+@pytest.fixture
+def four_views(rng):
+    """A model of four views, the models of each view by itself, and their signals."""
     X, y = waves(rng, 24, 2)
-    model = ResidualKernelClassifier(**FOUR).fit(X, y)
-    table = model.views_
-    assert list(table) == ["view", "error", "weight", "note"] and len(table["view"]) == 4
-    assert_within(table["weight"].sum(), 1, tolerances.ROUTES)
-    assert (table["note"] == "").all()
-    singles = [ResidualKernelClassifier([v], dtype="float64").fit(X, y) for v in FOUR["views"]]
+    with warnings.catch_warnings(action="ignore"):  # one of the views finds little
+        singles = [ResidualKernelClassifier([v], dtype="float64").fit(X, y) for v in FOUR["views"]]
+    return ResidualKernelClassifier(**FOUR).fit(X, y), singles, X
+
+
+def test_the_table_has_a_row_for_each_view(four_views):
+    table = four_views[0].views_
+    assert list(table) == ["view", "error", "weight", "note"]
+    assert table["view"].tolist() == FOUR["views"] and (table["note"] == "").all()
+
+
+def test_weights_of_the_table_add_up_to_one(four_views):
+    assert_within(four_views[0].views_["weight"].sum(), 1, tolerances.ROUTES)
+
+
+def test_errors_of_the_table_are_those_of_views_by_themselves(four_views):
+    model, singles, _ = four_views
     errors = [single.views_["error"][0] for single in singles]
-    assert_within(table["error"], errors, tolerances.ROUTES)
-    Z = X[:5] + np.linspace(0.0, 3.0, 5)[:, None, None]  # levels of training signals, and far ones
-    kept = np.flatnonzero(table["weight"])
-    decisions = np.array([singles[k].decision_function(Z) for k in kept])
-    views = [fitted_views(singles[k])[0] for k in kept]
-    novelties = np.array([v.decide(Z, OPTIONS)[1] for v in views])
-    distances = TrainingLevels.of(X, np.ones(24)).distances(Z)[0]
+    assert_within(model.views_["error"], errors, tolerances.ROUTES)
+
+
+def test_decisions_are_averages_of_those_of_views_by_themselves(four_views):
+    """At signals with the levels of training signals, and with levels that are far away."""
+    model, singles, X = four_views
+    Z = X[:5] + np.linspace(0.0, 3.0, 5)[:, None, None]
+    distances = LevelsAndSizes.of(X, np.ones(24)).distances(Z).levels
     assert distances.min() < 1 < distances.max()
-    of_views = [v.pipeline.depends_on_levels for v in views]
-    weights = weights_at(table["weight"][kept, None], novelties, distances, of_views)
-    found = (weights[:, :, 0] * decisions).sum(axis=0)
-    assert_within(model.decision_function(Z), found, tolerances.ROUTES)
+    table_weights = model.views_["weight"]
+    kept = [singles[k] for k in np.flatnonzero(table_weights)]
+    decisions = np.array([single.decision_function(Z) for single in kept])
+    views = [fitted_views(single)[0] for single in kept]
+    novelties = np.array([view.decisions_and_novelties(Z, OPTIONS)[1] for view in views])
+    see_levels = [view.pipeline.depends_on_levels for view in views]
+    overall = table_weights[table_weights > 0, None]
+    weights = weights_at_signals(overall, novelties, distances, see_levels)
+    expected = (weights[:, :, 0] * decisions).sum(axis=0)
+    assert_within(model.decision_function(Z), expected, tolerances.ROUTES)
 
 
-@pytest.mark.filterwarnings("ignore:left_out_score_ is")  # of one of the views alone
+@ignores_scores  # of one of the views alone
 def test_novelties_of_views_are_averaged_by_inverse_errors(rng):
     """Their logarithms; novelties of views are those of models of one view."""
     X, y = waves(rng, 24, 2)
@@ -182,12 +232,12 @@ def test_novelties_of_views_are_averaged_by_inverse_errors(rng):
     novelties = np.array([single.novelty(Z) for single in singles])
     powers = 1 / model.views_["error"][used]
     expected = np.exp(powers / powers.sum() @ np.log(novelties))
-    of_sizes = TrainingLevels.of(X, np.ones(24)).distances(Z)[1] ** 2
-    assert used.sum() > 1 and (novelties > of_sizes).all()
+    size_novelties = LevelsAndSizes.of(X, np.ones(24)).distances(Z).sizes ** 2
+    assert used.sum() > 1 and (novelties > size_novelties).all()
     assert_within(model.novelty(Z), expected, tolerances.regression(24, 1e-6))
 
 
-@pytest.mark.filterwarnings("ignore:left_out_score_ is")
+@ignores_scores
 def test_weights_of_classes_weigh_the_errors_by_which_views_are_averaged(rng):
     """Levels tell class 0 from the others, and frequencies tell the others from each other."""
     X, y = waves(rng, 60, 2)
@@ -203,23 +253,47 @@ def test_weights_of_classes_weigh_the_errors_by_which_views_are_averaged(rng):
     assert rare[0] > common[0] + 0.3
 
 
+@pytest.mark.parametrize("method", ["decision_function", "novelty", "contributions"])
+def test_results_of_batches_are_those_of_all_signals(method, rng, little_memory):
+    """The sizes of batches are 64 and 66 here."""
+    model = ResidualKernelClassifier(**ONE).fit(*waves(rng, 12, 3))
+    Z, _ = waves(rng, 130, 3)
+    expected = getattr(model, method)(Z)
+    little_memory()
+    assert (getattr(model, method)(Z) == expected).all()
+
+
 def notes_of(model):
+    """Return the note of each view of a model."""
     return dict(zip(model.views_["view"], model.views_["note"], strict=True))
 
 
-def test_views_that_signals_cannot_have_are_not_fitted(rng):
+def test_views_that_lists_cannot_have_are_not_fitted(rng):
     X, y = waves(rng, 20, 2, length=80)
     ragged = [x[:, : 80 - k % 5] for k, x in enumerate(X)]
     for view, note in notes_of(ResidualKernelClassifier().fit(ragged, y)).items():
         refused = view.linear or view.head == "trace" or view.standardize == "point"
         start = "signals of different lengths have" if refused else ""
         assert note.startswith(start) and bool(note) == refused
+
+
+def test_views_that_single_time_points_cannot_have_are_not_fitted(rng):
+    X, y = waves(rng, 20, 2)
     points = ResidualKernelClassifier().fit(X[:, :, 5:6] + y[:, None, None], y)
     for view, note in notes_of(points).items():
         refused = view.standardize in ("signal", "local") or view.differences == "only"
         assert bool(re.match("one (time )?point has no", note)) == (refused or bool(view.bands))
-    seeing_levels = [view.standardize == "channel" for view in points.views_["view"]]
-    assert points.views_["weight"][seeing_levels].sum() > 0
+
+
+def test_single_time_points_are_classified_by_views_that_see_levels(rng):
+    X, y = waves(rng, 20, 2)
+    points = ResidualKernelClassifier().fit(X[:, :, 5:6] + y[:, None, None], y)
+    see_levels = [view.standardize == "channel" for view in points.views_["view"]]
+    assert points.views_["weight"][see_levels].sum() > 0
+
+
+def test_signals_that_no_view_can_have_are_refused(rng):
+    X, y = waves(rng, 20, 2)
     with pytest.raises(ValueError, match="views has none for these signals: one time point"):
         ResidualKernelClassifier([View()]).fit(X[:, :, :1], y)
 
@@ -233,7 +307,7 @@ def test_a_view_that_sees_the_same_as_another_is_not_fitted(rng):
     assert notes == {View(): "", spectra: "", shape: "sees the same as view 1"}
 
 
-@pytest.mark.filterwarnings("ignore:left_out_score_")  # without branches a network sees little
+@ignores_scores  # without branches a network sees little
 @pytest.mark.parametrize("changes", [{"trained": ()}, {"trained": ("inner",), "alpha": 0.0}])
 def test_networks_without_a_tangent_kernel_have_the_novelty_of_their_kernel(changes, rng):
     """New signals like the training signals are as novel as those, each left out."""
@@ -260,14 +334,18 @@ def test_views_of_very_novel_signals_are_averaged(factor, rng):
     assert np.isfinite(model.predict(factor * X)).all()
 
 
-def test_values_whose_squares_leave_float64_are_refused_by_lines(rng):
+def test_linear_views_refuse_values_whose_squares_leave_float64(rng):
+    X, y = waves(rng, 30, 2)
+    model = ResidualKernelRegressor([View(linear=True, standardize="channel")])
+    model.fit(X, y + 0.1 * X[:, 0, 3])
+    with pytest.raises(ValueError, match="X has values above float64 in units of fit"):
+        model.predict(1e160 * X)
+
+
+def test_linear_views_of_signals_in_their_own_units_take_all_values(rng):
     X, y = waves(rng, 30, 2)
     model = ResidualKernelRegressor([View(linear=True)]).fit(X, y + 0.1 * X[:, 0, 3])
-    with pytest.raises(ValueError, match="X has values above float64 in units of fit"):
-        ResidualKernelRegressor([View(linear=True, standardize="channel")]).fit(
-            X, y + 0.1 * X[:, 0, 3]
-        ).predict(1e160 * X)
-    assert np.isfinite(model.predict(1e160 * X)).all()  # each signal has its own scale
+    assert np.isfinite(model.predict(1e160 * X)).all()
 
 
 @pytest.mark.parametrize("n_landmarks", [None, 90])
@@ -279,10 +357,17 @@ def test_a_model_has_half_a_matrix_of_landmarks_for_each_view(n_landmarks, rng):
     file = pickle.dumps(model)
     m, n_views = n_landmarks or 200, len(fitted_views(model))
     assert len(file) <= 8 * n_views * m * (m + 1) / 2 + X.nbytes + 60_000
-    assert (pickle.loads(file).predict_proba(X) == model.predict_proba(X)).all()
 
 
-def test_models_of_a_penalty_for_each_output_keep_their_predictions(rng):
+@pytest.mark.parametrize("n_landmarks", [None, 30])
+def test_models_of_one_penalty_keep_their_predictions_in_files(n_landmarks, rng):
+    X, y = waves(rng, 60, 2)
+    model = ResidualKernelClassifier(**FOUR, n_landmarks=n_landmarks).fit(X, y)
+    same = pickle.loads(pickle.dumps(model))
+    assert (same.predict_proba(X) == model.predict_proba(X)).all()
+
+
+def test_models_of_a_penalty_for_each_output_keep_their_predictions_in_files(rng):
     X, y = waves(rng, 40, 3)
     Y = np.stack([1.0 * y, X[:, 0, :3].sum(axis=1)], axis=1)
     model = ResidualKernelRegressor(**FOUR, penalty=(1e-3, 1.0)).fit(X, Y)

@@ -23,10 +23,7 @@ from rescntk.learn import (
     ViewTransformer,
 )
 from rescntk.learn.reading.tables import continued_row
-from tests.learn.cases import FLAT, ONE, waves
-
-CLASSIFIER, REGRESSOR = ResidualKernelClassifier(**FLAT), ResidualKernelRegressor(**FLAT)
-
+from tests.learn.cases import ONE, classifier, ignores_scores, regressor, waves
 
 FORMS = {
     "with channels": lambda X, pd: X[:, None],
@@ -42,27 +39,41 @@ FORMS = {
 @pytest.mark.parametrize("form", FORMS.values(), ids=FORMS.keys())
 def test_forms_of_one_set_give_one_model(form, flat, pd):
     X, y = flat
-    expected = CLASSIFIER.fit(X, y).decision_function(X)
+    expected = classifier().fit(X, y).decision_function(X)
     before, given = np.array(X), form(X, pd)
-    assert (CLASSIFIER.fit(given, list(y)).decision_function(given) == expected).all()
+    assert (classifier().fit(given, list(y)).decision_function(given) == expected).all()
     assert (before == X).all()
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.int64])
 def test_whole_numbers_of_any_dtype_give_one_model(dtype, flat):
     X, y = np.round(10 * flat[0]), flat[1]
-    expected = CLASSIFIER.fit(X, y).decision_function(X)
-    found = CLASSIFIER.fit(X.astype(dtype), y).decision_function(X.astype(dtype))
+    expected = classifier().fit(X, y).decision_function(X)
+    found = classifier().fit(X.astype(dtype), y).decision_function(X.astype(dtype))
     assert (found == expected).all()
 
 
-def test_shapes_that_are_remembered(flat):
+def ragged(X):
+    """Return signals of two lengths, of one channel each."""
+    return [x[None, : 24 - k % 2] for k, x in enumerate(X)]
+
+
+@pytest.mark.parametrize(("form", "shape"), [(lambda X: X, (1, 24)), (ragged, (1, None))])
+def test_shapes_of_fits_are_remembered(form, shape, flat):
     X, y = flat
-    model = CLASSIFIER.fit(X, y)
-    assert (model.n_channels_, model.n_timepoints_) == (1, 24)
-    model = ResidualKernelClassifier(**ONE).fit([x[None, : 24 - k % 2] for k, x in enumerate(X)], y)
-    assert (model.n_channels_, model.n_timepoints_) == (1, None)
-    assert model.predict(X[:, :10]).shape == (20,)  # a fit on a list predicts any length
+    model = ResidualKernelClassifier(**ONE).fit(form(X), y)
+    assert (model.n_channels_, model.n_timepoints_) == shape
+
+
+def test_models_of_lists_predict_signals_of_any_length(flat):
+    X, y = flat
+    model = ResidualKernelClassifier(**ONE).fit(ragged(X), y)
+    assert model.predict(X[:, :10]).shape == (20,)
+
+
+def test_models_of_lists_refuse_another_number_of_channels(flat):
+    X, y = flat
+    model = ResidualKernelClassifier(**ONE).fit(ragged(X), y)
     with pytest.raises(ValueError, match="expected 1 channels × several time points as in fit"):
         model.predict(np.ones((3, 2, 24)))
 
@@ -83,9 +94,9 @@ def test_one_time_point_warns_at_any_size(rng):
         ResidualKernelClassifier(**ONE).fit(X, y)
 
 
-@pytest.mark.filterwarnings("ignore:left_out_score_")  # of noise
+@ignores_scores  # of noise
 @pytest.mark.parametrize("shape", [(12, 1, 40), (12, 60, 9)])
-def test_other_signals_do_not_warn(shape, rng):
+def test_signals_of_usual_shapes_do_not_look_transposed(shape, rng):
     with warnings.catch_warnings():
         warnings.filterwarnings("error", "X of")
         ResidualKernelRegressor(**ONE).fit(rng.standard_normal(shape), rng.standard_normal(12))
@@ -102,7 +113,7 @@ LABELS = {
 }
 
 
-@pytest.mark.filterwarnings("ignore:left_out_score_")
+@ignores_scores
 @pytest.mark.parametrize("name", LABELS)
 def test_a_time_point_that_equals_the_labels_warns(name, rng):
     """Files of archives have the label in the first column."""
@@ -112,7 +123,7 @@ def test_a_time_point_that_equals_the_labels_warns(name, rng):
         ResidualKernelClassifier(**ONE).fit(X, y)
 
 
-@pytest.mark.filterwarnings("ignore:left_out_score_")
+@ignores_scores
 def test_a_column_that_equals_targets_warns_by_its_name(rng, pd):
     X = pd.DataFrame(rng.standard_normal((12, 24))).add_prefix("t")
     with pytest.warns(UserWarning, match="^column 't3' of X equals y in all signals"):
@@ -131,19 +142,27 @@ def windows_of(recording, step):
     return np.ascontiguousarray(cut.swapaxes(0, 1))
 
 
-@pytest.mark.filterwarnings("ignore:left_out_score_")
+@ignores_scores
 def test_windows_that_overlap_warn_without_groups(recording):
     walk, y = recording
     with pytest.warns(UserWarning, match="^signals 0 and 1 of X overlap, as windows of one rec"):
         ResidualKernelClassifier(**ONE).fit(windows_of(walk, 10), y)
 
 
-@pytest.mark.filterwarnings("ignore:left_out_score_")
+@ignores_scores
 def test_windows_that_continue_each_other_warn_without_groups(recording):
     walk, _ = recording
     y = np.arange(10) // 5
     with pytest.warns(UserWarning, match="^signals 0 and 1 of X, and others, continue each other"):
         ResidualKernelClassifier(**ONE).fit(windows_of(walk, 30), y)
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("power", [-1000, 900])
+def test_windows_of_any_unit_continue_each_other(power, recording):
+    """Also where squares leave float64."""
+    windows = windows_of(recording[0], 30)
+    assert continued_row(np.ldexp(windows, power)) == continued_row(windows) == 0
 
 
 @pytest.mark.parametrize("what", ["shuffled", "sorted by class", "of one level", "flat"])
@@ -166,9 +185,10 @@ def test_labels_of_one_boolean_beside_a_column_of_ones_are_one_class(rng):
         ResidualKernelClassifier(**ONE).fit(X, np.ones(12, bool))
 
 
-@pytest.mark.filterwarnings("ignore:left_out_score_", "ignore:only class")
+@ignores_scores
+@pytest.mark.filterwarnings("ignore:only class")
 @pytest.mark.parametrize("what", ["groups", "no overlap", "padded", "padded by levels"])
-def test_other_windows_do_not_warn(what, recording):
+def test_windows_in_groups_or_without_overlap_do_not_warn(what, recording):
     walk, y = recording
     X, options = windows_of(walk, 10), {}
     if what == "groups":
@@ -255,39 +275,56 @@ def test_what_is_no_set_of_signals_is_refused(broken, says, rng):
         ResidualKernelClassifier(**ONE).fit(broken(X), y)
 
 
-@pytest.mark.parametrize("axes", [2, 3])
-def test_arrays_that_only_seem_to_be_numbers_are_refused(axes, flat):
-    """The same sentence for two axes, which scikit-learn reads, and for three."""
-    X, y = flat
-    X = X if axes == 2 else X[:, None]
-    times = (1e9 * X).astype("timedelta64[ns]")
+def with_a_text(X):
+    """Return signals as objects, of which one is a text of digits."""
     mixed = X.astype(object)
     mixed[3, ..., 4] = "1.5"
-    for broken, says in (
-        (
-            times,
-            r"X has durations, such as .*: give X / np.timedelta64\(1, 's'\)",
-        ),
-        (
-            np.datetime64("2024-01-01", "ns") + times,
-            r"X has dates, .* the first are \(",
-        ),
-        (X.astype(str), r"X has texts, such as '.*texts of digits become numbers by astype"),
-        (mixed, "X has texts, such as '1.5'"),
-        (X.astype(complex), "X has dtype complex128 .*imaginary parts as two channels"),
-        (X.astype([("a", float)]), r"X has dtype \[\('a', '<f8'\)\]"),
-    ):
-        with pytest.raises(ValueError, match=f"^{says}"):
-            CLASSIFIER.fit(broken, y)
-    assert (CLASSIFIER.fit(X.astype(object), y).predict(X) == CLASSIFIER.fit(X, y).predict(X)).all()
+    return mixed
+
+
+def as_durations(X):
+    return (1e9 * X).astype("timedelta64[ns]")
+
+
+ONLY_SEEMING = {
+    "durations": (as_durations, r"durations, such as .*: give X / np.timedelta64\(1, 's'\)"),
+    "dates": (
+        lambda X: np.datetime64("2024-01-01", "ns") + as_durations(X),
+        r"dates, .* the first are \(",
+    ),
+    "texts": (
+        lambda X: X.astype(str),
+        "texts, such as '.*texts of digits become numbers by astype",
+    ),
+    "a text": (with_a_text, "texts, such as '1.5'"),
+    "complex": (lambda X: X.astype(complex), "dtype complex128 .*imaginary parts as two channels"),
+    "records": (lambda X: X.astype([("a", float)]), r"dtype \[\('a', '<f8'\)\]"),
+}
+"""What NumPy reads as numbers, or nearly so, and what a refusal says that X has."""
+
+
+@pytest.mark.parametrize(("broken", "says"), ONLY_SEEMING.values(), ids=ONLY_SEEMING)
+@pytest.mark.parametrize("axes", [2, 3])
+def test_arrays_that_only_seem_to_be_numbers_are_refused(axes, broken, says, flat):
+    """The same sentence for two axes, which scikit-learn reads, and for three."""
+    X, y = flat
+    with pytest.raises(ValueError, match=f"^X has {says}"):
+        classifier().fit(broken(X if axes == 2 else X[:, None]), y)
 
 
 @pytest.mark.parametrize("axes", [2, 3])
-def test_bfloat16_tells_what_is_taken(axes, flat):
+def test_numbers_that_are_objects_are_numbers(axes, flat):
+    X, y = flat if axes == 2 else (flat[0][:, None], flat[1])
+    expected = classifier().fit(X, y).predict(X)
+    assert (classifier().fit(X.astype(object), y).predict(X) == expected).all()
+
+
+@pytest.mark.parametrize("axes", [2, 3])
+def test_numbers_of_bfloat16_are_refused_with_a_remedy(axes, flat):
     short = pytest.importorskip("ml_dtypes").bfloat16
     X = flat[0].astype(short) if axes == 2 else flat[0][:, None].astype(short)
     with pytest.raises(ValueError, match=r"^X has dtype bfloat16, .*give X.astype\(np.float64\)"):
-        CLASSIFIER.fit(X, flat[1])
+        classifier().fit(X, flat[1])
 
 
 def test_ragged_arrays_of_awkward_tell_what_is_taken(flat):
@@ -298,25 +335,32 @@ def test_ragged_arrays_of_awkward_tell_what_is_taken(flat):
     assert ResidualKernelClassifier(**ONE).fit(ragged.to_list(), y).n_timepoints_ is None
 
 
+TAKING_SIGNALS = {
+    "classifier": lambda bad, X, y: classifier().fit(bad, y),
+    "regressor": lambda bad, X, y: regressor().fit(bad, y),
+    "fitted": lambda bad, X, y: classifier().fit(X, y).predict(bad),
+    "view": lambda bad, X, y: ViewTransformer(View()).fit(bad),
+    "fitted view": lambda bad, X, y: ViewTransformer(View()).fit(X).transform(bad),
+    "matrix": lambda bad, X, y: KernelMatrix().fit(bad),
+    "kernel": lambda bad, X, y: SignalKernel(depth=1, n_channels=1)(bad),
+}
+"""Calls of signals, after signals that they take."""
+
+
+@pytest.mark.parametrize("call", TAKING_SIGNALS.values(), ids=TAKING_SIGNALS)
 @pytest.mark.parametrize("axes", [2, 3])
-def test_masks_are_never_lost(axes, flat):
+def test_masks_of_signals_are_never_lost(axes, call, flat):
     """Nothing is masked in the second array: its type is refused, not its values."""
     X, y = flat if axes == 2 else (flat[0][:, None], flat[1])
-    masked = np.ma.masked_array(X, X > 0.9)
-    for bad in (masked, np.ma.masked_array(X)):
-        for call in (
-            lambda bad=bad: CLASSIFIER.fit(bad, y),
-            lambda bad=bad: REGRESSOR.fit(bad, y),
-            lambda bad=bad: CLASSIFIER.fit(X, y).predict(bad),
-            lambda bad=bad: ViewTransformer(View()).fit(bad),
-            lambda bad=bad: ViewTransformer(View()).fit(X).transform(bad),
-            lambda bad=bad: KernelMatrix().fit(bad),
-            lambda bad=bad: SignalKernel(depth=1, n_channels=1)(bad),
-        ):
-            with pytest.raises(ValueError, match="X is a masked array, expected real numbers"):
-                call()
+    for bad in (np.ma.masked_array(X, X > 0.9), np.ma.masked_array(X)):
+        with pytest.raises(ValueError, match="X is a masked array, expected real numbers"):
+            call(bad, X, y)
+
+
+def test_masks_of_groups_are_never_lost(flat):
+    X, y = flat
     with pytest.raises(ValueError, match="^groups is a masked array"):
-        CLASSIFIER.fit(X, y, groups=np.ma.masked_array(np.arange(20), y > 0))
+        classifier().fit(X, y, groups=np.ma.masked_array(np.arange(20), y > 0))
 
 
 def lines_of_warnings(call):
@@ -331,22 +375,22 @@ def test_warnings_name_the_line_of_the_caller(rng):
     """Whichever call it was, of this package or through scikit-learn."""
     X, y = rng.standard_normal((12, 40, 1)).cumsum(axis=1), np.arange(12) % 2
     one = {"views": [View(standardize="channel", filter_size=1, depth=1)]}
-    classifier, kernel = ResidualKernelClassifier(**one), rk.ResCNTK(1, normalized=True)
-    regressor = ResidualKernelRegressor(**one)
+    labelled, kernel = ResidualKernelClassifier(**one), rk.ResCNTK(1, normalized=True)
+    numbers = ResidualKernelRegressor(**one)
     process = GaussianProcessRegressor(SignalKernel(depth=1, alpha_bounds="fixed"), alpha=0.1)
     old = pickle.dumps(KernelMatrix()).replace(b"_rescntk_version", b"_another_version")
     calls = [
-        lambda: classifier.fit(X, y),
-        lambda: classifier.fit(X, y[:, None]),
-        lambda: classifier.predict_set(X, 0.99),
-        lambda: regressor.fit(X, y),
-        lambda: regressor.predict_interval(X, 0.99),
+        lambda: labelled.fit(X, y),
+        lambda: labelled.fit(X, y[:, None]),
+        lambda: labelled.predict_set(X, 0.99),
+        lambda: numbers.fit(X, y),
+        lambda: numbers.predict_interval(X, 0.99),
         lambda: ViewTransformer(View(standardize="channel")).fit(X),
         lambda: ViewTransformer(View(standardize="channel")).fit_transform(X),
         lambda: KernelMatrix(kernel).fit(X),
         lambda: KernelMatrix(kernel).fit_transform(X),
         lambda: make_pipeline(KernelMatrix(kernel), SVC(kernel="precomputed")).fit(X, y),
-        lambda: cross_val_score(classifier, X, y, cv=2),
+        lambda: cross_val_score(labelled, X, y, cv=2),
         lambda: process.fit(X[:, :, 0], 1.0 * y),
         lambda: SignalKernel(depth=1)(X[:, :, 0]),
         lambda: rk.regression.pivoted_cholesky(kernel, np.ones((3, 1, 4)), 3),

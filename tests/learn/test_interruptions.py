@@ -24,7 +24,7 @@ from rescntk.learn import (
     ViewTransformer,
 )
 from tests.helpers import rarely
-from tests.learn.cases import FOUR, ONE, waves
+from tests.learn.cases import FOUR, ONE, ignores_scores, waves
 from tests.learn.estimators import ESTIMATORS
 
 
@@ -33,7 +33,7 @@ def blas_threads():
 
 
 def test_blas_has_one_thread_in_fits_and_its_own_number_after_them(rng, monkeypatch):
-    """Also where fits of several Python threads overlap, and where one of them fails."""
+    """Also where fits of several Python threads overlap."""
     X, y = waves(rng, 24, 2)
     inside, barrier = [], threading.Barrier(3)
 
@@ -56,9 +56,14 @@ def test_blas_has_one_thread_in_fits_and_its_own_number_after_them(rng, monkeypa
             list(pool.map(work, [0, 1, 2] * 3))
         assert inside and all(set(found) == {1} for found in inside)
         assert blas_threads() == before
-        monkeypatch.setattr(scipy.linalg, "eigh", lambda *_, **__: [][0])
+
+
+def test_blas_has_its_own_number_of_threads_after_a_fit_that_fails(rng, monkeypatch):
+    monkeypatch.setattr(scipy.linalg, "eigh", lambda *_, **__: [][0])
+    with threadpool_limits(2, "blas"):
+        before = blas_threads()
         with pytest.raises(IndexError):
-            ResidualKernelClassifier(**ONE).fit(X, y)
+            ResidualKernelClassifier(**ONE).fit(*waves(rng, 24, 2))
         assert blas_threads() == before
 
 
@@ -114,7 +119,7 @@ def test_every_estimator_is_interrupted():
     assert {type(model) for model, _ in INTERRUPTED.values()} == set(map(type, ESTIMATORS))
 
 
-@pytest.mark.filterwarnings("ignore:left_out_score_")  # of few signals
+@ignores_scores  # of few signals
 @pytest.mark.parametrize("every", [23, *rarely(1)])
 @pytest.mark.parametrize(("model", "result"), INTERRUPTED.values(), ids=INTERRUPTED.keys())
 def test_an_interrupted_fit_leaves_the_model_as_it_was_or_fits_it(model, result, every, rng):

@@ -9,10 +9,10 @@ import pytest
 from sklearn.base import clone
 
 from rescntk.learn import ResidualKernelClassifier, ResidualKernelRegressor
-from rescntk.learn.ensemble.levels import TrainingLevels
+from rescntk.learn.ensemble.levels import LevelsAndSizes
 from tests import tolerances
 from tests.helpers import assert_within
-from tests.learn.cases import FOUR, ONE, waves
+from tests.learn.cases import FOUR, ONE, ignores_scores, waves
 from tests.learn.estimators import call, methods_of
 
 ESTIMATORS = [ResidualKernelClassifier, ResidualKernelRegressor]
@@ -96,7 +96,7 @@ def test_weights_stand_for_copies(fits):
     assert_same(fits.results(EVERY, weights), copies, tolerances.ROUTES)
 
 
-@pytest.mark.filterwarnings("ignore:left_out_score_")  # of views that do not suit
+@ignores_scores  # of views that do not suit
 @pytest.mark.parametrize("view", FOUR["views"])
 @pytest.mark.parametrize("kind", ESTIMATORS)
 def test_weights_stand_for_signals_that_are_nearly_copies(kind, view, rng):
@@ -125,15 +125,24 @@ def test_signals_of_weight_zero_do_not_count(fits):
     assert_same(found, fits.expected, tolerances.ROUTES)
 
 
-def test_signals_of_weight_zero_have_no_results_and_copies_have_equal_ones(fits):
-    """In each attribute that has a value for each training signal."""
-    cases = np.append(EVERY, REPEATED)
-    model = fits.fit(cases, np.where(cases == 7, 0.0, 1.0))
+def results_of_signals(model, cases):
+    """Return the attributes that have a value for each training signal."""
     values = [value for value in vars(model).values() if has_rows_for(cases, value)]
     assert len(values) > 1
-    for value in values:
-        assert (np.isnan(value.reshape(28, -1)) == (cases == 7)[:, None]).all()
-        assert (value[24:27] == value[REPEATED[:3]]).all()
+    return values
+
+
+def test_signals_of_weight_zero_have_no_results(fits):
+    cases = np.append(EVERY, REPEATED)
+    model = fits.fit(cases, np.where(cases == 7, 0.0, 1.0))
+    for values in results_of_signals(model, cases):
+        assert (np.isnan(values.reshape(28, -1)) == (cases == 7)[:, None]).all()
+
+
+def test_copies_have_equal_results(fits):
+    cases = np.append(EVERY, REPEATED)
+    for values in results_of_signals(fits.fit(cases), cases):
+        assert (values[24:] == values[REPEATED]).all()
 
 
 @pytest.fixture(scope="module")
@@ -150,13 +159,13 @@ def test_signals_in_batches_have_the_same_bits(n, fitted, monkeypatch, little_me
     model, Z = fitted[0], fitted[1][:n]
     expected = model.decision_function(Z), model.novelty(Z), model.contributions(Z)
     little_memory()
-    sizes, distances = [], TrainingLevels.distances
+    sizes, distances = [], LevelsAndSizes.distances
 
     def recorded(levels, batch):
         sizes.append(len(batch))
         return distances(levels, batch)
 
-    monkeypatch.setattr(TrainingLevels, "distances", recorded)
+    monkeypatch.setattr(LevelsAndSizes, "distances", recorded)
     found = [model.decision_function(Z)]
     assert sum(sizes) == n and max(sizes) < 128
     found += model.novelty(Z), model.contributions(Z)
@@ -219,8 +228,8 @@ def test_signals_below_zero_have_the_unit_of_their_magnitudes(rng):
     """The largest number is 0, and squares of the others leave float64."""
     X, y = waves(rng, 24, 2)
     X -= X.max()
-    predicted, of_large = (
+    predicted, large = (
         ResidualKernelRegressor(**ONE).fit(signals, y).predict(signals)
         for signals in (X, np.ldexp(X, 600))
     )
-    assert (of_large == predicted).all()
+    assert (large == predicted).all()

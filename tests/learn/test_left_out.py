@@ -6,17 +6,20 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 from scipy.special import softmax
+from sklearn.base import clone
 
 from rescntk.learn import ResidualKernelClassifier, ResidualKernelRegressor, View
 from rescntk.learn.ensemble.calibration import calibrate
 from rescntk.learn.ensemble.ensemble import fit_ensemble
-from rescntk.learn.ensemble.left_out import Nonconformity, folds_of
+from rescntk.learn.ensemble.nonconformity import Nonconformity
 from rescntk.learn.ensemble.settings import Settings
+from rescntk.learn.ensemble.targets import Targets
+from rescntk.learn.ensemble.weights import folds_of
 from rescntk.learn.reading.inputs import read_cases
 from tests import tolerances
 from tests.helpers import assert_within
-from tests.learn.cases import FOUR, ONE, waves
-from tests.learn.refits import bordered, mean_kernel, refits
+from tests.learn.cases import FOUR, ONE, ignores_scores, waves
+from tests.learn.refits import bordered, mean_kernel, refits, signs
 
 BAR = tolerances.regression(30, 0.1)
 """For ridge regression of `noisy` signals."""
@@ -56,7 +59,7 @@ def variances_of_refits(noisy):
 def test_sets_have_labels_as_probable_as_those_of_refits(noisy):
     X, y, Z = noisy.X, noisy.y, noisy.Z
     model = ResidualKernelClassifier(penalty=0.1, **ONE).fit(X, y, groups=noisy.groups)
-    Y = 2.0 * np.eye(3)[y] - 1.0
+    Y = signs(y)
     errors = refits(noisy.K, Y, np.full(30, 0.1), noisy.members)
     left_out = softmax(model.inverse_temperature_ * (Y - errors), axis=1)[np.arange(30), y]
     proba = model.predict_proba(Z)
@@ -86,8 +89,8 @@ def test_intervals_reach_as_far_as_refits(noisy):
 
 def test_left_out_novelties_are_variances_of_refits_or_sizes(noisy):
     variances, sizes = variances_of_refits(noisy), np.log2(np.abs(noisy.X).mean(axis=(1, 2)))
-    of_sizes = ((sizes - sizes.mean()) / (sizes.std() + 0.1)) ** 2 / 4
-    expected = np.maximum(variances / variances.mean(), of_sizes)
+    size_novelties = ((sizes - sizes.mean()) / (sizes.std() + 0.1)) ** 2 / 4
+    expected = np.maximum(variances / variances.mean(), size_novelties)
     for model, targets in (
         (ResidualKernelClassifier(penalty=0.1, **ONE), noisy.y),
         (ResidualKernelRegressor(penalty=0.1, **ONE), noisy.targets),
@@ -171,7 +174,7 @@ def repeated(request, rng):
     )
 
 
-@pytest.mark.filterwarnings("ignore:left_out_score_")  # of few signals
+@ignores_scores  # of few signals
 def test_left_out_predictions_are_those_of_refits(repeated):
     """In the order of the signals; copies are left out together, or groups are."""
     targets, counted = repeated.targets, repeated.counted
@@ -188,13 +191,13 @@ def test_left_out_predictions_are_those_of_refits(repeated):
         assert np.isnan(model.left_out_prediction_[[2, 20]]).all()
 
 
-@pytest.mark.filterwarnings("ignore:left_out_score_")  # of few signals
+@ignores_scores  # of few signals
 def test_left_out_probabilities_are_those_of_refits(repeated):
     """Log-probabilities are decisions of refits times a scale, which other folds calibrate."""
     y, counted = repeated.y, repeated.counted
     model = ResidualKernelClassifier(penalty=0.05, **ONE, random_state=0)
     model.fit(repeated.X, y, sample_weight=repeated.weights, groups=repeated.groups)
-    Y = 2.0 * np.eye(3)[y] - 1.0
+    Y = signs(y)
     decisions = Y[counted] - repeated.errors_of(Y, y)
     assert np.isnan(model.left_out_proba_[[2, 20]]).all()
     logs = np.log(model.left_out_proba_[counted])
@@ -213,7 +216,7 @@ def test_other_folds_calibrate_left_out_probabilities(class_weight, rng):
     options = {"penalty": 0.1, "class_weight": class_weight, "random_state": 0} | ONE
     model = ResidualKernelClassifier(**options).fit(X, y)
     folds = folds_of(np.arange(40), np.random.RandomState(0))
-    Y, weights = 2.0 * np.eye(3)[y] - 1.0, np.array([1.0, 2.0, 1.5] if class_weight else [1] * 3)[y]
+    Y, weights = signs(y), np.array([1.0, 2.0, 1.5] if class_weight else [1] * 3)[y]
     decisions = Y - refits(mean_kernel(X, X), Y, np.full(40, 0.1), np.arange(40))
     for fold in range(10):
         at = folds == fold
@@ -229,43 +232,45 @@ def test_other_folds_calibrate_left_out_probabilities(class_weight, rng):
     assert model.left_out_score_ == right.mean()
 
 
+RESULTS = {
+    "probabilities": (ResidualKernelClassifier, "left_out_proba_", {0: 1, 1: 2, 2: 0}),
+    "predictions": (ResidualKernelRegressor, "left_out_prediction_", None),
+}
+"""Estimators, an attribute of each, and weights of classes."""
+
+
+@pytest.mark.parametrize(("kind", "name", "class_weight"), RESULTS.values(), ids=RESULTS)
 @pytest.mark.parametrize("lists", [False, True])
 @pytest.mark.parametrize("grouped", [False, True])
-def test_permuted_signals_have_permuted_left_out_results(lists, grouped, rng):
+def test_permuted_signals_have_permuted_left_out_results(
+    lists, grouped, kind, name, class_weight, rng
+):
+    """Also of copies; the last signal has weight 0, and the only one of class 2 too."""
     X, y = waves(rng, 24, 2)
     X, y = X + rng.standard_normal(X.shape), np.append(y, [2, 0, 1])
     signals = [x[:, : 24 - k % 3] for k, x in enumerate(X)] if lists else X
     signals = [signals[k] for k in [*range(24), 4, 6, 9]]
-    weights = np.append(rng.uniform(0.5, 2.0, 25), [1.0, 0.0])
-    groups = rng.integers(0, 12, 27) if grouped else None
+    given = {"sample_weight": np.append(rng.uniform(0.5, 2.0, 25), [1.0, 0.0])}
+    if grouped:
+        given["groups"] = rng.integers(0, 12, 27)
     views = [View(standardize="channel"), View(differences=True), View(spectra=True, length=8)]
+    model = kind(views, dtype="float64", random_state=0)
+    if class_weight:
+        model.set_params(class_weight=class_weight)
     order = rng.permutation(27)
-    for kind, name, options in (
-        (ResidualKernelClassifier, "left_out_proba_", {"class_weight": {0: 1, 1: 2, 2: 0}}),
-        (ResidualKernelRegressor, "left_out_prediction_", {}),
-    ):
-        model, other = (kind(views, dtype="float64", random_state=0, **options) for _ in range(2))
-        model.fit(signals, y, sample_weight=weights, groups=groups)
-        permuted = None if groups is None else groups[order]
-        changed = {"sample_weight": weights[order], "groups": permuted}
-        other.fit([signals[k] for k in order], y[order], **changed)
-        expected, found = getattr(model, name), getattr(other, name)
-        assert_within(np.nan_to_num(found), np.nan_to_num(expected[order]), tolerances.ROUTES)
-        assert (np.isnan(found) == np.isnan(expected[order])).all()
-        missing = [24, 26] if options else [26]
-        assert np.flatnonzero(np.isnan(expected.reshape(27, -1)[:, 0])).tolist() == missing
+    expected = getattr(clone(model).fit(signals, y, **given), name)
+    permuted = {argument: values[order] for argument, values in given.items()}
+    found = getattr(model.fit([signals[k] for k in order], y[order], **permuted), name)
+    assert_within(np.nan_to_num(found), np.nan_to_num(expected[order]), tolerances.ROUTES)
+    missing = np.isin(order, [24, 26] if class_weight else [26])
+    assert (np.isnan(found.reshape(27, -1)) == missing[:, None]).all()
 
 
 def folds_of_fit(X, y, n_regressions=1, **parameters):
     _, cases = read_cases(X, y, y[:, None], None, None)
-    _, left_out, _ = fit_ensemble(
-        cases,
-        np.repeat(1.0 * cases.y, n_regressions, axis=1),
-        Settings(**parameters),
-        default_views=(),
-        error_weights=cases.weights,
-        n_regressions=n_regressions,
-    )
+    values = np.repeat(1.0 * cases.y, n_regressions, axis=1)
+    targets = Targets(values, cases.weights, n_regressions)
+    _, left_out, _ = fit_ensemble(cases, targets, Settings(**parameters), default_views=())
     return left_out.folds
 
 
@@ -273,10 +278,18 @@ def test_folds_are_the_same_for_all_fits_of_a_seed(rng):
     """Also of other views and landmarks, and of the other estimator."""
     X, y = waves(rng, 24, 2)
     folds = folds_of_fit(X, y, **FOUR, random_state=3)
-    assert (np.bincount(folds, minlength=10) >= 2).all()
     assert (folds_of_fit(X, y, **ONE, n_landmarks=9, random_state=3) == folds).all()
     assert (folds_of_fit(X, y, n_regressions=2, **ONE, random_state=3) == folds).all()
-    assert (folds_of_fit(X, y, **ONE, random_state=4) != folds).any()
+
+
+def test_folds_of_another_seed_are_others(rng):
+    X, y = waves(rng, 24, 2)
+    assert (folds_of_fit(X, y, **ONE, random_state=4) != folds_of_fit(X, y, **ONE)).any()
+
+
+def test_folds_have_nearly_as_many_cases(rng):
+    folds = folds_of_fit(*waves(rng, 24, 2), **ONE, random_state=3)
+    assert set(np.bincount(folds, minlength=10)) == {2, 3}
 
 
 def test_left_out_probabilities_of_a_novel_signal_are_less_certain(rng):
@@ -294,19 +307,19 @@ def test_left_out_probabilities_of_a_novel_signal_are_less_certain(rng):
     doubt = model.fit(X, y).novelty(X[[novel]])[0] / 4  # of sizes
     others = np.delete(np.arange(40), novel)
     assert doubt > 1 and (model.novelty(X[others]) < 4).all()
-    Y, K = 2.0 * np.eye(3)[y] - 1.0, mean_kernel(X, X, view)
+    Y, K = signs(y), mean_kernel(X, X, view)
     decisions = Y - refits(K, Y, np.full(40, 0.01), np.arange(40))
     logs = np.log(model.left_out_proba_)
     logs, decisions = (a - a.mean(axis=1, keepdims=True) for a in (logs, decisions))
     scales = (logs * decisions).sum(axis=1) / (decisions**2).sum(axis=1)
     folds = folds_of(np.arange(40), np.random.RandomState(0))
-    of_fold = scales[others][folds[others] == folds[novel]]
-    assert len(of_fold) > 1
-    assert_within(of_fold, scales[novel] * doubt, tolerances.regression(40, 0.01))
+    fold_scales = scales[others][folds[others] == folds[novel]]
+    assert len(fold_scales) > 1
+    assert_within(fold_scales, scales[novel] * doubt, tolerances.regression(40, 0.01))
 
 
-def test_groups_are_left_out_whole(rng):
-    """Signals of a wearer are alike: groups show what single signals hide."""
+def test_groups_show_what_single_signals_hide(rng):
+    """Signals of a wearer are alike, so that one left out is told by the others of its wearer."""
     wearers = np.arange(40) // 4
     y = wearers % 2
     X = rng.standard_normal((10, 1, 24))[wearers] + 0.2 * rng.standard_normal((40, 1, 24))

@@ -21,9 +21,7 @@ from rescntk.learn import (
     View,
     ViewTransformer,
 )
-from tests.learn.cases import FLAT, ONE, waves
-
-CLASSIFIER, REGRESSOR = ResidualKernelClassifier(**FLAT), ResidualKernelRegressor(**FLAT)
+from tests.learn.cases import ONE, ignores_scores, waves
 
 
 @pytest.fixture
@@ -128,7 +126,7 @@ def test_the_page_has_a_row_for_each_kind_of_call():
 
 
 @pytest.mark.slow
-@pytest.mark.filterwarnings("ignore:left_out_score_ is")  # of eight signals
+@ignores_scores  # of eight signals
 @pytest.mark.parametrize(
     ("words", "call"),
     [
@@ -148,7 +146,7 @@ def test_lists_are_taken_where_the_page_says(words, call, lists):
     assert not takes or all(np.isfinite(part).all() for part in found)
 
 
-@pytest.mark.filterwarnings("ignore:left_out_score_ is")  # of eight signals
+@ignores_scores  # of eight signals
 def test_estimators_leave_out_views_that_refuse_lists(lists):
     model = ResidualKernelClassifier([*REFUSING, View()], dtype="float64").fit(lists.X, lists.y)
     notes = model.views_["note"]

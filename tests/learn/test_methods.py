@@ -8,10 +8,10 @@ import pytest
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 
-from tests.learn.cases import beginnings
+from tests.learn.cases import beginnings, ignores_scores
 from tests.learn.estimators import ESTIMATORS, call, methods_of
 
-pytestmark = pytest.mark.filterwarnings("ignore:left_out_score_")  # of signals that begin anywhere
+pytestmark = ignores_scores  # of signals that begin anywhere
 
 METHODS = [(estimator, name) for estimator in ESTIMATORS for name in methods_of(estimator)]
 """Estimators, each with the name of a public method that needs a fit."""
@@ -49,10 +49,10 @@ def test_methods_before_fit_are_refused(estimator, name, rng):
         call(clone(estimator), name, rng.standard_normal((5, 1, 32)))
 
 
-OF_SIGNALS = [pair for pair in METHODS if "X" in inspect.signature(getattr(*pair)).parameters]
+SIGNAL_METHODS = [pair for pair in METHODS if "X" in inspect.signature(getattr(*pair)).parameters]
 
 
-@pytest.mark.parametrize(("estimator", "name"), OF_SIGNALS, ids=named(OF_SIGNALS))
+@pytest.mark.parametrize(("estimator", "name"), SIGNAL_METHODS, ids=named(SIGNAL_METHODS))
 def test_methods_refuse_signals_of_another_shape(estimator, name, rng):
     model, X = fitted(estimator, rng)
     with pytest.raises(ValueError, match="X has signals of 3 channels × 32 time points, expected"):

@@ -1,19 +1,22 @@
 """The regressor: predictions, deviations, intervals, several targets, units."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 
 from rescntk.learn import ResidualKernelRegressor, View
-from rescntk.learn.ensemble.levels import TrainingLevels
+from rescntk.learn.ensemble.levels import LevelsAndSizes
 from rescntk.learn.views.defaults import CLASSIFIER_VIEWS
 from tests import tolerances
 from tests.helpers import assert_within
-from tests.learn.cases import FOUR, ONE
+from tests.learn.cases import FOUR, ONE, ignores_scores
 from tests.learn.estimators import fitted_views
 
 PENALTIES = (1e-3, 1e-1)
 
-OF_THIRTY = tolerances.regression(30, min(PENALTIES))
+BAR = tolerances.regression(30, min(PENALTIES))
+"""For ridge regression of thirty signals."""
 
 
 def rising(rng, n, noise=0.0):
@@ -59,11 +62,11 @@ def test_errors_of_one_size_leave_no_error_of_the_score(rng):
     X, y = rng.standard_normal((20, 1, 8)), (-1.0) ** np.arange(20)
     with pytest.warns(UserWarning, match="these views do not find"):
         model = ResidualKernelRegressor(**ONE, penalty=1e9).fit(X, y)
-    assert abs(model.left_out_score_ - (1 - (20 / 19) ** 2)) <= OF_THIRTY
-    assert 0 <= model.left_out_score_error_ <= OF_THIRTY
+    assert abs(model.left_out_score_ - (1 - (20 / 19) ** 2)) <= BAR
+    assert 0 <= model.left_out_score_error_ <= BAR
 
 
-@pytest.mark.filterwarnings("ignore:left_out_score_, R")  # of much noise
+@ignores_scores  # of much noise
 @pytest.mark.parametrize("noise", [0.02, 0.2, 1.0, np.inf])
 def test_penalties_for_noise_are_powers_of_ten_up_to_ten(noise, rng):
     """As documented, beside the least one, which is for exact targets."""
@@ -75,7 +78,7 @@ def test_penalties_for_noise_are_powers_of_ten_up_to_ten(noise, rng):
         ResidualKernelRegressor(**ONE, penalty=penalty).fit(X, y).views_["error"][0]
         for penalty in (*powers, None, powers)
     )
-    assert_within(default, min(errors[:-1]), OF_THIRTY)
+    assert_within(default, min(errors[:-1]), BAR)
     # Of noise the greatest penalty is the best, as long as there are greater ones.
     assert np.isfinite(noise) or (most < default < min(errors[:-2]))
 
@@ -92,7 +95,7 @@ def test_intervals_reach_as_far_as_weights_of_errors_say(rng):
         np.subtract(*model.predict_interval(X[:1], coverage)[::-1])[0] for coverage in (0.9, 0.5)
     ]
     expected = [ratios[int(np.ceil(120 * c * 61 / 60)) - 1] for c in (0.9, 0.5)]
-    assert_within(widths[0] / widths[1], expected[0] / expected[1], OF_THIRTY)
+    assert_within(widths[0] / widths[1], expected[0] / expected[1], BAR)
 
 
 def test_variances_of_views_and_between_views_add_up(rng):
@@ -118,7 +121,7 @@ def test_deviations_are_positive(fitted):
 
 
 @pytest.mark.parametrize("coverage", [0.5, 0.9])
-def test_intervals_cover(coverage, rng):
+def test_intervals_cover_new_targets_as_often_as_they_say(coverage, rng):
     X, y = rising(rng, 80, noise=0.1)
     Z, truth = rising(rng, 400, noise=0.1)
     model = ResidualKernelRegressor(**FOUR, random_state=0).fit(X, y)
@@ -160,8 +163,8 @@ def test_units_of_targets_do_not_matter(model_of_three_targets):
     model, X, _ = model_of_three_targets
     mean, deviation = model.predict(X, return_std=True)
     assert mean.shape == deviation.shape == (30, 3)
-    assert_within(mean[:, 1], 1e200 - 1e200 * mean[:, 0], OF_THIRTY)
-    assert_within(deviation[:, 1], 1e200 * deviation[:, 0], OF_THIRTY)
+    assert_within(mean[:, 1], 1e200 - 1e200 * mean[:, 0], BAR)
+    assert_within(deviation[:, 1], 1e200 * deviation[:, 0], BAR)
 
 
 def test_equal_targets_are_predicted_beside_others(model_of_three_targets):
@@ -172,7 +175,7 @@ def test_equal_targets_are_predicted_beside_others(model_of_three_targets):
 def test_a_single_target_has_one_axis(model_of_three_targets):
     model, X, y = model_of_three_targets
     single = ResidualKernelRegressor(**ONE, penalty=PENALTIES).fit(X, y)
-    assert_within(single.predict(X), model.predict(X)[:, 0], OF_THIRTY)
+    assert_within(single.predict(X), model.predict(X)[:, 0], BAR)
 
 
 def test_the_intercept_is_the_mean_target(model_of_three_targets):
@@ -187,29 +190,53 @@ def test_intervals_of_several_targets_are_around_means(model_of_three_targets):
     assert (low <= mean).all() and (mean <= high).all()
 
 
-@pytest.mark.parametrize("power", [900, 1022, -1000])
-def test_units_of_targets_and_weights_at_the_ends_of_float64(power, rng):
-    """Powers of two change no bit: targets of 5e307 overflow in a sum, 1e-301 in squares."""
-    X, y = rising(rng, 30)
-    Y, Z = np.column_stack([y, 1 - y]) - 0.5, rising(rng, 9)[0]
-    weights = rng.uniform(0.5, 1.0, 30)
-    expected = ResidualKernelRegressor(**ONE, random_state=0).fit(X, Y, sample_weight=weights)
-    model = ResidualKernelRegressor(**ONE, random_state=0)
-    model.fit(X, np.ldexp(Y, power), sample_weight=np.ldexp(weights, power))
-    pairs = zip(
-        model.predict(Z, return_std=True), expected.predict(Z, return_std=True), strict=True
+@pytest.fixture(params=[900, 1022, -1000])
+def at_the_ends(request, rng):
+    """Models of targets and weights of order 1, and of these times a power of two; new signals.
+
+    Targets of 5e307 overflow in a sum, and those of 1e-301 in squares.
+    """
+    (X, y), power = rising(rng, 30), request.param
+    Y, weights = np.column_stack([y, 1 - y]) - 0.5, rng.uniform(0.5, 1.0, 30)
+    usual, far = (
+        ResidualKernelRegressor(**ONE, random_state=0).fit(
+            X, np.ldexp(Y, shift), sample_weight=np.ldexp(weights, shift)
+        )
+        for shift in (0, power)
     )
-    for found, value in pairs:
-        assert (found == np.ldexp(value, power)).all()
-    for coverage in (1e-13, 0.5):
-        of_model, of_expected = (m.predict_interval(Z, coverage) for m in (model, expected))
-        for found, value in zip(of_model, of_expected, strict=True):
-            assert (found == np.ldexp(value, power)).all()
-    assert (model.contributions(Z) == np.ldexp(expected.contributions(Z), power)).all()
-    assert model.left_out_score_ == expected.left_out_score_
+    return SimpleNamespace(usual=usual, far=far, Z=rising(rng, 9)[0], power=power)
 
 
-@pytest.mark.filterwarnings("ignore:left_out_score_, R")  # of targets of noise
+METHODS_IN_UNITS = {
+    "predict": {"return_std": True},
+    "predict_interval": {"coverage": 0.5},
+    "contributions": {},
+}
+"""Methods whose results are in the units of targets, and options."""
+
+
+@pytest.mark.parametrize(("method", "options"), METHODS_IN_UNITS.items(), ids=METHODS_IN_UNITS)
+def test_units_at_the_ends_of_float64_change_no_bit(method, options, at_the_ends):
+    found, expected = (
+        np.array(getattr(model, method)(at_the_ends.Z, **options))
+        for model in (at_the_ends.far, at_the_ends.usual)
+    )
+    assert (found == np.ldexp(expected, at_the_ends.power)).all()
+
+
+def test_the_least_intervals_are_in_units_at_the_ends_of_float64(at_the_ends):
+    found, expected = (
+        np.array(model.predict_interval(at_the_ends.Z, 1e-13))
+        for model in (at_the_ends.far, at_the_ends.usual)
+    )
+    assert (found == np.ldexp(expected, at_the_ends.power)).all()
+
+
+def test_scores_do_not_depend_on_units_at_the_ends_of_float64(at_the_ends):
+    assert at_the_ends.far.left_out_score_ == at_the_ends.usual.left_out_score_
+
+
+@ignores_scores  # of targets of noise
 @pytest.mark.parametrize("n_landmarks", [None, 12])
 @pytest.mark.filterwarnings("ignore:R² on signals left out is at most 0 of the columns")
 def test_each_target_of_several_is_predicted_as_if_alone(n_landmarks, rng):
@@ -235,7 +262,7 @@ def test_each_target_of_several_is_predicted_as_if_alone(n_landmarks, rng):
         assert_within(model.views_[column], mean, bar)
 
 
-@pytest.mark.filterwarnings("ignore:left_out_score_, R")  # of targets of noise
+@ignores_scores  # of targets of noise
 @pytest.mark.filterwarnings("ignore:R² on signals left out is at most 0 of the columns")
 def test_the_novelty_for_several_targets_is_a_geometric_mean(rng):
     """Of novelties for each target by itself, which are above those of sizes."""
@@ -245,18 +272,22 @@ def test_the_novelty_for_several_targets_is_a_geometric_mean(rng):
     options = {"penalty": PENALTIES, **ONE}
     found = ResidualKernelRegressor(**options).fit(X, Y).novelty(Z)
     singles = [ResidualKernelRegressor(**options).fit(X, target).novelty(Z) for target in Y.T]
-    of_sizes = TrainingLevels.of(X, np.ones(30)).distances(Z)[1] ** 2
-    assert (np.min(singles, axis=0) > of_sizes).all() and (singles[0] != singles[1]).all()
-    assert_within(found, np.sqrt(singles[0] * singles[1]), OF_THIRTY)
+    size_novelties = LevelsAndSizes.of(X, np.ones(30)).distances(Z).sizes ** 2
+    assert (np.min(singles, axis=0) > size_novelties).all() and (singles[0] != singles[1]).all()
+    assert_within(found, np.sqrt(singles[0] * singles[1]), BAR)
 
 
 def test_equal_targets_have_intervals_of_no_width(rng):
-    """And signals are as novel as to other models."""
     X = rng.standard_normal((8, 1, 20))
     with pytest.warns(UserWarning, match="^y has one value"):
         model = ResidualKernelRegressor(**ONE).fit(X, np.full(8, 3.0))
     assert all((end == 3).all() for end in model.predict_interval(X, 0.5))
-    assert np.isfinite(model.novelty(X)).all()
+
+
+@pytest.mark.filterwarnings("ignore:y has one value")
+def test_signals_of_equal_targets_have_novelties(rng):
+    X = rng.standard_normal((8, 1, 20))
+    assert np.isfinite(ResidualKernelRegressor(**ONE).fit(X, np.full(8, 3.0)).novelty(X)).all()
 
 
 def test_targets_of_noise_warn(rng):
@@ -280,7 +311,7 @@ def test_one_target_of_noise_among_several_warns(rng):
         ([1.0] * 5, "inconsistent numbers of samples"),
     ],
 )
-def test_refusals(targets, says, rng):
+def test_what_is_no_set_of_targets_is_refused(targets, says, rng):
     with pytest.raises(ValueError, match=says):
         ResidualKernelRegressor(**ONE).fit(rising(rng, 20)[0], targets)
 

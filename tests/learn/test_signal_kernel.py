@@ -1,6 +1,5 @@
 """SignalKernel within scikit-learn: what takes kernels takes it, and gets the right ones."""
 
-import warnings
 from dataclasses import fields
 
 import numpy as np
@@ -37,14 +36,24 @@ KERNELS = {
 }
 
 
-@pytest.mark.parametrize("name", KERNELS)
-def test_is_the_kernel(name, X):
-    kernel = KERNELS[name].clone_with_theta(KERNELS[name].theta).set_params(n_channels=2)
-    library = kernel.kernel
-    assert (kernel(X) == library(X)).all()
-    assert (kernel(flat(X)) == library(X)).all()  # one channel after the other
-    assert (kernel(X, X[:3]) == library(X, X[:3])).all()
-    assert (kernel.diag(flat(X)) == library.diag(X)).all()
+@pytest.fixture(params=KERNELS.values(), ids=KERNELS)
+def two_channels(request):
+    """A kernel of flat arrays of two channels, which a Gaussian process has cloned."""
+    return request.param.clone_with_theta(request.param.theta).set_params(n_channels=2)
+
+
+def test_matrices_are_those_of_the_library(two_channels, X):
+    library = two_channels.kernel
+    assert (two_channels(X) == library(X)).all()
+    assert (two_channels(X, X[:3]) == library(X, X[:3])).all()
+
+
+def test_flat_arrays_have_one_channel_after_the_other(two_channels, X):
+    assert (two_channels(flat(X)) == two_channels(X)).all()
+
+
+def test_diagonals_are_those_of_the_library(two_channels, X):
+    assert (two_channels.diag(flat(X)) == two_channels.kernel.diag(X)).all()
 
 
 SETTINGS = {"filter_size": 5, "outer_filter_size": 3, "activation": "erf", "trained": ("inner",)}
@@ -62,11 +71,13 @@ SETTINGS = {"filter_size": 5, "outer_filter_size": 3, "activation": "erf", "trai
         SignalKernel().set_params(network=rk.Network(5, **SETTINGS), depth=4),
     ],
 )
-def test_a_network_and_its_parameters(kernel):
-    """Parameters are given with a network or one by one, and set by name."""
+def test_parameters_are_given_with_a_network_or_one_by_one_or_set_by_name(kernel):
     assert kernel.network == rk.Network(4, **SETTINGS)
     assert kernel.kernel == rk.Kernel(kernel.network, "ntk", "gap", True)
-    assert {field.name for field in fields(rk.Network)} <= kernel.get_params().keys()
+
+
+def test_parameters_of_a_network_are_parameters_of_its_kernel():
+    assert {field.name for field in fields(rk.Network)} <= SignalKernel().get_params().keys()
 
 
 @pytest.mark.parametrize(
@@ -81,29 +92,51 @@ def test_names_of_kernels_have_what_differs_from_the_default(kernel, expected):
     assert repr(kernel) == f"SignalKernel({expected})"
 
 
-def test_parameters(X):
-    kernel = SignalKernel(depth=2, alpha=0.5, n_channels=2)
+HALF = {"depth": 2, "alpha": 0.5, "n_channels": 2}
+"""Parameters of a kernel whose α is a half."""
+
+
+def test_clones_are_equal_and_other_kernels_are_not():
+    kernel = SignalKernel(**HALF)
     assert clone(kernel) == kernel and clone(kernel).get_params() == kernel.get_params()
-    assert kernel != SignalKernel(depth=3, alpha=0.5, n_channels=2)
+    assert kernel != SignalKernel(**HALF | {"depth": 3})
+
+
+def test_the_hyperparameter_is_the_logarithm_of_alpha_within_its_bounds():
+    kernel = SignalKernel(**HALF)
     assert kernel.theta == np.log([0.5]) and (kernel.bounds == np.log([[1e-2, 1e1]])).all()
-    assert_within(kernel.clone_with_theta(np.log([2.0])).network.alpha, 2.0, tolerances.ROUTES)
-    for fixed in (SignalKernel(alpha_bounds="fixed"), SignalKernel(skip=False)):
-        assert fixed.theta.shape == (0,)
-        assert fixed(X, eval_gradient=True)[1].shape == (12, 12, 0)
+
+
+def test_a_hyperparameter_sets_alpha():
+    kernel = SignalKernel(**HALF).clone_with_theta(np.log([2.0]))
+    assert_within(kernel.network.alpha, 2.0, tolerances.ROUTES)
+
+
+@pytest.mark.parametrize("parameters", [{"alpha_bounds": "fixed"}, {"skip": False}], ids=str)
+def test_an_alpha_that_is_fixed_has_no_derivative(parameters, X):
+    kernel = SignalKernel(**parameters)
+    assert kernel.theta.shape == (0,)
+    assert kernel(X, eval_gradient=True)[1].shape == (12, 12, 0)
 
 
 @pytest.mark.parametrize("name", ["gpk", "erf"])
-def test_gradient(name, X):
+def test_the_derivative_is_alpha_times_that_of_the_library(name, X):
     kernel = KERNELS[name]
     K, gradient = kernel(X, eval_gradient=True)
     matrix, slope = rk.derivative.alpha_derivative(kernel.kernel, X)
-    assert (K == matrix).all() and gradient.shape == (12, 12, 1)
-    assert (gradient[:, :, 0] == kernel.network.alpha * slope).all()
+    assert (K == matrix).all()
+    assert (gradient == kernel.network.alpha * slope[:, :, None]).all()
+
+
+@pytest.mark.parametrize("name", ["gpk", "erf"])
+def test_matrices_beside_derivatives_are_those_without(name, X):
+    kernel = KERNELS[name]
+    K, _ = kernel(X, eval_gradient=True)
     size = np.sqrt(np.outer(K.diagonal(), K.diagonal()))
     assert (np.abs(K - kernel(X)) / size).max() <= 2 * tolerances.KERNEL["float64"]
 
 
-def test_regression_process_learns_alpha(rng):
+def test_a_gaussian_process_learns_alpha(rng):
     """Targets drawn from the process itself: the likelihood leads back to their α."""
     X = rng.standard_normal((40, 2, 8))
     true = SignalKernel(depth=3, kind="gpk", head="trace", alpha=0.5, n_channels=2)
@@ -161,48 +194,77 @@ def test_options_and_symmetry_reach_the_kernel(options, X, monkeypatch):
         (lambda X: SignalKernel(n_channels=2)(np.where(flat(X) > 1, np.nan, flat(X))), "first at"),
     ],
 )
-def test_refusals(call, says, X):
+def test_wrong_parameters_and_arrays_are_refused(call, says, X):
     with pytest.raises(ValueError, match=says):
         call(X)
 
 
-def test_what_has_no_logarithm_is_not_learned(X):
-    """α = 0 has no residual branch: it is fine where it is fixed."""
-    kernel = SignalKernel(depth=2, alpha=0.0, n_channels=2)
+def of_alpha_0(**parameters):
+    return SignalKernel(depth=2, alpha=0.0, n_channels=2, **parameters)
+
+
+def test_an_alpha_of_0_is_not_learned(X):
+    """It has no logarithm."""
     with pytest.raises(ValueError, match=r"alpha is 0.0, expected a positive .*'fixed'"):
-        kernel(X, eval_gradient=True)
-    assert (kernel(X) == rk.ResCNTK(2, alpha=0.0, normalized=True)(X)).all()
-    process = GaussianProcessRegressor(kernel.set_params(alpha_bounds="fixed"), alpha=0.1)
+        of_alpha_0()(X, eval_gradient=True)
+
+
+def test_an_alpha_of_0_has_kernels(X):
+    assert (of_alpha_0()(X) == rk.ResCNTK(2, alpha=0.0, normalized=True)(X)).all()
+
+
+def test_a_fixed_alpha_of_0_is_used_by_gaussian_processes(X):
+    process = GaussianProcessRegressor(of_alpha_0(alpha_bounds="fixed"), alpha=0.1)
     assert np.isfinite(process.fit(flat(X), X[:, 0, 0]).predict(flat(X))).all()
 
 
 @pytest.mark.parametrize(
     "parameters", [{"activation": "gelu"}, {"norm": True}, {"depth": 2, "c_w": (1.0, 2.0)}], ids=str
 )
-def test_what_has_no_derivative_is_not_learned(parameters, X):
+def test_networks_without_a_derivative_have_a_fixed_alpha(parameters, X):
     kernel = SignalKernel(**parameters, n_channels=2)
     assert kernel.hyperparameter_alpha.fixed
     process = GaussianProcessRegressor(kernel, alpha=0.1).fit(flat(X), X[:, 0, 0])
     assert np.isfinite(process.predict(flat(X))).all()
 
 
-def test_tables_are_flat_signals(X):
-    pd = pytest.importorskip("pandas")
-    table, kernel = pd.DataFrame(X[:, 0]), SignalKernel(depth=2, n_channels=1)
-    assert (kernel(table) == kernel(X[:, :1])).all()
+@pytest.fixture
+def table(X, pd):
+    """The first channel of signals, with a column for each time point."""
+    return pd.DataFrame(X[:, 0])
+
+
+ONE_CHANNEL = SignalKernel(depth=2, n_channels=1)
+
+
+def test_tables_are_flat_signals(table, X):
+    assert (ONE_CHANNEL(table) == ONE_CHANNEL(X[:, :1])).all()
+
+
+def test_kernels_of_the_library_say_how_tables_become_signals(table):
     with pytest.raises(ValueError, match=r"signals of one channel X.to_numpy\(\)\[:, None\]"):
         rk.ResCNTK(2)(table)
     rk.ResCNTK(2)(table.to_numpy()[:, None])  # what the message says
+
+
+def test_saved_indices_are_refused(table):
     with pytest.raises(ValueError, match="'index', a saved index"):
-        kernel(table.reset_index())
+        ONE_CHANNEL(table.reset_index())
 
 
-def test_flat_signals_without_a_number_of_channels_warn(X):
+def test_flat_signals_without_a_number_of_channels_warn_and_have_one(X):
     with pytest.warns(UserWarning, match=r"X of shape \(12, 18\) is flat.*give n_channels"):
         K = SignalKernel(depth=2)(flat(X))
-    with warnings.catch_warnings(action="error"):
-        assert (SignalKernel(depth=2, n_channels=1)(flat(X)) == K).all()
-        off = np.abs(SignalKernel(depth=2, n_channels=2)(flat(X)) - K)
-        assert off.max() > 0.01
-        SignalKernel(depth=2)(X)
-        KernelMatrix(SignalKernel(depth=2)).fit_transform(flat(X))  # documented: one channel
+    assert (ONE_CHANNEL(flat(X)) == K).all()
+
+
+@pytest.mark.filterwarnings("error")
+def test_signals_whose_channels_are_known_do_not_warn(X):
+    SignalKernel(depth=2)(X)
+    SignalKernel(depth=2, n_channels=2)(flat(X))
+    KernelMatrix(SignalKernel(depth=2)).fit_transform(flat(X))  # documented: one channel
+
+
+def test_the_number_of_channels_of_flat_signals_matters(X):
+    off = np.abs(SignalKernel(depth=2, n_channels=2)(flat(X)) - ONE_CHANNEL(flat(X)))
+    assert off.max() > 0.01

@@ -31,13 +31,16 @@ DECLARED = {
     "depends_on_levels": True,
     "reach": 0,
     "transform": None,
-    "to_time": None,
+    "contributions_before": None,
     "channel_scale": None,
 }
 """Names that a class of steps gives."""
 
 LEFT_OUT = [
-    *((Step, name) for name in ("stage", "depends_on_levels", "reach", "transform", "to_time")),
+    *(
+        (Step, name)
+        for name in ("stage", "depends_on_levels", "reach", "transform", "contributions_before")
+    ),
     *((LengthKeepingStep, name) for name in ("stage", "depends_on_levels", "reach", "transform")),
     *((BlockStep, name) for name in ("depends_on_levels", "reach", "transform", "channel_scale")),
 ]
@@ -151,7 +154,7 @@ def test_a_block_has_as_many_points_as_its_step_says(view, length, rng):
         if isinstance(step, BlockStep):
             whole = isinstance(step, WholeSpectrum)
             before = WholeSpectrum.frequencies_of(length) if whole else length
-            assert step.transform(X).shape[2] == math.ceil(before / step.block)
+            assert step.transform(X).shape[2] == math.ceil(before / step.block_length)
 
 
 REACHING = [
@@ -169,7 +172,7 @@ class FirstStep(LengthKeepingStep):
     def transform(self, X):
         return X
 
-    def to_time(self, contributions, x, reach):
+    def contributions_before(self, contributions, x, reach):
         self.reach_behind = reach
         return contributions
 
@@ -226,7 +229,7 @@ def test_bands_of_a_spectrum_are_seen_with_all_that_comes_behind(rng):
     scale, spectrum, *_ = fitted.steps
     shares = np.eye(seen.shape[2])
     before = scale.transform(X)[0]
-    expected = spectrum.to_time(shares, before, fitted.kernel.reach + 1)
+    expected = spectrum.contributions_before(shares, before, fitted.kernel.reach + 1)
     assert np.array_equal(fitted.to_time(shares, X[0]), expected)
 
 
@@ -236,7 +239,7 @@ def test_a_bell_of_frequencies_divides_a_block_of_a_spectrum(rng):
     view = View(spectra="whole", length=10)
     scale, spectrum, *_ = view.pipeline(X).fit_and_transform(X, np.ones(3))[0].steps
     seen, reach = scale.transform(X)[0], 2
-    found, time = spectrum.to_time(np.eye(10), seen, reach), np.arange(60)
+    found, time = spectrum.contributions_before(np.eye(10), seen, reach), np.arange(60)
     coefficients = np.fft.rfft(standardize(seen), axis=1)
     for block in range(10):
         waves = np.zeros((2, 60), dtype=complex)
@@ -260,7 +263,7 @@ def test_a_weak_frequency_is_found_where_it_is(rng):
     x = np.sin(2 * np.pi * 5 * time / 128) + 1e-9 * burst
     view = View(spectra="whole", filter_size=3, length="all").pipeline(x[None, None])
     *_, spectrum = (step for step in view.steps if isinstance(step, WholeSpectrum))
-    parts = spectrum.to_time(np.eye(64), x[None], 1)
+    parts = spectrum.contributions_before(np.eye(64), x[None], 1)
     deviation = 3  # of energy over time, exp(−2 ((t − place)/6)²)
     assert abs(parts[44] @ time - 90) < deviation
 
@@ -270,7 +273,9 @@ def test_frequencies_without_energy_are_divided_equally():
     x = np.sin(2 * np.pi * 5 * np.arange(128) / 128)
     view = View(spectra="whole", filter_size=3, length="all").pipeline(x[None, None])
     *_, spectrum = (step for step in view.steps if isinstance(step, WholeSpectrum))
-    assert_within(spectrum.to_time(np.eye(64), x[None], 1)[20:], 1 / 128, tolerances.SEEN)
+    assert_within(
+        spectrum.contributions_before(np.eye(64), x[None], 1)[20:], 1 / 128, tolerances.SEEN
+    )
 
 
 def test_blocks_of_signs_are_divided_equally(rng):

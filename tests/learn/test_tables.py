@@ -18,9 +18,8 @@ from rescntk.learn import (
 )
 from tests import tolerances
 from tests.helpers import assert_within
-from tests.learn.cases import FLAT, ONE, waves
+from tests.learn.cases import ONE, classifier, waves
 
-CLASSIFIER = ResidualKernelClassifier(**FLAT)
 NAMES = [f"t{k}" for k in range(24)]
 
 
@@ -106,15 +105,17 @@ READ = [
 def assert_is_read_or_refused(table, X, y, says):
     """Assert that a table is fitted as its signals are, or refused with a message."""
     if says is None:
-        expected = CLASSIFIER.fit(X, y).decision_function(X)
-        assert (CLASSIFIER.fit(table, y).decision_function(table) == expected).all()
+        expected = classifier().fit(X, y).decision_function(X)
+        assert (classifier().fit(table, y).decision_function(table) == expected).all()
     else:
         with pytest.raises(ValueError, match=says):
-            CLASSIFIER.fit(table, y)
+            classifier().fit(table, y)
 
 
 @pytest.mark.parametrize(("file", "options", "says"), READ)
-def test_files_that_pandas_reads(file, options, says, signals, pd, tmp_path):
+def test_files_read_by_pandas_are_fitted_or_refused_with_a_remedy(
+    file, options, says, signals, pd, tmp_path
+):
     X, y = signals
     path = tmp_path / "signals.csv"
     path.write_text(WRITTEN[file](X), encoding="utf-8")
@@ -132,7 +133,7 @@ def test_numbers_of_signals_are_warned_of(numbers, place, signals, pd):
     table = pd.DataFrame(X, columns=NAMES)
     table.insert(place, "patient", numbers)
     with pytest.warns(UserWarning, match="^column 'patient' of X has a different whole number"):
-        CLASSIFIER.fit(table, y)
+        classifier().fit(table, y)
 
 
 @pytest.mark.parametrize("numbers", [range(20), range(39, 19, -1)])
@@ -140,7 +141,7 @@ def test_numbers_in_order_are_warned_of_beside_time_points_of_whole_numbers(numb
     table = pd.DataFrame(np.round(10 * signals[0]), columns=NAMES)
     table.insert(0, "patient", numbers)
     with pytest.warns(UserWarning, match="^column 'patient' of X has a different whole number"):
-        CLASSIFIER.fit(table, signals[1])
+        classifier().fit(table, signals[1])
 
 
 @pytest.mark.parametrize(
@@ -176,7 +177,9 @@ def test_numbers_of_new_signals_are_time_points(signals):
         (20, 24, 20, False),  # a file numbers its signals in one of its first columns
     ],
 )
-def test_which_numbers_of_signals_are_told(n_cases, n_columns, before, is_told, rng):
+def test_numbers_of_ten_signals_are_told_in_one_of_the_first_columns(
+    n_cases, n_columns, before, is_told, rng
+):
     """Whole numbers in order, behind some time points of whole numbers in no order."""
     X = rng.standard_normal((n_cases, n_columns))
     X[:, :before] = rng.integers(0, 9, (n_cases, before))
@@ -192,11 +195,11 @@ def test_whole_numbers_are_time_points(signals):
     one_point = X.copy()
     one_point[:, 3] = np.arange(20) // 2
     with warnings.catch_warnings(action="error"):
-        CLASSIFIER.fit(np.round(100 * X), y)
-        CLASSIFIER.fit(one_point, y)
+        classifier().fit(np.round(100 * X), y)
+        classifier().fit(one_point, y)
 
 
-OF_POLARS = [
+READ_BY_POLARS = [
     ("plain", {}, None),
     ("German", {"separator": ";", "decimal_comma": True}, None),
     ("German", {"separator": ";"}, "'t0' of dtype String, .* has a comma, read the file with dec"),
@@ -205,21 +208,20 @@ OF_POLARS = [
 ]
 
 
-@pytest.mark.parametrize(("file", "options", "says"), OF_POLARS)
-def test_files_that_polars_reads(file, options, says, signals, pl, tmp_path):
+@pytest.mark.parametrize(("file", "options", "says"), READ_BY_POLARS)
+def test_files_read_by_polars_are_fitted_or_refused_with_a_remedy(
+    file, options, says, signals, pl, tmp_path
+):
     X, y = signals
     path = tmp_path / "signals.csv"
     path.write_text(WRITTEN[file](X), encoding="utf-8")
-    table = pl.read_csv(path, **options)
-    assert_is_read_or_refused(table, X, y, says)
-    with pytest.raises(ValueError, match=r"^X is a polars.LazyFrame, expected .*X.collect\(\)"):
-        CLASSIFIER.fit(pl.scan_csv(path), y)
+    assert_is_read_or_refused(pl.read_csv(path, **options), X, y, says)
 
 
 def test_tables_that_are_not_in_memory_are_refused_by_each_call(signals, pl):
     X, y = signals
     lazy = pl.DataFrame(X).lazy()
-    for call in (CLASSIFIER.fit(X, y).predict, ViewTransformer(View()).fit, KernelMatrix().fit):
+    for call in (classifier().fit(X, y).predict, ViewTransformer(View()).fit, KernelMatrix().fit):
         with pytest.raises(ValueError, match=r"^X is a polars.LazyFrame, expected .*X.collect\(\)"):
             call(lazy)
 
@@ -257,7 +259,7 @@ def records_by_name(path):
 
 def test_records_of_numpy_are_refused(written, signals):
     with pytest.raises(ValueError, match="give numpy.lib.recfunctions.structured_to_unstructured"):
-        CLASSIFIER.fit(records_by_name(written("plain")), signals[1])
+        classifier().fit(records_by_name(written("plain")), signals[1])
 
 
 def test_records_of_numpy_are_read_as_arrays(written, signals):
@@ -277,62 +279,88 @@ def test_gaps_are_filled_with_means_of_their_neighbours(filled, signals):
 
 
 def test_tables_whose_gaps_are_filled_are_read(filled, signals):
-    CLASSIFIER.fit(filled, signals[1])
+    classifier().fit(filled, signals[1])
 
 
-def test_a_file_of_the_archive_with_its_labels_in_the_first_column(signals, pd, tmp_path):
-    """Files .tsv have no names; the column of labels is told, and refused among signals."""
+@pytest.fixture
+def archived(signals, pd, tmp_path):
+    """A table of a file .tsv of the archive, which has no names, and labels in its first column."""
     X, y = signals
     path = tmp_path / "set_TRAIN.tsv"
     path.write_text(lines(([label + 1, *x] for label, x in zip(y, X, strict=True)), "\t"))
-    table = pd.read_csv(path, sep="\t", header=None)
-    expected = CLASSIFIER.fit(X, y + 1).predict(X)
-    assert (CLASSIFIER.fit(table.drop(columns=0), table[0]).predict(X) == expected).all()
-    with pytest.raises(ValueError, match="^X has the column 0, which is y, expected time points"):
-        CLASSIFIER.fit(table, table[0])
+    return pd.read_csv(path, sep="\t", header=None)
 
 
-def test_lines_of_json_have_signals_in_cells(signals, pd, tmp_path):
+def test_files_of_the_archive_are_read_without_their_labels(archived, signals):
     X, y = signals
+    expected = classifier().fit(X, y + 1).predict(X)
+    assert (classifier().fit(archived.drop(columns=0), archived[0]).predict(X) == expected).all()
+
+
+def test_labels_left_in_files_of_the_archive_are_refused(archived):
+    with pytest.raises(ValueError, match="^X has the column 0, which is y, expected time points"):
+        classifier().fit(archived, archived[0])
+
+
+@pytest.fixture
+def records(signals, pd, tmp_path):
+    """A table of lines of JSON, which has a signal in each cell of a column."""
     path = tmp_path / "signals.jsonl"
-    rows = [{"signal": x.tolist(), "season": int(label)} for x, label in zip(X, y, strict=True)]
+    rows = [{"signal": x.tolist(), "season": int(label)} for x, label in zip(*signals, strict=True)]
     path.write_text("\n".join(map(json.dumps, rows)))
-    table = pd.read_json(path, lines=True, precise_float=True)
-    with pytest.raises(
-        ValueError, match=r"^X has the column 'signal' .*np.stack\(row\) for row in"
-    ):
-        CLASSIFIER.fit(table[["signal"]], table["season"])
-    with pytest.raises(ValueError, match=r"^X has shape \(20,\) and a signal in each .*list\(X\)"):
-        CLASSIFIER.fit(table["signal"], table["season"])
-    expected = CLASSIFIER.fit(X, y).decision_function(X)
-    stacked = [np.stack(row) for row in table[["signal"]].to_numpy()]
-    for given in (stacked, list(table["signal"])):
-        assert (CLASSIFIER.fit(given, table["season"]).decision_function(X) == expected).all()
+    return pd.read_json(path, lines=True, precise_float=True)
 
 
-def test_an_arrow_table_of_a_file(signals, tmp_path):
+def test_tables_with_signals_in_cells_are_refused(records):
+    says = r"^X has the column 'signal' .*np.stack\(row\) for row in"
+    with pytest.raises(ValueError, match=says):
+        classifier().fit(records[["signal"]], records["season"])
+
+
+def test_series_with_signals_in_cells_are_refused(records):
+    says = r"^X has shape \(20,\) and a signal in each .*list\(X\)"
+    with pytest.raises(ValueError, match=says):
+        classifier().fit(records["signal"], records["season"])
+
+
+def test_signals_in_cells_are_read_as_the_messages_say(records, signals):
+    X, y = signals
+    expected = classifier().fit(X, y).decision_function(X)
+    stacked = [np.stack(row) for row in records[["signal"]].to_numpy()]
+    for given in (stacked, list(records["signal"])):
+        assert (classifier().fit(given, records["season"]).decision_function(X) == expected).all()
+
+
+def test_tables_of_arrow_are_refused_with_a_remedy(signals, tmp_path):
     csv = pytest.importorskip("pyarrow.csv")
     X, y = signals
     path = tmp_path / "signals.csv"
     path.write_text(WRITTEN["plain"](X))
     with pytest.raises(ValueError, match=r"^X is a pyarrow.Table, .*X.to_pandas\(\)"):
-        CLASSIFIER.fit(csv.read_csv(path), y)
+        classifier().fit(csv.read_csv(path), y)
 
 
-def test_a_long_file_in_any_order_of_times(signals, pd, tmp_path):
-    """Series of groups keep the file's order of times: they are refused, not scrambled."""
-    X, y = signals
+@pytest.fixture
+def long(signals, pd, tmp_path):
+    """A table of a file with a row for each number, in any order of times."""
+    X, _ = signals
     rows = [(k, t, X[k, t]) for k in range(20) for t in range(24)]
     order = np.random.default_rng(0).permutation(len(rows))
     path = tmp_path / "long.csv"
     path.write_text(lines([["id", "time", "value"], *(rows[k] for k in order)]))
-    long = pd.read_csv(path)
+    return pd.read_csv(path)
+
+
+def test_series_of_a_long_file_are_refused_in_different_orders_of_times(long, signals):
+    """Series of groups keep the file's order: they are not scrambled."""
     series = [part.set_index("time")["value"] for _, part in long.groupby("id")]
     with pytest.raises(ValueError, match=r"^X\[1\] has the index of X\[0\] in another order"):
-        CLASSIFIER.fit(series, y)
+        classifier().fit(series, signals[1])
+
+
+def test_a_long_file_is_read_as_a_wide_table(long, signals):
     wide = long.pivot(index="id", columns="time", values="value")
-    expected = CLASSIFIER.fit(X, y).decision_function(X)
-    assert (CLASSIFIER.fit(wide, y).decision_function(wide) == expected).all()
+    assert_is_read_or_refused(wide, *signals, says=None)
 
 
 def test_an_array_file_with_time_before_channels_warns(rng, tmp_path):
@@ -345,15 +373,20 @@ def test_an_array_file_with_time_before_channels_warns(rng, tmp_path):
     assert re.search(r"X.swapaxes\(1, 2\)", str(found[0].message))
 
 
-def test_names_of_columns_that_are_numbers_and_texts_are_refused(pd, flat):
-    """As wavelengths: all numbers in `fit` and texts in `predict`, or some of each in one table."""
-    X, y = flat
-    numbers = pd.DataFrame(X, columns=[1100 + 2 * k for k in range(24)])
-    texts = numbers.rename(columns=str)
-    model = ResidualKernelClassifier(**ONE).fit(numbers, y)
+@pytest.fixture
+def wavelengths(flat, pd):
+    """A table whose columns have numbers as names."""
+    return pd.DataFrame(flat[0], columns=[1100 + 2 * k for k in range(24)])
+
+
+def test_names_that_are_numbers_in_fit_and_texts_in_predict_are_refused(wavelengths, flat):
+    model = ResidualKernelClassifier(**ONE).fit(wavelengths, flat[1])
     says = "X has the column '1100', expected 1100 as in fit"
     with warnings.catch_warnings(action="ignore"), pytest.raises(ValueError, match=says):
-        model.predict(texts)
-    mixed = numbers.rename(columns={1100: "1100"})
+        model.predict(wavelengths.rename(columns=str))
+
+
+def test_names_of_two_kinds_in_one_table_are_refused(wavelengths, flat):
+    mixed = wavelengths.rename(columns={1100: "1100"})
     with pytest.raises(ValueError, match="X has the columns 1102 and '1100', expected names"):
-        model.fit(mixed, y)
+        ResidualKernelClassifier(**ONE).fit(mixed, flat[1])

@@ -11,10 +11,7 @@ from rescntk.learn import (
     ResidualKernelClassifier,
     ResidualKernelRegressor,
 )
-from tests.learn.cases import FLAT, ONE
-
-CLASSIFIER, REGRESSOR = ResidualKernelClassifier(**FLAT), ResidualKernelRegressor(**FLAT)
-
+from tests.learn.cases import ONE, TRACE, classifier, ignores_scores, regressor
 
 NAMES = {
     "texts": [f"t{k}" for k in range(24)],
@@ -23,16 +20,23 @@ NAMES = {
 }
 
 
-@pytest.mark.parametrize("names", NAMES.values(), ids=NAMES.keys())
-def test_columns_in_another_order_are_refused(names, flat, pd):
-    X, y = flat
-    frame = pd.DataFrame(X, columns=names)
-    model = CLASSIFIER.fit(frame, y)
-    assert (model.predict(frame) == model.predict(frame[names])).all()
+@pytest.fixture(params=NAMES.values(), ids=NAMES)
+def named(request, flat, pd):
+    """A classifier of a table, and the table."""
+    frame = pd.DataFrame(flat[0], columns=request.param)
+    return ResidualKernelClassifier(**TRACE).fit(frame, flat[1]), frame
+
+
+def test_columns_in_another_order_are_refused(named):
+    model, frame = named
     with pytest.raises(ValueError, match="same order as they were in fit|in another order"):
-        model.predict(frame[names[::-1]])
+        model.predict(frame[frame.columns[::-1]])
+
+
+def test_fewer_columns_than_in_fit_are_refused(named):
+    model, frame = named
     with pytest.raises(ValueError, match="feature|expected|columns"):
-        model.predict(frame[names[:-1]])
+        model.predict(frame[frame.columns[:-1]])
 
 
 @pytest.fixture
@@ -40,7 +44,7 @@ def early(flat, pd):
     """An early classifier of signals with named columns, and the signals."""
     X, y = flat
     frame = pd.DataFrame(X).add_prefix("t")
-    return EarlyClassifier(CLASSIFIER, n_prefixes=2, random_state=0).fit(frame, y), frame
+    return EarlyClassifier(classifier(), n_prefixes=2, random_state=0).fit(frame, y), frame
 
 
 def test_the_first_columns_are_a_beginning(early):
@@ -62,7 +66,8 @@ def test_columns_without_names_are_as_an_array(flat, pd):
     frame = pd.DataFrame(X)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        assert (CLASSIFIER.fit(frame, y).predict(X) == CLASSIFIER.predict(frame)).all()
+        model = classifier().fit(frame, y)
+        assert (model.predict(X) == model.predict(frame)).all()
 
 
 @pytest.fixture
@@ -74,7 +79,7 @@ def indexed(flat, pd):
     return frame, {name: pd.Series(of, index=frame.index) for name, of in columns.items()}
 
 
-@pytest.mark.parametrize("model", [CLASSIFIER, REGRESSOR], ids=["classifier", "regressor"])
+@pytest.mark.parametrize("model", [classifier(), regressor()], ids=["classifier", "regressor"])
 @pytest.mark.parametrize("name", ["y", "sample_weight", "groups"])
 def test_index_in_another_order_is_refused(name, model, indexed):
     """y, groups and weights are never scrambled against the rows of X."""
@@ -87,15 +92,15 @@ def test_index_in_another_order_is_refused(name, model, indexed):
 def test_index_of_groups_in_another_order_than_of_labels_is_refused(indexed):
     frame, columns = indexed
     with pytest.raises(ValueError, match="^groups has the index of y in another order"):
-        CLASSIFIER.fit(frame.to_numpy(), columns["y"], groups=columns["groups"][::-1])
+        classifier().fit(frame.to_numpy(), columns["y"], groups=columns["groups"][::-1])
 
 
 def test_another_index_counts_by_place(indexed):
     frame, columns = indexed
-    expected = CLASSIFIER.fit(frame, **columns).predict(frame)
+    expected = classifier().fit(frame, **columns).predict(frame)
     assert (expected == columns["y"]).mean() > 0.9
     y = columns["y"].reset_index(drop=True)
-    assert (CLASSIFIER.fit(frame, y).predict(frame) == expected).all()
+    assert (classifier().fit(frame, y).predict(frame) == expected).all()
 
 
 def two_levels(frame, pd):
@@ -195,12 +200,12 @@ NO_NUMBERS = [
 def test_tables_that_are_no_rows_of_numbers_are_refused(broken, says, flat, pd):
     frame = pd.DataFrame(flat[0]).add_prefix("t")
     with pytest.raises(ValueError, match=says):
-        CLASSIFIER.fit(broken(frame, pd), flat[1])
+        classifier().fit(broken(frame, pd), flat[1])
 
 
 def test_columns_that_a_file_left_without_names_are_signals(flat, pd):
     frame = pd.DataFrame(flat[0]).set_axis([f"Unnamed: {k}" for k in range(24)], axis=1)
-    assert CLASSIFIER.fit(frame, flat[1]).n_timepoints_ == 24
+    assert classifier().fit(frame, flat[1]).n_timepoints_ == 24
 
 
 def test_the_remedy_for_two_levels_has_the_channels(flat, pd):
@@ -218,9 +223,9 @@ def missing(kind, values, at):
 
 
 WITH_GAPS = {
-    "labels": (lambda X, y, gaps: CLASSIFIER.fit(X, gaps), "y"),
-    "groups": (lambda X, y, gaps: CLASSIFIER.fit(X, y, groups=gaps), "groups"),
-    "targets": (lambda X, y, gaps: REGRESSOR.fit(X, gaps), "y"),
+    "labels": (lambda X, y, gaps: classifier().fit(X, gaps), "y"),
+    "groups": (lambda X, y, gaps: classifier().fit(X, y, groups=gaps), "groups"),
+    "targets": (lambda X, y, gaps: regressor().fit(X, gaps), "y"),
 }
 
 
@@ -252,12 +257,12 @@ def test_texts_among_signals_are_refused(flat, texts):
     mixed = flat[0].astype(object)
     mixed[:, 3] = texts
     with pytest.raises(ValueError, match=f"has texts, .*'{texts[0]}'.*file with decimal=','"):
-        CLASSIFIER.fit(mixed, flat[1])
+        classifier().fit(mixed, flat[1])
 
 
 def test_targets_of_texts_are_refused(flat, texts):
     with pytest.raises(ValueError, match=f"has texts, .*'{texts[0]}'.*file with decimal=','"):
-        REGRESSOR.fit(flat[0], texts)
+        regressor().fit(flat[0], texts)
 
 
 @pytest.fixture
@@ -265,9 +270,13 @@ def polars_frame(flat, pl):
     return pl.DataFrame(flat[0], schema=[f"t{k}" for k in range(24)])
 
 
-def test_polars(polars_frame, flat, pl):
-    model = CLASSIFIER.fit(polars_frame, pl.Series(flat[1]))
+def test_tables_of_polars_are_fitted(polars_frame, flat, pl):
+    model = classifier().fit(polars_frame, pl.Series(flat[1]))
     assert model.score(polars_frame, flat[1]) > 0.9
+
+
+def test_columns_of_polars_in_another_order_are_refused(polars_frame, flat):
+    model = classifier().fit(polars_frame, flat[1])
     with pytest.raises(ValueError, match="same order as they were in fit"):
         model.predict(polars_frame.select(polars_frame.columns[::-1]))
 
@@ -293,7 +302,7 @@ NO_NUMBERS_OF_POLARS = [
 @pytest.mark.parametrize(("broken", "says"), NO_NUMBERS_OF_POLARS)
 def test_tables_of_polars_that_are_no_rows_of_numbers(broken, says, polars_frame, flat, pl):
     with pytest.raises(ValueError, match=says):
-        CLASSIFIER.fit(broken(polars_frame, pl), flat[1])
+        classifier().fit(broken(polars_frame, pl), flat[1])
 
 
 NO_NUMBERS_OF_ARROW = [
@@ -309,39 +318,61 @@ NO_NUMBERS_OF_ARROW = [
 def test_containers_of_arrow_tell_what_is_taken(broken, says, flat):
     pa, (X, y) = pytest.importorskip("pyarrow"), flat
     with pytest.raises(ValueError, match=says):
-        CLASSIFIER.fit(broken(pa, X), y)
-    expected = CLASSIFIER.fit(X, y).decision_function(X)
-    found = CLASSIFIER.fit(pa.array(X.tolist()).to_pylist(), pa.array(y)).decision_function(X)
+        classifier().fit(broken(pa, X), y)
+
+
+def test_lists_of_arrow_are_read_as_the_message_says(flat):
+    pa, (X, y) = pytest.importorskip("pyarrow"), flat
+    expected = classifier().fit(X, y).decision_function(X)
+    found = classifier().fit(pa.array(X.tolist()).to_pylist(), pa.array(y)).decision_function(X)
     assert (found == expected).all()
 
 
-@pytest.mark.filterwarnings("ignore:left_out_score_")  # of targets that the signals do not tell
-def test_dates_and_durations_are_no_targets(flat, pd, pl):
-    X, _ = flat
-    times = (1000 * np.arange(20)).astype("timedelta64[ms]")
-    dates, seconds = np.datetime64("2024-01-01") + times, np.arange(20.0)
-    zone = pd.Series(dates).dt.tz_localize("UTC")
-    for kind, forms in (
-        ("durations", (times, pd.Series(times), pl.Series(times), times.tolist())),
-        ("dates", (dates, pd.Series(dates), pl.Series(dates), zone, pd.DataFrame({"a": dates}))),
-    ):
-        for y in forms:
-            with pytest.raises(ValueError, match=rf"^y has {kind}, such as .*timedelta64\(1, 's'"):
-                REGRESSOR.fit(X, y)
-    expected = REGRESSOR.fit(X, seconds).predict(X)  # what the messages say
-    assert (REGRESSOR.fit(X, times / np.timedelta64(1, "s")).predict(X) == expected).all()
-    since = (dates - dates.min()) / np.timedelta64(1, "s")
-    assert (REGRESSOR.fit(X, since).predict(X) == expected).all()
+SECONDS = np.arange(20.0)
+TIMES = {
+    "durations": (1000 * np.arange(20)).astype("timedelta64[ms]"),
+    "dates": np.datetime64("2024-01-01") + (1000 * np.arange(20)).astype("timedelta64[ms]"),
+}
+"""A second after the other, as durations and as dates."""
+
+
+def forms_of_times(kind, pd, pl):
+    """Yield durations or dates as arrays, series, lists and tables."""
+    times = TIMES[kind]
+    yield from (times, pd.Series(times), pl.Series(times), times.tolist())
+    if kind == "dates":
+        yield from (pd.Series(times).dt.tz_localize("UTC"), pd.DataFrame({"a": times}))
+
+
+@pytest.mark.parametrize("kind", TIMES)
+def test_dates_and_durations_are_no_targets(kind, flat, pd, pl):
+    for y in forms_of_times(kind, pd, pl):
+        with pytest.raises(ValueError, match=rf"^y has {kind}, such as .*timedelta64\(1, 's'"):
+            regressor().fit(flat[0], y)
+
+
+@ignores_scores  # of targets that the signals do not tell
+@pytest.mark.parametrize(
+    "seconds",
+    [
+        TIMES["durations"] / np.timedelta64(1, "s"),
+        (TIMES["dates"] - TIMES["dates"].min()) / np.timedelta64(1, "s"),
+    ],
+    ids=TIMES,
+)
+def test_times_are_targets_as_the_messages_say(seconds, flat):
+    expected = regressor().fit(flat[0], SECONDS).predict(flat[0])
+    assert (regressor().fit(flat[0], seconds).predict(flat[0]) == expected).all()
 
 
 LEFT_IN = {
-    "y": lambda frame, of: CLASSIFIER.fit(frame, of),
-    "groups": lambda frame, of: CLASSIFIER.fit(frame, np.arange(20) // 5 % 2, groups=of),
-    "sample_weight": lambda frame, of: REGRESSOR.fit(frame, np.arange(20.0), sample_weight=of),
+    "y": lambda frame, of: classifier().fit(frame, of),
+    "groups": lambda frame, of: classifier().fit(frame, np.arange(20) // 5 % 2, groups=of),
+    "sample_weight": lambda frame, of: regressor().fit(frame, np.arange(20.0), sample_weight=of),
 }
 
 
-@pytest.mark.filterwarnings("ignore:left_out_score_")  # of labels and targets without a meaning
+@ignores_scores  # of labels and targets without a meaning
 @pytest.mark.parametrize("kind", ["pandas", "polars"])
 @pytest.mark.parametrize(("name", "fit"), LEFT_IN.items(), ids=LEFT_IN.keys())
 def test_a_column_left_in_the_table_is_refused_by_name(name, fit, kind, flat):
@@ -353,24 +384,42 @@ def test_a_column_left_in_the_table_is_refused_by_name(name, fit, kind, flat):
     fit(rest, frame["of"])
 
 
-def test_numbers_of_columns_may_be_alike(flat, pd):
-    """Tables without names count their columns: a column is refused where its values are there."""
-    frame = pd.DataFrame(np.column_stack([flat[1], flat[0]]))
-    with pytest.raises(ValueError, match="^X has the column 0, which is y"):
-        CLASSIFIER.fit(frame, frame[0])
-    with pytest.raises(ValueError, match="^X has the column 0, which is y"):
-        REGRESSOR.fit(frame, frame[[0, 5]])
-    assert CLASSIFIER.fit(frame.drop(columns=0).set_axis(range(24), axis=1), frame[0]).score
+@pytest.fixture
+def numbered(flat, pd):
+    """A table without names of columns, whose first one has the labels."""
+    return pd.DataFrame(np.column_stack([flat[1], flat[0]]))
 
 
-def test_gaps_of_a_table_are_filled_as_the_message_says(flat, pd, pl):
+@pytest.mark.parametrize("columns", [0, [0, 5]], ids=["one", "several"])
+def test_targets_left_in_a_table_without_names_are_refused(columns, numbered):
+    with pytest.raises(ValueError, match="^X has the column 0, which is y"):
+        regressor().fit(numbered, numbered[columns])
+
+
+def test_numbers_of_columns_may_be_alike_where_values_are_not(numbered):
+    signals = numbered.drop(columns=0).set_axis(range(24), axis=1)
+    assert classifier().fit(signals, numbered[0]).score(signals, numbered[0]) > 0.9
+
+
+@pytest.fixture
+def gaps(flat, pd):
+    """A table that lacks a fifth of its numbers."""
     frame = pd.DataFrame(flat[0]).add_prefix("t")
-    gaps = frame.mask(np.random.default_rng(0).uniform(size=frame.shape) < 0.2)
+    return frame.mask(np.random.default_rng(0).uniform(size=frame.shape) < 0.2)
+
+
+def test_a_gap_is_named_by_its_row_and_column(gaps, flat):
     with pytest.raises(ValueError, match="NaN in row") as refusal:
-        CLASSIFIER.fit(gaps, flat[1])
+        classifier().fit(gaps, flat[1])
     row, name = re.search("row ([0-9]+), column '(t[0-9]+)'", str(refusal.value)).groups()
     assert np.isnan(gaps.loc[int(row), name])
-    CLASSIFIER.fit(gaps.interpolate(axis=1, limit_direction="both"), flat[1])
-    of_polars = pl.DataFrame({"t0": [1.0] * 20, "t1": [np.nan] * 20})
+
+
+def test_gaps_are_filled_as_the_message_says(gaps, flat):
+    classifier().fit(gaps.interpolate(axis=1, limit_direction="both"), flat[1])
+
+
+def test_gaps_of_polars_are_named_with_the_remedy_of_pandas(flat, pl):
+    table = pl.DataFrame({"t0": [1.0] * 20, "t1": [np.nan] * 20})
     with pytest.raises(ValueError, match="NaN in row 0, column 't1'.* of pandas does"):
-        CLASSIFIER.fit(of_polars, flat[1])
+        classifier().fit(table, flat[1])

@@ -2,6 +2,7 @@
 
 import pickle
 import warnings
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -18,7 +19,7 @@ from tests.learn.cases import waves
 KERNEL = rk.ResCNTK(2, normalized=True)
 
 
-def test_kernel_matrix_in_pipelines(rng):
+def test_kernel_matrices_in_pipelines_have_the_scores_of_precomputed_ones(rng):
     X, y = waves(rng, 30, 2)
     K, matrix = KERNEL(X), KernelMatrix(KERNEL)
     folds, machine = StratifiedKFold(3), SVC(kernel="precomputed", C=10.0)
@@ -27,9 +28,9 @@ def test_kernel_matrix_in_pipelines(rng):
 
 
 @pytest.mark.parametrize("last", [KernelMatrix(KERNEL), LandmarkFeatures(KERNEL, 5)])
-def test_pipelines_with_views_return_tables(last, rng):
+def test_pipelines_with_views_return_tables(last, rng, pd):
     """Views return signals, and the last step a table with names of its columns."""
-    pd, (X, y) = pytest.importorskip("pandas"), waves(rng, 20, 2)
+    X, y = waves(rng, 20, 2)
     pipeline = make_pipeline(ViewTransformer(View(differences=True)), last)
     expected = pipeline.fit(X, y).transform(X)
     pipeline.set_output(transform="pandas")
@@ -37,11 +38,17 @@ def test_pipelines_with_views_return_tables(last, rng):
         assert isinstance(table, pd.DataFrame) and (table.to_numpy() == expected).all()
         assert table.columns.tolist() == last.get_feature_names_out().tolist()
     assert pipeline[0].transform(X).shape == (20, 3, 24)
-    whole = make_pipeline(
-        ViewTransformer(), KernelMatrix(KERNEL), SVC(kernel="precomputed", C=10.0)
-    )
+
+
+def test_pipelines_of_tables_classify_as_those_of_arrays(rng, pd):
+    X, y = waves(rng, 20, 2)
+    machine = SVC(kernel="precomputed", C=10.0)
+    whole = make_pipeline(ViewTransformer(), KernelMatrix(KERNEL), machine)
     predicted = whole.fit(X, y).predict(X)
     assert (whole.set_output(transform="pandas").fit(X, y).predict(X) == predicted).all()
+
+
+def test_views_refuse_unknown_kinds_of_tables():
     with pytest.raises(ValueError, match="^transform is 'excel', expected one of"):
         ViewTransformer(View()).set_output(transform="excel")
 
@@ -57,15 +64,30 @@ def test_kernel_matrix_keeps_its_own_copy(rng):
         assert (matrix.transform(probe) == before).all()
 
 
-@pytest.mark.parametrize("n_channels", [3, None])
-def test_kernel_matrix_reads_flat_signals_like_its_kernel(n_channels, rng):
-    kernel, F = SignalKernel(depth=2, n_channels=n_channels), rng.standard_normal((6, 12))
-    deep, matrix = F.reshape(6, kernel.n_channels or 1, -1), KernelMatrix(kernel)
-    K = kernel(deep)
-    assert (matrix.fit_transform(F) == K).all()
-    assert (matrix.transform(F[:2]) == K[:2]).all() and (matrix.transform(deep[:2]) == K[:2]).all()
-    assert (matrix.n_channels_, matrix.n_timepoints_) == deep.shape[1:]
-    assert (matrix.fit(deep).transform(F[:2]) == K[:2]).all()
+@pytest.fixture(params=[3, None])
+def flat_matrix(request, rng):
+    """A transformer whose kernel knows the number of channels, or not; flat signals; signals."""
+    kernel, F = SignalKernel(depth=2, n_channels=request.param), rng.standard_normal((6, 12))
+    return KernelMatrix(kernel), F, F.reshape(6, request.param or 1, -1)
+
+
+def test_flat_signals_have_the_kernel_matrix_of_signals(flat_matrix):
+    matrix, F, signals = flat_matrix
+    K = matrix.kernel(signals)
+    assert (matrix.fit_transform(F) == K).all() and (matrix.transform(F[:2]) == K[:2]).all()
+
+
+def test_flat_signals_and_signals_are_compared(flat_matrix):
+    matrix, F, signals = flat_matrix
+    K = matrix.kernel(signals)
+    assert (matrix.fit(F).transform(signals[:2]) == K[:2]).all()
+    assert (matrix.fit(signals).transform(F[:2]) == K[:2]).all()
+
+
+def test_flat_signals_have_the_shape_of_signals(flat_matrix):
+    matrix, F, signals = flat_matrix
+    matrix.fit(F)
+    assert (matrix.n_channels_, matrix.n_timepoints_) == signals.shape[1:]
 
 
 def test_images_have_the_height_and_width_of_those_fitted(rng):
@@ -77,21 +99,46 @@ def test_images_have_the_height_and_width_of_those_fitted(rng):
             matrix.transform(rng.standard_normal((1, 2, height, width)))
 
 
-@pytest.mark.parametrize("dtype", ["float64", "float32"])
-def test_features_are_nystroms(rng, dtype):
-    """Exact in rows of landmarks; the residual is the trace's."""
+@pytest.fixture(params=["float64", "float32"])
+def features(request, rng):
+    """Features of waves by eight landmarks, the kernel matrix, and their rounding errors."""
     X, _ = waves(rng, 20, 2, length=12)
-    kernel = SignalKernel(depth=2, engine="array", dtype=dtype)
-    features = LandmarkFeatures(kernel, 8)
-    F = features.fit_transform(X)
-    K = KERNEL(X, engine="array")
-    limit = 20 * np.sqrt(tolerances.EPS[dtype])
-    assert F.dtype == dtype and F.shape == (20, len(features.landmark_indices_))
-    assert (features.signals_ == X[features.landmark_indices_]).all()
-    assert np.abs((F @ F.T - K)[features.landmark_indices_]).max() <= limit
-    assert np.abs(features.transform(X[::-1])[::-1] - F).max() <= limit
-    share = np.trace(K - F.astype(float) @ F.T) / np.trace(K)
-    assert abs(features.residual_ - share) <= limit and share < 0.2
+    kernel = SignalKernel(depth=2, engine="array", dtype=request.param)
+    transformer = LandmarkFeatures(kernel, 8)
+    return SimpleNamespace(
+        X=X,
+        transformer=transformer,
+        F=transformer.fit_transform(X),
+        K=KERNEL(X, engine="array"),
+        dtype=request.param,
+        limit=20 * np.sqrt(tolerances.EPS[request.param]),
+    )
+
+
+def test_landmarks_are_signals_that_were_given(features):
+    indices = features.transformer.landmark_indices_
+    assert (features.transformer.signals_ == features.X[indices]).all()
+
+
+def test_features_have_the_kernel_s_dtype(features):
+    n_landmarks = len(features.transformer.landmark_indices_)
+    assert features.F.dtype == features.dtype and features.F.shape == (20, n_landmarks)
+
+
+def test_products_of_features_with_those_of_landmarks_are_the_kernel(features):
+    differences = np.abs(features.F @ features.F.T - features.K)
+    assert differences[features.transformer.landmark_indices_].max() <= features.limit
+
+
+def test_features_of_a_fit_are_those_of_a_transformation(features):
+    again = features.transformer.transform(features.X[::-1])[::-1]
+    assert np.abs(again - features.F).max() <= features.limit
+
+
+def test_the_residual_is_that_of_the_trace(features):
+    rest = features.K - features.F.astype(float) @ features.F.T
+    share = np.trace(rest) / np.trace(features.K)
+    assert abs(features.transformer.residual_ - share) <= features.limit and share < 0.2
 
 
 def test_landmarks_are_the_same_in_each_fit(rng):
@@ -113,14 +160,16 @@ def test_landmarks_of_a_seed_are_those_of_earlier_versions():
 
 
 def test_landmarks_that_others_explain_are_not_taken(rng, recwarn):
-    """Without a warning: the features are exact. Where none is left, that is said."""
+    """Without a warning: the features are exact."""
     X = np.tile(rng.standard_normal((6, 1, 9)), (2, 1, 1))
-    features = LandmarkFeatures(SignalKernel(depth=2, engine="array"))
-    F = features.fit_transform(X)
+    F = LandmarkFeatures(SignalKernel(depth=2, engine="array")).fit_transform(X)
     assert F.shape == (12, 6) and not recwarn
     assert_within(F @ F.T, KERNEL(X, engine="array"), tolerances.ROUTES)
+
+
+def test_signals_without_a_landmark_are_refused():
     with pytest.raises(ValueError, match="kernel is 0 at all signals"):
-        features.fit(np.zeros((4, 1, 5)))
+        LandmarkFeatures(SignalKernel(depth=2, engine="array")).fit(np.zeros((4, 1, 5)))
 
 
 @pytest.mark.parametrize(
@@ -131,7 +180,7 @@ def test_landmarks_that_others_explain_are_not_taken(rng, recwarn):
         ({"kernel": SignalKernel(dtype="float16")}, "dtype is 'float16', expected one of"),
     ],
 )
-def test_refusals(changes, says, rng):
+def test_wrong_parameters_are_refused(changes, says, rng):
     with pytest.raises(ValueError, match=says):
         LandmarkFeatures(**changes).fit(rng.standard_normal((5, 1, 6)))
 
@@ -146,7 +195,7 @@ def test_refusals(changes, says, rng):
         ("(unknown)", 1),
     ],
 )
-def test_models_of_other_versions(version, told, rng, monkeypatch):
+def test_models_of_other_versions_warn(version, told, rng, monkeypatch):
     """A warning names both versions where the first two numbers differ."""
     X = rng.standard_normal((5, 1, 6))
     matrix = KernelMatrix().fit(X)

@@ -12,7 +12,7 @@ from rescntk.learn import ResidualKernelClassifier, ResidualKernelRegressor, Vie
 from tests import tolerances
 from tests.helpers import assert_within
 from tests.learn.cases import OPTIONS
-from tests.learn.estimators import fitted_views
+from tests.learn.estimators import assert_add_up, fitted_views
 
 POINTS = View(linear=True, length="all", standardize="point")
 PENALTY = 1e-3
@@ -52,20 +52,30 @@ def test_the_work_of_a_view_is_of_all_its_layers(rng):
 
 
 @pytest.mark.parametrize("n", [20, 70])
-def test_a_linear_view_is_ridge_regression(n, rng):
-    """Predictions, and contributions: coefficients times values."""
+def test_a_linear_view_predicts_as_ridge_regression_does(n, rng):
     (X, y), (Z, _) = walks(rng, n), walks(rng, 9)
     model = ResidualKernelRegressor([POINTS], penalty=PENALTY).fit(X, y)
-    expected = ridge(X, y)
-    scaler, of_points = expected[0], expected[1].coef_
     bar = tolerances.solution(n, 1 / PENALTY) * np.abs(y).max()
-    assert np.abs(model.predict(Z) - expected.predict(Z[:, 0])).max() <= bar
-    parts = model.contributions(Z)[:, 0]
-    assert np.abs(parts - scaler.transform(Z[:, 0]) * of_points).max() <= bar
-    size = np.abs(parts).sum(axis=1)
-    sums = parts.sum(axis=1) + model.intercept_
-    assert_within(sums, model.predict(Z), tolerances.added_up(50), size)
-    assert_within(model.contributions(Z[:1])[0, 0], parts[0], tolerances.added_up(50), size.max())
+    assert np.abs(model.predict(Z) - ridge(X, y).predict(Z[:, 0])).max() <= bar
+
+
+@pytest.mark.parametrize("n", [20, 70])
+def test_contributions_of_a_linear_view_are_coefficients_times_values(n, rng):
+    (X, y), (Z, _) = walks(rng, n), walks(rng, 9)
+    model, (scaler, solved) = ResidualKernelRegressor([POINTS], penalty=PENALTY), ridge(X, y)
+    found, expected = (
+        model.fit(X, y).contributions(Z)[:, 0],
+        scaler.transform(Z[:, 0]) * solved.coef_,
+    )
+    bar = tolerances.solution(n, 1 / PENALTY) * np.abs(y).max()
+    assert np.abs(found - expected).max() <= bar
+
+
+def test_contributions_of_a_linear_view_add_up_for_one_signal_as_for_several(rng):
+    (X, y), (Z, _) = walks(rng, 20), walks(rng, 9)
+    model = ResidualKernelRegressor([POINTS], penalty=PENALTY).fit(X, y)
+    assert_add_up(model.contributions(Z), model, Z)
+    assert_add_up(model.contributions(Z[:1]), model, Z[:1])
 
 
 def test_novelty_of_a_linear_view_is_the_variance_of_its_process(rng):
@@ -76,14 +86,16 @@ def test_novelty_of_a_linear_view_is_the_variance_of_its_process(rng):
     inverse = np.linalg.inv(K + PENALTY * np.eye(40))
     variance = own.diagonal() - np.einsum("ij,jk,ik->i", k, inverse, k) + PENALTY
     (fitted,) = fitted_views(model)
-    found = fitted.decide(3 * Z, OPTIONS)[1][:, 0] * fitted.mean_left_out_variances[0]
+    found = (
+        fitted.decisions_and_novelties(3 * Z, OPTIONS)[1][:, 0] * fitted.mean_left_out_variances[0]
+    )
     assert np.abs(found / variance - 1).max() <= tolerances.solution(40, 1 / PENALTY)
     left_out = 1 / inverse.diagonal()
     bar = tolerances.solution(40, 1 / PENALTY)
     assert_within(fitted.mean_left_out_variances[0], left_out.mean(), bar)
 
 
-def test_differences_of_all_points(rng):
+def test_differences_of_all_points_are_features_of_a_linear_view(rng):
     """Features are the points and their differences, each with deviation 1 over all points."""
     (X, y), (Z, _) = walks(rng, 30), walks(rng, 9)
     view = View(linear=True, differences=True, length="all", standardize="channel")
@@ -143,6 +155,4 @@ def test_a_linear_view_classifies_beside_others(n_landmarks, rng):
     options = {"n_landmarks": n_landmarks, "random_state": 0}
     model = ResidualKernelClassifier(views, **options).fit(X[:40], y[:40] > 0)
     assert model.score(X[40:], y[40:] > 0) > 0.8
-    parts = model.contributions(X[40:])[:, 0]
-    sums, size = parts.sum(axis=1) + model.intercept_, np.abs(parts).sum(axis=1)
-    assert_within(sums, model.decision_function(X[40:]), tolerances.added_up(50), size)
+    assert_add_up(model.contributions(X[40:]), model, X[40:])

@@ -13,10 +13,14 @@ from tests import tolerances
 from tests.helpers import assert_within
 from tests.learn.cases import ONE, OPTIONS, waves
 from tests.learn.estimators import fitted_views
-from tests.learn.refits import NET, bordered, mean_kernel, refits
+from tests.learn.refits import NET, bordered, mean_kernel, refits, signs
 
 PENALTY = 0.01
 BAR = tolerances.regression(18, PENALTY)
+
+KERNEL = View().pipeline(np.zeros((2, 1, 9))).kernel
+DEFAULTS = ResidualKernelClassifier()
+"""Settings without penalties of their own."""
 
 
 @pytest.fixture
@@ -33,7 +37,7 @@ def one_view(rng):
         X=X,
         y=y,
         Z=Z,
-        Y=2.0 * np.eye(3)[y] - 1.0,
+        Y=signs(y),
         K=mean_kernel(X, X),
         k=mean_kernel(X, Z),
     )
@@ -56,13 +60,13 @@ def test_one_penalty_is_chosen_for_all_classes(one_view):
     """Of least error over all of them; two classes that noise mixes would want a greater one."""
     y = one_view.y.copy()
     y[y < 2] = np.arange(12) // 2 % 2
-    Y, penalties = 2.0 * np.eye(3)[y] - 1.0, [10.0**k for k in range(-5, 2)]
+    Y, penalties = signs(y), [10.0**k for k in range(-5, 2)]
     errors = [
         refits(one_view.K, Y, np.full(18, penalty), np.arange(18)) ** 2 for penalty in penalties
     ]
-    of_classes = np.mean(errors, axis=1)  # (n_penalties, n_classes)
-    expected = of_classes.mean(axis=1).min()
-    assert of_classes.min(axis=0).mean() < 0.99 * expected
+    class_errors = np.mean(errors, axis=1)  # (n_penalties, n_classes)
+    expected = class_errors.mean(axis=1).min()
+    assert class_errors.min(axis=0).mean() < 0.99 * expected
     model = ResidualKernelClassifier(penalty=penalties, **ONE)
     with warnings.catch_warnings(action="ignore"):  # little is found
         found = model.fit(one_view.X, y).views_["error"][0]
@@ -70,8 +74,8 @@ def test_one_penalty_is_chosen_for_all_classes(one_view):
 
 
 def test_errors_of_a_view_count_with_the_weights_of_classes(one_view):
-    of_class = {0: 1.0, 1: 2.0, 2: 5.0}
-    model = ResidualKernelClassifier(penalty=PENALTY, class_weight=of_class, **ONE)
+    class_weights = {0: 1.0, 1: 2.0, 2: 5.0}
+    model = ResidualKernelClassifier(penalty=PENALTY, class_weight=class_weights, **ONE)
     errors = refits(one_view.K, one_view.Y, np.full(18, PENALTY), np.arange(18))
     weights = np.array([1.0, 2.0, 5.0])[one_view.y]
     found = model.fit(one_view.X, one_view.y).views_["error"][0]
@@ -81,7 +85,7 @@ def test_errors_of_a_view_count_with_the_weights_of_classes(one_view):
 def test_errors_of_a_view_are_not_of_the_only_signal_of_a_class(one_view):
     y = np.where(np.arange(18) == 7, 3, one_view.y)
     model = ResidualKernelClassifier(penalty=PENALTY, **ONE).fit(one_view.X, y)
-    errors = refits(one_view.K, 2.0 * np.eye(4)[y] - 1.0, np.full(18, PENALTY), np.arange(18))
+    errors = refits(one_view.K, signs(y), np.full(18, PENALTY), np.arange(18))
     assert_within(model.views_["error"][0], np.mean(np.delete(errors, 7, axis=0) ** 2), BAR)
 
 
@@ -89,12 +93,12 @@ def test_novelty_of_one_view_is_a_variance_or_a_size(one_view):
     G, k = np.linalg.inv(one_view.K + PENALTY * np.eye(18)), one_view.k
     usual = np.mean(1 / G.diagonal())
     novelty = (1 - np.einsum("ij,jk,ik->i", k, G, k) + PENALTY) / usual
-    sizes, of_new = (
+    sizes, new_sizes = (
         np.log2(np.concatenate([np.abs(S).mean(axis=2), S.std(axis=2)], axis=1))
         for S in (one_view.X, one_view.Z)
     )
     mean, spread = sizes.mean(axis=0), sizes.std(axis=0)
-    known, far = (np.abs((S - mean) / (2 * spread + 0.2)).max(axis=1) for S in (sizes, of_new))
+    known, far = (np.abs((S - mean) / (2 * spread + 0.2)).max(axis=1) for S in (sizes, new_sizes))
     unit = max(1.0, np.sort(known)[-1] * 18 / 17)  # of 18 signals none is far
     found = one_view.model.novelty(one_view.Z)
     assert_within(found, np.maximum(novelty, (far / unit) ** 2), BAR)
@@ -126,8 +130,8 @@ def test_a_heavy_signal_has_a_greater_least_penalty(rng):
         model = ResidualKernelClassifier(ONE["views"]).fit(X, y, sample_weight=weights)
         return fitted_views(model)[0].penalties[0]
 
-    of_equal, of_heavy = map(penalty, (np.ones(40), np.where(np.arange(40) == 7, 1000.0, 1.0)))
-    assert of_heavy > 1.5 * of_equal
+    equal, heavy = map(penalty, (np.ones(40), np.where(np.arange(40) == 7, 1000.0, 1.0)))
+    assert heavy > 1.5 * equal
 
 
 def test_landmarks_are_of_signals_of_all_classes(rng):
@@ -136,8 +140,8 @@ def test_landmarks_are_of_signals_of_all_classes(rng):
     X = np.round(10 * X)
     X[:, 0, 0] = 8 * y
     model = ResidualKernelClassifier(**ONE, n_landmarks=20, random_state=0).fit(X, y)
-    of_classes = [np.median(model.left_out_novelty_[y == k]) for k in (0, 1)]
-    assert max(of_classes) < 1.5 * min(of_classes)
+    class_errors = [np.median(model.left_out_novelty_[y == k]) for k in (0, 1)]
+    assert max(class_errors) < 1.5 * min(class_errors)
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
@@ -146,45 +150,70 @@ def test_landmarks_may_be_nearly_equal(dtype, rng):
     X, y = near_copies(rng)
     Z = X[::3] + 0.3 * rng.standard_normal((8, 1, 24))
     options = {"penalty": 0.01, "dtype": dtype, "random_state": 0}
-    some, of_all = (
+    some, every = (
         ResidualKernelClassifier(ONE["views"], n_landmarks=m, **options)
         .fit(X, y)
         .decision_function(Z)
         for m in (18, None)
     )
     near = 1e-2  # copies differ by 1e-7, and kernels that do not tell them apart by a root of it
-    assert_within(some, of_all, near)
+    assert_within(some, every, near)
 
 
-@pytest.mark.parametrize("groups", [None, np.arange(20) // 3])
-def test_landmarks_are_features(rng, groups):
-    """K(X, S) K(S, S)⁻¹ K(S, X) in the place of K, also for errors of groups left out."""
+@pytest.fixture(params=[None, np.arange(20) // 3], ids=["signals", "groups"])
+def landmarked(request, rng):
+    """A regressor with seven landmarks S, and ridge regression on their features, without it.
+
+    Features have the kernel K(X, S) K(S, S)⁻¹ K(S, X) of signals, and k of new signals with them.
+    """
     X, y = waves(rng, 20, 2)
     Z, penalty, weights = rng.standard_normal((3, 1, 24)), 0.02, rng.uniform(0.5, 2.0, 20)
     options = {"penalty": penalty, "n_landmarks": 7, "random_state": 3, **ONE}
-    model = ResidualKernelRegressor(**options).fit(X, y * 1.0, sample_weight=weights, groups=groups)
+    model = ResidualKernelRegressor(**options)
+    model.fit(X, y * 1.0, sample_weight=weights, groups=request.param)
     (fitted,) = fitted_views(model)
-    seen, S = map(fitted.pipeline.transform, (X, fitted.landmarks))
+    seen, new, S = map(fitted.pipeline.transform, (X, Z, fitted.landmarks))
     cross = mean_kernel_of(seen, S)
-    K = cross @ np.linalg.solve(mean_kernel_of(S, S), cross.T)
+    solved = np.linalg.solve(mean_kernel_of(S, S), cross.T)
     w = weights / weights.mean()
     mean = np.average(y, weights=w)
     scale = np.sqrt(np.average((y - mean) ** 2, weights=w))
-    Y = ((y - mean) / scale)[:, None]
-    beta, b = bordered(K, Y, penalty / w)
-    bar = tolerances.regression(20, penalty)
-    k = mean_kernel_of(fitted.pipeline.transform(Z), S) @ np.linalg.solve(
-        mean_kernel_of(S, S), cross.T
+    return SimpleNamespace(
+        model=model,
+        fitted=fitted,
+        Z=Z,
+        K=cross @ solved,
+        k=mean_kernel_of(new, S) @ solved,
+        Y=((y - mean) / scale)[:, None],
+        in_units=lambda standardized: standardized * scale + mean,
+        weights=w,
+        penalties=penalty / w,
+        groups=np.arange(20) if request.param is None else request.param,
+        bar=tolerances.regression(20, penalty),
     )
-    assert_within(model.predict(Z), (k @ beta + b)[:, 0] * scale + mean, bar)
-    errors = refits(K, Y, penalty / w, np.arange(20) if groups is None else groups)[:, 0]
-    assert_within(model.views_["error"][0], np.average(errors**2, weights=w), bar)
-    if groups is None:  # the variance of the features, and the rest of the kernel at cases left out
-        G = np.linalg.inv(K + np.diag(penalty / w))
-        usual = np.average(1 / G.diagonal() + 1 - K.diagonal(), weights=w)
-        novelty = (1 - np.einsum("ij,jk,ik->i", k, G, k) + penalty) / usual
-        found = fitted.decide(Z, OPTIONS)[1]
-        assert_within(found[:, 0], novelty, bar)
+
+
+def test_predictions_with_landmarks_are_those_of_features(landmarked):
+    beta, b = bordered(landmarked.K, landmarked.Y, landmarked.penalties)
+    expected = landmarked.in_units((landmarked.k @ beta + b)[:, 0])
+    assert_within(landmarked.model.predict(landmarked.Z), expected, landmarked.bar)
+
+
+def test_errors_with_landmarks_are_those_of_refits_on_features(landmarked):
+    errors = refits(landmarked.K, landmarked.Y, landmarked.penalties, landmarked.groups)
+    expected = np.average(errors[:, 0] ** 2, weights=landmarked.weights)
+    assert_within(landmarked.model.views_["error"][0], expected, landmarked.bar)
+
+
+@pytest.mark.parametrize("landmarked", [None], indirect=True)
+def test_novelties_with_landmarks_are_variances_of_features(landmarked):
+    """Of cases left out also with the rest of the kernel, which landmarks do not explain."""
+    K, k, penalties = landmarked.K, landmarked.k, landmarked.penalties
+    G = np.linalg.inv(K + np.diag(penalties))
+    usual = np.average(1 / G.diagonal() + 1 - K.diagonal(), weights=landmarked.weights)
+    variance = 1 - np.einsum("ij,jk,ik->i", k, G, k) + 0.02
+    found = landmarked.fitted.decisions_and_novelties(landmarked.Z, OPTIONS)[1][:, 0]
+    assert_within(found, variance / usual, landmarked.bar)
 
 
 def mean_kernel_of(A, B):
@@ -210,19 +239,32 @@ def test_landmarks_have_the_least_penalty_of_a_similar_error(noise, rng):
     assert fitted.penalties[0] == tried[int((errors <= 1.05 * errors.min()).argmax())] > tried[0]
 
 
-def test_few_signals_have_the_least_penalty_and_more_choose_with_less_and_less_caution():
-    kernel, settings = View().pipeline(np.zeros((2, 1, 9))).kernel, ResidualKernelClassifier()
-    tolerances = []
-    for n in (2, 1000, 1001, 1250, 1500, 9000):
-        tried, tolerance = penalties_of(settings, kernel, np.ones(n), (), n)
-        assert tried[0] == kernel.least_penalty(np.ones(n), "float32")
-        assert (len(tried) > 1) == (n > 1000)
-        tolerances.append(tolerance)
-    few, _, *more, last = tolerances
-    assert few == 1.0 and (np.diff(more) < 0).all() and more[-1] == last
-    assert penalties_of(settings, kernel, np.ones(1001), (), 400).tolerance == last
+def tried_by(n, n_landmarks=None, settings=DEFAULTS):
+    """Return the penalties that a view of a network tries for n signals, and their tolerance."""
+    m = n if n_landmarks is None else n_landmarks
+    return penalties_of(settings, KERNEL, np.ones(n), (), m)
+
+
+@pytest.mark.parametrize("n", [2, 1000, 1001, 9000])
+def test_the_first_penalty_is_the_least_one(n):
+    assert tried_by(n).tried[0] == KERNEL.least_penalty(np.ones(n), "float32")
+
+
+@pytest.mark.parametrize(("n", "several"), [(2, False), (1000, False), (1001, True), (9000, True)])
+def test_more_than_a_thousand_signals_choose_among_penalties(n, several):
+    assert (len(tried_by(n).tried) > 1) == several
+
+
+def test_penalties_are_chosen_with_less_and_less_caution():
+    """From a little more than a thousand signals on; landmarks have the least caution at once."""
+    caution = [tried_by(n).tolerance for n in (1001, 1250, 1500, 9000)]
+    assert caution[0] > caution[1] > caution[2] == caution[3]
+    assert tried_by(1001, 400).tolerance == caution[3]
+
+
+def test_penalties_that_are_given_are_those_that_are_tried():
     given = ResidualKernelClassifier(penalty=(0.5, 2.0))
-    assert penalties_of(given, kernel, np.ones(9000), (), 400) == ([0.5, 2.0], 1.0)
+    assert tried_by(9000, 400, given) == ([0.5, 2.0], 1.0)
 
 
 @pytest.mark.parametrize("given", [{"penalty": 0.1}, {"n_landmarks": None}])

@@ -18,7 +18,7 @@ from ...checks.messages import LeftOutWarning, SignalsWarning, shown, warn
 from ...checks.values import check_nonnegative, check_positive, check_positive_integer
 from ..base import SignalEstimator, fitting
 from ..classifier import ResidualKernelClassifier
-from ..ensemble.left_out import COVERAGE
+from ..ensemble.nonconformity import COVERAGE
 from ..reading.cases import Cases
 from ..reading.inputs import check_first_columns_of_fit, read_cases, read_labels, read_signals
 from .stopping import (
@@ -198,47 +198,46 @@ class EarlyClassifier(ClassifierMixin, SignalEstimator):
         """Set the attributes of a fitted classifier."""
         options = {"sample_weight": sample_weight, "groups": groups}
         fit_options = {name: value for name, value in options.items() if value is not None}
-        inner = self._prefix_classifier(fit_options)
+        classifier = self._prefix_classifier(fit_options)
         n_prefixes = check_positive_integer(self.n_prefixes, "n_prefixes")
         self._check_rule()
         classes, class_indices = read_labels(y)
         given, cases = read_cases(X, y, class_indices[:, None], sample_weight, groups)
-        self._remember(X, given)
         signals, labels = given.signals, classes[class_indices]
         if isinstance(signals, list):
             raise ValueError(
                 "X has signals of different lengths, expected one length, an array (n_cases, "
                 "n_channels, n_timepoints): prefixes are shares of a common time"
             )
-        counted = cases.case_indices >= 0  # of positive weight
+        counted = cases.case_indices >= 0  # signals of positive weight
         if len(np.unique(class_indices[counted])) < len(classes):
             raise ValueError(
                 f"sample_weight is zero for all signals of a class of {shown(classes.tolist())}, "
                 f"expected a positive weight in each"
             )
         lengths = prefix_lengths(signals.shape[2], n_prefixes)
-        n_equal = _equal_points(np.asarray(cases.signals))
-        self.prefixes_ = lengths[(lengths > n_equal) | (lengths == signals.shape[2])]
-        self.estimators_, left_out = [], []
-        for length in self.prefixes_:
+        n_equal = _n_equal_points(np.asarray(cases.signals))
+        prefixes = lengths[(lengths > n_equal) | (lengths == signals.shape[2])]
+        estimators, left_out = [], []
+        for length in prefixes:
+            beginnings = signals[:, :, :length]
             with warnings.catch_warnings():
-                warnings.simplefilter("ignore", SignalsWarning)  # whole signals were judged
-                if length < signals.shape[2]:  # a beginning may tell nothing
+                # `read_cases` has warned of whole signals, and a beginning may tell nothing.
+                warnings.simplefilter("ignore", SignalsWarning)
+                if length < signals.shape[2]:
                     warnings.simplefilter("ignore", LeftOutWarning)
-                fitted = clone(inner).fit(signals[:, :, :length], labels, **fit_options)
-            proba = _left_out_proba(fitted, len(labels), counted)
-            if not counted.all():  # the fit has left out signals of weight 0
-                proba[~counted] = fitted.predict_proba(signals[~counted, :, :length])
-            left_out.append(proba)
-            self.estimators_.append(fitted)
-        self.classes_ = self.estimators_[-1].classes_
-        class_indices = np.searchsorted(self.classes_, labels)
-        proba_of_prefixes = np.array(left_out)
-        self._rule = self._chosen_rule(proba_of_prefixes, class_indices, sample_weight, cases)
-        self.threshold_, self.agreement_ = self._rule.threshold, self._rule.agreement
-        end = self._rule.simulate(proba_of_prefixes)
-        self.left_out_prediction_ = self.classes_[end.class_indices]
-        self.left_out_times_ = self.prefixes_[end.last]
+                fitted = clone(classifier).fit(beginnings, labels, **fit_options)
+            estimators.append(fitted)
+            left_out.append(_left_out_proba(fitted, beginnings, counted))
+        proba, classes = np.array(left_out), estimators[-1].classes_
+        class_indices = np.searchsorted(classes, labels)
+        rule = self._chosen_rule(proba, class_indices, prefixes, cases, sample_weight)
+        left_out_end = rule.simulate(proba)
+        self._remember(X, given)
+        self.classes_, self.prefixes_, self.estimators_ = classes, prefixes, estimators
+        self._rule, self.threshold_, self.agreement_ = rule, rule.threshold, rule.agreement
+        self.left_out_prediction_ = classes[left_out_end.class_indices]
+        self.left_out_times_ = prefixes[left_out_end.last]
 
     def _check_rule(self) -> None:
         """Raise a ValueError if `error` or `delay_cost` is wrong, or both are given."""
@@ -251,35 +250,37 @@ class EarlyClassifier(ClassifierMixin, SignalEstimator):
 
     def _prefix_classifier(self, fit_options: Iterable[str]) -> ProbabilityClassifier:
         """Return the classifier whose clones are fitted with some options, with its seed."""
-        inner = ResidualKernelClassifier("fast") if self.estimator is None else self.estimator
+        classifier = ResidualKernelClassifier("fast") if self.estimator is None else self.estimator
         methods = "fit", "predict_proba", "get_params"
-        if isinstance(inner, type) or not all(hasattr(inner, name) for name in methods):
+        if isinstance(classifier, type) or not all(hasattr(classifier, name) for name in methods):
             raise ValueError(
-                f"estimator is {shown(inner)}, expected a classifier with predict_proba and, after "
-                f"fit, left_out_proba_, such as rescntk.learn.ResidualKernelClassifier"
+                f"estimator is {shown(classifier)}, expected a classifier with predict_proba and, "
+                f"after fit, left_out_proba_, such as rescntk.learn.ResidualKernelClassifier"
             )
         for name in fit_options:
-            if not has_fit_parameter(inner, name):
+            if not has_fit_parameter(classifier, name):
                 raise ValueError(
-                    f"{name} is given, and the fit of estimator {shown(inner)} takes none"
+                    f"{name} is given, and the fit of estimator {shown(classifier)} takes none"
                 )
-        parameters, seed = inner.get_params(), self.random_state
+        parameters, seed = classifier.get_params(), self.random_state
         free = parameters.get("random_state", 0) is None
         if free or (seed is not None and "random_state" in parameters):
             seed = check_random_state(seed).randint(np.iinfo(np.int32).max)
-            inner = clone(inner).set_params(random_state=seed)
-        return inner
+            classifier = clone(classifier).set_params(random_state=seed)
+        return classifier
 
     def _chosen_rule(
         self,
         left_out: np.ndarray,
         class_indices: np.ndarray,
-        sample_weight: ArrayLike | None,
+        prefixes: np.ndarray,
         cases: Cases,
+        sample_weight: ArrayLike | None,
     ) -> StoppingRule:
         """Return the rule that left-out probabilities, (n_prefixes, n_signals, n_classes), choose.
 
-        The right classes are `class_indices`, (n_signals,). Signals of weight 0 do not count.
+        The right classes are `class_indices`, (n_signals,), and `prefixes` are lengths. Signals of
+        weight 0 do not count.
         """
         counted = np.flatnonzero(cases.case_indices >= 0)
         results = left_out[:, counted], class_indices[counted]
@@ -291,7 +292,7 @@ class EarlyClassifier(ClassifierMixin, SignalEstimator):
             value: Callable[[float, float], float] = harmonic_mean
             if self.delay_cost is not None:
                 value = partial(negative_cost, delay_cost=self.delay_cost)
-            return best_rule(*results, self.prefixes_, value, weights)
+            return best_rule(*results, prefixes, value, weights)
         groups = cases.groups[cases.case_indices[counted]]
         rule = rule_with_error_bound(*results, groups, self.error)
         if not np.isfinite(rule.threshold) and len(left_out) > 1:
@@ -416,8 +417,8 @@ class EarlyClassifier(ClassifierMixin, SignalEstimator):
                 beginnings = signals[ending, :, : self.prefixes_[k]]
                 values = getattr(self.estimators_[k], method)(beginnings, *arguments)
                 parts.append((ending, values))
-        cases, values = (np.concatenate(part) for part in zip(*parts, strict=True))
-        return np.asarray(values[np.argsort(cases)])
+        indices, values = (np.concatenate(part) for part in zip(*parts, strict=True))
+        return np.asarray(values[np.argsort(indices)])
 
     def predict_times(self, X: ArrayLike) -> np.ndarray:
         """Return how many time points each label takes.
@@ -500,7 +501,7 @@ class EarlyClassifier(ClassifierMixin, SignalEstimator):
 
     def _read(self, X: object) -> np.ndarray:
         """Return checked signals of all time points."""
-        return np.asarray(super()._read(X))  # a list was refused: its shape is another
+        return np.asarray(super()._read(X))  # a list has another shape, and is refused
 
     def _read_prefix(self, X: ArrayLike) -> np.ndarray:
         """Return checked signals of some or all time points."""
@@ -519,7 +520,10 @@ class EarlyClassifier(ClassifierMixin, SignalEstimator):
         return signals
 
     def _follow(self, signals: np.ndarray, progress: Progress | None = None) -> Progress:
-        """Return the progress of checked signals, from a progress so far."""
+        """Return the progress of checked signals; a progress so far is changed and goes on.
+
+        The form of aeon, in aeon.py, calls this with the progress that it has stored.
+        """
 
         def proba_at(k: int, at: np.ndarray) -> np.ndarray:
             return self.estimators_[k].predict_proba(signals[at, :, : self.prefixes_[k]])
@@ -527,22 +531,24 @@ class EarlyClassifier(ClassifierMixin, SignalEstimator):
         if progress is None:
             progress = Progress.begin(len(signals), len(self.classes_))
         n_seen = int(np.searchsorted(self.prefixes_, signals.shape[2], side="right"))
-        return self._rule.update(progress, proba_at, len(self.prefixes_), n_seen)
+        self._rule.advance(progress, proba_at, len(self.prefixes_), n_seen)
+        return progress
 
 
-def _equal_points(signals: np.ndarray) -> int:
+def _n_equal_points(signals: np.ndarray) -> int:
     """Return the number of time points at the beginning in which all signals are equal."""
     is_equal = (signals == signals[0]).all(axis=(0, 1))
     return int(np.logical_and.accumulate(is_equal).sum())
 
 
-def _left_out_proba(fitted: Any, n_cases: int, counted: np.ndarray) -> np.ndarray:
-    """Return left-out probabilities of all training signals, or raise a ValueError.
+def _left_out_proba(fitted: Any, signals: np.ndarray, counted: np.ndarray) -> np.ndarray:
+    """Return left-out probabilities of all training signals of a classifier, or raise a ValueError.
 
-    Those of signals that are not `counted`, a mask (n_cases,), may be missing.
+    Signals that are not `counted`, a mask (n_cases,), are new to the classifier, which predicts
+    their probabilities.
     """
     proba = getattr(fitted, "left_out_proba_", None)
-    if proba is None or len(proba) != n_cases:
+    if proba is None or len(proba) != len(signals):
         raise ValueError(
             f"estimator is {shown(fitted)}, which has no left_out_proba_ of all signals after fit, "
             f"expected a classifier that has them, such as rescntk.learn.ResidualKernelClassifier"
@@ -552,4 +558,7 @@ def _left_out_proba(fitted: Any, n_cases: int, counted: np.ndarray) -> np.ndarra
             f"estimator is {shown(fitted)}, whose left_out_proba_ lacks signals, expected those of "
             f"all: leave out classes of weight 0 first"
         )
-    return np.array(proba)
+    proba = np.array(proba)
+    if not counted.all():
+        proba[~counted] = fitted.predict_proba(signals[~counted])
+    return proba

@@ -52,10 +52,10 @@ class StoppingRule:
     threshold: float
     agreement: int = 1
 
-    def update(
+    def advance(
         self, progress: Progress, proba_at: PrefixProba, n_prefixes: int, n_seen: int
-    ) -> Progress:
-        """Update the progress by the prefixes with an index below `n_seen`, and return it.
+    ) -> None:
+        """Change the progress by the prefixes with an index below `n_seen`.
 
         At the last of all `n_prefixes` prefixes each label is final.
         """
@@ -71,13 +71,13 @@ class StoppingRule:
             progress.last[waiting], progress.class_indices[waiting] = k, class_indices
             progress.streaks[waiting], progress.proba[waiting] = streaks, proba
             progress.final[waiting] = sure | (k == n_prefixes - 1)
-        return progress
 
     def simulate(self, proba: np.ndarray) -> Progress:
         """Return the progress at the end, from probabilities (n_prefixes, n_cases, n_classes)."""
         n_prefixes, *sizes = proba.shape
         progress = Progress.begin(*sizes)
-        return self.update(progress, lambda k, at: proba[k, at], n_prefixes, n_prefixes)
+        self.advance(progress, lambda k, at: proba[k, at], n_prefixes, n_prefixes)
+        return progress
 
 
 def harmonic_mean(accuracy: float, earliness: float) -> float:
@@ -115,8 +115,8 @@ def best_rule(
     best = value_of(chosen)
     thresholds = np.unique(proba[:-1].max(axis=2))[::-1]
     if len(thresholds) > _MOST_THRESHOLDS:
-        orders = np.linspace(1.0, 0.0, _MOST_THRESHOLDS)
-        thresholds = np.quantile(thresholds, orders, method="inverted_cdf")
+        levels = np.linspace(1.0, 0.0, _MOST_THRESHOLDS)
+        thresholds = np.quantile(thresholds, levels, method="inverted_cdf")
     for rule in (StoppingRule(t, agreement) for agreement in (2, 1) for t in thresholds):
         found = value_of(rule)
         if found > best:
@@ -140,8 +140,8 @@ def rule_with_error_bound(
     if not last:
         return chosen
     peaks = proba[:-1].max(axis=(0, 2))
-    orders = 1.0 - np.arange(1, _TESTED_THRESHOLDS + 1) / _TESTED_THRESHOLDS
-    for threshold in np.unique(np.quantile(peaks, orders, method="inverted_cdf"))[::-1]:
+    levels = 1.0 - np.arange(1, _TESTED_THRESHOLDS + 1) / _TESTED_THRESHOLDS
+    for threshold in np.unique(np.quantile(peaks, levels, method="inverted_cdf"))[::-1]:
         rule = StoppingRule(threshold)
         end = rule.simulate(proba)
         early = end.last < last

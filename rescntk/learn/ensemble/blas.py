@@ -49,14 +49,14 @@ def one_blas_thread() -> Iterator[None]:
             for library, count, first_count in zip(_libraries(), counts, _before, strict=True):
                 if _has_own_numbers(library):
                     _set_threads(library, count)
-                elif not _users and library.num_threads == 1:  # as set here
+                elif not _users and library.num_threads == 1:  # else others have set it since
                     _set_threads(library, first_count)
 
 
 def _has_own_numbers(library: Any) -> bool:
     """Return whether a library has a number of threads for each Python thread."""
-    of_openmp = getattr(library, "threading_layer", "") == "openmp"
-    return of_openmp and bool(library.internal_api == "openblas")
+    has_openmp = getattr(library, "threading_layer", "") == "openmp"
+    return has_openmp and bool(library.internal_api == "openblas")
 
 
 def _set_threads(library: Any, count: int) -> None:

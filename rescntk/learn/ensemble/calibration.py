@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
@@ -10,7 +11,7 @@ from scipy.special import log_softmax
 
 from ..reading.cases import unit_sum
 
-_LEAST_SCALE = 1e-5
+_LEAST_INVERSE_TEMPERATURE = 1e-5
 """Least inverse temperature, for decisions divided by the largest one. Decisions that are mostly
 wrong would have one of 0, by which offsets cannot be divided."""
 
@@ -28,9 +29,9 @@ class Calibration(NamedTuple):
     """
 
     inverse_temperature: float
-    """s"""
+    """The scale s of decisions."""
     offsets: np.ndarray
-    """(n_outputs,)"""
+    """What is added to decisions, (n_outputs,)."""
 
     def log_probabilities(self, decisions: np.ndarray, certainty: np.ndarray) -> np.ndarray:
         """Return the logarithms of the probabilities of classes, (n_cases, n_classes)."""
@@ -78,7 +79,7 @@ def calibrate(
         np.eye(1, n_classes + 1)[0],
         jac=True,
         method="L-BFGS-B",
-        bounds=[(_LEAST_SCALE, None)] + [(None, None)] * n_classes,
+        bounds=[(_LEAST_INVERSE_TEMPERATURE, None)] + [(None, None)] * n_classes,
         options={"ftol": 1e-15, "gtol": 1e-10, "maxiter": 1000},
     ).x
     offsets = (biases - np.mean(biases)) * scale / s
@@ -86,29 +87,19 @@ def calibrate(
 
 
 def probabilities_of_folds(
-    fold_decisions: np.ndarray,
+    decisions: np.ndarray,
     certainty: np.ndarray,
     folds: np.ndarray,
-    decisions: np.ndarray,
-    *,
-    class_indices: np.ndarray,
-    error_weights: np.ndarray,
-    with_offsets: bool,
+    calibration_by: Callable[[np.ndarray], Calibration],
 ) -> np.ndarray:
     """Return probabilities of cases, (n_cases, n_classes), which the other folds calibrate.
 
-    `fold_decisions` become the probabilities, with `certainty`, (n_cases, 1); `folds` are the
-    numbers of the cases' folds, (n_cases,). The `decisions` of the other folds calibrate them, with
-    the other arguments of `calibrate`.
+    `folds` are the numbers of the cases' folds, (n_cases,). `calibration_by` returns the
+    calibration by some cases, which a mask tells.
     """
     proba = np.empty(columns_of_classes(decisions).shape)
     for fold in np.unique(folds):
         inside = folds == fold
-        calibration = calibrate(
-            decisions[~inside],
-            class_indices=class_indices[~inside],
-            error_weights=error_weights[~inside],
-            with_offsets=with_offsets,
-        )
-        proba[inside] = calibration.probabilities(fold_decisions[inside], certainty[inside])
+        calibration = calibration_by(~inside)
+        proba[inside] = calibration.probabilities(decisions[inside], certainty[inside])
     return proba

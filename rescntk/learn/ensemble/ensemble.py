@@ -1,4 +1,4 @@
-r"""The ensemble of views: `fit_ensemble` fits views, weighs them, and returns an `Ensemble`.
+"""The ensemble of views: `fit_ensemble` fits views, weighs them, and returns an `Ensemble`.
 
 Leave-one-out errors weigh the views (regression.py, weights.py).
 """
@@ -7,24 +7,24 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import islice
 
 import numpy as np
 from sklearn.utils import check_random_state
 
-from ..reading.cases import Cases, unit_sum
-from ..reading.signals import Signals, longest, scaled, take, unit_exponent
+from ..reading.cases import Cases
+from ..reading.signals import Signals, longest_length, scaled, take, unit_exponent
 from ..views.kernels import KernelOptions
 from ..views.pipeline import ViewPipeline
 from ..views.suitable import SuitableViews
 from ..views.view import View
 from .blas import one_blas_thread
 from .budget import chosen_views, draw_landmarks
-from .left_out import LeftOut, folds_of
-from .levels import TrainingLevels
+from .levels import Distances, LevelsAndSizes
 from .regression import ViewRegression, fit_view
+from .results import LeftOut, ViewResults, averaged, joined
 from .settings import Settings, kernel_options, penalties_of
-from .weights import ViewResults, residuals_of_folds, weights_at, weights_of_views
+from .targets import Landmarks, Targets
+from .weights import folds_of, mean_novelty, overall_weights, residuals_of_folds, weights_at_signals
 
 _NUMBERS_AT_ONCE = 2**22
 """Numbers of signals, or of their kernels, that a view computes at once. More take more memory."""
@@ -43,82 +43,82 @@ class Ensemble:
 
     views: tuple[ViewRegression, ...]
     """The views that have a weight above 0."""
-    weights: np.ndarray
-    """(n_views, n_regressions), of sum 1 over views, at signals like the training signals."""
-    levels: TrainingLevels
+    overall_weights: np.ndarray
+    """The views' weights at signals that are novel to no view, (n_views, n_regressions), of sum 1
+    over views."""
+    depend_on_levels: np.ndarray
+    """Whether each view depends on the levels of signals, (n_views,)."""
+    levels_and_sizes: LevelsAndSizes
     exponent: int
     """Signals are divided by this power of two before views see them."""
     mean_target: np.ndarray
-    """(n_outputs,), of the training signals."""
+    """The mean of each output's targets, (n_outputs,)."""
     examples: Signals
-    """Up to 40 training signals, as they were given."""
+    """Up to `_EXAMPLES` training signals, as they were given."""
 
-    def decide(self, X: Signals, options: KernelOptions) -> ViewResults:
+    def results(self, X: Signals, options: KernelOptions) -> ViewResults:
         """Return what the views find about signals."""
-        parts = [self._decide(batch, options) for batch in self._batches(X)]
-        decisions, novelties, distances = (
-            np.concatenate(part, axis=1) for part in zip(*parts, strict=True)
-        )
-        return ViewResults(decisions, novelties, *self.weights_and_novelty(novelties, distances))
+        return joined([self._results_of(batch, options) for batch in self._batches(X)])
 
     def weights_and_novelty(
-        self, view_novelties: np.ndarray, distances: np.ndarray
+        self, view_novelties: np.ndarray, distances: Distances
     ) -> tuple[np.ndarray, np.ndarray]:
         """Return `view_weights` and `novelty` of `ViewResults` at some signals.
 
         They follow from the novelties for each view, (n_views, n_cases, n_regressions), and from
-        the distances of levels and sizes, (2, n_cases).
+        the distances of levels and sizes.
         """
-        level_distances, size_distances = distances
-        weights = weights_at(self.weights, view_novelties, level_distances, self._depend_on_levels)
-        errors = np.transpose([view.mean_squared_errors for view in self.views])
-        logs = []  # of geometric means over views, for each regression
-        for novelties, view_errors in zip(np.moveaxis(view_novelties, 2, 0), errors, strict=True):
-            least = np.finfo(np.float64).eps * (view_errors.max() or 1.0)
-            logs.append(unit_sum(1.0 / np.maximum(view_errors, least)) @ np.log(novelties))
-        return weights, np.maximum(np.exp(np.mean(logs, axis=0)), size_distances**2)
+        weights = weights_at_signals(
+            self.overall_weights, view_novelties, distances.levels, self.depend_on_levels
+        )
+        errors = np.array([view.mean_squared_errors for view in self.views])
+        novelty = mean_novelty(view_novelties, errors)
+        return weights, np.maximum(novelty, distances.sizes**2)
+
+    def variances(
+        self, view_means: np.ndarray, view_novelties: np.ndarray, view_weights: np.ndarray
+    ) -> np.ndarray:
+        """Return variances of new observations, (n_cases, n_outputs).
+
+        Each view has a mean, (n_views, n_cases, n_outputs): its decision, or its residual, which
+        differs from other views' residuals by as much. Novelties and weights are as in
+        `ViewResults`.
+        """
+        units = np.array(
+            [view.mean_left_out_variances * view.prior_variances for view in self.views]
+        )
+        spread = (view_means - averaged(view_means, view_weights)) ** 2
+        return averaged(view_novelties * units[:, None] + spread, view_weights)
 
     def contributions(self, X: Signals, options: KernelOptions) -> list[np.ndarray]:
         """Return contributions of time points to decisions, (n_outputs, d_i) each.
 
         Sums over time and `mean_target` are the averaged decisions.
         """
-        totals = [np.zeros((len(self.mean_target), x.shape[1])) for x in X]
-        next_totals = iter(totals)
+        parts = []
         for batch in self._batches(X):
-            totals_of_batch = list(islice(next_totals, len(batch)))
-            _, novelties, distances = self._decide(batch, options)
-            weights, _ = self.weights_and_novelty(novelties, distances)
-            for view, weights_of_view in zip(self.views, weights, strict=True):
-                with one_blas_thread():
-                    contributions = view.contributions(batch, options)
-                for total, contribution, weight in zip(
-                    totals_of_batch, contributions, weights_of_view, strict=True
-                ):
-                    constants = (view.intercepts - self.mean_target) / contribution.shape[1]
-                    total += weight[:, None] * (contribution + constants[:, None])
+            parts += self._contributions_to(batch, options)
+        return parts
+
+    def _contributions_to(self, batch: Signals, options: KernelOptions) -> list[np.ndarray]:
+        """Return the contributions of time points to decisions about a batch of `_batches`."""
+        totals = [np.zeros((len(self.mean_target), x.shape[1])) for x in batch]
+        view_weights = self._results_of(batch, options).view_weights
+        for view, weights in zip(self.views, view_weights, strict=True):
+            with one_blas_thread():
+                contributions = view.contributions(batch, options)
+            for total, contribution, weight in zip(totals, contributions, weights, strict=True):
+                constants = (view.intercepts - self.mean_target) / contribution.shape[1]
+                total += weight[:, None] * (contribution + constants[:, None])
         return totals
 
-    def _decide(
-        self, batch: Signals, options: KernelOptions
-    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Return what is known of a batch of `_batches` before the views are weighed.
-
-        Returns
-        -------
-        view_decisions, view_novelties : ndarray
-            As in `ViewResults`.
-        distances : ndarray, (2, n_cases)
-            Of levels and sizes from those of the training signals.
-        """
+    def _results_of(self, batch: Signals, options: KernelOptions) -> ViewResults:
+        """Return what the views find about a batch of `_batches`."""
         with one_blas_thread():
-            pairs = [view.decide(batch, options) for view in self.views]
+            pairs = [view.decisions_and_novelties(batch, options) for view in self.views]
         decisions, novelties = map(np.array, zip(*pairs, strict=True))
-        return decisions, novelties, self.levels.distances(batch)
-
-    @property
-    def _depend_on_levels(self) -> list[bool]:
-        return [view.pipeline.depends_on_levels for view in self.views]
+        distances = self.levels_and_sizes.distances(batch)
+        return ViewResults(decisions, novelties, *self.weights_and_novelty(novelties, distances))
 
     def _batches(self, X: Signals) -> Iterator[Signals]:
         """Yield signals in the units of views, in batches that take little memory.
@@ -127,7 +127,7 @@ class Ensemble:
         have the same last bits as the product of all signals.
         """
         n_landmarks = max(len(view.landmarks) for view in self.views)
-        numbers = max(n_landmarks, longest(X) * len(X[0]))
+        numbers = max(n_landmarks, longest_length(X) * len(X[0]))
         size = 64 * max(1, _NUMBERS_AT_ONCE // (64 * numbers))
         *starts, last = range(0, max(len(X) - 63, 1), size)
         for start in starts:
@@ -137,13 +137,11 @@ class Ensemble:
 
 def fit_ensemble(
     cases: Cases,
-    targets: np.ndarray,
+    targets: Targets,
     settings: Settings,
     *,
     default_views: Mapping[str, Sequence[View]],
-    error_weights: np.ndarray,
     more_penalties: Sequence[float] = (),
-    n_regressions: int = 1,
 ) -> tuple[Ensemble, LeftOut, dict[str, np.ndarray]]:
     """Fit views to cases, and weigh them.
 
@@ -151,18 +149,14 @@ def fit_ensemble(
     ----------
     cases : Cases
         The training signals.
-    targets : ndarray, (n_cases, n_outputs)
-        What is regressed.
+    targets : Targets
+        What is regressed on them.
     settings : Settings
         The parameters of the estimator.
     default_views : mapping from str to sequence of View
         The views that the estimator has by words.
-    error_weights : ndarray, (n_cases,)
-        Weights of the cases in the errors by which penalties and weights of views are chosen.
     more_penalties : sequence of float
         Penalties that networks try besides the least one, unless `settings` have penalties.
-    n_regressions : int
-        1, or the number of outputs: each regression has a penalty and weights of views.
 
     Returns
     -------
@@ -174,37 +168,33 @@ def fit_ensemble(
         The attribute `views_` of estimators, with a row for each view.
     """
     rng = check_random_state(settings.random_state)
-    folds = folds_of(cases.groups, rng)  # first: the same for all fits of one seed
-    given, exponent = cases.signals, unit_exponent(cases.signals)
-    cases = cases._replace(signals=scaled(given, exponent))
-    suitable = chosen_views(settings, default_views, cases.signals)
-    landmark_indices = draw_landmarks(settings, suitable.pipelines, cases.signals, rng)
+    # Folds are drawn before landmarks, so that all fits of one seed have the same folds.
+    folds = folds_of(cases.groups, rng)
+    exponent = unit_exponent(cases.signals)
+    scaled_cases = cases._replace(signals=scaled(cases.signals, exponent))
+    suitable = chosen_views(settings, default_views, scaled_cases.signals)
+    indices = draw_landmarks(settings, suitable.pipelines, scaled_cases.signals, rng)
+    landmarks = Landmarks.of(scaled_cases.signals, indices)
     depend_on_levels = np.array([pipeline.depends_on_levels for pipeline in suitable.pipelines])
     with one_blas_thread():
         regressions, residuals, novelties = _fit_views(
-            suitable.pipelines,
-            cases,
-            targets,
-            settings,
-            landmark_indices=landmark_indices,
-            error_weights=error_weights,
-            more_penalties=more_penalties,
-            n_regressions=n_regressions,
+            suitable.pipelines, scaled_cases, targets, landmarks, settings, more_penalties
         )
-        weights = weights_of_views(residuals, error_weights, n_regressions)
-        levels = TrainingLevels.of(cases.signals, cases.weights)
-        distances = levels.distances(cases.signals)
+        weights = overall_weights(residuals, targets)
+        levels_and_sizes = LevelsAndSizes.of(scaled_cases.signals, cases.weights)
+        distances = levels_and_sizes.distances(scaled_cases.signals)
         fold_residuals = residuals_of_folds(
-            residuals, error_weights, folds, novelties, distances[0], depend_on_levels
+            residuals, targets, folds, novelties, distances.levels, depend_on_levels
         )
     used = np.flatnonzero(weights.any(axis=1))
     ensemble = Ensemble(
         views=tuple(regressions[k] for k in used),
-        weights=weights[used],
-        levels=levels,
+        overall_weights=weights[used],
+        depend_on_levels=depend_on_levels[used],
+        levels_and_sizes=levels_and_sizes,
         exponent=exponent,
-        mean_target=np.average(targets, axis=0, weights=cases.weights),
-        examples=take(given, np.sort(rng.permutation(len(given))[:_EXAMPLES])),
+        mean_target=np.average(targets.values, axis=0, weights=cases.weights),
+        examples=take(cases.signals, np.sort(rng.permutation(len(cases.weights))[:_EXAMPLES])),
     )
     view_weights, novelty = ensemble.weights_and_novelty(novelties[used], distances)
     left_out = LeftOut(
@@ -221,37 +211,23 @@ def fit_ensemble(
 def _fit_views(
     pipelines: Sequence[ViewPipeline],
     cases: Cases,
-    targets: np.ndarray,
+    targets: Targets,
+    landmarks: Landmarks,
     settings: Settings,
-    *,
-    landmark_indices: np.ndarray | None,
-    error_weights: np.ndarray,
     more_penalties: Sequence[float],
-    n_regressions: int,
 ) -> tuple[list[ViewRegression], np.ndarray, np.ndarray]:
     """Return a regression for each view, with residuals and novelties of cases left out.
 
     The residuals are (n_views, n_cases, n_outputs), and the novelties (n_views, n_cases,
     n_regressions). Arguments are as for `fit_ensemble` and `fit_view`.
     """
-    landmarks = cases.signals if landmark_indices is None else take(cases.signals, landmark_indices)
-    options = kernel_options(settings)
-    fits = [
-        fit_view(
-            pipeline,
-            cases,
-            targets,
-            landmarks=landmarks,
-            landmark_indices=landmark_indices,
-            penalties=penalties_of(
-                settings, pipeline.kernel, cases.weights, more_penalties, len(landmarks)
-            ),
-            error_weights=error_weights,
-            n_regressions=n_regressions,
-            options=options,
+    options, n_landmarks = kernel_options(settings), len(landmarks.signals)
+    fits = []
+    for pipeline in pipelines:
+        penalties = penalties_of(
+            settings, pipeline.kernel, cases.weights, more_penalties, n_landmarks
         )
-        for pipeline in pipelines
-    ]
+        fits.append(fit_view(pipeline, cases, targets, landmarks, penalties, options))
     regressions, residuals, novelties = zip(*fits, strict=True)
     return list(regressions), np.array(residuals), np.array(novelties)
 
@@ -259,10 +235,14 @@ def _fit_views(
 def _table(
     suitable: SuitableViews, regressions: Sequence[ViewRegression], weights: np.ndarray
 ) -> dict[str, np.ndarray]:
-    """Return the attribute `views_`; weights of fitted views are (n_views, n_regressions)."""
+    """Return the attribute `views_`, from overall weights of fitted views."""
     n_views = len(suitable.views)
-    errors, means = np.full(n_views, np.nan), np.zeros(n_views)
+    errors, mean_weights = np.full(n_views, np.nan), np.zeros(n_views)
     errors[suitable.view_indices] = [view.mean_squared_errors.mean() for view in regressions]
-    means[suitable.view_indices] = weights.mean(axis=1)
-    columns = np.array(suitable.views, dtype=object), errors, means, suitable.notes
-    return dict(zip(("view", "error", "weight", "note"), columns, strict=True))
+    mean_weights[suitable.view_indices] = weights.mean(axis=1)
+    return {
+        "view": np.array(suitable.views, dtype=object),
+        "error": errors,
+        "weight": mean_weights,
+        "note": suitable.notes,
+    }

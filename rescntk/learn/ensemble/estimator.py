@@ -14,9 +14,9 @@ from ..reading.cases import Cases
 from ..reading.signals import Signals
 from ..views.view import View
 from .ensemble import Ensemble, fit_ensemble
-from .left_out import LeftOut
+from .results import LeftOut, ViewResults
 from .settings import Settings, kernel_options
-from .weights import ViewResults
+from .targets import Targets
 
 REMEDY = (
     "Look at views_, cut the signals to the part that matters, or try views such as "
@@ -44,45 +44,30 @@ class ResidualKernelEstimator(Settings, SignalEstimator):
     def _fit_ensemble(
         self,
         cases: Cases,
-        targets: np.ndarray,
+        targets: Targets,
         *,
         default_views: Mapping[str, Sequence[View]],
-        error_weights: np.ndarray,
         more_penalties: Sequence[float] = (),
-        n_regressions: int = 1,
     ) -> LeftOut:
         """Fit the ensemble to cases, as `fit_ensemble`, and set the attributes that tell of it.
 
         Returns
         -------
         LeftOut
-            The results of cases left out, in the units of the targets (n_cases, n_outputs).
+            The results of cases left out, in the units of the targets.
         """
         self._ensemble, left_out, self.views_ = fit_ensemble(
             cases,
             targets,
             self,  # its parameters are the settings
             default_views=default_views,
-            error_weights=error_weights,
             more_penalties=more_penalties,
-            n_regressions=n_regressions,
         )
         self.left_out_novelty_ = cases.at_signals(left_out.novelty)
         return left_out
 
     def novelty(self, X: ArrayLike) -> np.ndarray:
         r"""Return how unlike the training signals some signals are.
-
-        It is :math:`\max(\prod_v \nu_v^{p_v}, s)`. Here :math:`\nu_v` is the variance of an
-        observation in the Gaussian process of view v, divided by its mean over training signals
-        left out. The powers :math:`p_v` are proportional to the inverse errors of the views, and
-        their sum is 1. If there are several targets, the product is the geometric mean of theirs.
-        The size s is the largest
-        :math:`((z - m)/(c (2d + 0.2)))^2` of all channels, where z is log2 of a channel's mean
-        magnitude, or of its deviation from its mean, with mean m and deviation d over training
-        signals. The factor c, at least 1, is such that s is above 1 at one of twenty training
-        signals left out, or fewer. A channel that has one value a in all training signals counts
-        with the magnitude :math:`|a| + |x - a|` at a time point x: then −a is as far as 3a.
 
         Parameters
         ----------
@@ -103,8 +88,24 @@ class ResidualKernelEstimator(Settings, SignalEstimator):
             For signals of another shape than in `fit`, and for missing values.
         NotFittedError
             Before `fit`.
+
+        Notes
+        -----
+        The novelty is :math:`\max(\prod_v \nu_v^{p_v}, s)`, from the views and from sizes.
+
+        In the Gaussian process of view v, :math:`\nu_v` is the variance of an observation, divided
+        by its mean over training signals left out. The powers :math:`p_v` are proportional to the
+        inverse errors of the views, and their sum is 1. If there are several targets, the product
+        is the geometric mean of theirs.
+
+        Each channel of a signal has two sizes: log2 of its mean magnitude, and log2 of its
+        deviation from its mean. Let such a size z have mean m and deviation d over training
+        signals. Then s is the largest :math:`((z - m)/(c (2d + 0.2)))^2` of all channels. The
+        factor c, at least 1, is such that s is above 1 at one of twenty training signals left out,
+        or fewer. A channel that has one value a in all training signals counts with the magnitude
+        :math:`|a| + |x - a|` at a time point x: then −a is as far as 3a.
         """
-        return self._decide(self._read(X)).novelty
+        return self._results(self._read(X)).novelty
 
     def contributions(self, X: ArrayLike) -> Signals:
         """Return the contribution of each time point to each decision.
@@ -135,8 +136,9 @@ class ResidualKernelEstimator(Settings, SignalEstimator):
         contributions = self._contributions(signals)
         return np.array(contributions) if isinstance(signals, np.ndarray) else contributions
 
-    def _decide(self, X: Signals) -> ViewResults:
-        return self._ensemble.decide(X, kernel_options(self))
+    def _results(self, X: Signals) -> ViewResults:
+        """Return what the views find about checked signals."""
+        return self._ensemble.results(X, kernel_options(self))
 
     def _median_contributions(
         self, classes_of: Callable[[np.ndarray], np.ndarray]
@@ -156,4 +158,4 @@ class ResidualKernelEstimator(Settings, SignalEstimator):
     def _contributions(self, X: Signals) -> list[np.ndarray]:
         """Return the contributions of time points in the units of decisions."""
         contributions = self._ensemble.contributions(X, kernel_options(self))
-        return [self._target_scale[:, None] * of_signal for of_signal in contributions]
+        return [self._target_scale[:, None] * part for part in contributions]

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Self
+from typing import NamedTuple, Self
 
 import numpy as np
 
 from ..reading.cases import unit_sum
-from ..reading.signals import Signals, arrays
+from ..reading.signals import Signals, as_arrays
 from ..views.steps import ROUNDING
 
 _LEAST_LEVEL_UNIT = 0.1
@@ -18,15 +18,26 @@ _ADDED_TO_SIZES = 0.1
 """What is added to the deviation of sizes, which are binary logarithms, to make their unit."""
 
 
+class Distances(NamedTuple):
+    """How far signals are from the training signals: a distance above 1 is far."""
+
+    levels: np.ndarray
+    """The root mean square of the distances of levels over channels, (n_cases,)."""
+    sizes: np.ndarray
+    """The largest distance of sizes of all channels, (n_cases,)."""
+
+
 @dataclass(frozen=True, eq=False)
-class TrainingLevels:
-    """Levels and sizes of training signals, with the units of distances from them.
+class LevelsAndSizes:
+    """Means of the levels and sizes of training signals, and units of distances from them.
 
     Each channel of a signal has a level, its mean, and two sizes: log2 of its mean magnitude, and
     log2 of its deviation from its mean. The unit of a level is its deviation over signals, that of
-    a size twice its deviation and .2. The distance of levels is their root mean square over
-    channels, and that of sizes the largest one of all channels. Units of levels, and of sizes, are
-    magnified together so that at most one of twenty training signals, left out, is farther than 1.
+    a size twice its deviation and .2. The units of all levels are magnified by one factor, and
+    those of all sizes by another, so that at most one of twenty training signals, left out, is
+    farther than 1.
+
+    All signals are in the units in which views see them: their squares are in float64.
 
     The level of a channel that has one value c in all training signals has no unit, and its
     distance is 0. The magnitude of such a channel is the mean of |c| + |x − c|, so that the sizes
@@ -36,9 +47,10 @@ class TrainingLevels:
     means: np.ndarray
     """Means of the level and both sizes, (3, n_channels), over the training signals."""
     units: np.ndarray
-    """(3, n_channels)"""
+    """Units of distances from these means, (3, n_channels)."""
     constants: np.ndarray
-    """(n_channels,): the value c of a channel that is constant, 0 of others."""
+    """The value c of a channel that is constant in all training signals, 0 of others,
+    (n_channels,)."""
 
     @classmethod
     def of(cls, X: Signals, weights: np.ndarray) -> Self:
@@ -47,15 +59,23 @@ class TrainingLevels:
         levels_and_sizes = _levels_and_sizes(X, no_constants)
         means = np.average(levels_and_sizes, axis=0, weights=weights)
         squares = (levels_and_sizes - means) ** 2
-        level, *sizes = np.sqrt(np.average(squares, axis=0, weights=weights))
-        deviations = np.reshape([x.std(axis=-1) for x in arrays(X)], (len(X), -1))
-        inside = np.average(deviations, axis=0, weights=weights)
-        level = np.maximum(level, _LEAST_LEVEL_UNIT * inside)
-        magnitudes = np.reshape([np.abs(x).max(axis=-1) for x in arrays(X)], (len(X), -1))
-        is_constant = level <= ROUNDING * magnitudes.max(axis=0)
-        size_units = [2 * (size + _ADDED_TO_SIZES) for size in sizes]
-        units = np.stack([np.where(is_constant, np.inf, level), *size_units])
-        left_out = _distances((levels_and_sizes - means) / units) / (1.0 - unit_sum(weights))
+        deviation_of_levels, *deviations_of_sizes = np.sqrt(
+            np.average(squares, axis=0, weights=weights)
+        )
+        inside = np.reshape([x.std(axis=-1) for x in as_arrays(X)], (len(X), -1))
+        mean_inside = np.average(inside, axis=0, weights=weights)
+        level_unit = np.maximum(deviation_of_levels, _LEAST_LEVEL_UNIT * mean_inside)
+        largest = np.reshape([np.abs(x).max(axis=-1) for x in as_arrays(X)], (len(X), -1)).max(
+            axis=0
+        )
+        is_constant = level_unit <= ROUNDING * largest
+        size_units = [2 * (deviation + _ADDED_TO_SIZES) for deviation in deviations_of_sizes]
+        units = np.stack([np.where(is_constant, np.inf, level_unit), *size_units])
+        # The mean of all signals but one is farther from that one than the mean of all.
+        left_out = (
+            distances / (1.0 - unit_sum(weights))
+            for distances in _distances((levels_and_sizes - means) / units)
+        )
         level_limit, size_limit = (
             max(1.0, np.quantile(distances, 0.95, weights=weights, method="inverted_cdf"))
             for distances in left_out
@@ -63,19 +83,16 @@ class TrainingLevels:
         units *= np.reshape([level_limit, size_limit, size_limit], (3, 1))
         return cls(means, units, np.where(is_constant, means[0], 0.0))
 
-    def distances(self, X: Signals) -> np.ndarray:
-        """Return the distances of levels and of sizes from the training signals', (2, n_cases)."""
+    def distances(self, X: Signals) -> Distances:
+        """Return the distances of the levels and of the sizes of signals from these means."""
         return _distances((_levels_and_sizes(X, self.constants) - self.means) / self.units)
 
 
-def _distances(deviations: np.ndarray) -> np.ndarray:
-    """Return the distances of levels and of sizes, (2, n_cases).
-
-    Their deviations from means, (n_cases, 3, n_channels), are in units.
-    """
-    with np.errstate(over="ignore"):  # infinitely far
+def _distances(deviations: np.ndarray) -> Distances:
+    """Return the distances of signals from their deviations in units, (n_cases, 3, n_channels)."""
+    with np.errstate(over="ignore"):  # a distance may be infinite
         levels = np.sqrt(np.mean(deviations[:, 0] ** 2, axis=1))
-    return np.stack([levels, np.abs(deviations[:, 1:]).max(axis=(1, 2))])
+    return Distances(levels, np.abs(deviations[:, 1:]).max(axis=(1, 2)))
 
 
 def _levels_and_sizes(X: Signals, constants: np.ndarray) -> np.ndarray:
@@ -85,7 +102,7 @@ def _levels_and_sizes(X: Signals, constants: np.ndarray) -> np.ndarray:
     """
     constants = constants[:, None]
     levels_and_sizes = []
-    for x in arrays(X):
+    for x in as_arrays(X):
         largest = np.abs(x).max(axis=-1, keepdims=True)
         unit = np.ldexp(1.0, np.frexp(largest)[1] - 1)  # squares of x / unit stay in float64
         deviation = (x / unit).std(axis=-1) * unit[..., 0]

@@ -1,24 +1,26 @@
-r"""A view fitted to signals: ridge regression on its kernel, novelty and contributions.
+"""A view fitted to signals: ridge regression on its kernel, novelty and contributions.
 
-All signals are landmarks, or some of them: the features :math:`\Phi = K(X, S)
-K(S, S)^{-1/2}` of signals X with landmarks S have the inner products K between landmarks. Ridge
-regression on these features has closed-form leave-one-out errors.
+Leave-one-out errors have a closed form, from the eigenvectors of the kernel matrix of cases
+(case_kernel.py).
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.linalg
 
-from ...regression.decomposition import Decomposition, decompose
+from ...lazy import once
+from ...regression.decomposition import Decomposition
 from ..reading.cases import Cases, unit_sum
-from ..reading.signals import Signals, take
-from ..views.kernels import KernelOptions, Prepared, ViewKernel
+from ..reading.signals import Signals
+from ..views.kernels import KernelOptions, PreparedLandmarks
 from ..views.pipeline import FittedPipeline, ViewPipeline
+from .case_kernel import case_kernel
 from .settings import Penalties
+from .targets import Landmarks, Targets
 
 
 @dataclass(eq=False)
@@ -35,9 +37,9 @@ class ViewRegression:
     landmarks: Signals
     """As they were before the view's steps: all views share them."""
     coefficients: np.ndarray
-    """(n_landmarks, n_outputs)"""
+    """By which decisions are sums of the kernels with landmarks, (n_landmarks, n_outputs)."""
     intercepts: np.ndarray
-    """(n_outputs,)"""
+    """What is added to these sums, (n_outputs,)."""
     variance_root: np.ndarray
     """R, (n_landmarks, rank), of the first penalty λ₀: the process has the variance
     K(x, x) − ‖Rᵀk‖² at a signal x with the kernel k with landmarks. R is lower triangular if there
@@ -46,21 +48,22 @@ class ViewRegression:
     """(μ + λ₀)/(μ + λ), (rank, n_regressions), by which the penalties λ of several regressions
     multiply the squares of Rᵀk."""
     penalties: np.ndarray
-    """λ, (n_regressions,)."""
+    """The penalty λ of each regression, (n_regressions,)."""
     mean_left_out_variances: np.ndarray
-    """(n_regressions,), the mean variance of an observation at training signals left out."""
+    """The mean variance of an observation at training signals left out, (n_regressions,)."""
     prior_variances: np.ndarray
-    """(n_outputs,), the variance of each output's prior, the unit of other variances."""
+    """The variance of each output's prior, the unit of other variances, (n_outputs,)."""
     mean_squared_errors: np.ndarray
-    """(n_regressions,), of cases left out."""
-    seen_landmarks: Signals | None = None
-    """As the kernel sees them; the first call that needs them sets it."""
-    prepared_landmarks: tuple[KernelOptions, Prepared] | None = None
-    """The options of the last call, and the landmarks prepared for them."""
+    """Mean squared errors of cases left out, (n_regressions,)."""
+    prepared_landmarks: tuple[KernelOptions, PreparedLandmarks] | None = field(
+        default=None, init=False
+    )
+    """The options of the last call, and the landmarks prepared for them. A call sets this."""
 
     def __getstate__(self) -> dict[str, object]:
         """Return the attributes without what can be computed again, and without zeros of R."""
-        state = vars(self) | {"seen_landmarks": None, "prepared_landmarks": None}
+        state = vars(self) | {"prepared_landmarks": None}
+        state.pop("_seen_landmarks", None)
         if self.penalty_ratios is None:
             root, (rows, columns) = self.variance_root, self.variance_root.shape
             state["variance_root"] = root.shape, root[np.tril_indices(rows, m=columns)]
@@ -78,21 +81,21 @@ class ViewRegression:
 
         `seen` are signals as the kernel sees them, after the steps of the pipeline.
         """
-        prepared = self.prepared_landmarks  # read once: another thread may replace it
+        prepared = self.prepared_landmarks  # another thread may replace it later
         if prepared is None or prepared[0] != options:
-            landmarks = self._seen_landmarks()
-            prepared = options.copy(), self.pipeline.kernel.prepared(landmarks, options)
+            landmarks = self._seen_landmarks
+            prepared = options.copy(), self.pipeline.kernel.prepare(landmarks, options)
             self.prepared_landmarks = prepared
         return self.pipeline.kernel.matrix(seen, prepared[1], options)
 
+    @once
     def _seen_landmarks(self) -> Signals:
-        """Return the landmarks as the kernel sees them, after the steps of the pipeline."""
-        seen = self.seen_landmarks  # read once: another thread may set it
-        if seen is None:
-            seen = self.seen_landmarks = self.pipeline.transform(self.landmarks)
-        return seen
+        """The landmarks as the kernel sees them, after the steps of the pipeline."""
+        return self.pipeline.transform(self.landmarks)
 
-    def decide(self, X: Signals, options: KernelOptions) -> tuple[np.ndarray, np.ndarray]:
+    def decisions_and_novelties(
+        self, X: Signals, options: KernelOptions
+    ) -> tuple[np.ndarray, np.ndarray]:
         """Return decisions (n_cases, n_outputs) and novelties (n_cases, n_regressions).
 
         The novelty is the variance of an observation, divided by `mean_left_out_variances`.
@@ -114,34 +117,16 @@ class ViewRegression:
         """
         seen = self.pipeline.transform(X)
         contributions = self.pipeline.kernel.contributions(
-            seen, self._seen_landmarks(), self.coefficients, options
+            seen, self._seen_landmarks, self.coefficients, options
         )
         # Rounding errors, which large coefficients magnify, are divided evenly.
         sums = self._matrix(seen, options) @ self.coefficients
         counts = np.array([x.shape[1] for x in seen])
         contributions += ((sums - contributions.sum(axis=2)) / counts[:, None])[..., None]
-        triples = zip(contributions, counts, X, strict=True)
-        return [self.pipeline.to_time(of_x[:, :count], x) for of_x, count, x in triples]
-
-
-class _KernelOfCases(NamedTuple):
-    """The kernel matrix of weighted cases: all of it, or the part that landmarks explain."""
-
-    spectrum: Decomposition
-    root: np.ndarray
-    """R √(μ + λ), (n_landmarks, rank), which no penalty changes."""
-    unexplained: np.ndarray
-    """The diagonal of what landmarks do not explain, (n_cases,)."""
-    inverse_root: np.ndarray | None = None
-    """K(S, S)^(-1/2) of landmarks S, but for a rotation, (n_landmarks, rank); None if S are all."""
-    features: np.ndarray | None = None
-    """K(X, S) times `inverse_root`, (n_cases, rank); None if landmarks are all."""
-
-    def at_landmarks(self, beta: np.ndarray) -> np.ndarray:
-        """Return coefficients of landmarks, of the same function as coefficients of cases."""
-        if self.inverse_root is None or self.features is None:
-            return beta
-        return self.inverse_root @ (self.features.T @ beta)
+        return [
+            self.pipeline.to_time(part[:, :count], x)
+            for part, count, x in zip(contributions, counts, X, strict=True)
+        ]
 
 
 class ViewFit(NamedTuple):
@@ -149,111 +134,69 @@ class ViewFit(NamedTuple):
 
     regression: ViewRegression
     residuals: np.ndarray
-    """(n_cases, n_outputs)"""
-    novelty: np.ndarray
-    """(n_cases, n_regressions)"""
+    """Targets less decisions, (n_cases, n_outputs)."""
+    novelties: np.ndarray
+    """As `ViewRegression.decisions_and_novelties` returns them, (n_cases, n_regressions)."""
 
 
 def fit_view(
     pipeline: ViewPipeline,
     cases: Cases,
-    targets: np.ndarray,
-    *,
-    landmarks: Signals,
-    landmark_indices: np.ndarray | None,
+    targets: Targets,
+    landmarks: Landmarks,
     penalties: Penalties,
-    error_weights: np.ndarray,
-    n_regressions: int,
     options: KernelOptions,
 ) -> ViewFit:
     r"""Return a view fitted to targets of cases, with residuals and novelty of cases left out.
 
-    Landmarks are the cases at `landmark_indices`, or all if these are None.
-    Each of n_regressions, one for all outputs or one for each, has one of the penalties, chosen by
-    its leave-one-out error. The prior's variance
-    :math:`\sigma^2 = y^\top (K + \lambda I)^{-1} (y - b) / n` maximizes the marginal likelihood.
+    Each regression has one of the penalties, chosen by its leave-one-out error. The prior's
+    variance :math:`\sigma^2 = y^\top (K + \lambda I)^{-1} (y - b) / n` maximizes the marginal
+    likelihood.
     """
     fitted_pipeline, seen = pipeline.fit_and_transform(cases.signals, cases.weights)
-    Y, weights = targets, cases.weights
-    kernel = (
-        _kernel_of_all(pipeline.kernel, seen, weights, options)
-        if landmark_indices is None
-        else _kernel_of_landmarks(pipeline.kernel, seen, weights, landmark_indices, options)
-    )
-    spectrum, tried = kernel.spectrum, np.asarray(penalties.tried)
-    groups = cases.groups if cases.n_groups < len(Y) else None  # without groups less time
-    residuals = spectrum.leave_one_out(Y, tried, intercept=True, groups=groups)
-    choices, errors = _chosen_penalties(
-        residuals, error_weights, n_regressions, penalties.tolerance
-    )
-    chosen, of_outputs = tried[choices], np.resize(choices, Y.shape[1])
-    beta, b = np.empty(Y.shape), np.empty(Y.shape[1])
-    variance = np.empty((len(Y), n_regressions))
-    for choice in np.unique(choices):
-        with_choice = of_outputs == choice
-        outputs = slice(None) if with_choice.all() else with_choice
-        beta[:, outputs], b[outputs] = spectrum.ridge(Y[:, outputs], tried[choice], intercept=True)
-        left_out_variances = spectrum.left_out_variance(tried[choice], groups) + kernel.unexplained
-        variance[:, choices == choice] = left_out_variances[:, None]
-    mean_variances = np.array([np.average(column, weights=weights) for column in variance.T])
-    sums = spectrum.eigenvalues[:, None] + chosen
+    kernel = case_kernel(pipeline.kernel, seen, cases.weights, landmarks.indices, options)
+    spectrum, Y = kernel.spectrum, targets.values
+    groups = cases.groups if cases.n_groups < len(Y) else None  # takes less time without groups
+    choice = _chosen_penalties(spectrum, groups, targets, penalties)
+    beta, intercepts = _coefficients(spectrum, Y, choice.penalties)
+    different, positions = np.unique(choice.penalties, return_inverse=True)
+    left_out = [spectrum.left_out_variance(penalty, groups) for penalty in different]
+    variances = np.stack(left_out, axis=1)[:, positions] + kernel.unexplained[:, None]
+    mean_variances = np.array([np.average(column, weights=cases.weights) for column in variances.T])
+    sums = spectrum.eigenvalues[:, None] + choice.penalties
     root = kernel.root / np.sqrt(sums[:, 0])
-    fitted = ViewRegression(
+    is_one = targets.n_regressions == 1
+    regression = ViewRegression(
         fitted_pipeline,
-        landmarks=landmarks,
+        landmarks=landmarks.signals,
         coefficients=kernel.at_landmarks(beta),
-        intercepts=b,
-        variance_root=_lower_triangular(root) if n_regressions == 1 else root,
-        penalty_ratios=None if n_regressions == 1 else sums[:, :1] / sums,
-        penalties=chosen,
+        intercepts=intercepts,
+        variance_root=_lower_triangular(root) if is_one else root,
+        penalty_ratios=None if is_one else sums[:, :1] / sums,
+        penalties=choice.penalties,
         mean_left_out_variances=mean_variances,
-        prior_variances=np.mean(beta * Y, axis=0),  # Σβ is 0, so that b makes no difference
-        mean_squared_errors=errors,
+        prior_variances=np.mean(beta * Y, axis=0),  # Σβ is 0: the intercept b does not matter
+        mean_squared_errors=choice.mean_squared_errors,
     )
-    residuals = np.take_along_axis(residuals, of_outputs[None, None], axis=0)[0]
-    return ViewFit(fitted, residuals, variance / mean_variances)
+    return ViewFit(regression, choice.residuals, variances / mean_variances)
 
 
-def _kernel_of_all(
-    kernel: ViewKernel, seen: Signals, weights: np.ndarray, options: KernelOptions
-) -> _KernelOfCases:
-    """Return the decomposed kernel matrix of cases, as a view shows them."""
-    spectrum = decompose(kernel.matrix(seen, None, options), weights, clip=True)
-    root = spectrum.roots[:, None] * spectrum.eigenvectors
-    return _KernelOfCases(spectrum, root, np.zeros(len(seen)))
+def _coefficients(
+    spectrum: Decomposition, Y: np.ndarray, penalties: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return coefficients of cases, (n_cases, n_outputs), and intercepts, (n_outputs,).
 
-
-def _kernel_of_landmarks(
-    kernel: ViewKernel,
-    seen: Signals,
-    weights: np.ndarray,
-    landmark_indices: np.ndarray,
-    options: KernelOptions,
-) -> _KernelOfCases:
-    """Return the decomposed kernel matrix of features."""
-    landmarks = take(seen, landmark_indices)
-    remaining = np.setdiff1d(np.arange(len(seen)), landmark_indices)
-    K = np.empty((len(seen), len(landmarks)))
-    K[landmark_indices] = kernel.matrix(landmarks, None, options)
-    K[remaining] = kernel.matrix(take(seen, remaining), landmarks, options)
-    values, V = scipy.linalg.eigh(K[landmark_indices], driver="evd")
-    resolved = values > kernel.least_penalty(np.ones(len(landmarks)), options["dtype"])
-    inverse_root = V[:, resolved] / np.sqrt(values[resolved])
-    features, roots = K @ inverse_root, np.sqrt(weights)[:, None]
-    unexplained = np.maximum(kernel.diag(seen) - (features**2).sum(axis=1), 0.0)
-    # The eigenvectors of products take less time than singular vectors. They have fewer digits
-    # where eigenvalues are far below the penalty, and there digits do not matter.
-    values, V = scipy.linalg.eigh((roots * features).T @ (roots * features), driver="evd")
-    eps = float(np.finfo(np.float64).eps)
-    values, inverse_root, features = (
-        np.maximum(values, eps * values[-1]),
-        inverse_root @ V,
-        features @ V,
-    )
-    spectrum = Decomposition(values, roots * features / np.sqrt(values), eps, roots[:, 0])
-    return _KernelOfCases(
-        spectrum, inverse_root * np.sqrt(values), unexplained, inverse_root, features
-    )
+    One penalty is that of all outputs, or each output has one.
+    """
+    beta, intercepts = np.empty(Y.shape), np.empty(Y.shape[1])
+    output_penalties = np.resize(penalties, Y.shape[1])
+    for penalty in np.unique(penalties):
+        has_penalty = output_penalties == penalty
+        outputs = slice(None) if has_penalty.all() else has_penalty
+        beta[:, outputs], intercepts[outputs] = spectrum.ridge(
+            Y[:, outputs], penalty, intercept=True
+        )
+    return beta, intercepts
 
 
 def _lower_triangular(root: np.ndarray) -> np.ndarray:
@@ -261,16 +204,34 @@ def _lower_triangular(root: np.ndarray) -> np.ndarray:
     return np.asarray(scipy.linalg.qr(root.T, mode="r")[0].T)
 
 
-def _chosen_penalties(
-    residuals: np.ndarray, error_weights: np.ndarray, n_regressions: int, tolerance: float
-) -> tuple[np.ndarray, np.ndarray]:
-    """Return the indices of the chosen penalties, and their mean squared errors.
+@dataclass(frozen=True, eq=False)
+class _PenaltyChoice:
+    """The penalty of each regression, and the results of cases left out with these penalties."""
 
-    Both are (n_regressions,); `residuals` are (n_penalties, n_cases, n_outputs). The first penalty
-    is chosen whose error is at most `tolerance` times the least error.
+    penalties: np.ndarray
+    """The penalties that were chosen, (n_regressions,)."""
+    residuals: np.ndarray
+    """Targets less decisions, (n_cases, n_outputs)."""
+    mean_squared_errors: np.ndarray
+    """The least errors, or errors near them, (n_regressions,)."""
+
+
+def _chosen_penalties(
+    spectrum: Decomposition, groups: np.ndarray | None, targets: Targets, penalties: Penalties
+) -> _PenaltyChoice:
+    """Return, for each regression, the first penalty whose error is near the least error.
+
+    It is at most `Penalties.tolerance` times the least error of cases left out.
     """
-    unit_weights = unit_sum(error_weights)
-    parts = np.split(residuals, n_regressions, axis=2)
-    errors = np.array([(part**2).mean(axis=2) @ unit_weights for part in parts])
-    chosen = (errors <= tolerance * errors.min(axis=1, keepdims=True)).argmax(axis=1)
-    return chosen, errors[np.arange(n_regressions), chosen]
+    tried = np.asarray(penalties.tried)
+    residuals = spectrum.leave_one_out(targets.values, tried, intercept=True, groups=groups)
+    unit_weights = unit_sum(targets.error_weights)
+    errors = np.array([(part**2).mean(axis=2) @ unit_weights for part in targets.split(residuals)])
+    is_near = errors <= penalties.tolerance * errors.min(axis=1, keepdims=True)
+    choices = is_near.argmax(axis=1)
+    output_choices = np.resize(choices, targets.values.shape[1])
+    return _PenaltyChoice(
+        tried[choices],
+        np.take_along_axis(residuals, output_choices[None, None], axis=0)[0],
+        errors[np.arange(len(choices)), choices],
+    )

@@ -1,14 +1,18 @@
-"""Weights of views: for all signals, from errors of cases left out, and at each signal."""
+"""Weights of views, overall and at each signal, and how their novelties are averaged."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
 
 import numpy as np
 from scipy.optimize import nnls
 
 from ..reading.cases import unit_sum
+from .results import averaged
+from .targets import Targets
+
+_FOLDS = 10
+"""Number of folds. The weights of views at a fold come from the errors of the other folds."""
 
 _NEGLIGIBLE = 0.02
 """Largest sum of the least weights that become 0, so that their views need not be computed."""
@@ -29,35 +33,18 @@ _LEVEL_POWER = 8.0
 and .943 with 8."""
 
 
-class ViewResults(NamedTuple):
-    """What views find about signals, each for itself, and all together."""
+def folds_of(groups: np.ndarray, rng: np.random.RandomState) -> np.ndarray:
+    """Return the number of each case's fold, (n_cases,): a group is in one fold.
 
-    view_decisions: np.ndarray
-    """(n_views, n_cases, n_outputs)"""
-    view_novelties: np.ndarray
-    """(n_views, n_cases, n_regressions), as `ViewRegression.decide` returns them."""
-    view_weights: np.ndarray
-    """The views' weights at the signals, (n_views, n_cases, n_regressions), of sum 1 over views."""
-    novelty: np.ndarray
-    """Of all views, and of sizes, (n_cases,), as `ResidualKernelEstimator.novelty` says."""
-
-    @property
-    def decisions(self) -> np.ndarray:
-        """The weighted average of the decisions over views, (n_cases, n_outputs)."""
-        return averaged(self.view_decisions, self.view_weights)
-
-
-def averaged(values: np.ndarray, view_weights: np.ndarray) -> np.ndarray:
-    """Return the weighted average over views, (n_cases, n_outputs), of values of each view.
-
-    Values are (n_views, n_cases, n_outputs), and the weights as in `ViewResults`.
+    `groups` are numbers of groups, (n_cases,).
     """
-    return np.asarray((view_weights * values).sum(axis=0))
+    return (rng.permutation(groups.max() + 1) % _FOLDS)[groups]
 
 
-def weights_of_regression(residuals: np.ndarray, error_weights: np.ndarray) -> np.ndarray:
-    r"""Return the weights of views, (n_views,), from residuals (n_views, n_cases, n_outputs).
+def weights_of_one_regression(residuals: np.ndarray, error_weights: np.ndarray) -> np.ndarray:
+    r"""Return the overall weights of views, (n_views,), for a regression of one or more outputs.
 
+    Its residuals are (n_views, n_cases, n_outputs).
     G are sums of products of residuals, where cases count with `error_weights`, and e = diag G. The
     weights, at least 0 and of sum 1, minimize the squared error of the average near w₀ ∝ e⁻⁴,
     :math:`w^\top G w + \min e\, \|w - w_0\|^2`. The least weights become 0, up to a sum of .02.
@@ -65,11 +52,11 @@ def weights_of_regression(residuals: np.ndarray, error_weights: np.ndarray) -> n
     rows = (residuals * np.sqrt(unit_sum(error_weights))[:, None]).reshape(len(residuals), -1)
     errors = (rows**2).sum(axis=1)
     least = max(errors.min(), np.finfo(np.float64).eps * errors.max()) or 1.0
-    near = (np.maximum(errors, least) / least) ** -_ERROR_POWER
-    near /= near.sum()
+    w0 = (np.maximum(errors, least) / least) ** -_ERROR_POWER
+    w0 /= w0.sum()
     # Least squares with a last row 1ᵀw = 1, which changes the scale of w and not its direction.
     ones = np.ones(len(errors))
-    distance = np.eye(len(errors)) - np.outer(near, ones)
+    distance = np.eye(len(errors)) - np.outer(w0, ones)
     system = np.vstack([rows.T / np.sqrt(least), distance, ones])
     weights = nnls(system, np.append(np.zeros(len(system) - 1), 1.0))[0]
     weights /= weights.sum()
@@ -78,54 +65,75 @@ def weights_of_regression(residuals: np.ndarray, error_weights: np.ndarray) -> n
     return weights / weights.sum()
 
 
-def weights_of_views(
-    residuals: np.ndarray, error_weights: np.ndarray, n_regressions: int
-) -> np.ndarray:
-    """Return the weights of views, (n_views, n_regressions), by `weights_of_regression`.
+def overall_weights(residuals: np.ndarray, targets: Targets) -> np.ndarray:
+    """Return the weights of views, (n_views, n_regressions), at signals that are novel to no view.
 
-    One regression has all outputs, or each output has one.
+    The residuals of cases left out are (n_views, n_cases, n_outputs).
     """
-    parts = np.split(residuals, n_regressions, axis=2)
-    return np.stack([weights_of_regression(part, error_weights) for part in parts], axis=1)
+    return np.stack(
+        [
+            weights_of_one_regression(part, targets.error_weights)
+            for part in targets.split(residuals)
+        ],
+        axis=1,
+    )
 
 
-def weights_at(
-    weights: np.ndarray,
-    novelties: np.ndarray,
-    distances: np.ndarray,
+def weights_at_signals(
+    overall: np.ndarray,
+    view_novelties: np.ndarray,
+    level_distances: np.ndarray,
     depend_on_levels: Sequence[bool] | np.ndarray,
 ) -> np.ndarray:
     """Return the views' weights at signals, (n_views, n_cases, n_regressions), of sum 1 over views.
 
-    Without novelty they are `weights`, (n_views, n_regressions). A view has less weight at a signal
-    that is novel to it, by `novelties` (n_views, n_cases, n_regressions), and a view that depends
-    on levels has less where these are far away, by `distances` (n_cases,).
+    The `overall` weights are (n_views, n_regressions). A view has less weight at a signal that is
+    novel to it, by `view_novelties` (n_views, n_cases, n_regressions), and a view that depends on
+    levels has less where these are far away, by `level_distances` (n_cases,).
     """
-    above = np.maximum(1.0, novelties)
-    products = weights[:, None] * (above / above.min(axis=0)) ** -_NOVELTY_POWER
-    farther = np.clip(distances, 1.0, 1e9) ** -_LEVEL_POWER
+    above = np.maximum(1.0, view_novelties)
+    products = overall[:, None] * (above / above.min(axis=0)) ** -_NOVELTY_POWER
+    farther = np.clip(level_distances, 1.0, 1e9) ** -_LEVEL_POWER
     products *= np.where(np.reshape(depend_on_levels, (-1, 1)), farther, 1.0)[:, :, None]
     return products / products.sum(axis=0)
 
 
+def mean_novelty(view_novelties: np.ndarray, view_errors: np.ndarray) -> np.ndarray:
+    """Return the novelty of signals to all views, (n_cases,): a geometric mean.
+
+    The novelties to each view are (n_views, n_cases, n_regressions). Powers of views are
+    proportional to their inverse errors, (n_views, n_regressions), and regressions count alike.
+    """
+    logs = []
+    for novelties, errors in zip(np.moveaxis(view_novelties, 2, 0), view_errors.T, strict=True):
+        least = np.finfo(np.float64).eps * (errors.max() or 1.0)
+        logs.append(unit_sum(1.0 / np.maximum(errors, least)) @ np.log(novelties))
+    return np.asarray(np.exp(np.mean(logs, axis=0)))
+
+
 def residuals_of_folds(
     residuals: np.ndarray,
-    error_weights: np.ndarray,
+    targets: Targets,
     folds: np.ndarray,
-    novelties: np.ndarray,
-    distances: np.ndarray,
-    depend_on_levels: np.ndarray,
+    view_novelties: np.ndarray,
+    level_distances: np.ndarray,
+    depend_on_levels: Sequence[bool] | np.ndarray,
 ) -> np.ndarray:
     """Return the residuals of the averaged decisions, (n_cases, n_outputs).
 
-    The weights of views at a fold come from the errors of the other folds; `folds` are numbers of
-    folds, (n_cases,). Other arguments are as for `weights_of_views` and `weights_at`.
+    The overall weights of views at a fold come from the errors of the other folds; `folds` are
+    numbers of folds, (n_cases,). Other arguments are as for `overall_weights` and
+    `weights_at_signals`.
     """
     fold_residuals = np.zeros(residuals.shape[1:])
     for fold in np.unique(folds):
         inside = folds == fold
-        outside_weights = np.where(inside, 0.0, error_weights)
-        weights = weights_of_views(residuals, outside_weights, novelties.shape[2])
-        weights = weights_at(weights, novelties[:, inside], distances[inside], depend_on_levels)
+        others = targets._replace(error_weights=np.where(inside, 0.0, targets.error_weights))
+        weights = weights_at_signals(
+            overall_weights(residuals, others),
+            view_novelties[:, inside],
+            level_distances[inside],
+            depend_on_levels,
+        )
         fold_residuals[inside] = averaged(residuals[:, inside], weights)
     return fold_residuals

@@ -37,9 +37,9 @@ class Cases(NamedTuple):
 
         Copies each have the whole value of their case, and signals without a case have NaN.
         """
-        of_signals = values[self.case_indices].astype(np.float64)
-        of_signals[self.case_indices < 0] = np.nan
-        return of_signals
+        signal_values = values[self.case_indices].astype(np.float64)
+        signal_values[self.case_indices < 0] = np.nan
+        return signal_values
 
 
 def different_cases(
@@ -55,8 +55,8 @@ def different_cases(
     # + 0.0 makes 0.0 of -0.0: both are one signal.
     contents = (((signals[k] + 0.0).tobytes(), *y[k], given_groups[k]) for k in counted)
     rows = np.fromiter(contents, dtype=object, count=len(counted))
-    different, first, case_of = np.unique(rows, return_index=True, return_inverse=True)
-    first = counted[first]
+    different, first_rows, case_of = np.unique(rows, return_index=True, return_inverse=True)
+    first = counted[first_rows]
     case_indices = np.full(len(weights), -1)
     case_indices[counted] = case_of
     sums = np.bincount(case_of, weights[counted])
@@ -72,10 +72,11 @@ def unit_sum(weights: np.ndarray) -> np.ndarray:
     return weights / (weights.sum() or 1.0)
 
 
-def squared_sum(deviations: np.ndarray, cases: Cases, weights: np.ndarray) -> float:
-    """Return the sum over groups of squares of sums of weighted deviations, (n_cases,).
+def variance_of_sum(deviations: np.ndarray, cases: Cases, weights: np.ndarray) -> float:
+    """Return an estimate of the variance of a weighted sum over cases, from their deviations.
 
-    This is the square of the sum's standard error if groups are independent of each other.
+    It is the sum over groups of the squares of their sums: deviations, (n_cases,), of one group may
+    depend on each other, and groups are independent.
     """
     group_sums = np.bincount(cases.groups, weights * deviations)
     return float(group_sums @ group_sums)

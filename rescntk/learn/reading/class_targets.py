@@ -50,13 +50,16 @@ class ClassTargets:
         return signs[:, 1:] if len(self.classes) == 2 else signs
 
     @property
-    def weights(self) -> np.ndarray:
-        """The weights of the cases times those of their classes, (n_cases,)."""
+    def coverage_weights(self) -> np.ndarray:
+        """The weights of the cases times those of their classes, (n_cases,).
+
+        Of signals drawn with these weights, sets have the right class as often as they are to.
+        """
         return self.class_weights[self.class_indices] * self.case_weights
 
     @property
     def error_weights(self) -> np.ndarray:
-        """The `weights` of the cases that the score counts, and 0 of others, (n_cases,)."""
+        """The `coverage_weights` of cases that the score counts, and 0 of others, (n_cases,)."""
         return self.class_weights[self.class_indices] * self.score_weights
 
     @property
@@ -65,55 +68,53 @@ class ClassTargets:
         return bool(np.ptp(self.class_weights) > 0)
 
 
-def weights_of_classes(class_weight: ClassWeight, classes: np.ndarray) -> np.ndarray:
+def weights_of_labels(class_weight: ClassWeight, labels: np.ndarray) -> np.ndarray:
     """Return the weight of each of some labels: 1, or what a dictionary says.
 
     The weights of "balanced" are known when cases are: `class_targets` computes them.
     """
-    labels = classes.tolist()
+    names = labels.tolist()
     if class_weight is None or (isinstance(class_weight, str) and class_weight == "balanced"):
-        return np.ones(len(labels))
+        return np.ones(len(names))
     if not isinstance(class_weight, dict):
         raise ValueError(
             f"class_weight is {shown(class_weight)}, expected None, 'balanced' or a dict"
         )
     checked = {
-        label: check_nonnegative(weight, f"class_weight of {shown(label)}")
-        for label, weight in class_weight.items()
+        name: check_nonnegative(weight, f"class_weight of {shown(name)}")
+        for name, weight in class_weight.items()
     }
     # A fold of cross-validation may lack a class: `class_targets` warns of it.
-    unknown = [key for key in class_weight if key not in labels]
-    if unknown and any(label not in class_weight for label in labels):
-        raise ValueError(
-            f"class_weight has keys {shown(unknown)}, expected some of {shown(labels)}"
-        )
-    weights = np.array([checked.get(label, 1.0) for label in labels])
+    unknown = [name for name in class_weight if name not in names]
+    if unknown and any(name not in class_weight for name in names):
+        raise ValueError(f"class_weight has keys {shown(unknown)}, expected some of {shown(names)}")
+    weights = np.array([checked.get(name, 1.0) for name in names])
     relative = np.maximum(np.ldexp(weights, -exponents_of(weights)), _LEAST_CLASS_WEIGHT)
     return np.where(weights > 0, relative, 0.0)
 
 
-def class_targets(cases: Cases, classes: np.ndarray, class_weight: ClassWeight) -> ClassTargets:
-    """Return the targets of cases, whose `y` are indices of labels, `classes`.
+def class_targets(cases: Cases, labels: np.ndarray, class_weight: ClassWeight) -> ClassTargets:
+    """Return the targets of cases, whose `y` are indices of labels.
 
     Only labels with a case are classes of the targets. A single one is refused, and a weight of a
     label without cases is warned of.
     """
     present, class_indices = np.unique(cases.y[:, 0], return_inverse=True)
-    labels = classes[present].tolist()
-    if len(labels) < 2:
-        raise ValueError(f"y has one class, {shown(labels)}, expected several of positive weight")
+    classes = labels[present].tolist()
+    if len(classes) < 2:
+        raise ValueError(f"y has one class, {shown(classes)}, expected several of positive weight")
     if isinstance(class_weight, dict):
-        lost = [label for label, w in class_weight.items() if w and label not in labels]
+        lost = [name for name, weight in class_weight.items() if weight and name not in classes]
         if lost:
             warn(f"class_weight has keys {shown(lost)}, which no signal of positive weight has")
     if class_weight == "balanced":
         class_weights = 1.0 / np.bincount(class_indices, cases.weights)
     else:
-        class_weights = weights_of_classes(class_weight, classes)[present]
+        class_weights = weights_of_labels(class_weight, labels)[present]
     pairs = np.unique(np.column_stack([class_indices, cases.groups]), axis=0)
-    n_groups = np.bincount(pairs[:, 0])  # of each class
+    n_groups = np.bincount(pairs[:, 0])  # number of groups of each class
     return ClassTargets(
-        classes=classes[present],
+        classes=labels[present],
         class_indices=class_indices,
         class_weights=class_weights if np.ptp(class_weights) > 0 else np.ones(len(present)),
         case_weights=cases.weights,

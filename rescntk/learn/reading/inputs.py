@@ -45,6 +45,13 @@ _LEAST_WEIGHT = 1e-12
 """Weight above which a signal counts, in units of the largest: a sum has few digits of less."""
 
 
+_LABELS_AS_TEXTS = {
+    bytes: "[label.decode() for label in y]",
+    Enum: "[label.name for label in y]",
+}
+"""What makes texts of labels that scikit-learn cannot score, by their kinds."""
+
+
 class GivenSignals(NamedTuple):
     """Signals that a user gave, checked, and what is known of their columns."""
 
@@ -90,6 +97,16 @@ def read_training_signals(
     given = read_signals(X, n_channels=n_channels, images=images)
     _warn_of_shape(given)
     return given
+
+
+def split_channels(flat: np.ndarray, n_channels: int | None, name: str) -> np.ndarray:
+    """Return flat signals, one channel after the other, as (n_cases, n_channels, n_timepoints)."""
+    n_channels = 1 if n_channels is None else n_channels
+    if flat.shape[1] % check_positive_integer(n_channels, "n_channels"):
+        raise ValueError(
+            f"{name} has {flat.shape[1]} columns, expected a multiple of n_channels = {n_channels}"
+        )
+    return flat.reshape(len(flat), n_channels, -1)
 
 
 def check_shape_of_fit(given: GivenSignals, fitted: tuple[object, object]) -> None:
@@ -181,16 +198,6 @@ def _parts(X: Sequence[object], name: str) -> Iterator[tuple[str, object]]:
             yield f"{name}[{k}]", x
 
 
-def split_channels(flat: np.ndarray, n_channels: int | None, name: str) -> np.ndarray:
-    """Return flat signals, one channel after the other, as (n_cases, n_channels, n_timepoints)."""
-    n_channels = 1 if n_channels is None else n_channels
-    if flat.shape[1] % check_positive_integer(n_channels, "n_channels"):
-        raise ValueError(
-            f"{name} has {flat.shape[1]} columns, expected a multiple of n_channels = {n_channels}"
-        )
-    return flat.reshape(len(flat), n_channels, -1)
-
-
 def _check_labels_or_targets(y: object) -> None:
     """Raise a ValueError if y is None, a masked array, or a table that is not in memory."""
     if y is None:
@@ -211,9 +218,6 @@ def read_targets(y: ArrayLike) -> np.ndarray:
     return numbers
 
 
-_DECODED = {bytes: "[label.decode() for label in y]", Enum: "[label.name for label in y]"}
-
-
 def read_labels(y: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
     """Return the different labels of y, in order, and the index of each signal's label."""
     _check_labels_or_targets(y)
@@ -229,7 +233,7 @@ def read_labels(y: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
         raise ValueError("y contains NaN or infinity, expected a label for each signal")
     if labels.dtype.kind in "OS" and not all(isinstance(label, str) for label in labels):
         kinds = ", ".join(sorted({type(label).__name__ for label in labels}))
-        remedies = [text for kind, text in _DECODED.items() if isinstance(labels[0], kind)]
+        remedies = [text for kind, text in _LABELS_AS_TEXTS.items() if isinstance(labels[0], kind)]
         raise ValueError(
             f"Unknown label type: y has objects of kinds {kinds}, which scikit-learn cannot score, "
             f"expected numbers or texts: give {(*remedies, 'y.astype(int) or y.astype(str)')[0]}"
@@ -257,12 +261,13 @@ def _warn_of_target(
     if labels.dtype.kind in "biuf":
         targets += [*labels.T]
     for target in targets:
-        equal = (signals == target.reshape(-1, *[1] * (signals.ndim - 1))).all(axis=0)
-        if equal.any() and (target != target[0]).any():
-            place = np.argwhere(equal)[0].tolist()
-            what = f"time point {place[-1]} of channel {place[0]}"
+        is_equal = (signals == target[:, None, None]).all(axis=0)
+        if is_equal.any() and (target != target[0]).any():
+            place = int(np.flatnonzero(is_equal)[0])  # all channels one after the other
+            channel, point = divmod(place, signals.shape[2])
+            what = f"time point {point} of channel {channel}"
             if columns:
-                what = f"column {shown(columns[int(np.flatnonzero(equal)[0])])}"
+                what = f"column {shown(columns[place])}"
             warn(
                 f"{what} of X equals y in all signals: drop it if it is what y was read from",
                 SignalsWarning,
@@ -276,29 +281,24 @@ def read_cases(
     y_numbers: np.ndarray,
     sample_weight: ArrayLike | None,
     groups: ArrayLike | None,
-    used: bool | np.ndarray = True,
+    is_used: bool | np.ndarray = True,
 ) -> tuple[GivenSignals, Cases]:
     """Return all signals that were given to a fit, and their different cases.
 
     Cases have the `y_numbers`, (n_signals, n_columns): indices of labels, or targets. They were
-    read from `y`, which is looked at for errors and warnings alone. Signals that are not `used`,
-    all by default, have no case.
+    read from `y`, which is looked at for errors and warnings alone. Signals have a case where
+    `is_used` is true, by default all.
     """
     _check_together(X, y=y, sample_weight=sample_weight, groups=groups)
-    n = len(y_numbers)
-    check_rows(X, n)
+    check_rows(X, len(y_numbers))
     given = read_training_signals(X)
     check_consistent_length(given.signals, y_numbers)
     if isinstance(given.signals, np.ndarray):
         _warn_of_target(given.signals, y_numbers, y, given.columns)
         if groups is None:
             _warn_of_windows(given.signals)
-    weights = _read_weights(sample_weight, used, n)
-    counted = np.flatnonzero(weights)
-    group_numbers = None
-    if groups is not None:
-        group_numbers = np.zeros(n, dtype=np.intp)
-        group_numbers[counted] = check_groups(groups, n, counted)
+    weights = _read_weights(sample_weight, is_used, len(y_numbers))
+    group_numbers = None if groups is None else _read_groups(groups, weights)
     cases = different_cases(given.signals, y_numbers, weights, group_numbers)
     if cases.n_groups == 1:  # `check_groups` has refused a single group
         raise ValueError("X has n_samples=1 up to copies, expected two signals that differ")
@@ -313,13 +313,23 @@ def _check_together(X: object, **arguments: object) -> None:
     check_no_label_column(X, **arguments)
 
 
-def _read_weights(sample_weight: ArrayLike | None, used: bool | np.ndarray, n: int) -> np.ndarray:
+def _read_weights(
+    sample_weight: ArrayLike | None, is_used: bool | np.ndarray, n: int
+) -> np.ndarray:
     """Return the weights of n signals, in some unit: above 0, or 0 of signals without a case."""
     given = np.ones(n) if sample_weight is None else sample_weight
-    weights = np.where(used, check_shape(given, "sample_weight", (n,)), 0.0)
+    weights = np.where(is_used, check_shape(given, "sample_weight", (n,)), 0.0)
     if weights.min() < 0:
         raise ValueError(f"sample_weight has {weights.min():.3g}, expected numbers of at least 0")
     if not weights.any():
         raise ValueError("sample_weight or class_weight is zero for all, expected some above")
     weights = np.ldexp(weights, -exponents_of(weights))
     return np.where(weights > _LEAST_WEIGHT * weights.max(), weights, 0.0)
+
+
+def _read_groups(groups: ArrayLike, weights: np.ndarray) -> np.ndarray:
+    """Return the numbers of the groups of signals, (n_signals,); 0 of signals of weight 0."""
+    counted = np.flatnonzero(weights)
+    numbers = np.zeros(len(weights), dtype=np.intp)
+    numbers[counted] = check_groups(groups, len(weights), counted)
+    return numbers

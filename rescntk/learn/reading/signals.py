@@ -11,12 +11,12 @@ Signals: TypeAlias = np.ndarray | list[np.ndarray]
 """Signals (n_cases, n_channels, n_timepoints), or a list of (n_channels, n_timepoints_i)."""
 
 
-def take(X: Signals, cases: np.ndarray) -> Signals:
+def take(X: Signals, indices: np.ndarray) -> Signals:
     """Return copies of some signals, by their indices."""
-    return X[cases] if isinstance(X, np.ndarray) else [X[i].copy() for i in cases]
+    return X[indices] if isinstance(X, np.ndarray) else [X[i].copy() for i in indices]
 
 
-def arrays(X: Signals) -> list[np.ndarray]:
+def as_arrays(X: Signals) -> list[np.ndarray]:
     """Return a list with one array of all signals, or with an array of each signal of a list.
 
     The last two axes of each array are channels and time points.
@@ -31,7 +31,7 @@ def unit_exponent(X: Signals) -> int:
     others by this power of two. It is even, so that its square root changes no digit of square
     roots of signals.
     """
-    exponent = int(np.frexp(max(np.abs(x).max() for x in arrays(X)))[1])
+    exponent = int(np.frexp(max(np.abs(x).max() for x in as_arrays(X)))[1])
     return exponent // 2 * 2 if abs(exponent) > 300 else 0
 
 
@@ -49,13 +49,13 @@ def scaled(X: Signals, exponent: int) -> Signals:
     if not exponent:
         return X
     with np.errstate(over="ignore"):
-        parts = [np.ldexp(x, -exponent) for x in arrays(X)]
+        parts = [np.ldexp(x, -exponent) for x in as_arrays(X)]
     return parts[0] if isinstance(X, np.ndarray) else parts
 
 
-def longest(X: Signals) -> int:
+def longest_length(X: Signals) -> int:
     """Return the number of time points of the longest signal."""
-    return max(x.shape[-1] for x in arrays(X))
+    return max(x.shape[-1] for x in as_arrays(X))
 
 
 def map_signals(function: Callable[[np.ndarray], np.ndarray], X: Signals) -> Signals:

@@ -17,6 +17,7 @@ from scipy.sparse import issparse
 
 from ...checks.messages import shown
 from ...checks.values import check_rectangular
+from .signals import exponents_of
 
 _CALLS_TO_MEMORY = {"collect": "collect()", "compute": "compute()", "column_names": "to_pandas()"}
 """Attributes of tables that are not in memory, and the call that returns one in memory."""
@@ -31,7 +32,7 @@ _DURATIONS = (datetime.timedelta, np.timedelta64)
 
 def is_table(X: object) -> bool:
     """Return whether X is a table: its columns have names."""
-    return hasattr(type(X), "columns")  # of the type: a query of polars would warn
+    return hasattr(type(X), "columns")  # polars warns if a lazy table itself is asked
 
 
 def check_container(values: object, name: str) -> None:
@@ -44,7 +45,9 @@ def check_container(values: object, name: str) -> None:
             f"{name} is a {type(values).__name__}, expected an array, a list or a table: give "
             f"{remedy}"
         )
-    calls = [call for has, call in _CALLS_TO_MEMORY.items() if hasattr(type(values), has)]
+    calls = [
+        call for attribute, call in _CALLS_TO_MEMORY.items() if hasattr(type(values), attribute)
+    ]
     if is_table(values) and calls:
         kind = f"{type(values).__module__.partition('.')[0]}.{type(values).__name__}"
         raise ValueError(
@@ -56,6 +59,14 @@ def check_container(values: object, name: str) -> None:
 def check_columns(X: Any) -> list[Hashable]:
     """Return a table's columns; refuse several levels, a saved index, and columns of no numbers."""
     check_container(X, "X")
+    _check_names_of_columns(X)
+    for name in X.columns:
+        _check_column(X, name)
+    return list(X.columns)
+
+
+def _check_names_of_columns(X: Any) -> None:
+    """Raise a ValueError unless the columns of a table are time points by their names."""
     if len(X.columns) == 1 and (separator := re.search(r"[;\t]", str(X.columns[0]))):
         raise ValueError(
             f"X has the one column {shown(X.columns[0])}, expected one for each time point: read "
@@ -88,26 +99,27 @@ def check_columns(X: Any) -> list[Hashable]:
             f"X has the column {shown(name)} {times} times, expected different names: give "
             f"X.to_numpy()"
         )
-    for name in X.columns:
-        column = X[name]
-        values = np.asarray(column)
-        if str(getattr(column, "dtype", "")).startswith("Sparse"):
-            raise ValueError(
-                f"X has the sparse column {shown(name)}, expected dense ones: give "
-                f"X.sparse.to_dense()"
-            )
-        what, remedy = _non_numeric_content(values, f"X[{shown(name)}]")
-        if what == _MISSING:
-            raise _cell_refused(X, list(map(_is_missing, values)).index(True), name, "NaN")
-        if str(getattr(column, "dtype", "")) == "category":
-            what, remedy = "categories", "drop it, or give its categories as numbers by astype"
-        elif (values.ndim > 1 and not is_table(column)) or what == "signals":
-            rows = "X.rows()" if hasattr(X, "rows") else "X.to_numpy()"
-            what, remedy = "signals", f"signals in cells are [np.stack(row) for row in {rows}]"
-        if what:
-            of = f" of dtype {column.dtype}" if hasattr(column, "dtype") else ""
-            raise ValueError(f"X has the column {shown(name)}{of}, expected numbers: {remedy}")
-    return list(X.columns)
+
+
+def _check_column(X: Any, name: Hashable) -> None:
+    """Raise a ValueError unless a column of a table has numbers alone."""
+    column = X[name]
+    values = np.asarray(column)
+    if str(getattr(column, "dtype", "")).startswith("Sparse"):
+        raise ValueError(
+            f"X has the sparse column {shown(name)}, expected dense ones: give X.sparse.to_dense()"
+        )
+    what, remedy = _non_numeric_content(values, f"X[{shown(name)}]")
+    if what == _MISSING:
+        raise _cell_refused(X, list(map(_is_missing, values)).index(True), name, "NaN")
+    if str(getattr(column, "dtype", "")) == "category":
+        what, remedy = "categories", "drop it, or give its categories as numbers by astype"
+    elif (values.ndim > 1 and not is_table(column)) or what == "signals":
+        rows = "X.rows()" if hasattr(X, "rows") else "X.to_numpy()"
+        what, remedy = "signals", f"signals in cells are [np.stack(row) for row in {rows}]"
+    if what:
+        dtype = f" of dtype {column.dtype}" if hasattr(column, "dtype") else ""
+        raise ValueError(f"X has the column {shown(name)}{dtype}, expected numbers: {remedy}")
 
 
 def check_numbers(values: object, name: str) -> None:
@@ -138,7 +150,7 @@ def _non_numeric_content(values: np.ndarray, name: str) -> tuple[str, str]:
         return what, "give real and imaginary parts as two channels"
     if kind == "V":
         remedy = f"give {name}.astype(np.float64)"
-        if values.dtype.names:  # columns by name, as genfromtxt reads them
+        if values.dtype.names:  # as genfromtxt returns columns with names
             remedy = f"give numpy.lib.recfunctions.structured_to_unstructured({name})"
         return f"dtype {values.dtype}", remedy
     for value in values.flat if kind == "O" else values.flat[:1]:
@@ -221,11 +233,11 @@ def numbering_column(flat: np.ndarray) -> int | None:
     n_cases, n_columns = flat.shape
     if n_cases < 10 or n_columns < 3:
         return None
-    candidates = np.flatnonzero((flat == np.round(flat)).all(axis=0))  # of whole numbers
-    for column in candidates[:10]:
+    whole = np.flatnonzero((flat == np.round(flat)).all(axis=0))  # columns of whole numbers
+    for column in whole[:10]:
         steps = np.sign(np.diff(flat[:, column]))
         in_order = steps.all() and abs(steps.sum()) == n_cases - 1
-        alone = len(candidates) == 1 and len(np.unique(flat[:, column])) == n_cases
+        alone = len(whole) == 1 and len(np.unique(flat[:, column])) == n_cases
         if in_order or alone:
             return int(column)
     return None
@@ -278,11 +290,11 @@ def check_padding(X: np.ndarray) -> None:
     """
     if X.ndim != 3 or X.dtype.kind != "f" or not (missing := np.isnan(X)).any():
         return
-    of_points = missing.any(axis=1)
-    begins = of_points.argmax(axis=1)  # 0 also where nothing is missing
-    padded = of_points[:, -1]
-    tails = padded[:, None] & (np.arange(X.shape[2]) >= begins[:, None])
-    if (missing == tails[:, None]).all() and (begins[padded] > 0).all():
+    missing_points = missing.any(axis=1)
+    first_missing = missing_points.argmax(axis=1)  # 0 also where nothing is missing
+    is_padded = missing_points[:, -1]
+    tails = is_padded[:, None] & (np.arange(X.shape[2]) >= first_missing[:, None])
+    if (missing == tails[:, None]).all() and (first_missing[is_padded] > 0).all():
         raise ValueError(
             "X has NaN at the ends of signals, as signals of different lengths are padded, "
             "expected a list of signals (n_channels, n_timepoints_i) without them, such as "
@@ -342,7 +354,7 @@ def check_no_label_column(X: Any, **arguments: Any) -> None:
             if isinstance(name, str) or np.array_equal(
                 np.asarray(X[name]), np.asarray(values_of_argument)
             ):
-                column = names[names.index(name)]  # no scalar of NumPy, as a series may have it
+                column = names[names.index(name)]  # a series may have its name as a scalar of NumPy
                 raise ValueError(
                     f"X has the column {shown(column)}, which is {argument}, expected time points "
                     f"alone: drop it from X"
@@ -358,8 +370,10 @@ def continued_row(X: np.ndarray) -> int | None:
     each class. Otherwise this returns None.
     """
     some = X[:_COMPARED_ROWS]
-    ends, starts = some[:-1, :, -1], some[:, :, 0]
-    deviations = np.concatenate([ends, starts]).std(axis=0)
+    points = np.concatenate([some[:-1, :, -1], some[:, :, 0]])
+    points = np.ldexp(points, -exponents_of(points))  # squares of their deviations are in float64
+    ends, starts = points[: len(some) - 1], points[len(some) - 1 :]
+    deviations = points.std(axis=0)
     varies = deviations > 0
     distances = np.zeros((len(ends), len(starts)))
     channels = ends.T[varies], starts.T[varies], deviations[varies]

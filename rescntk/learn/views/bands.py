@@ -74,8 +74,8 @@ class Bands(BlockStep):
     depends_on_levels = False
 
     @property
-    def block(self) -> int:  # type: ignore[override]
-        return self.blocks.block
+    def block_length(self) -> int:  # type: ignore[override]
+        return self.blocks.block_length
 
     @staticmethod
     def octaves_of(length: int) -> int:
@@ -96,13 +96,15 @@ class Bands(BlockStep):
             parts = [np.where(bands > level * unit, 1.0, 0.0) for level in _LEVELS_OF_SIGNS]
         return self.blocks.transform(np.concatenate(parts, axis=1))
 
-    def to_time(self, contributions: np.ndarray, x: np.ndarray, reach: float) -> np.ndarray:
+    def contributions_before(
+        self, contributions: np.ndarray, x: np.ndarray, reach: float
+    ) -> np.ndarray:
         """Divide the contribution of each block by the bands' energy at its points.
 
         Each band has its root mean square as unit, but at least `_LEAST_SCALE` of the largest one.
         Blocks without energy, and all blocks of "signs", are divided into equal parts.
         """
-        equal = self.blocks.to_time(contributions, x, reach)
+        equal = self.blocks.contributions_before(contributions, x, reach)
         if self.kind == "signs":
             return equal
         bands = split_into_bands(x[None], self.octaves)

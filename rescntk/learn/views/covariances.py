@@ -65,7 +65,7 @@ class Covariances(BlockStep):
     mean is 0.
     """
 
-    block: int
+    block_length: int
     octaves: int
     whitenings: tuple[Whitening, ...] = field(default=(), compare=False)
     """Of each band."""
@@ -96,7 +96,7 @@ class Covariances(BlockStep):
         seen = []
         for x in X:
             spectra = [self.spectrum(k, y) for k, y in enumerate(self.bands(x))]
-            logarithms = np.array([(V * numbers) @ V.T for numbers, V in spectra])
+            logarithms = np.array([(V * logs) @ V.T for logs, V in spectra])
             seen.append((logarithms[:, i, j] * factors).reshape(-1, 1))
         return np.array(seen)
 
@@ -114,7 +114,9 @@ class Covariances(BlockStep):
         bands = split_into_bands(centred[None], self.octaves)[0]
         return [centred, *bands.reshape(self.octaves, *x.shape)]
 
-    def to_time(self, contributions: np.ndarray, x: np.ndarray, reach: float) -> np.ndarray:
+    def contributions_before(
+        self, contributions: np.ndarray, x: np.ndarray, reach: float
+    ) -> np.ndarray:
         """Divide a contribution by the energy of directions over time.
 
         A direction is an eigenvector of a band's logarithm, and counts with its eigenvalue: inner
@@ -123,11 +125,11 @@ class Covariances(BlockStep):
         """
         parts = np.zeros(x.shape[1])
         for k, y in enumerate(self.bands(x)):
-            numbers, V = self.spectrum(k, y)
+            logs, V = self.spectrum(k, y)
             energies = (V.T @ self.whitenings[k].matrix @ y) ** 2
             sums = energies.sum(axis=1, keepdims=True)
             shares = np.divide(energies, sums, out=np.zeros(energies.shape), where=sums > 0)
-            parts += numbers**2 @ shares
+            parts += logs**2 @ shares
         total = parts.sum()
         equal = np.full(len(parts), 1.0 / len(parts))
         return np.asarray(contributions * (parts / total if total > 0 else equal))

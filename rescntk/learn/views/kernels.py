@@ -23,10 +23,10 @@ from ...kernels.gram import gram, prepare
 from ...kernels.pixels import gram_shares
 from ...kernels.prepared import PreparedSignals
 from ...network import Network
-from ..reading.signals import Signals, longest
+from ..reading.signals import Signals, longest_length
 
 _NUMBERS_AT_ONCE = 2**20
-"""Numbers of kernels of points that are in memory at once, but for all of a single signal."""
+"""Numbers of kernels of points that are in memory at once; a single signal may have more."""
 
 
 class KernelOptions(TypedDict):
@@ -37,15 +37,15 @@ class KernelOptions(TypedDict):
     threads: int | None
 
 
-Prepared: TypeAlias = PreparedSignals | np.ndarray
+PreparedLandmarks: TypeAlias = PreparedSignals | np.ndarray
 """Landmarks in a form for many calls: of a network's kernel, or as rows."""
 
 
 class ViewKernel(ABC):
     """A kernel of signals, as a view shows them: all X and Z below are such signals."""
 
-    largest: float = math.inf
-    """The largest magnitude of a signal as a view shows it that the kernel takes."""
+    largest_magnitude: float = math.inf
+    """The largest number of a signal, as a view shows it, that the kernel takes."""
     penalties: ClassVar[tuple[float, ...]] = ()
     """Penalties that are tried besides the least one if an estimator is given none."""
 
@@ -63,16 +63,16 @@ class ViewKernel(ABC):
         """Return the least penalty that rounding errors allow, for signals of some weights."""
 
     @abstractmethod
-    def prepared(self, landmarks: Signals, options: KernelOptions) -> Prepared:
+    def prepare(self, landmarks: Signals, options: KernelOptions) -> PreparedLandmarks:
         """Return landmarks in a form for many calls of `matrix`."""
 
     @abstractmethod
     def matrix(
-        self, X: Signals, Z: Signals | Prepared | None, options: KernelOptions
+        self, X: Signals, Z: Signals | PreparedLandmarks | None, options: KernelOptions
     ) -> np.ndarray:
         """Return the kernel matrix of X and Z, (n, m), in float64.
 
-        Z are signals, or `prepared` landmarks, or None, which stands for X.
+        Z are signals, or landmarks that `prepare` returned, or None, which stands for X.
         """
 
     @abstractmethod
@@ -116,17 +116,17 @@ class NetworkKernel(ViewKernel):
         norm = float(np.sqrt(weights.max() * weights.sum()))
         return 1e-6 + 4.0 * norm * float(np.finfo(dtype).eps)
 
-    def prepared(self, landmarks: Signals, options: KernelOptions) -> PreparedSignals:
-        return prepare(self.network, landmarks, **self._kernels, **options)
+    def prepare(self, landmarks: Signals, options: KernelOptions) -> PreparedSignals:
+        return prepare(self.network, landmarks, **self._gram_options, **options)
 
     def matrix(
-        self, X: Signals, Z: Signals | Prepared | None, options: KernelOptions
+        self, X: Signals, Z: Signals | PreparedLandmarks | None, options: KernelOptions
     ) -> np.ndarray:
         if isinstance(Z, PreparedSignals) and all(
             isinstance(batch, np.ndarray) for batch in (X, Z.batch)
         ):
             return mean_of_normalized(np.asarray(X), Z)
-        matrices = gram(self.network, X, Z, **self._kernels, **options)
+        matrices = gram(self.network, X, Z, **self._gram_options, **options)
         return np.asarray(np.mean([K[0] for K in matrices], axis=0, dtype=np.float64))
 
     def diag(self, X: Signals) -> np.ndarray:
@@ -135,16 +135,17 @@ class NetworkKernel(ViewKernel):
     def contributions(
         self, X: Signals, landmarks: Signals, coefficients: np.ndarray, options: KernelOptions
     ) -> np.ndarray:
-        most = longest(X)
-        contributions = np.zeros((len(X), coefficients.shape[1], most))
-        for rows in blocks(0, len(X), max(1, _NUMBERS_AT_ONCE // (most * len(landmarks)))):
-            shares = gram_shares(self.network, X[rows], landmarks, **self._kernels, **options)
-            mean = np.mean([of_kind[0] for of_kind in shares], axis=0, dtype=np.float64)
+        n_points = longest_length(X)
+        contributions = np.zeros((len(X), coefficients.shape[1], n_points))
+        for rows in blocks(0, len(X), max(1, _NUMBERS_AT_ONCE // (n_points * len(landmarks)))):
+            shares = gram_shares(self.network, X[rows], landmarks, **self._gram_options, **options)
+            mean = np.mean([parts[0] for parts in shares], axis=0, dtype=np.float64)
             contributions[rows, :, : mean.shape[2]] = coefficients.T @ mean
         return contributions
 
     @property
-    def _kernels(self) -> dict[str, Any]:
+    def _gram_options(self) -> dict[str, Any]:
+        """Which kernels of the network are computed."""
         kinds, depths = _kinds_of(self.network), (self.network.depth,)
         return {"head": self.head, "kinds": kinds, "depths": depths, "normalized": True}
 
@@ -152,8 +153,8 @@ class NetworkKernel(ViewKernel):
 @lru_cache(maxsize=64)
 def _kinds_of(network: Network) -> tuple[str, ...]:
     """Return the kinds of kernels that are not 0: the tangent kernel is 0 without trained parts."""
-    of_one_point = gram(network, np.ones((1, 1, 1)), kinds=KINDS)
-    kinds = tuple(kind for kind, K in zip(KINDS, of_one_point, strict=True) if K.any())
+    matrices = gram(network, np.ones((1, 1, 1)), kinds=KINDS)  # of a signal of one point
+    kinds = tuple(kind for kind, K in zip(KINDS, matrices, strict=True) if K.any())
     if not kinds:
         raise ValueError(f"network of a view is {network!r}, whose kernels are 0, expected another")
     return kinds
@@ -164,7 +165,7 @@ class LinearKernel(ViewKernel):
     """The inner product of all points of two signals, divided by their number."""
 
     reach = 0
-    largest = 1e150  # squares are in float64
+    largest_magnitude = 1e150  # squares are in float64
     penalties = tuple(10.0**k for k in range(-8, 2))
 
     def work(self, n_points: int) -> int:
@@ -175,11 +176,11 @@ class LinearKernel(ViewKernel):
         """Return the least penalty of `penalties`: products have rounding errors of float64."""
         return self.penalties[0]
 
-    def prepared(self, landmarks: Signals, options: KernelOptions) -> np.ndarray:
+    def prepare(self, landmarks: Signals, options: KernelOptions) -> np.ndarray:
         return _flat(landmarks)
 
     def matrix(
-        self, X: Signals, Z: Signals | Prepared | None, options: KernelOptions
+        self, X: Signals, Z: Signals | PreparedLandmarks | None, options: KernelOptions
     ) -> np.ndarray:
         assert not isinstance(Z, PreparedSignals)  # they are of networks
         x = _flat(X)

@@ -6,17 +6,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..reading.signals import Signals, arrays, map_signals
+from ..reading.signals import Signals, as_arrays, map_signals
 from .kernels import ViewKernel
 from .steps import Step
 
 
 @dataclass(frozen=True)
-class ViewPipeline:
-    """The steps that change signals of known lengths, and the kernel of the result.
-
-    The steps are not fitted yet: `fit_and_transform` returns the pipeline that transforms signals.
-    """
+class _Pipeline:
+    """Steps that signals go through, and the kernel of the result."""
 
     kernel: ViewKernel
     n_points: int
@@ -33,6 +30,10 @@ class ViewPipeline:
         """True if a constant, added to a channel of a signal, changes what the network sees."""
         return all(step.depends_on_levels for step in self.steps)
 
+
+class ViewPipeline(_Pipeline):
+    """The steps that signals of known lengths are to go through, before they are fitted."""
+
     def fit_and_transform(self, X: Signals, weights: np.ndarray) -> tuple[FittedPipeline, Signals]:
         """Return the pipeline fitted to signals X with weights, (n_cases,); and X after its steps.
 
@@ -45,17 +46,16 @@ class ViewPipeline:
         return FittedPipeline(self.kernel, self.n_points, tuple(steps)), X
 
 
-@dataclass(frozen=True)
-class FittedPipeline(ViewPipeline):
-    """A pipeline whose steps were fitted to training signals, with their means and scales."""
+class FittedPipeline(_Pipeline):
+    """Steps that were fitted to training signals, with their means and scales."""
 
     def transform(self, X: Signals) -> Signals:
         """Return signals as the kernel sees them."""
         with np.errstate(over="ignore", invalid="ignore"):
             for step in self.steps:
                 X = map_signals(step.transform, X)
-        most = self.kernel.largest
-        if not all((np.isfinite(x) & (np.abs(x) <= most)).all() for x in arrays(X)):
+        most = self.kernel.largest_magnitude
+        if not all((np.isfinite(x) & (np.abs(x) <= most)).all() for x in as_arrays(X)):
             raise ValueError("X has values above float64 in units of fit, expected smaller ones")
         return X
 
@@ -69,6 +69,6 @@ class FittedPipeline(ViewPipeline):
             before.append(step.transform(before[-1]))
         reach = self.kernel.reach
         for step, seen in zip(reversed(self.steps), reversed(before), strict=True):
-            contributions = step.to_time(contributions, seen[0], reach)
+            contributions = step.contributions_before(contributions, seen[0], reach)
             reach = step.reach_before(reach)
         return contributions

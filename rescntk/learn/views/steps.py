@@ -1,6 +1,7 @@
 """Steps of views: what happens to signals, one step after the other, before a network sees them.
 
-A new step is a class here or in bands.py. `View` has its parameter, and yields it in `_steps`.
+Other steps are in bands.py and covariances.py. "A step of a view" in docs/project/contributing.md
+says where a new one is entered.
 """
 
 from __future__ import annotations
@@ -22,7 +23,8 @@ class Step(ABC):
     """A step of a view, which changes signals.
 
     `fit` and `transform` are as in scikit-learn, but `fit` returns another step: subclasses are
-    frozen dataclasses. Steps of the same settings are equal, whatever they were fitted to.
+    frozen dataclasses. Steps of the same settings are equal, whatever they were fitted to. No step
+    magnifies rounding errors: what `ROUNDING` allows for a constant channel becomes 0.
     """
 
     @property
@@ -66,7 +68,9 @@ class Step(ABC):
         """Return signals after the step from signals before it, (n_cases, n_channels, n_points)."""
 
     @abstractmethod
-    def to_time(self, contributions: np.ndarray, x: np.ndarray, reach: float) -> np.ndarray:
+    def contributions_before(
+        self, contributions: np.ndarray, x: np.ndarray, reach: float
+    ) -> np.ndarray:
         """Return contributions of points before the step, (…, n_points), from those after it.
 
         The signal before the step is x, (n_channels, n_points). The steps and the kernel behind
@@ -77,7 +81,9 @@ class Step(ABC):
 class LengthKeepingStep(Step):
     """A step that keeps the number of points, and the contribution of each point."""
 
-    def to_time(self, contributions: np.ndarray, x: np.ndarray, reach: float) -> np.ndarray:
+    def contributions_before(
+        self, contributions: np.ndarray, x: np.ndarray, reach: float
+    ) -> np.ndarray:
         return contributions
 
 
@@ -100,11 +106,11 @@ class BlockStep(Step):
     """A step from time points to blocks of points, or of frequencies."""
 
     stage = "spectra, bands, covariances or blocks"
-    block: int
+    block_length: int
     """Number of points, or of frequencies, of a block."""
 
     def reach_before(self, reach: float) -> float:
-        return (reach + self.reach + 1) * self.block - 1
+        return (reach + self.reach + 1) * self.block_length - 1
 
     @abstractmethod
     def channel_scale(self, least: float = 0.0) -> ChannelScale:
@@ -115,7 +121,7 @@ class BlockStep(Step):
 class Blocks(BlockStep):
     """Average the points of each block; the last one may be shorter."""
 
-    block: int
+    block_length: int
     reach = 0
     depends_on_levels = True
 
@@ -129,18 +135,20 @@ class Blocks(BlockStep):
         """Return the mean of each block."""
         return self.over_blocks(np.add, X) / self.sizes(X.shape[2])
 
-    def to_time(self, contributions: np.ndarray, x: np.ndarray, reach: float) -> np.ndarray:
+    def contributions_before(
+        self, contributions: np.ndarray, x: np.ndarray, reach: float
+    ) -> np.ndarray:
         """Divide the contribution of each block into equal parts."""
         sizes = self.sizes(x.shape[1])
         return np.repeat(contributions / sizes, sizes, axis=-1)
 
     def over_blocks(self, function: np.ufunc, X: np.ndarray) -> np.ndarray:
         """Return what a function makes of each block's points, such as their sum for `np.add`."""
-        return np.asarray(function.reduceat(X, np.arange(0, X.shape[2], self.block), axis=2))
+        return np.asarray(function.reduceat(X, np.arange(0, X.shape[2], self.block_length), axis=2))
 
     def sizes(self, n_points: int) -> np.ndarray:
         """Return the number of points of each block."""
-        return np.minimum(self.block, n_points - np.arange(0, n_points, self.block))
+        return np.minimum(self.block_length, n_points - np.arange(0, n_points, self.block_length))
 
 
 @dataclass(frozen=True)
@@ -156,24 +164,24 @@ class Statistics(Blocks):
         means, sizes = self.means(X), self.sizes(X.shape[2])
         squares = (X - np.repeat(means, sizes, axis=2)) ** 2
         deviations = np.sqrt(self.over_blocks(np.add, squares) / sizes)
-        of_blocks = {
+        statistics = {
             "mean": means,
             "deviation": deviations,
             "minimum": self.over_blocks(np.minimum, X),
             "maximum": self.over_blocks(np.maximum, X),
         }
-        return np.concatenate([of_blocks[name] for name in self.NAMES], axis=1)
+        return np.concatenate([statistics[name] for name in self.NAMES], axis=1)
 
 
 @dataclass(frozen=True)
 class ShortTimeSpectra(BlockStep):
-    """Take roots of short-time spectra, block + 1 channels for each.
+    """Take roots of short-time spectra: a channel for each frequency, b + 1 for blocks of b points.
 
     A Hann window of two blocks is centred at each block. Around the signal are zeros.
     The result has channels by channel of the signal, then by rising frequency.
     """
 
-    block: int
+    block_length: int
     reach = 1
     depends_on_levels = True
 
@@ -182,20 +190,22 @@ class ShortTimeSpectra(BlockStep):
         return CommonScale(least)
 
     def transform(self, X: np.ndarray) -> np.ndarray:
-        n, channels, length = X.shape
-        block = self.block
-        padded = np.zeros((n, channels, (-(-length // block) + 1) * block))
-        padded[:, :, block // 2 : block // 2 + length] = X
-        parts = np.lib.stride_tricks.sliding_window_view(padded, 2 * block, axis=2)[:, :, ::block]
-        roots = np.sqrt(np.abs(np.fft.rfft(parts * np.hanning(2 * block + 1)[:-1], axis=3)))
-        return roots.transpose(0, 1, 3, 2).reshape(n, channels * (block + 1), -1)
+        n, n_channels, length = X.shape
+        b = self.block_length
+        padded = np.zeros((n, n_channels, (-(-length // b) + 1) * b))
+        padded[:, :, b // 2 : b // 2 + length] = X
+        windows = np.lib.stride_tricks.sliding_window_view(padded, 2 * b, axis=2)[:, :, ::b]
+        roots = np.sqrt(np.abs(np.fft.rfft(windows * np.hanning(2 * b + 1)[:-1], axis=3)))
+        return roots.transpose(0, 1, 3, 2).reshape(n, n_channels * (b + 1), -1)
 
-    def to_time(self, contributions: np.ndarray, x: np.ndarray, reach: float) -> np.ndarray:
+    def contributions_before(
+        self, contributions: np.ndarray, x: np.ndarray, reach: float
+    ) -> np.ndarray:
         """Divide the contribution of each spectrum by the weights of its window."""
-        length, block = x.shape[1], self.block
+        length, b = x.shape[1], self.block_length
         # The place of each time point in each window.
-        place = np.arange(length) - np.arange(0, length, block)[:, None] + block // 2
-        weights = np.hanning(2 * block + 1)[np.clip(place, 0, 2 * block)]  # 0 at both ends
+        place = np.arange(length) - np.arange(0, length, b)[:, None] + b // 2
+        weights = np.hanning(2 * b + 1)[np.clip(place, 0, 2 * b)]  # 0 at both ends
         return np.asarray(contributions @ (weights / weights.sum(axis=1, keepdims=True)))
 
 
@@ -209,8 +219,8 @@ class WholeSpectrum(BlockStep):
     depends_on_levels = False
 
     @property
-    def block(self) -> int:  # type: ignore[override]
-        return self.blocks.block
+    def block_length(self) -> int:  # type: ignore[override]
+        return self.blocks.block_length
 
     @staticmethod
     def frequencies_of(length: int) -> int:
@@ -226,7 +236,9 @@ class WholeSpectrum(BlockStep):
             roots = np.zeros((*X.shape[:2], 1))
         return self.blocks.transform(roots)
 
-    def to_time(self, contributions: np.ndarray, x: np.ndarray, reach: float) -> np.ndarray:
+    def contributions_before(
+        self, contributions: np.ndarray, x: np.ndarray, reach: float
+    ) -> np.ndarray:
         """Divide the contribution of each block of frequencies by its energy over time.
 
         The energy at a time is the squared envelope, summed over channels in their own units. A
@@ -235,12 +247,13 @@ class WholeSpectrum(BlockStep):
         """
         length = x.shape[1]
         spectrum = np.fft.rfft(SignalScale().transform(x[None])[0], axis=1)
-        blocks = (np.arange(spectrum.shape[1]) - 1) // self.block  # frequency 0 has -1
-        far = np.abs(blocks - np.arange(contributions.shape[-1])[:, None])
-        inside = (far <= reach) & (blocks >= 0)
-        bell = np.where(inside, 1 + np.cos(np.pi * far / (reach + 1)), 0.0)
+        blocks = (np.arange(spectrum.shape[1]) - 1) // self.block_length
+        is_frequency = blocks >= 0  # `rfft` returns the mean first
+        distances = np.abs(blocks - np.arange(contributions.shape[-1])[:, None])
+        inside = (distances <= reach) & is_frequency
+        bell = np.where(inside, 1 + np.cos(np.pi * distances / (reach + 1)), 0.0)
         # Without negative frequencies the magnitude over time is the envelope.
-        envelopes = (np.abs(np.fft.ifft(bell * row, length, axis=1)) for row in spectrum)
+        envelopes = (np.abs(np.fft.ifft(bell * channel, length, axis=1)) for channel in spectrum)
         energy = sum((envelope**2 for envelope in envelopes), np.zeros(1))
         sums = energy.sum(axis=1, keepdims=True)
         has_energy = sums > ROUNDING**2 * sums.sum()
@@ -344,7 +357,7 @@ class PointScale(ChannelScale):
 
     def scale_of(self, X: Signals, weights: np.ndarray) -> Scale:
         X = np.asarray(X)
-        points = moments(X.reshape(len(X), -1, 1), weights)  # each as a channel
+        points = moments(X.reshape(len(X), -1, 1), weights)  # each point as a channel
         mean, deviation = (part.reshape(X.shape[1:]) for part in (points.mean, points.deviation))
         sizes = np.broadcast_to(np.abs(mean).max(axis=1, keepdims=True), mean.shape)
         deviation = np.where(deviation > ROUNDING * sizes, deviation, 0.0)
@@ -356,24 +369,24 @@ class PointScale(ChannelScale):
 class Differences(LengthKeepingStep):
     """Add central differences, which have the deviation of their channel, as channels.
 
-    The kind "only" drops the channels themselves.
+    With `only` they take the place of the channels.
     """
 
     stage = "differences"
     reach = 1
-    kind: bool | str
+    only: bool = False
     factor: float | np.ndarray = field(default=1.0, compare=False)
     """What differences of each channel are multiplied by; 0 of channels without differences."""
 
     @property
     def reason_against_one_point(self) -> str:
-        """A single point would have no channel left."""
-        return "one point has no differences" if self.kind == "only" else ""
+        """With `only` a single point would have no channel left."""
+        return "one point has no differences" if self.only else ""
 
     @property
     def depends_on_levels(self) -> bool:
-        """False if differences take the place of the channels."""
-        return self.kind != "only"
+        """False with `only`: differences lose the levels of channels."""
+        return not self.only
 
     def fit(self, X: Signals, weights: np.ndarray) -> Self:
         slopes = moments(map_signals(self.central_differences, X), weights).deviation
@@ -384,7 +397,7 @@ class Differences(LengthKeepingStep):
 
     def transform(self, X: np.ndarray) -> np.ndarray:
         slopes = self.central_differences(X) * self.factor
-        return slopes if self.kind == "only" else np.concatenate([X, slopes], axis=1)
+        return slopes if self.only else np.concatenate([X, slopes], axis=1)
 
     def central_differences(self, X: np.ndarray) -> np.ndarray:
         """Return central differences along time, one-sided at the ends; of one point 0."""
@@ -433,7 +446,7 @@ class ConstantAndTime(ConstantChannel):
         return np.concatenate([super().transform(X), times], axis=1)
 
 
-class _Moments(NamedTuple):
+class Moments(NamedTuple):
     """Moments of each channel, (n_channels,) each, over time points of weighted signals."""
 
     mean: np.ndarray
@@ -442,12 +455,12 @@ class _Moments(NamedTuple):
     root_mean_square: np.ndarray
 
 
-def moments(X: Signals, weights: np.ndarray) -> _Moments:
+def moments(X: Signals, weights: np.ndarray) -> Moments:
     """Return the moments of signals with weights (n_cases,), which all their points have."""
     points, weights = np.concatenate(list(X), axis=1), weights.repeat([x.shape[1] for x in X])
     weights = weights / weights.sum()
     mean = points @ weights
-    mean = mean + (points - mean[:, None]) @ weights  # a product of n numbers errs by n units
+    mean = mean + (points - mean[:, None]) @ weights  # a sum of n numbers errs by n units
     deviation = np.sqrt((points - mean[:, None]) ** 2 @ weights)
     deviation = np.where(deviation > ROUNDING * np.abs(points).max(axis=1), deviation, 0.0)
-    return _Moments(mean, deviation, np.sqrt(points**2 @ weights))
+    return Moments(mean, deviation, np.sqrt(points**2 @ weights))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -12,7 +12,8 @@ from .pipeline import ViewPipeline
 from .view import UnsuitableSignals, View
 
 
-class SuitableViews(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class SuitableViews:
     """The views that suit some signals, among others that do not or that see the same."""
 
     views: Sequence[View]

@@ -19,7 +19,7 @@ from ...checks.values import (
 from ...engines.heads import check_head, pooled_head
 from ...network import Network
 from ...network.parameters import check_filter_size
-from ..reading.signals import Signals, longest
+from ..reading.signals import Signals, longest_length
 from .bands import Bands, LocalScale
 from .covariances import Covariances
 from .kernels import LinearKernel, NetworkKernel, ViewKernel
@@ -41,16 +41,17 @@ from .steps import (
 _NETWORK_PARAMETERS = ("depth", "filter_size", "input_filter_size")
 """Parameters of `View` that are also those of `Network`."""
 
-EXCLUDES = {
-    "bands": ("differences", "spectra", "linear"),
-    "linear": ("spectra", "statistics", "time", "head", "network", *_NETWORK_PARAMETERS),
-    "network": _NETWORK_PARAMETERS,
-    "covariances": (
-        *("differences", "spectra", "bands", "statistics", "time", "length", "linear", "head"),
-        *("filter_size", "input_filter_size"),
-    ),
+_ALLOWED = {
+    "linear": {"differences", "standardize", "length"},
+    "covariances": {"standardize", "depth", "network"},
 }
-"""For some parameters of `View`, the others that must have their defaults where it is set."""
+"""For some parameters of `View`, the only others that may be given beside them."""
+
+_EXCLUDED = {
+    "bands": {"differences", "spectra"},
+    "network": {*_NETWORK_PARAMETERS},
+}
+"""For some parameters of `View`, others that must have their defaults beside them."""
 
 _FINE_POINTS = (64, 512)
 """Least and most points of views with ``length="fine"``. Many channels have half of the least."""
@@ -99,12 +100,14 @@ def _none_or(check: Callable[[object, str], T]) -> Callable[[object, str], T | N
 
 
 def _check_length(value: object, name: str) -> str | int:
+    """Return a number of points, or a word that stands for one."""
     if isinstance(value, str):
         return check_choice(value, name, ("all", "fine"))
     return check_positive_integer(value, name)
 
 
 def _check_network(value: object, name: str) -> Network:
+    """Return the value if it is a network."""
     if not isinstance(value, Network):
         raise ValueError(f"{name} is {shown(value)}, expected a rescntk.Network or None")
     return value
@@ -115,8 +118,8 @@ def _with_filters_up_to(largest: int, network: Network) -> Network:
     sizes: dict[str, int | tuple[int, ...]] = {}
     for name in ("filter_size", "outer_filter_size", "input_filter_size"):
         size = getattr(network, name)
-        of_layers = isinstance(size, tuple)
-        sizes[name] = tuple(min(k, largest) for k in size) if of_layers else min(size, largest)
+        is_per_layer = isinstance(size, tuple)
+        sizes[name] = tuple(min(k, largest) for k in size) if is_per_layer else min(size, largest)
     return network.replace(**sizes)
 
 
@@ -255,15 +258,17 @@ class View:
         """Check the parameters, and keep them as their checks return them."""
         for f in fields(self):
             object.__setattr__(self, f.name, f.metadata["check"](getattr(self, f.name), f.name))
-        for name in EXCLUDES:
+        names = {f.name for f in fields(self)}
+        excluded = {name: names - {name} - allowed for name, allowed in _ALLOWED.items()}
+        for name, others in (excluded | _EXCLUDED).items():
             if getattr(self, name):
-                self._check_others_of(name)
+                self._check_defaults(others, name)
 
-    def _check_others_of(self, name: str) -> None:
-        """Raise a ValueError if a parameter that `name` excludes has not its default."""
+    def _check_defaults(self, others: set[str], name: str) -> None:
+        """Raise a ValueError if one of some parameters, beside `name`, has not its default."""
         for f in fields(self):
             value = getattr(self, f.name)
-            if f.name in EXCLUDES[name] and value != f.default:
+            if f.name in others and value != f.default:
                 raise ValueError(
                     f"{f.name} is {shown(value)}, expected {f.default!r} with "
                     f"{name}={getattr(self, name)!r}"
@@ -281,11 +286,12 @@ class View:
         squares are in float64. Views that do the same with the signals have equal pipelines.
         Signals that the view cannot take raise `UnsuitableSignals`, a ValueError.
         """
-        length = longest(X)
-        before = WholeSpectrum.frequencies_of(length) if self.spectra == "whole" else length
-        block = before if self.covariances else -(-before // self._most_points(X, before))
-        n_points = -(-before // block)
-        steps = tuple(self._steps(block, n_points, length))
+        length = longest_length(X)
+        n_before = WholeSpectrum.frequencies_of(length) if self.spectra == "whole" else length
+        most_points = 1 if self.covariances else self._most_points(X, n_before)
+        block_length = -(-n_before // most_points)
+        n_points = -(-n_before // block_length)
+        steps = tuple(self._steps(block_length, n_points, length))
         if reason := self._refusal(X, steps, n_points):
             raise UnsuitableSignals(self, reason)
         return ViewPipeline(self._kernel(n_points), n_points, steps)
@@ -296,7 +302,7 @@ class View:
             return "signals of different lengths have the head 'gap' alone"
         if isinstance(X, list) and self.linear:
             return "signals of different lengths have no inner product"
-        n_before = longest(X)
+        n_before = longest_length(X)
         for step in steps:
             if isinstance(X, list) and step.reason_against_lists:
                 return step.reason_against_lists
@@ -320,10 +326,13 @@ class View:
             _with_filters_up_to(largest, network), pooled_head(self.head, (n_points,))
         )
 
-    def _most_points(self, X: Signals, length: int) -> int:
-        """Return the maximum number of points that the network sees of signals X."""
+    def _most_points(self, X: Signals, n_before: int) -> int:
+        """Return the maximum number of points that the network sees of signals X.
+
+        Before blocks they have `n_before` points, or frequencies.
+        """
         if self.length == "all":
-            return length
+            return n_before
         if self.length == "fine":
             least, most = _FINE_POINTS
             factor = channel_factor(X)
@@ -331,10 +340,10 @@ class View:
             return min(most, 2 ** int(math.log2(max(least if factor == 1 else least // 2, points))))
         return int(self.length)
 
-    def _steps(self, block: int, n_points: int, length: int) -> Iterator[Step]:
+    def _steps(self, block_length: int, n_points: int, length: int) -> Iterator[Step]:
         """Yield the steps in their order.
 
-        The longest signal has `length` time points. Blocks of `block` of them, or of its
+        The longest signal has `length` time points. Blocks of `block_length` of them, or of its
         frequencies, are the `n_points` that the network sees.
         """
         if self.standardize in ("signal", "local"):
@@ -342,25 +351,27 @@ class View:
         if self.standardize == "local":
             yield LocalScale()
             yield SignalScale()
-        to_blocks = self._to_blocks(block, length)
+        to_blocks = self._to_blocks(block_length, length)
         if to_blocks != Blocks(1):  # blocks of one point change nothing
             yield to_blocks
         yield to_blocks.channel_scale()
-        if self.differences == "only" or (self.differences and n_points > 1):
-            yield Differences(self.differences)
+        only_differences = self.differences == "only"
+        if only_differences or (self.differences and n_points > 1):
+            yield Differences(only=only_differences)
         if self.standardize == "point":
             yield PointScale(least=0.0) if self.linear else PointScale()
         yield ConstantAndTime(radius_factor=self.time) if self.time else ConstantChannel()
 
-    def _to_blocks(self, block: int, length: int) -> BlockStep:
-        """Return the step to blocks of `block` time points, or frequencies."""
-        blocks = Statistics(block) if self.statistics and block > 1 else Blocks(block)
+    def _to_blocks(self, block_length: int, length: int) -> BlockStep:
+        """Return the step to blocks of `block_length` time points, or frequencies."""
+        has_statistics = self.statistics and block_length > 1
+        blocks = Statistics(block_length) if has_statistics else Blocks(block_length)
         if self.covariances:
             return Covariances(length, Covariances.octaves_of(length))
         if self.bands:
             return Bands(self.bands, Bands.octaves_of(length), blocks)
         if self.spectra == "whole":
             return WholeSpectrum(blocks)
-        if self.spectra and block > 1:
-            return ShortTimeSpectra(block)
+        if self.spectra and block_length > 1:
+            return ShortTimeSpectra(block_length)
         return blocks

@@ -1,0 +1,47 @@
+"""Scores of cases left out, of which sets and intervals take a quantile."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from ...checks.messages import shown, warn
+from ...checks.values import check_positive
+
+_ROUNDING_OF_LEVELS = 1e-12
+"""Part of a level that rounding errors may add: without it the rank would be one more."""
+
+COVERAGE = 0.9
+"""Default share of sets and intervals that contain the truth. Nine signals are needed for it."""
+
+
+@dataclass(frozen=True, eq=False)
+class Nonconformity:
+    """Scores of cases left out, of which sets and intervals take a quantile.
+
+    A score says how far a case is from its prediction, in a unit of its own.
+    """
+
+    scores: np.ndarray
+    """The scores of cases, of one target or of several, (n_cases, …)."""
+    weights: np.ndarray
+    """The weights of the cases in the quantile, (n_cases,)."""
+    n_groups: int
+    """Number of groups that were left out; of different signals where no groups were given."""
+
+    def quantile(self, coverage: float) -> np.ndarray:
+        """Return the quantile of scores, (…), that the share `coverage` of new cases is not above.
+
+        Its rank counts n + 1 different signals, or groups: those left out, and the new one.
+        """
+        if not 0 < check_positive(coverage, "coverage") < 1:
+            raise ValueError(f"coverage is {shown(coverage)}, expected a number between 0 and 1")
+        n = self.n_groups
+        if coverage * (n + 1) > n:
+            warn(
+                f"coverage is {coverage}, and {n} training signals or groups tell "
+                f"{n / (n + 1):.3g} at most",
+            )
+        level = min(1.0, max(0.0, coverage * (n + 1) / n - _ROUNDING_OF_LEVELS))
+        return np.quantile(self.scores, level, axis=0, weights=self.weights, method="inverted_cdf")
