@@ -286,6 +286,18 @@ def test_erf_networks_that_fall_below_float64_are_refused(engine, rng):
         rk.gram(network, rng.standard_normal((2, 1, 4)), normalized=True, engine=engine)
 
 
+@pytest.mark.parametrize("activation", NOT_HOMOGENEOUS)
+@pytest.mark.parametrize(
+    "fields", [{"c_v": (2.0, 0.0, 2.0)}, {"c_w": (1.0, 0.0, 1.0), "norm": True}]
+)
+def test_kernels_behind_a_layer_without_a_branch_are_0(engine, activation, fields, rng):
+    """They have not fallen below any number, but are exactly 0."""
+    network = rk.Network(3, skip=False, activation=activation, **fields)
+    skip_unless_taken(engine, network)
+    found = rk.gram(network, rng.standard_normal((2, 2, 3)), engine=engine)
+    assert (found.gpk == 0).all() and (found.ntk == 0).all()
+
+
 ROOT_OF_LEAST = np.sqrt(np.finfo(np.float64).tiny)
 """Squares of larger numbers have all digits of float64."""
 

@@ -51,7 +51,7 @@ class Merge(Step):
         variance: PixelValues,
         rounding_error: PixelValues | None,
     ) -> tuple[Variances, Iterator[PixelValues]]:
-        """Return what `variances` returns.
+        """Return the variances of the sum, and an iterator over the rows of their table.
 
         `parts` and `weights` are the variances and the weights of the parts, part 0 first;
         `variance` and `rounding_error` are those of the sum.
