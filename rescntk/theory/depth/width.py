@@ -61,10 +61,12 @@ def relative_variance(
     --------
     >>> import rescntk as rk
     >>> from rescntk.theory import depth
-    >>> for network in (rk.Network(1, skip=False), rk.Network(1), rk.Network(1, norm=True)):
-    ...     print(depth.relative_variance(network, (10, 100), (64, 1024)).round(3))
-    [[1.868 0.07 ]
-     [ ... ]]
+    >>> for network in (rk.Network(1), rk.Network(1, norm=True)):
+    ...     print(depth.relative_variance(network, (10, 100), (100, 1000)).round(3))
+    [[ 0.321  0.028]
+     [14.519  0.317]]
+    [[0.024 0.002]
+     [0.02  0.002]]
     """
     check_network(
         network,
