@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ..arrays import Array
-from ..checks.values import check_positive_integer, check_signals
+from ..checks.values import check_flag, check_positive_integer, check_signals
 from ..engines.heads import check_head, pool_weights, pooled_head, right_pixels
 from ..memory import check_free_memory
 from ..network import OF_LAYERS, Network, check_network
@@ -34,6 +34,9 @@ from .moments import LEAST_DEFICIT, TwoNumbers
 _LEAST_ANGLE = 1e-3
 """The least angle of two points' pre-activations that are no multiples of each other. Curvatures
 of the tangent kernel grow like its inverse cube, and their products with covariances cancel."""
+
+_LEAST_VARIANCE = 1e-140
+"""The least variance of a point that is not 0: products of two are far from the least floats."""
 
 _NUMBERS_AT_ONCE = 2**18
 """Quadruples of points whose covariances are held together, of pairs of signals of few points."""
@@ -84,8 +87,8 @@ def correction(
     Raises
     ------
     ValueError
-        If the network has another activation or a slope, or for arguments that are not as
-        described.
+        If the network has another activation or a slope, if variances are below 1e-140 and not 0,
+        or for arguments that are not as described.
     MemoryError, OverflowError
         If the covariances of all pairs of pixels do not fit into memory, or numbers into float64.
 
@@ -94,6 +97,11 @@ def correction(
     Time and memory grow like the fourth power of the pixels of a pair of signals, 2d, times the
     pairs and layers: two signals of 8 pixels take 0.1 s a layer, of 16 pixels 1.5 s, of 32 pixels
     25 s and 4 GB. Formulas: docs/theory/depth_and_width.md.
+
+    Corrections to correlations lose digits where they are near 1 behind many layers, because
+    covariances of order depth cancel. Without skip connections the shift of two signals of one
+    pixel errs by 1e-4 of itself at depth 1000, by 1e-2 at 2000 and by more than 1/10 from 4000 on;
+    the deviation, by 1e-3 at depth 4000 and 1/20 at 8000.
 
     For one signal of one pixel `theory.depth.relative_variance` has the variance at any width.
 
@@ -114,7 +122,13 @@ def correction(
         of_layers=OF_LAYERS,
     )
     n, head = check_positive_integer(width, "width"), check_head(head)
-    signals = check_signals(X, "X", images=images)
+    images, signals = check_flag(images, "images"), check_signals(X, "X", images=True)
+    if signals.ndim != 3 + images:
+        expected = "height, width" if images else "n_timepoints"
+        raise ValueError(
+            f"X has shape {signals.shape} and images is {images}, expected (n_cases, n_channels, "
+            f"{expected})"
+        )
     n_cases, axes = len(signals), signals.shape[2:]
     one, other = np.triu_indices(n_cases, 1)
     pairs = np.stack([one, other]) if n_cases > 1 else np.zeros((1, 1), dtype=int)
@@ -149,6 +163,7 @@ def _of_pairs(
     state = last_state(network, points, signals, cases)
     weights = _head_weights(pooled_head(head, points.axes), points.axes)
     output = Readout(weights, network.readout_scale, network.parts.readout).behind(state)
+    _check_variances(output.kernels[0], "behind the readout", cases)
     correlation = Normalization(output.kernels).behind(output)
     a, b = np.ogrid[: len(cases), : len(cases)]
     squares = output.squares[a, b, a, b] + output.squares[a, b, b, a]
@@ -170,7 +185,12 @@ def last_state(network: Network, points: Points, signals: Array, cases: Array) -
     pixels = np.moveaxis(signals[cases], 2, -1).swapaxes(0, 1)
     pixels = pixels.reshape(n_pairs, points.size, n_channels)
     products = np.moveaxis(pixels @ pixels.swapaxes(1, 2), 0, -1)
-    F = points.box(network.factor_of_input(n_channels) * products, network.input_filter)
+    factor = network.factor_of_input(n_channels)
+    F = points.box(factor * products, network.input_filter)
+    if factor > 0:
+        is_there = np.abs(pixels).max(axis=-1).T > 0
+        windows = points.box(1.0 * (is_there[:, None] & is_there[None]), network.input_filter)
+        _check_variances(F, "in the input", cases, windows)
     state = features(fixed(F, network.parts.input))
     signal = fixed(F, 0.0) if reads_signal(network) else None
     for number in range(1, network.depth + 1):
@@ -194,17 +214,21 @@ def _behind_layer(
     layer, parts = network.layer(number), network.parts
     read, steps = below if signal is None else signal, list[Step]()
     if network.norm:
+        _check_variances(read.kernels[0], f"in front of layer {number}", cases)
         steps.append(Normalization(read.kernels))
         read = steps[-1].behind(read)
     steps.append(Convolution(points, layer.inner_weights, parts.inner))
     read = steps[-1].behind(read)
+    _check_variances(read.kernels[0], f"in layer {number}", cases)
     activation = Activation(read.kernels)
     _check_angles(activation.two, number, cases)
     steps.append(activation)
     read = activation.behind(read)
     if not has_outer_weights(network):
         return scaled(read, layer.outer_variance)
-    steps.append(Convolution(points, layer.outer_weights, parts.outer, layer.branch_factor**2))
+    steps.append(
+        Convolution(points, layer.outer_weights, parts.outer, np.square(layer.branch_factor))
+    )
     read = steps[-1].behind(read)
     if not layer.skip:
         return features(read)
@@ -216,13 +240,35 @@ def _check_angles(two: TwoNumbers, number: int, cases: Array) -> None:
     lack = 1.0 - np.abs(two.rho)
     near = (lack > LEAST_DEFICIT) & (lack < 0.5 * _LEAST_ANGLE**2) & (two.stds > 0)
     if near.any():
-        one, other, place = np.argwhere(near)[0]
-        d = len(two.rho) // len(cases)
-        first, second = (f"case {cases[p // d, place]}, pixel {p % d}" for p in (one, other))
+        *both, place = np.argwhere(near)[0]
+        first, second = (_name(point, place, len(two.rho), cases) for point in both)
         raise ValueError(
             f"X has {first} and {second} whose pre-activations in layer {number} are in one line "
             f"up to an angle of {_LEAST_ANGLE:g}, expected greater angles, or multiples"
         )
+
+
+def _check_variances(F: Array, where: str, cases: Array, exact: Array | None = None) -> None:
+    """Raise a ValueError for points of kernels F, (P, P, B), whose variance is nearly 0.
+
+    It is 0 where that of `exact` is 0, by default F itself.
+    """
+    every = np.arange(len(F))
+    variance = F[every, every]
+    small = (variance < _LEAST_VARIANCE) & ((F if exact is None else exact)[every, every] > 0)
+    if small.any():
+        point, place = np.argwhere(small)[0]
+        raise ValueError(
+            f"X has {_name(point, place, len(F), cases)} whose variance {where} is "
+            f"{variance[point, place]:.1e}, expected 0 or at least {_LEAST_VARIANCE:g}: give "
+            "larger signals, or a network that decreases variances less"
+        )
+
+
+def _name(point: int, place: int, size: int, cases: Array) -> str:
+    """Return the name of one of `size` points, of a pair of cases."""
+    d = size // len(cases)
+    return f"case {cases[point // d, place]}" + f", pixel {point % d}" * (d > 1)
 
 
 def _head_weights(head: str | int, axes: tuple[int, ...]) -> Array:

@@ -96,7 +96,7 @@ class Convolution:
         self, points: Points, weights: ConvolutionWeights, trained: float, factor: float = 1.0
     ) -> None:
         self._points, self._filter, self._trained = points, weights.filter, trained
-        self._scale, self._of_bias = factor * weights.variance, factor * weights.bias**2
+        self._scale, self._of_bias = factor * weights.variance, factor * np.square(weights.bias)
 
     def behind(self, state: State) -> State:
         """Return the state of the numbers behind the weights."""
@@ -113,7 +113,7 @@ class Convolution:
 
     def _of_pairs(self, values: Array) -> Array:
         left = self._points.box(values, self._filter, 0, 2)
-        return self._scale**2 * self._points.box(left, self._filter, 1, 3)
+        return np.square(self._scale) * self._points.box(left, self._filter, 1, 3)
 
     def beside(self, mixed: Array, squares: Array) -> tuple[Array, Array]:
         """Return `mixed` and `squares` of units i of features, and of numbers j behind weights."""
@@ -266,7 +266,8 @@ class Activation:
 def scaled(state: State, factor: float) -> State:
     """Return the state of units that are multiplied by the root of `factor`."""
     kernels, shift, *others = state
-    return State(factor * kernels, factor * shift, *(factor**2 * values for values in others))
+    square = np.square(factor)
+    return State(factor * kernels, factor * shift, *(square * values for values in others))
 
 
 Step: TypeAlias = Normalization | Convolution | Activation

@@ -222,7 +222,7 @@ def depth_and_width(
     widths : array_like, (n_widths,)
         Strictly increasing, at least two of each.
     variances : mapping from str to array_like, (n_depths, n_widths)
-        Names, and relative variances of ``theory.depth.relative_variance``.
+        Names, and relative variances of ``theory.depth.relative_variance``, which fall with width.
     deviation : float, default 0.1
         The standard deviation over the mean.
     ax : matplotlib Axes, optional
@@ -250,13 +250,17 @@ def depth_and_width(
     """
     x, y = (_check_axis(*axis) for axis in ((depths, "depths"), (widths, "widths")))
     level = 2.0 * math.log(check_positive(deviation, "deviation"))
-    if not variances or not hasattr(variances, "items"):
+    if not hasattr(variances, "items") or not variances:
         raise ValueError(f"variances is {shown(variances)}, expected names and arrays")
     ax = axes(ax)
     for (name, values), colour, _, style in style_cycle(variances.items()):
         rows = check_shape(values, f"variances of {name!r}", (len(x), len(y)))
         if not (rows > 0).all():
             raise ValueError(f"variances of {name!r} has 0 or less, expected positive numbers")
+        if not (np.diff(rows, axis=1) < 0).all():
+            raise ValueError(
+                f"variances of {name!r} has rows that do not fall, expected rows that fall"
+            )
         ends = {"left": math.nan, "right": math.nan}
         found = [np.interp(-level, -np.log(row), np.log(y), **ends) for row in rows]
         ax.plot(x, np.exp(found), color=colour, linestyle=style, linewidth=2, label=name)

@@ -372,7 +372,7 @@ def test_nearer_pairs_are_refused():
     """In one direction, or in opposite ones; multiples of each other are taken."""
     for sign in (1, -1):
         points = sign * np.array([[sign, 0.0], [np.cos(0.9e-3), np.sin(0.9e-3)]])[:, :, None]
-        message = "X has case 0, pixel 0 and case 1, pixel 0 whose pre-activations in layer 1 are"
+        message = "X has case 0 and case 1 whose pre-activations in layer 1 are"
         with pytest.raises(ValueError, match=message):
             finite.correction(MLP(2), points, 10)
     same = finite.correction(MLP(2), np.stack([X[0], 3.0 * X[0]]), 10)
@@ -406,3 +406,34 @@ def test_too_many_pixels_are_refused_before_any_work():
 def test_kernels_whose_squares_exceed_float64_are_refused():
     with pytest.raises(OverflowError, match="the squares of kernels exceed float64"):
         finite.correction(MLP(2), 1e90 * X, 10)
+
+
+@pytest.mark.parametrize("size", [1e-200, 1e-100])
+@pytest.mark.parametrize("norm", [False, True])
+def test_signals_whose_squares_are_lost_are_refused(size, norm):
+    """They are not taken for 0."""
+    message = "X has case 1, pixel 2 whose variance in the input is .*, expected 0 or at least 1e-1"
+    signals = PIXELS.copy()
+    signals[1, :, 2] *= size
+    with pytest.raises(ValueError, match=message):
+        finite.correction(rk.Network(1, 3, norm=norm), signals, 10)
+
+
+@pytest.mark.parametrize(
+    ("options", "where"), [({"c_w": 1e-150}, "in layer 1"), ({"readout_scale": 1e-150}, "behind")]
+)
+def test_networks_whose_kernels_squares_are_lost_are_refused(options, where):
+    with pytest.raises(ValueError, match=f"X has case 0 whose variance {where}"):
+        finite.correction(rk.Network(2, 1, **options), X, 10)
+
+
+@pytest.mark.parametrize("options", [{"alpha": 1e80}, {"c_w": 1e160}, {"bias": 1e160}])
+def test_great_constants_are_refused(options):
+    with pytest.raises(OverflowError, match="the squares of kernels exceed float64"):
+        finite.correction(rk.Network(1, 1, **options), X, 10)
+
+
+@pytest.mark.parametrize("images", [True, 1])
+def test_signals_are_no_images(images):
+    with pytest.raises(ValueError, match="images is (True|1), expected"):
+        finite.correction(MLP(2), X, 10, images=images)

@@ -7,6 +7,7 @@ polynomials of the mean square below, of degrees 1 and 2. So two numbers pass fr
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from typing import NamedTuple
 
@@ -18,9 +19,6 @@ from ...network.parameters import FIELDS_WITH_NORM
 from ...network.parts import Layer
 from ...network.sampled import has_outer_weights, reads_signal
 from ..tools.argument_checks import check_layers
-
-_RANGE = 1e-300, 1e300
-"""Between these the mean square is known; beyond, where it counts, biases or the input do not."""
 
 
 def relative_variance(
@@ -41,9 +39,9 @@ def relative_variance(
     network : Network
         Of ReLU, leaky too, with constants of each layer, biases and normalized features.
     depths : iterable of int, optional
-        Strictly increasing, by default the network's depth.
+        By default the network's depth.
     widths : iterable of int, default (100,)
-        Strictly increasing: channels of all hidden layers.
+        Channels of all hidden layers.
     input_variance : float, default 1.0
         Variance of the input's features: ``input_scale``, by default 1/channels, times the squared
         norm of a pixel. It counts in networks with biases or normalized features alone.
@@ -56,15 +54,19 @@ def relative_variance(
     ------
     ValueError
         If the network has another activation or fewer layers, or where its kernel is 0.
+    OverflowError
+        If a variance exceeds float64.
 
     Examples
     --------
     >>> import rescntk as rk
     >>> from rescntk.theory import depth
-    >>> for network in (rk.Network(1, skip=False), rk.Network(1), rk.Network(1, norm=True)):
-    ...     print(depth.relative_variance(network, (10, 100), (64, 1024)).round(3))
-    [[1.868 0.07 ]
-     [ ... ]]
+    >>> for network in (rk.Network(1), rk.Network(1, norm=True)):
+    ...     print(depth.relative_variance(network, (10, 100), (100, 1000)).round(3))
+    [[ 0.321  0.028]
+     [14.519  0.317]]
+    [[0.024 0.002]
+     [0.02  0.002]]
     """
     check_network(
         network,
@@ -75,45 +77,59 @@ def relative_variance(
     )
     asked = (network.depth,) if depths is None else check_depths(depths)
     n = np.array(check_depths(widths, "widths"), dtype=float)
-    mean = check_positive(input_variance, "input_variance")
     check_layers(max(asked), "depths has")
     if max(asked) > network.depth and not network.is_uniform:
         raise ValueError(
             f"depths has {max(asked)}, expected at most {network.depth}, the network's layers"
         )
-    of_input, found = mean, dict[int, np.ndarray]()
+    found = dict[int, np.ndarray]()
+    # The mean square below a layer is number · 2^power, which may exceed float64.
+    number, power = math.frexp(check_positive(input_variance, "input_variance"))
     variance = 2.0 / n  # of the input's features, which are Gaussian
-    for number in range(1, max(asked) + 1):
-        layer = network.layer(1 if network.is_uniform else number)
+    for layer_number in range(1, max(asked) + 1):
+        layer = network.layer(1 if network.is_uniform else layer_number)
         read = None
-        if network.norm:
-            read = 1.0 / mean
-        elif number == 1 and reads_signal(network):
-            read = of_input / mean
-        moments = _Moments.behind(layer, network.negative_slope, read, layer.bias**2 / mean)
-        if moments.mean == 0:
-            raise ValueError(
-                f"network has a kernel of 0 behind layer {number}, expected one that varies"
+        with np.errstate(over="ignore", invalid="ignore"):  # reported below
+            if network.norm:
+                read = np.ldexp(1.0 / number, -power)
+            elif layer_number == 1 and reads_signal(network):
+                read = 1.0
+            bias_variance = np.ldexp(np.square(layer.bias) / number, -power)
+            moments = _Moments.behind(layer, network.negative_slope, read, bias_variance)
+            if moments.growth == 0:
+                raise ValueError(
+                    f"network has a kernel of 0 behind layer {layer_number}, expected one that "
+                    "varies"
+                )
+            variance = moments.variance(variance, n, has_outer_weights(network))
+        if not np.isfinite(variance).all():
+            raise OverflowError(
+                f"the relative variance behind layer {layer_number} exceeds float64, expected "
+                "larger widths, fewer layers, or an input and constants of layers nearer to 1"
             )
-        variance = moments.variance(variance, n, has_outer_weights(network))
-        mean = min(max(mean * moments.mean, _RANGE[0]), _RANGE[1])
-        found[number] = variance
+        number, bits = math.frexp(number * moments.growth)
+        power += bits
+        found[layer_number] = variance
     return np.array([found[depth] for depth in asked])
 
 
 class _Moments(NamedTuple):
     """Of a layer whose features have the mean square q below it, of mean 1: q may vary.
 
-    The pre-activations have the variance S, which is s₁ q + s₀, and the branch has b₁ q + b₀ in the
-    mean over its weights.
+    All but `growth` are in units of the mean square behind the layer. Each of these lines c₁ q + c₀
+    is a pair (c₁, c₀).
     """
 
+    growth: float
+    """The mean square behind the layer."""
     passing: float
     """The square of the factor on the features."""
-    s: tuple[float, float]
-    b: tuple[float, float]
-    of_unit: float
-    """The variance of one unit's part of the branch's variance, over S²."""
+    of_unit: np.ndarray
+    """The part of one unit in the branch's variance if its activation is 1 on average."""
+    b: np.ndarray
+    """The mean variance of the branch."""
+    relative: float
+    """The variance of one unit's part over the square of `of_unit`."""
 
     @classmethod
     def behind(
@@ -121,29 +137,28 @@ class _Moments(NamedTuple):
     ) -> _Moments:
         """Return the moments of a layer that reads features of a fixed mean square, unless None."""
         gain, passing = float(layer.activation_gain), layer.identity_factor**2
-        outer, c_w = layer.branch_factor**2 * layer.outer_variance, layer.inner_variance
-        s = (c_w, bias_variance) if read is None else (0.0, c_w * read + bias_variance)
-        own = layer.branch_factor**2 * bias_variance
-        b = outer * gain * s[0], outer * gain * s[1] + own
+        factor = np.square(layer.branch_factor)
+        outer, c_w = factor * layer.outer_variance, layer.inner_variance
+        of_unit = np.array([outer * c_w, outer * bias_variance])
+        if read is not None:
+            of_unit = np.array([0.0, outer * (c_w * read + bias_variance)])
+        b = gain * of_unit + np.array([0.0, factor * bias_variance])
+        growth = passing + b.sum()
         # E[σ⁴] is 3 (1 + s⁴)/2 for a slope s, of numbers of variance 1.
-        return cls(passing, s, b, outer**2 * (1.5 * (1.0 + slope**4) - gain**2))
-
-    @property
-    def mean(self) -> float:
-        """The mean square behind the layer."""
-        return self.passing + sum(self.b)
+        relative = 1.5 * (1.0 + slope**4) - gain**2
+        return cls(growth, passing / growth, of_unit / growth, b / growth, relative)
 
     def variance(self, below: np.ndarray, n: np.ndarray, has_outer: bool) -> np.ndarray:
         """Return the variance of the mean square over its squared mean, of q's, at widths n."""
-        of_units = self.of_unit * _square(self.s, below) / n
+        of_units = self.relative * _square(self.of_unit, below) / n
         variance = (self.passing + self.b[0]) ** 2 * below + of_units
         if has_outer:
             both = self.b[0] * (1.0 + below) + self.b[1]
             variance = variance + 4.0 * self.passing * both / n
             variance = variance + 2.0 * (_square(self.b, below) + of_units) / n
-        return np.asarray(variance / self.mean**2)
+        return np.asarray(variance)
 
 
-def _square(line: tuple[float, float], variance: np.ndarray) -> np.ndarray:
+def _square(line: np.ndarray, variance: np.ndarray) -> np.ndarray:
     """Return the mean of the square of c₁ q + c₀, for q of mean 1 and a variance."""
-    return sum(line) ** 2 + line[0] ** 2 * variance
+    return np.asarray(line.sum() ** 2 + line[0] ** 2 * variance)

@@ -119,6 +119,44 @@ def test_constants_of_each_layer_are_those_of_like_layers():
     assert (asked == relative_variance(like, (2, 4), n, input_variance=3.0)).all()
 
 
+@pytest.mark.parametrize("size", [1e-140, 1e140])
+@pytest.mark.parametrize("norm", [False, True])
+def test_units_of_signals_and_constants_do_not_matter(size, norm):
+    """Those of the input and biases; and, with normalized features, of the branch's variance."""
+    network, widths = rk.Network(3, bias=0.3, norm=norm), (5, 50)
+    scales = {"c_v": 2.0 * size} if norm else {"bias": 0.3 * size}
+    changed = network.replace(bias=0.0, **scales) if norm else network.replace(**scales)
+    own = network.replace(bias=0.0) if norm else network
+    unit = size if norm else size**2
+    found = relative_variance(changed, (1, 3), widths, input_variance=unit)
+    assert np.allclose(found, relative_variance(own, (1, 3), widths), rtol=OF_LAYERS, atol=0)
+
+
+def test_a_mean_beyond_float64_is_known_where_it_comes_back():
+    """c_v multiplies it by 1e400 and divides it again; then a bias counts again."""
+    n, bias_variance = np.array([5, 50]), 0.09
+    e = (1 + bias_variance) / 16  # of the branch: layer 1 reads the signal and its bias
+    network = rk.Network(4, 1, skip=False, c_v=(1e200, 1e200, 1e-200, 1e-200), bias=0.3)
+    squares = ((1 + 2 / n) * (1 + 5 / n)) ** 3 * (1 + 5 / n) * e**2
+    squares = (1 + 2 / n) * (squares + 2 * e * bias_variance + bias_variance**2)
+    expected = squares / (e + bias_variance) ** 2 - 1
+    assert np.allclose(relative_variance(network, widths=n)[0], expected, rtol=OF_LAYERS, atol=0)
+
+
+@pytest.mark.parametrize("alpha", [1e-150, 1e150])
+@pytest.mark.parametrize("norm", [False, True])
+def test_extreme_branches_alone(alpha, norm):
+    """A branch of weight 0 leaves the input's 2/n; of a great one nothing else is seen."""
+    found = relative_variance(rk.Network(1, alpha=alpha, norm=norm), widths=(5,))[0, 0]
+    expected = 2 / 5 if alpha < 1 else (1 + 2 / 5) * (1 + 5 / 5) - 1
+    assert abs(found / expected - 1) <= OF_LAYERS
+
+
+def test_variances_beyond_float64_are_refused():
+    with pytest.raises(OverflowError, match="relative variance behind layer 246 exceeds float64"):
+        relative_variance(rk.Network(1, skip=False), (1000,), (1,))
+
+
 @pytest.mark.parametrize(
     ("network", "options", "message"),
     [
