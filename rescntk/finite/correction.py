@@ -38,6 +38,11 @@ of the tangent kernel grow like its inverse cube, and their products with covari
 _LEAST_VARIANCE = 1e-140
 """The least variance of a point that is not 0: products of two are far from the least floats."""
 
+_LEAST_DEFICIT_OF_CORRELATIONS = 2e-5
+"""The least 1 − |ρ| of outputs whose correlations have corrections. Two signals of a network
+without skip connections have it at depth 1500, where shifts have three digits left: covariances of
+order depth cancel to the square of 1 − ρ."""
+
 _NUMBERS_AT_ONCE = 2**18
 """Quadruples of points whose covariances are held together, of pairs of signals of few points."""
 
@@ -55,7 +60,8 @@ class Correction(NamedTuple):
     ntk_shift: np.ndarray
     ntk_deviation: np.ndarray
     correlation_shift: np.ndarray
-    """Of the sampled Gaussian process kernels K̂(x, z) / √(K̂(x, x) K̂(z, z))."""
+    """Of the sampled Gaussian process kernels K̂(x, z) / √(K̂(x, x) K̂(z, z)); NaN where those of
+    infinite width are so near ±1, up to 2e-5, that covariances in float64 do not tell."""
     correlation_deviation: np.ndarray
 
 
@@ -98,11 +104,6 @@ def correction(
     pairs and layers: two signals of 8 pixels take 0.1 s a layer, of 16 pixels 1.5 s, of 32 pixels
     25 s and 4 GB. Formulas: docs/theory/depth_and_width.md.
 
-    Corrections to correlations lose digits where they are near 1 behind many layers, because
-    covariances of order depth cancel. Without skip connections the shift of two signals of one
-    pixel errs by 1e-4 of itself at depth 1000, by 1e-2 at 2000 and by more than 1/10 from 4000 on;
-    the deviation, by 1e-3 at depth 4000 and 1/20 at 8000.
-
     For one signal of one pixel `theory.depth.relative_variance` has the variance at any width.
 
     Examples
@@ -139,7 +140,7 @@ def correction(
         f"a correction for signals of {math.prod(axes)} pixels",
         "give shorter signals",
     )
-    results = np.zeros((len(Correction._fields), n_cases, n_cases))
+    results = np.zeros((1 + len(Correction._fields), n_cases, n_cases))
     several = max(1, _NUMBERS_AT_ONCE // quadruples)
     for start in range(0, pairs.shape[1], several):
         cases = pairs[:, start : start + several]
@@ -148,17 +149,21 @@ def correction(
             found = _of_pairs(network, points, signals, cases, head)
         results[:, left, right] = results[:, right, left] = found
     check_range(results, "squares of kernels")
+    deficit, results = 1.0 - np.abs(results[-1]), results[:-1]
     results[::2] /= n
     results[1::2] = np.sqrt(np.maximum(results[1::2], 0.0) / n)
+    results[-2:, deficit < _LEAST_DEFICIT_OF_CORRELATIONS] = math.nan
+    results[-2:, deficit <= LEAST_DEFICIT] = 0.0  # multiples of each other
     return Correction(*results)
 
 
 def _of_pairs(
     network: Network, points: Points, signals: Array, cases: Array, head: str | int
 ) -> Array:
-    """Return shifts and variances times the width, (6, 2, 2, B), of pairs of `cases`, (2, B).
+    """Return shifts and variances times the width, and the correlations of infinite width.
 
-    Of single signals the pairs are one signal, and (6, 1, 1, B).
+    They are (7, 2, 2, B), of pairs of `cases`, (2, B). Of single signals the pairs are one signal,
+    and (7, 1, 1, B).
     """
     state = last_state(network, points, signals, cases)
     weights = _head_weights(pooled_head(head, points.axes), points.axes)
@@ -175,6 +180,7 @@ def _of_pairs(
             output.covariance[1, a, b, 1, a, b] + squares,
             correlation.shift[0],
             correlation.covariance[0, a, b, 0, a, b],
+            correlation.kernels[0],
         ]
     )
 

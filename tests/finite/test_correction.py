@@ -354,6 +354,17 @@ def test_fluctuations_of_the_deficit_grow_with_depth(network):
     assert abs(slope / (8 / 3 * (1 + p / 2) * p) - 1) <= near
 
 
+def test_corrections_of_correlations_that_float64_does_not_tell_are_nan():
+    """Of near signals; not of a signal with itself, nor of kernels that are no correlations."""
+    points = np.array([[1.0, 1.0, 1.0], np.sin([0.0, 3e-3, 0.1])])
+    points[0] = np.sqrt(1 - points[1] ** 2)
+    found = finite.correction(rk.Network(2, 1), points.T[:, :, None], 10)
+    for values in (found.correlation_shift, found.correlation_deviation):
+        assert np.isnan(values[0, 1]) and np.isfinite(values[2]).all()
+        assert (values.diagonal() == 0).all()
+    assert np.isfinite(found[:4]).all() and found.correlation_deviation[0, 2] > 0
+
+
 def test_a_near_pair_is_nearly_a_signal_with_itself():
     """Down to the least angle that is taken."""
     angle = 1.1e-3
@@ -378,7 +389,7 @@ def test_nearer_pairs_are_refused():
     same = finite.correction(MLP(2), np.stack([X[0], 3.0 * X[0]]), 10)
     multiples = same.gpk_deviation[0, 0] * np.outer([1, 3], [1, 3])
     assert_within(same.gpk_deviation, multiples, tolerances.ROUTES)
-    assert same.correlation_deviation[0, 1] <= 10 * np.sqrt(tolerances.EPS["float64"])
+    assert (same.correlation_deviation == 0).all() and (same.correlation_shift == 0).all()
 
 
 @pytest.mark.parametrize(
