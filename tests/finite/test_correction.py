@@ -4,6 +4,7 @@ import jax
 import mpmath
 import numpy as np
 import pytest
+from hypothesis import given, reject, settings
 from scipy.integrate import dblquad
 from scipy.stats import multivariate_normal
 
@@ -15,8 +16,10 @@ from rescntk.finite.fluctuations import Points
 from rescntk.finite.forward import features, outputs
 from rescntk.finite.kernels import trained_parts
 from rescntk.finite.parameters import shapes
+from rescntk.network.parameters import RELU_FIELDS
 from tests import tolerances
 from tests.helpers import assert_within, nightly
+from tests.strategies import heads, networks, signals
 
 X = np.random.default_rng(0).standard_normal((3, 4, 1))
 X[1] = X[0] + 0.4 * X[1]  # near, beside a far one
@@ -123,6 +126,33 @@ def test_sampled_networks(name):
         away = np.abs(y - predicted[place])
         assert away[-1] <= 3 * e[-1] + away[0] / 4
     assert np.abs(scores).max() <= 3 and np.mean(np.abs(scores) <= 2) >= 0.9
+
+
+@pytest.mark.slow
+@pytest.mark.nightly
+@settings(max_examples=20)
+@given(
+    networks(RELU_FIELDS | {"bias", "norm"}, 3, dilated="freely", layers="of their own"),
+    signals(2, max_length=4),
+    heads,
+)
+def test_random_networks(network, signals, head):
+    """The second order is bounded by the difference of two widths."""
+    width, number, pairs = 24, 4000, np.triu_indices(len(signals))
+    try:
+        found = correction(network, signals, head)
+    except ValueError as refusal:
+        if "in one line" not in str(refusal):
+            raise
+        reject()
+    narrow, wide = (moments(network, signals, head, n, number) for n in (width, 2 * width))
+    shifts = [found.gpk_shift[pairs], found.ntk_shift[pairs]]
+    variances = [found.gpk_deviation[pairs] ** 2, found.ntk_deviation[pairs] ** 2]
+    away = np.abs(2 * wide[0] - narrow[0] - np.array([shifts, variances]))
+    error = np.sqrt(4 * wide[1] ** 2 + narrow[1] ** 2)
+    third_order = np.abs(wide[0] - narrow[0])
+    in_float32 = 1e-4 * np.abs([shifts, variances]).max()
+    assert (away <= tolerances.STANDARD_ERRORS * error + third_order + in_float32).all()
 
 
 @pytest.mark.slow
