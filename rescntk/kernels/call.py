@@ -213,7 +213,7 @@ def mean_of_normalized(X: Array, Z: PreparedSignals) -> Array:
 
 def _check_memory(plan: Plan, results: Results) -> None:
     """Raise a MemoryError if the results, or the tables of a plan, exceed the free memory."""
-    result_bytes, plan_bytes = results.bytes(math.prod(plan.result_axes)), plan.bytes
+    result_bytes, plan_bytes = results.peak_bytes(math.prod(plan.result_axes)), plan.peak_bytes
     if is_always_free(max(result_bytes, plan_bytes)):
         return
     request, network = plan.request, plan.request.network

@@ -34,7 +34,7 @@ class Results:
         self.depth_indices = [self.request.depths.index(depth) for depth in arguments.depths]
         self.keeps_depths = arguments.depths == self.request.depths
 
-    def bytes(self, n_pairs: int) -> int:
+    def peak_bytes(self, n_pairs: int) -> int:
         """Return the peak memory of the results in bytes.
 
         `n_pairs` is the number of signal pairs, times that of pixel pairs if the results have pixel

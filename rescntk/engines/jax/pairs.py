@@ -311,7 +311,7 @@ class PairLayer:
 
         A scan is compiled for its first layer alone; what differs in others is in `numbers`.
         """
-        if not self.constants.has_like_layers:
+        if not self.constants.has_equal_constants:
             raise NotImplementedError("layers of one scan may have other constants")
         return self.constants.of_layer(layer_number)
 
@@ -322,7 +322,7 @@ class PairLayer:
         a number, and then it is 0 in all layers of the scan.
         """
         weights = self.constants.of_layer(layer_number).weights
-        if self.constants.has_like_layers:
+        if self.constants.has_equal_constants:
             return weights.rounded
         assert self.numbers is not None
         features = self.numbers.feature_weight if weights.features else 0.0

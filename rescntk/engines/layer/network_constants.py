@@ -74,21 +74,26 @@ class NetworkConstants:
     depth: int
 
     @once
-    def has_like_layers(self) -> bool:
-        """True if all layers have the same constants; their filters may differ."""
+    def has_equal_constants(self) -> bool:
+        """True if all layers have equal constants.
+
+        `Network.is_uniform` asks for equal parameters instead. Filters may differ here, because no
+        constant depends on them. With normalization, layers of equal parameters have different
+        constants.
+        """
         net = self.network
         alike = not any(isinstance(getattr(net, name), tuple) for name in OF_LAYERS - FILTER_FIELDS)
         return alike and not (net.norm and net.homogeneous)
 
     def of_layer(self, layer_number: int) -> LayerConstants:
         """Return the constants of a layer; the first layer has the number 1."""
-        return self.distinct[0 if self.has_like_layers else layer_number - 1]
+        return self.distinct[0 if self.has_equal_constants else layer_number - 1]
 
     @once
     def distinct(self) -> tuple[LayerConstants, ...]:
         """The constants of layers 1 … depth, or of layer 1 alone if all layers have the same."""
         net = self.network
-        layers = map(net.layer, range(1, 2 if self.has_like_layers else self.depth + 1))
+        layers = map(net.layer, range(1, 2 if self.has_equal_constants else self.depth + 1))
         if not net.homogeneous:
             return tuple(map(undivided_layer, layers))
         if net.norm:
@@ -112,7 +117,7 @@ class NetworkConstants:
 
         Behind layer 0, the input filter, it is 1.
         """
-        if self.has_like_layers:
+        if self.has_equal_constants:
             return float(self.of_layer(1).weights.features) ** layer_number
         return self._input_weights[layer_number]
 
@@ -208,7 +213,7 @@ class NetworkConstants:
             return 0.0
         if self.network.norm and self.network.homogeneous:
             std = 1.0  # normalized features have one size in all layers
-        elif self.has_like_layers:
+        elif self.has_equal_constants:
             std = layer_constants.divisor ** (-0.5 * (layer_number - 1))
         else:
             std = self._inverse_roots[layer_number - 1]
@@ -231,7 +236,7 @@ class NetworkConstants:
             return float(total / Fraction(2) ** exponent), exponent
         two = decimal.Decimal(2)
         with decimal.localcontext(prec=60, Emax=decimal.MAX_EMAX, Emin=decimal.MIN_EMIN):
-            if self.has_like_layers:
+            if self.has_equal_constants:
                 product = _as_decimal(self.of_layer(1).exact_divisor) ** layer_number
             else:
                 divisors = (
