@@ -168,6 +168,11 @@ class NetworkConstants:
         Heads that average over pixel pairs add a product of the means of both signals, which is a
         mean of F⁰, to what the branches add. Where the means are small and branches are weak, the
         kernel is small, and has no more digits than the means.
+
+        Let m be the mean over pixels of a signal's standard deviation. The rounding errors of its
+        mean over pixel pairs are relative to m². A ReLU branch of weight b adds at least b m²/π to
+        K(x, x), because the mean of κ₁, weighted by both deviations, is at least 1/π. For b = 2^-4
+        this is m²/50, so that K(x, x) may lose a factor of 50 of the means' accuracy.
         """
         least = min(layer_constants.weights.branch for layer_constants in self.distinct)
         return self.network.norm or least < 2.0**-4 or not self.network.homogeneous
@@ -177,9 +182,10 @@ class NetworkConstants:
         """True if U⁺ = a b (1 + ρ) is carried too, because v = 1 + ρ as 2 − w may be inaccurate.
 
         Behind a ReLU layer, v is at least (1 − λ) b / 2 at most pixel pairs. If v is above 2^-5,
-        the rounding error of 2 − w changes κ0 by less than two units in the last place. Other
-        activations may leave v near 0, and so may normalization, whose branch is added to features
-        of any size.
+        for which (1 − λ) b must be above 2^-4, the rounding error of 2 − w changes κ0 by less than
+        two units in the last place. Other activations may leave v near 0, and so may normalization,
+        whose branch is added to features of any size. Layers without features have b = 1, so that
+        1 − λ alone must be above 2^-4; the bound is 0.1 for all layers.
         """
         least, norm = activation_of(self.network).least_U_plus, self.network.norm
         weights = (layer_constants.weights for layer_constants in self.distinct)
