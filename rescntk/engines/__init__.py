@@ -22,23 +22,42 @@ them. These are the files, from the request to the kernels:
   differentiated. compiled/ has what the engines "cpu" and "cuda" share, and cpu/ and cuda/ are
   these two engines.
 
-The way of signals X to a row of kernels, on the engine "array", is as follows. A function is called
-by the nearest one above it that is indented less. ::
+The way of signals X to their kernels, on the engine "array", is as follows. A function is called by
+the nearest one above it that is indented less, directly or through others that are not listed. ::
 
-    kernels/gram.py     gram
-    kernels/arguments.py  check_arguments checks all arguments, and makes a Request
-    kernels/call.py       KernelCall chooses an engine, and computes its plan
-    engines/__init__.py     choose returns the fastest engine that can compute the request
-    array/engine.py         ArrayEngine.plan makes a plan
-    array/engine.py         ArrayPlan.compute computes one block after the other
-    signals/tables.py         signal_tables makes the tables of a block of signals
-    signals/input.py            read_input divides the signals by their sizes
-    layer/recursion.py          variances_around_last_layer calls Step.variances for the rows
-    array/pairs.py            SignalPairs.at_depths computes the pixel pairs of some signal pairs
-    layer/recursion.py          pairs_behind_layer calls Step.pairs for deficits and kernels
-    array/pairs.py              SignalPairs.with_head takes the mean that the head asks for
-    layer/operations.py       Operations.scaled_kernel returns kernels and sizes
-    kernels/results.py      Results multiplies the kernels by the sizes, or normalizes them
+    kernels/gram.py       gram
+    kernels/arguments.py    check_arguments checks all arguments, and makes a Request
+    kernels/call.py         KernelCall chooses an engine, and computes its plan
+    engines/__init__.py       choose returns the fastest engine that can compute the request
+    array/engine.py           ArrayEngine.plan makes a plan
+    engines/engine.py         Plan.compute copies symmetric kernels to the cases i > k
+    array/engine.py             ArrayPlan._compute computes one block after the other
+    signals/tables.py             signal_tables makes the tables of a block of signals
+    signals/input.py                read_input divides the signals by their sizes
+    layer/recursion.py              variances_around_last_layer calls Step.variances for the rows
+    array/pairs.py                SignalPairs.at_depths computes the pixel pairs of signal pairs
+    layer/recursion.py              pairs_behind_layer calls Step.pairs for deficits and kernels
+    array/pairs.py                  SignalPairs.with_head takes the mean that the head asks for
+    layer/operations.py           Operations.scaled_kernel returns kernels and sizes
+    kernels/results.py        Results multiplies the kernels by the sizes, or normalizes them
+
+For NumPy arrays and ReLU networks, "auto" chooses the engine "cpu" if its loops were compiled. Then
+the plan has these lines, and the others are the same. ::
+
+    cpu/engine.py             CpuEngine.plan makes a plan
+    engines/engine.py         Plan.compute copies symmetric kernels to the cases i > k
+    cpu/engine.py               CpuPlan._compute makes a job, and has it computed block by block
+    compiled/program.py           Program.job returns the operations as records for the loops
+    compiled/tabled_signals.py    over_blocks takes one pair of blocks after the other
+    signals/tables.py               signal_tables makes the tables of a block of signals
+    signals/input.py                  read_input divides the signals by their sizes
+    layer/recursion.py                variances_around_last_layer calls Step.variances for the rows
+    cpu/engine.py                   CpuPlan._compute_blocks divides the pairs into tasks for threads
+    cpu/library.py                    run calls the compiled loops for the job of a task
+    cpu/loops.cpp                       Pairs takes strips of pixel pairs from layer to layer
+    cpu/layers.h                          Layers has the steps of a layer for a strip
+    cpu/results.h                         Results takes the mean that the head asks for
+    layer/operations.py           Operations.scaled_kernel returns kernels and sizes
 """
 
 from __future__ import annotations

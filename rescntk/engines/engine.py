@@ -140,7 +140,7 @@ class Plan(ABC):
 
     @property
     @abstractmethod
-    def bytes(self) -> float:
+    def peak_bytes(self) -> float:
         """The peak memory of the computation in bytes, on the host and without the results."""
 
     @property

@@ -226,7 +226,7 @@ class TextbookPlan(Plan):
             )
 
     @property
-    def bytes(self) -> float:
+    def peak_bytes(self) -> float:
         return _PAIR_ARRAYS * 8.0 * self.n_pairs
 
     def _compute(self, tick: Tick) -> ScaledKernel:

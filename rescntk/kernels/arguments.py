@@ -1,4 +1,8 @@
-"""`Arguments`, the checked arguments of a call for kernels. Each argument is checked only here."""
+"""`Arguments`, the checked arguments of a call for kernels.
+
+`check_arguments` checks each argument but the name of the engine, which `engines.choose` checks.
+`call.mean_of_normalized`, whose caller has checked the signals, makes `Arguments` without it.
+"""
 
 from __future__ import annotations
 
@@ -26,6 +30,7 @@ from ..engines.heads import check_head, pooled_head
 from ..engines.layer.constants import check_growth
 from ..engines.request import Request
 from ..network import OF_LAYERS, Network, check_network
+from ..network.parts import Layer
 from .prepared import PreparedKernel, PreparedSignals
 
 
@@ -141,6 +146,16 @@ def _check_constants(
     network: Network, kinds: tuple[str, ...], deepest: int, dtype: np.dtype
 ) -> None:
     """Raise a ValueError if some depth has no layer, or if the NTK is too small for the dtype."""
+    _check_number_of_layers(network, deepest)
+    if "ntk" not in kinds:
+        return
+    layers = [network.layer(k) for k in range(1, (1 if network.is_uniform else deepest) + 1)]
+    _check_branch_gains(network, layers, dtype)
+    _check_input_tangent_kernel(network, layers, deepest, dtype)
+
+
+def _check_number_of_layers(network: Network, deepest: int) -> None:
+    """Raise a ValueError if a field of the network has no value for the deepest layer."""
     for name in sorted(OF_LAYERS):
         values = network.values_of(name)
         if 1 < len(values) < deepest:
@@ -148,21 +163,34 @@ def _check_constants(
                 f"network has {name} {shown(values)}, and depths has {deepest}: expected "
                 f"depths of at most {len(values)}, or one {name} for all layers"
             )
-    if "ntk" not in kinds:
-        return
-    layers = [network.layer(k) for k in range(1, (1 if network.is_uniform else deepest) + 1)]
-    least = 2**32 * float(np.finfo(dtype).tiny)
-    gain = max(layer.branch_gain for layer in layers)
+
+
+def _check_branch_gains(network: Network, layers: list[Layer], dtype: np.dtype) -> None:
+    """Raise a ValueError if branches alone are trained, and their gains are too small.
+
+    The tangent kernel is then as small as the largest gain.
+    """
+    least, gain = _least_tangent_kernel(dtype), max(layer.branch_gain for layer in layers)
     if network.parts.initial == 0 and 0 < gain < least:
         raise ValueError(
             f"network has the branch gain {gain:.3g} and trains "
             f"only {' and '.join(network.trained)}, expected a gain of at least {least:.2g}: "
             f"{dtype.name} does not resolve this tangent kernel for smaller gains"
         )
+
+
+def _check_input_tangent_kernel(
+    network: Network, layers: list[Layer], deepest: int, dtype: np.dtype
+) -> None:
+    """Raise a ValueError if the input alone is trained, and layers make its kernel too small.
+
+    With biases, homogeneous layers whose growth is below 1 are not divided by it.
+    """
     if network.trained != ("input",) or network.norm or not network.has_bias:
         return
     if not network.homogeneous:
         return
+    least = _least_tangent_kernel(dtype)
     logs = [math.log(check_growth(layer)) for layer in layers]
     growth = math.exp(math.fsum(logs) / len(logs))
     if growth < 1.0 and deepest * math.log(growth) < math.log(least):
@@ -172,3 +200,12 @@ def _check_constants(
             f"at most {most}: each multiplies its tangent kernel by at most {growth:.3g}, "
             f"and {dtype.name} does not resolve smaller ones"
         )
+
+
+def _least_tangent_kernel(dtype: np.dtype) -> float:
+    """Return the smallest tangent kernel, relative to the signals, that a dtype resolves.
+
+    Numbers below the normal ones are rounded to multiples of eps times the smallest normal number.
+    This is 2^-32 eps of the result, so that 2^32 such roundings add up to one unit of eps.
+    """
+    return 2**32 * float(np.finfo(dtype).tiny)

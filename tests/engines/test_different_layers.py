@@ -119,6 +119,17 @@ def test_branches_too_small_beside_large_signals_are_refused(name, dtype, expone
 
 
 @engines
+@pytest.mark.parametrize(("dtype", "depth"), [("float32", 80), ("float64", 640)])
+def test_tangent_kernels_that_biases_make_too_small_layer_by_layer_are_refused(
+    dtype, depth, engine
+):
+    """Features have the variance 3, 2 of which are the biases', so each layer divides by 3."""
+    network = rk.Network(depth, skip=False, norm=True, bias=1.0, trained=("input",))
+    with pytest.raises(OverflowError, match="branches of normalized features have a share of"):
+        rk.Kernel(network, "ntk", normalized=True)(X, engine=engine, dtype=dtype)
+
+
+@engines
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_branches_are_negligible_beside_large_signals_with_means(dtype, engine):
     """Layers add α² to variances of 2^120: the kernel is that of the input alone."""

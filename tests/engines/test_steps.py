@@ -9,7 +9,7 @@ from rescntk.engines.layer.convolution import ConvolutionStep
 from rescntk.engines.layer.norm import NormStep
 from rescntk.engines.layer.operations import Operations
 from rescntk.engines.layer.skip import SkipStep
-from rescntk.engines.layer.step import Deficits, Kernels, PairState
+from rescntk.engines.layer.step import Deficits, Kernels, PairState, Variances
 from rescntk.engines.layer.taps import Taps
 from rescntk.engines.signals.context import ArraySignalContext
 from tests.tolerances import ROUTES
@@ -52,6 +52,15 @@ class Pairs:
         return self.constants.bias_std(1, after_activation) ** 2 * BIASES[0] * BIASES[1]
 
 
+def context_of(network, input_variance, s=0):
+    """Return the `SignalContext` of a signal in layer 1."""
+    bias, size = np.array([BIASES[s]]), np.array([SIZES[s]])
+    operations = Operations(network, network.depth, 3)
+    return ArraySignalContext(
+        operations, np, input_variance, bias=bias, normalized_std=size
+    ).of_layer(1)
+
+
 def passed(network, step):
     """Return the variances of both signals after a step, and the state of their pixel pairs."""
     operations = Operations(network, network.depth, 3)
@@ -59,10 +68,7 @@ def passed(network, step):
     after, rows = [], []
     for s in range(2):
         variances = [(of[s] ** 2).sum(axis=0)[None] for of in (branch, features)]
-        bias, size = np.array([BIASES[s]]), np.array([SIZES[s]])
-        context = ArraySignalContext(
-            operations, np, variances[1], bias=bias, normalized_std=size
-        ).of_layer(1)
+        context = context_of(network, variances[1], s)
         found, of_step = step.variances(context, *map(context.exact_variances, variances))
         after.append(found.variance)
         rows.append(list(of_step))
@@ -104,6 +110,40 @@ def test_variances_are_covariances_of_a_signal_with_itself(case):
     for s, variance in enumerate(found):
         exact = expected(*CASES[case], s, s)[0].diagonal()
         np.testing.assert_allclose(variance[0], exact, rtol=ROUTES)
+
+
+ERRORS = np.random.default_rng(1).uniform(-1e-3, 1e-3, (2, 1, D))
+"""Errors of the variances of features and branch, far above rounding errors."""
+
+
+@pytest.mark.parametrize("case", [case for case in CASES if case != "normalization"])
+def test_rounding_errors_stay_with_their_variances(case):
+    """Variance and error together are what the step makes of variances without these errors."""
+    network, step = CASES[case]
+    features, branch = (OTHER[:, 0] ** 2).sum(axis=1)[:, None]
+    context = context_of(network.replace(bias=0.5), features)
+
+    def total(before, features):
+        found, _ = step.variances(context, before, features)
+        return found.variance + found.rounding_error
+
+    pairs = list(zip((branch, features), ERRORS, strict=True))
+    found = total(*(Variances(variance, error, np.sqrt(variance)) for variance, error in pairs))
+    exact = total(*(context.exact_variances(variance + error) for variance, error in pairs))
+    np.testing.assert_allclose(found, exact, rtol=ROUTES)
+
+
+def test_coordinates_of_proportional_variances_are_equal_to_the_last_bit(rng):
+    """Variances are integers, so that three times their sums is exact."""
+    context = context_of(Network(1), np.ones((1, 100)))
+    first, second = rng.integers(1, 1000, (2, 1, 100)).astype(float)
+
+    def coordinates(factor):
+        parts = factor * first, factor * second
+        _, rows = SkipStep().merged(context, parts, [0.5, 0.5], sum(parts), None)
+        return [*rows][2:]
+
+    assert np.array_equal(coordinates(1.0), coordinates(3.0))
 
 
 @pytest.mark.parametrize("case", CASES)

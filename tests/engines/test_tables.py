@@ -15,6 +15,7 @@ from rescntk.engines.compiled.program import operations_of
 from rescntk.engines.layer.operations import Operations
 from rescntk.engines.request import Request
 from rescntk.engines.signals import tables
+from rescntk.engines.signals.pixel_1 import seen_by_pixel_1
 from tests.helpers import CPU, skip_unless_taken
 from tests.strategies import EVERY_FIELD, batches, heads, networks
 from tests.tolerances import CONSTANT
@@ -81,6 +82,23 @@ def test_the_head_equivariant_counts_the_energy_that_reaches_pixel_1():
     # F at pixel 1: half of 1, and half of the mean of 2², 1² and 0² over three taps.
     assert found.input.scale[0] ** 2 == pytest.approx(0.5 + 5 / 6, rel=CONSTANT)
     assert found.input.unit[0, 0].tolist() == [1.0, 0.0, 0.0, 1.0]
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {},
+        {"alpha": (1.0, 0.0, 1.0)},
+        {"filter_size": 1, "input_filter_size": 3, "alpha": (0.0, 0.0, 1.0)},
+        {"alpha": (1.0, 0.0, 1.0), "skip": (True, False, True)},
+    ],
+)
+def test_pixel_1_sees_the_pixels_that_give_it_a_kernel(fields):
+    """A layer without a branch does not reach further, and without identity path ends it all."""
+    network, pixels = Network(**{"depth": 3, "filter_size": 3} | fields), np.eye(16)[:, None]
+    found = seen_by_pixel_1(Operations(network, 3, 1), (16,))
+    (K,) = rk.gram(network, pixels, kinds="gpk", head="equivariant", engine="textbook")
+    assert np.array_equal(found, K.diagonal() > 0)
 
 
 @pytest.mark.slow

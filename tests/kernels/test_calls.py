@@ -111,7 +111,7 @@ def test_the_engines_hold_what_they_say(engine, dtype):
     rk.gram(NETWORK, signals, **options)
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
-    least, plan = call.results.bytes(700 * 700), call.plan(call.left, None).bytes
+    least, plan = call.results.peak_bytes(700 * 700), call.plan(call.left, None).peak_bytes
     assert least <= peak <= least + plan + OF_BATCHES[engine]
 
 
@@ -135,7 +135,7 @@ def plan_of_long_signals(engine, head, Z=None):
     options = {"head": head, "engine": engine, "threads": 1}
     call = KernelCall(check_arguments(rk.Network(12, 9), LONG, Z, **options))
     plan = call.plan(call.left, call.right, paired=Z is None)
-    return plan, plan.bytes - (plan._strip_bytes() if engine == "cpu" else 0)
+    return plan, plan.peak_bytes - (plan._strip_bytes() if engine == "cpu" else 0)
 
 
 @of_engines_and_heads
@@ -176,7 +176,7 @@ X = np.random.default_rng(0).standard_normal((8, 1, {length}))
 planned(Network(2), X[..., :50]).compute()
 plan, before = planned(Network(200), X), peak()
 rows = plan.left.bytes_of_all_rows.sum() if plan.left.n_interleaved > 1 else 0
-expected = plan.bytes - rows
+expected = plan.peak_bytes - rows
 plan.compute()
 print(expected, peak() - before)
 """
@@ -222,7 +222,7 @@ def test_a_plan_knows_the_bytes_of_the_objects_of_layers(fields):
     plan.compute()
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
-    assert peak <= plan.bytes <= 3 * peak
+    assert peak <= plan.peak_bytes <= 3 * peak
 
 
 @needs_cpu

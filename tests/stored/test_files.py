@@ -214,6 +214,18 @@ def test_chunks_without_all_bytes_are_computed_again(path, computed, left):
     assert sorted(computed())[1:3] == [(0, 1), (0, 1)] and len(computed()) == 5
 
 
+@pytest.mark.parametrize("gone", ["0/1", "1/0"])
+def test_a_chunk_or_mirror_image_that_vanished_is_computed_again(path, computed, gone):
+    """A symmetric matrix stores block (0, 1) twice, and lacks it if one of both is gone."""
+    X = signals(BLOCK + 3)
+    compute(path, X)
+    before = len(computed())
+    (path / "ntk/c" / gone).unlink()
+    assert stored.open(path).missing == [(0, 1)]
+    assert_same(compute(path, X), X)
+    assert computed()[before:] == [(0, 1)]
+
+
 @pytest.mark.parametrize(
     "read", [lambda K: K.ntk[:], lambda K: K.ntk[-1, -1], lambda K: K @ np.ones(BLOCK + 3)]
 )

@@ -107,7 +107,7 @@ class ArrayPlan(Plan):
         return room_for_tables(_TABLE_BYTES, max(map(self._table_bytes, (self.X, self.Z))))
 
     @property
-    def bytes(self) -> float:
+    def peak_bytes(self) -> float:
         if self.xp is not np:  # CuPy reports if the memory of the GPU is full
             return 0.0
         sides = [(self.X, self.lengths[0])] + [(self.Z, self.lengths[1])] * (self.Z is not self.X)

@@ -98,7 +98,7 @@ class CpuPlan(Plan):
         self.threads = request.threads or _threads()
 
     @property
-    def bytes(self) -> float:
+    def peak_bytes(self) -> float:
         strip_bytes = min(self.threads, math.prod(self.shape)) * self._strip_bytes()
         tables = bytes_to_hold(self.left, self.right)
         return tables + strip_bytes + self.left.operations.object_bytes

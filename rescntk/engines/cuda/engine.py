@@ -133,7 +133,7 @@ class CudaPlan(Plan):
         self.right = self.left if Z is None else signals(Z)
 
     @property
-    def bytes(self) -> float:
+    def peak_bytes(self) -> float:
         if not self.launches.lanes_are_offsets:  # tables are made on the device
             return 0.0
         return bytes_to_hold(self.left, self.right)

@@ -227,8 +227,10 @@ class SignalPair:
             # Where g is 0, F⁰ is 0 too. There ± F⁰ is the deficit, 0, with the right derivatives.
             deficits.append(g * half + jnp.where(g > 0, 0.0, sign * F0))
         state = PairState(Deficits(*deficits), Kernels(F0, None), sides)
+        # The input filter has neither biases nor a skip connection.
+        layer = PairLayer(self, LayerNumbers(*jnp.zeros(len(LayerNumbers._fields))))
         for operation in self.operations.input:
-            context = PairLayer(self).context_of(operation, state, state)
+            context = layer.context_of(operation, state, state)
             state = operation.step.pairs(context, state, state)._replace(
                 variances=context.variances
             )
@@ -286,13 +288,13 @@ class SignalPair:
 
 
 class PairLayer:
-    """A layer of a pair of signals, or the input filter if `numbers` is None.
+    """A layer of a pair of signals, or the input filter, which uses none of the `numbers`.
 
     The contexts of both signals and of the pair ask it for the numbers of the layer. JAX compiles
     it once for all layers of a scan; these layers differ only in their `numbers`.
     """
 
-    def __init__(self, pair: SignalPair, numbers: LayerNumbers | None = None) -> None:
+    def __init__(self, pair: SignalPair, numbers: LayerNumbers) -> None:
         self.pair, self.constants, self.numbers = pair, pair.operations.constants, numbers
 
     def context_of(
@@ -303,7 +305,6 @@ class PairLayer:
 
     def bias_std(self, after_activation: bool) -> jax.Array:
         """Return `NetworkConstants.bias_std` of the layer."""
-        assert self.numbers is not None
         return self.numbers.outer_bias if after_activation else self.numbers.inner_bias
 
     def layer_constants(self, layer_number: int) -> LayerConstants:
@@ -311,7 +312,7 @@ class PairLayer:
 
         A scan is compiled for its first layer alone; what differs in others is in `numbers`.
         """
-        if not self.constants.has_like_layers:
+        if not self.constants.has_equal_constants:
             raise NotImplementedError("layers of one scan may have other constants")
         return self.constants.of_layer(layer_number)
 
@@ -322,9 +323,8 @@ class PairLayer:
         a number, and then it is 0 in all layers of the scan.
         """
         weights = self.constants.of_layer(layer_number).weights
-        if self.constants.has_like_layers:
+        if self.constants.has_equal_constants:
             return weights.rounded
-        assert self.numbers is not None
         features = self.numbers.feature_weight if weights.features else 0.0
         branch = self.numbers.branch_weight if weights.branch else 0.0
         return RoundedWeights(features, branch, weights.form)

@@ -76,8 +76,8 @@ def _rows(
     whole: Variances,
 ) -> Iterator[PixelValues]:
     """Yield the rows of a merge, from the variances of its parts and of their sum."""
-    # Variances are divided before roots are taken: so proportional signals have equal coordinates
-    # to the last bit, whatever their sizes.
+    # Variances are divided before roots are taken: so pixels have equal coordinates to the last
+    # bit if their variances are exactly proportional.
     positive = context.positive(whole.variance)
     first, *later = parts
     ratio = context.sqrt(first / positive)  # a_0 / (√weight a)

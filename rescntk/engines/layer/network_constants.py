@@ -74,21 +74,26 @@ class NetworkConstants:
     depth: int
 
     @once
-    def has_like_layers(self) -> bool:
-        """True if all layers have the same constants; their filters may differ."""
+    def has_equal_constants(self) -> bool:
+        """True if all layers have equal constants.
+
+        `Network.is_uniform` asks for equal parameters instead. Filters may differ here, because no
+        constant depends on them. With normalization, layers of equal parameters have different
+        constants.
+        """
         net = self.network
         alike = not any(isinstance(getattr(net, name), tuple) for name in OF_LAYERS - FILTER_FIELDS)
         return alike and not (net.norm and net.homogeneous)
 
     def of_layer(self, layer_number: int) -> LayerConstants:
         """Return the constants of a layer; the first layer has the number 1."""
-        return self.distinct[0 if self.has_like_layers else layer_number - 1]
+        return self.distinct[0 if self.has_equal_constants else layer_number - 1]
 
     @once
     def distinct(self) -> tuple[LayerConstants, ...]:
         """The constants of layers 1 … depth, or of layer 1 alone if all layers have the same."""
         net = self.network
-        layers = map(net.layer, range(1, 2 if self.has_like_layers else self.depth + 1))
+        layers = map(net.layer, range(1, 2 if self.has_equal_constants else self.depth + 1))
         if not net.homogeneous:
             return tuple(map(undivided_layer, layers))
         if net.norm:
@@ -112,7 +117,7 @@ class NetworkConstants:
 
         Behind layer 0, the input filter, it is 1.
         """
-        if self.has_like_layers:
+        if self.has_equal_constants:
             return float(self.of_layer(1).weights.features) ** layer_number
         return self._input_weights[layer_number]
 
@@ -163,6 +168,11 @@ class NetworkConstants:
         Heads that average over pixel pairs add a product of the means of both signals, which is a
         mean of F⁰, to what the branches add. Where the means are small and branches are weak, the
         kernel is small, and has no more digits than the means.
+
+        Let m be the mean over pixels of a signal's standard deviation. The rounding errors of its
+        mean over pixel pairs are relative to m². A ReLU branch of weight b adds at least b m²/π to
+        K(x, x), because the mean of κ₁, weighted by both deviations, is at least 1/π. For b = 2^-4
+        this is m²/50, so that K(x, x) may lose a factor of 50 of the means' accuracy.
         """
         least = min(layer_constants.weights.branch for layer_constants in self.distinct)
         return self.network.norm or least < 2.0**-4 or not self.network.homogeneous
@@ -172,9 +182,10 @@ class NetworkConstants:
         """True if U⁺ = a b (1 + ρ) is carried too, because v = 1 + ρ as 2 − w may be inaccurate.
 
         Behind a ReLU layer, v is at least (1 − λ) b / 2 at most pixel pairs. If v is above 2^-5,
-        the rounding error of 2 − w changes κ0 by less than two units in the last place. Other
-        activations may leave v near 0, and so may normalization, whose branch is added to features
-        of any size.
+        for which (1 − λ) b must be above 2^-4, the rounding error of 2 − w changes κ0 by less than
+        two units in the last place. Other activations may leave v near 0, and so may normalization,
+        whose branch is added to features of any size. Layers without features have b = 1, so that
+        1 − λ alone must be above 2^-4; the bound is 0.1 for all layers.
         """
         least, norm = activation_of(self.network).least_U_plus, self.network.norm
         weights = (layer_constants.weights for layer_constants in self.distinct)
@@ -208,7 +219,7 @@ class NetworkConstants:
             return 0.0
         if self.network.norm and self.network.homogeneous:
             std = 1.0  # normalized features have one size in all layers
-        elif self.has_like_layers:
+        elif self.has_equal_constants:
             std = layer_constants.divisor ** (-0.5 * (layer_number - 1))
         else:
             std = self._inverse_roots[layer_number - 1]
@@ -231,7 +242,7 @@ class NetworkConstants:
             return float(total / Fraction(2) ** exponent), exponent
         two = decimal.Decimal(2)
         with decimal.localcontext(prec=60, Emax=decimal.MAX_EMAX, Emin=decimal.MIN_EMIN):
-            if self.has_like_layers:
+            if self.has_equal_constants:
                 product = _as_decimal(self.of_layer(1).exact_divisor) ** layer_number
             else:
                 divisors = (

@@ -101,7 +101,7 @@ class Operations:
         every_step = (step for repeated in self.steps for step in repeated.steps)
         most_taps = max((step.taps.n_taps for step in every_step), default=0)
         n_operations = sum(repeated.n_layers * len(repeated.steps) for repeated in self.steps)
-        layer_bytes = _LAYER_BYTES if self.constants.has_like_layers else _UNLIKE_LAYER_BYTES
+        layer_bytes = _LAYER_BYTES if self.constants.has_equal_constants else _UNLIKE_LAYER_BYTES
         operation_bytes = _OPERATION_BYTES * n_operations
         return _TAP_BYTES * most_taps + operation_bytes + layer_bytes * self.depth
 

@@ -59,13 +59,19 @@ class Deficits(NamedTuple):
 
 
 class Kernels(NamedTuple):
-    """The kernels of pixel pairs, without their multiples of F⁰."""
+    """The kernels of pixel pairs, without their multiples of F⁰.
+
+    Which kernels they are depends on the place in the layer. ::
+
+        before the first step, and after the last one  F, A  of the features
+        between the first step and the activation      –, A  of the pre-activations
+        between the activation and the last step       K, M  of the branch
+    """
 
     F: PairValues | None
-    """F of the features or K of a branch. It is None before the activation."""
+    """F or K. It is None between the first step and the activation."""
     A: PairValues | None
-    """A of the features or of the pre-activations, or M of a branch. It is None if no tangent
-    kernel was requested."""
+    """A or M. It is None if no tangent kernel was requested."""
 
 
 class PairState(NamedTuple):

@@ -64,7 +64,7 @@ class VarianceBounds:
             gain = float(layer.branch_factor_squared) * layer.inner_variance
             gain *= slope**2 * layer.outer_variance + bool(layer.bias)
             bits += math.log2(max(1.0, layer.identity_factor**2) + min(gain, 2.0**500))
-        return bits * constants.depth if constants.has_like_layers else bits
+        return bits * constants.depth if constants.has_equal_constants else bits
 
     def total_branch_share(self, layer_number: int) -> float:
         """Return the share of all branches together in the features behind a layer.

@@ -194,6 +194,7 @@ def _least_branch_variance(
         return norm_std**2 + (norm_std * operations.bounds.least_bias) ** 2
     layers = map(constants.of_layer, range(1, operations.depth + 1))
     n_dividing = sum(not layer_constants.layer.keeps_features for layer_constants in layers)
+    # `check_branch` refuses 2^-1000 in every precision, so that less need not be in float64.
     bits = min(2.0 * n_dividing * math.log2(operations.bounds.common_std), 1000.0)
     return norm_std**2 * 2.0**-bits
 
