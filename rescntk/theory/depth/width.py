@@ -1,8 +1,8 @@
 r"""How much a kernel of sampled networks varies, over depth and width: one signal, at any width.
 
 Given the layer below, the mean square of a layer's features has a mean and a variance that are
-polynomials of the mean square below, of degrees 1 and 2. So two numbers pass from layer to layer
-(docs/theory/depth_and_width.md). ``finite.correction`` has all signals, to first order.
+polynomials of the mean square below, of degrees at most 1 and 2. So two numbers pass from layer to
+layer (docs/theory/depth_and_width.md). ``finite.correction`` has all signals, to first order.
 """
 
 from __future__ import annotations
