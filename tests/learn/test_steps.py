@@ -299,7 +299,7 @@ def test_energy_of_bands_divides_a_block(kind, rng):
 
 
 @pytest.mark.parametrize("view", EVERY_STEP)
-def test_views_see_levels_if_all_steps_do(view, rng):
+def test_views_depend_on_levels_if_all_steps_do(view, rng):
     X = rng.standard_normal((6, 2, 200))
     fitted, seen = view.pipeline(X).fit_and_transform(X, np.ones(6))
     changed = (
