@@ -201,7 +201,7 @@ class ResidualKernelClassifier(ClassifierMixin, ResidualKernelEstimator):
         _warn_of_score(score, class_targets)
 
     def decision_function(self, X: ArrayLike) -> np.ndarray:
-        """Return decisions; `predict` returns the class with the greatest one.
+        """Return the decision for each class; `predict` returns the class with the greatest one.
 
         Parameters
         ----------

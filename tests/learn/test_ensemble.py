@@ -127,7 +127,7 @@ def test_weights_at_a_fold_come_from_the_other_folds(rng):
 
 @pytest.fixture
 def drifting(rng):
-    """A model of a view that depends on levels, one that does not, and signals whose levels drift."""
+    """A model of views of which one depends on levels, and signals whose levels drift."""
     X, y = waves(rng, 40, 2, channels=3)
     views = [View(standardize="channel"), View()]
     model = ResidualKernelClassifier(views, dtype="float64", random_state=0).fit(X, y)

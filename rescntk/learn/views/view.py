@@ -187,11 +187,11 @@ class View:
         Maximum number of points that the network sees of the signals given to `fit`. Longer signals
         are averaged over blocks, whose length `fit` sets: new signals of a list that are longer
         than all in `fit` have more points. Signals that are not longer have neither short-time
-        spectra nor statistics. "all" stands for no maximum. "fine" stands for one that falls with
-        the number n of signals in `fit`, and with the number c of their channels if it is above 10:
-        the largest power of two up to 25,600/n, but 64 at least and 512 at most; or up to
-        256,000/(c n), but 32 at least. From 50 to 400 signals of few channels the kernel matrix of
-        a GAP view then takes about the same time.
+        spectra nor statistics. "all" stands for no maximum. "fine" stands for 25,600/n points of
+        the n signals in `fit`, rounded down to a power of two, but for at least 64 points and at
+        most 512. So the kernel matrix of a GAP view takes about the same time for 50 to 400
+        signals. Of c > 10 channels, which take longer, "fine" stands for 256,000/(c n) points,
+        rounded in the same way, but for at least 32 points and at most 512.
     linear : bool, default False
         Whether the kernel is the inner product of all points, in place of a network's kernel.
         Ridge regression on it is ridge regression on the points. Linear views have `differences`,
