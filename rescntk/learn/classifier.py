@@ -26,7 +26,7 @@ from .reading.cases import Cases, variance_of_sum
 from .reading.class_targets import (
     ClassTargets,
     ClassWeight,
-    class_targets,
+    targets_of_classes,
     weights_of_labels,
 )
 from .reading.inputs import read_cases, read_labels
@@ -181,27 +181,27 @@ class ResidualKernelClassifier(ClassifierMixin, ResidualKernelEstimator):
             X, y, label_indices[:, None], sample_weight, groups, is_used=has_weight[label_indices]
         )
         # Labels without weight have no case: the classes of cases may be fewer than the labels.
-        targets = class_targets(cases, labels, self.class_weight)
+        class_targets = targets_of_classes(cases, labels, self.class_weight)
         self._remember(X, given)
         self._target_scale = np.ones(1)
         left_out = self._fit_ensemble(
             cases,
-            Targets(targets.signs, targets.error_weights),
+            Targets(class_targets.signs, class_targets.error_weights),
             default_views=CLASSIFIER_DEFAULTS,
         )
-        calibration, proba, nonconformity = _calibrated(left_out, targets, cases)
-        is_right = proba.argmax(axis=1) == targets.class_indices
-        score, error = _score_and_error(is_right, targets.score_weights, cases)
-        self.classes_ = targets.classes
+        calibration, proba, nonconformity = _calibrated(left_out, class_targets, cases)
+        is_right = proba.argmax(axis=1) == class_targets.class_indices
+        score, error = _score_and_error(is_right, class_targets.score_weights, cases)
+        self.classes_ = class_targets.classes
         self.inverse_temperature_, self.offsets_ = calibration
         self.intercept_ = self._ensemble.mean_target + calibration.offsets
         self.left_out_proba_ = cases.at_signals(proba)
         self.left_out_score_, self.left_out_score_error_ = score, error
         self._nonconformity = nonconformity
-        _warn_of_score(score, targets)
+        _warn_of_score(score, class_targets)
 
     def decision_function(self, X: ArrayLike) -> np.ndarray:
-        """Return decisions; `predict` returns the class with the greatest one.
+        """Return the decision for each class; `predict` returns the class with the greatest one.
 
         Parameters
         ----------
@@ -275,7 +275,9 @@ class ResidualKernelClassifier(ClassifierMixin, ResidualKernelEstimator):
         """
         results = self._results(self._read(X))
         calibration = Calibration(self.inverse_temperature_, self.offsets_)
-        return calibration.log_probabilities(results.decisions, _certainty(results.novelty))
+        return calibration.log_probabilities(
+            results.averaged_decisions, _certainty(results.novelty)
+        )
 
     def predict_set(self, X: ArrayLike, coverage: float = COVERAGE) -> np.ndarray:
         """Return the classes that may be right.
@@ -371,8 +373,8 @@ class ResidualKernelClassifier(ClassifierMixin, ResidualKernelEstimator):
         )
 
     def _decisions(self, X: Signals) -> np.ndarray:
-        """Return the shifted decisions about signals, (n_cases, n_outputs)."""
-        return self._results(X).decisions + self.offsets_
+        """Return decisions about signals, (n_cases, n_outputs), which `class_weight` shifts."""
+        return self._results(X).averaged_decisions + self.offsets_
 
 
 def _certainty(novelty: np.ndarray) -> np.ndarray:
@@ -392,25 +394,25 @@ class _Calibrated(NamedTuple):
     probabilities of cases left out have the same calibration, by all cases."""
 
 
-def _calibrated(left_out: LeftOut, targets: ClassTargets, cases: Cases) -> _Calibrated:
+def _calibrated(left_out: LeftOut, class_targets: ClassTargets, cases: Cases) -> _Calibrated:
     """Return the calibration of decisions, with probabilities and scores of cases left out."""
-    decisions = targets.signs - left_out.residuals
-    fold_decisions = targets.signs - left_out.fold_residuals
+    averaged_decisions = class_targets.signs - left_out.residuals
+    fold_decisions = class_targets.signs - left_out.fold_residuals
     certainty = _certainty(left_out.novelty)
 
     def calibration_by(mask: np.ndarray) -> Calibration:
         return calibrate(
-            decisions[mask],
-            class_indices=targets.class_indices[mask],
-            error_weights=targets.error_weights[mask],
-            with_offsets=targets.has_class_weights,
+            averaged_decisions[mask],
+            class_indices=class_targets.class_indices[mask],
+            error_weights=class_targets.error_weights[mask],
+            with_offsets=class_targets.has_class_weights,
         )
 
     proba = probabilities_of_folds(fold_decisions, certainty, left_out.folds, calibration_by)
-    calibration = calibration_by(np.ones(len(decisions), dtype=bool))
-    right = np.arange(len(decisions)), targets.class_indices
+    calibration = calibration_by(np.ones(len(averaged_decisions), dtype=bool))
+    right = np.arange(len(averaged_decisions)), class_targets.class_indices
     right_proba = calibration.probabilities(fold_decisions, certainty)[right]
-    nonconformity = Nonconformity(-right_proba, targets.coverage_weights, cases.n_groups)
+    nonconformity = Nonconformity(-right_proba, class_targets.coverage_weights, cases.n_groups)
     return _Calibrated(calibration, proba, nonconformity)
 
 
@@ -431,17 +433,17 @@ def _score_and_error(
     return hits / total, np.sqrt(variance) / (total + 4.0)
 
 
-def _warn_of_score(score: float, targets: ClassTargets) -> None:
+def _warn_of_score(score: float, class_targets: ClassTargets) -> None:
     """Warn of classes that the score does not count, and if one answer for all is as good."""
-    weights = targets.score_weights
-    classes = targets.classes[np.unique(targets.class_indices[weights > 0])].tolist()
+    weights = class_targets.score_weights
+    classes = class_targets.classes[np.unique(class_targets.class_indices[weights > 0])].tolist()
     if len(classes) < 2:
         subject = f"only class {shown(classes[0])} has" if classes else "no class has"
         extent = "about it alone" if classes else "not estimated"
         warn(f"{subject} two signals, or groups: accuracy and probabilities are {extent}")
         return
-    majority = np.bincount(targets.class_indices, weights).max() / weights.sum()
-    if score <= majority and not targets.has_class_weights:
+    majority = np.bincount(class_targets.class_indices, weights).max() / weights.sum()
+    if score <= majority and not class_targets.has_class_weights:
         warn(
             f"left_out_score_ is {score:.3g}, and the most common class has {majority:.3g}: these "
             f"views do not find what tells the classes apart. {REMEDY}",

@@ -151,13 +151,13 @@ class ResidualKernelRegressor(MultiOutputMixin, RegressorMixin, ResidualKernelEs
         y_numbers = read_targets(y)
         columns = y_numbers.reshape(len(y_numbers), -1)
         given, cases = read_cases(X, y, columns, sample_weight, groups)
-        targets = _standardized(cases.y, cases.weights)
+        standardized = _standardized(cases.y, cases.weights)
         self._remember(X, given)
         self._target_shape = y_numbers.shape[1:]
-        self.intercept_, self._target_scale = targets.mean, targets.scale
+        self.intercept_, self._target_scale = standardized.mean, standardized.scale
         left_out = self._fit_ensemble(
             cases,
-            Targets(targets.values, cases.weights, n_regressions=columns.shape[1]),
+            Targets(standardized.values, cases.weights, n_regressions=columns.shape[1]),
             default_views=REGRESSOR_DEFAULTS,
             more_penalties=_PENALTIES,
         )
@@ -168,11 +168,13 @@ class ResidualKernelRegressor(MultiOutputMixin, RegressorMixin, ResidualKernelEs
         deviations = np.sqrt(variances)
         ratios = np.abs(residuals) / np.where(deviations > 0, deviations, 1.0)
         score, error = _score_and_error(residuals, cases)
-        self.left_out_prediction_ = cases.at_signals(self._in_units(targets.values - residuals))
-        self.left_out_score_ = score if targets.vary else np.nan
+        self.left_out_prediction_ = cases.at_signals(
+            self._in_units(standardized.values - residuals)
+        )
+        self.left_out_score_ = score if standardized.vary else np.nan
         self.left_out_score_error_ = error
         self._nonconformity = Nonconformity(ratios, cases.weights, cases.n_groups)
-        if not targets.vary:
+        if not standardized.vary:
             warn("y has one value, which predictions then have")
         _warn_of_score(self.left_out_score_, residuals, cases)
 
@@ -213,7 +215,7 @@ class ResidualKernelRegressor(MultiOutputMixin, RegressorMixin, ResidualKernelEs
             Before `fit`.
         """
         results = self._results(self._read(X))
-        mean = self._in_units(results.decisions)
+        mean = self._in_units(results.averaged_decisions)
         if not return_std:
             return mean
         variances = self._ensemble.variances(

@@ -12,8 +12,8 @@ def little_memory(monkeypatch):
     """A function that has as few signals as possible computed at once."""
 
     def set_limits():
-        for module in (ensemble, kernels):
-            monkeypatch.setattr(module, "_NUMBERS_AT_ONCE", 1)
+        monkeypatch.setattr(ensemble, "_NUMBERS_OF_A_BATCH", 1)
+        monkeypatch.setattr(kernels, "_SHARES_AT_ONCE", 1)
 
     return set_limits
 

@@ -31,9 +31,15 @@ def methods_of(estimator):
 
 
 def call(model, name, X):
-    """Call a method, of X if it takes signals."""
+    """Call a method, of X if it takes signals. Other arguments have their defaults."""
     method = getattr(model, name)
-    return method(X) if "X" in inspect.signature(method).parameters else method()
+    parameters = inspect.signature(method).parameters
+    required = [p.name for p in parameters.values() if p.default is p.empty and p.name != "X"]
+    assert not required, (
+        f"{name} of {type(model).__name__} has no default of {', '.join(required)}: give it one, "
+        f"or let `call` in tests/learn/estimators.py know a value"
+    )
+    return method(X) if "X" in parameters else method()
 
 
 def fitted_views(model):

@@ -41,7 +41,7 @@ def test_a_view_of_covariances_sees_logarithms_whitened_by_the_mean(rng):
     """Inner products of matrices are traces of products; the floor is left out here."""
     X = mixed(rng, 12, 3)
     expected = np.zeros((12, 12))
-    logarithms, share = [], covariances._SHRINKAGE
+    logarithms, share = [], 1 / 5  # of the mean, as the docstring of `View` says
     for k in range(1 + covariances.Covariances.octaves_of(60)):
         S = np.array([y @ y.T / 60 for y in band_of(k, X)])
         inverse = scipy.linalg.inv(scipy.linalg.sqrtm(S.mean(axis=0)))

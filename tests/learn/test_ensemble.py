@@ -91,7 +91,7 @@ def test_a_view_counts_less_where_a_signal_is_novel_to_it():
     assert_within(at[:, :, 0], [[1 / 2, 1 / 9], [1 / 2, 8 / 9]], tolerances.ROUTES)
 
 
-def test_a_view_that_sees_levels_counts_less_where_they_are_far():
+def test_a_view_that_depends_on_levels_counts_less_where_they_are_far():
     """By the eighth power of the distance, 2."""
     novelties = np.ones((2, 1, 1))
     at = weights_at_signals(np.full((2, 1), 0.5), novelties, np.array([2.0]), [False, True])
@@ -100,7 +100,7 @@ def test_a_view_that_sees_levels_counts_less_where_they_are_far():
 
 @pytest.mark.parametrize(("distance", "least"), [(1e3, 1e-25), (1e6, 1e-50), (np.inf, 0.0)])
 def test_levels_may_be_as_far_as_numbers_go(distance, least):
-    """Where all views see levels, their weights stay, as if levels were near."""
+    """Where all views depend on levels, their weights stay, as if levels were near."""
     novelties, given, far = np.ones((2, 1, 1)), np.array([[0.25], [0.75]]), np.array([distance])
     beside = weights_at_signals(given, novelties, far, [False, True])[:, 0, 0]
     assert least < beside[1] < 1e-20 and beside[0] == 1
@@ -127,7 +127,7 @@ def test_weights_at_a_fold_come_from_the_other_folds(rng):
 
 @pytest.fixture
 def drifting(rng):
-    """A model of a view that sees levels and one that does not, and signals whose levels drift."""
+    """A model of views of which one depends on levels, and signals whose levels drift."""
     X, y = waves(rng, 40, 2, channels=3)
     views = [View(standardize="channel"), View()]
     model = ResidualKernelClassifier(views, dtype="float64", random_state=0).fit(X, y)
@@ -143,7 +143,7 @@ def share_of_the_first(model, Z):
     return (model.decision_function(Z) - second) / (first - second)
 
 
-def test_views_that_see_levels_step_back_where_levels_drift(drifting, rng):
+def test_views_that_depend_on_levels_step_back_where_levels_drift(drifting, rng):
     model, Z, _ = drifting
     usual, _ = waves(rng, 40, 2, channels=3)
     assert np.median(share_of_the_first(model, usual)) > 0.1
@@ -211,9 +211,9 @@ def test_decisions_are_averages_of_those_of_views_by_themselves(four_views):
     decisions = np.array([single.decision_function(Z) for single in kept])
     views = [fitted_views(single)[0] for single in kept]
     novelties = np.array([view.decisions_and_novelties(Z, OPTIONS)[1] for view in views])
-    see_levels = [view.pipeline.depends_on_levels for view in views]
+    depends_on_levels = [view.pipeline.depends_on_levels for view in views]
     overall = table_weights[table_weights > 0, None]
-    weights = weights_at_signals(overall, novelties, distances, see_levels)
+    weights = weights_at_signals(overall, novelties, distances, depends_on_levels)
     expected = (weights[:, :, 0] * decisions).sum(axis=0)
     assert_within(model.decision_function(Z), expected, tolerances.ROUTES)
 
@@ -285,11 +285,11 @@ def test_views_that_single_time_points_cannot_have_are_not_fitted(rng):
         assert bool(re.match("one (time )?point has no", note)) == (refused or bool(view.bands))
 
 
-def test_single_time_points_are_classified_by_views_that_see_levels(rng):
+def test_single_time_points_are_classified_by_views_that_depend_on_levels(rng):
     X, y = waves(rng, 20, 2)
     points = ResidualKernelClassifier().fit(X[:, :, 5:6] + y[:, None, None], y)
-    see_levels = [view.standardize == "channel" for view in points.views_["view"]]
-    assert points.views_["weight"][see_levels].sum() > 0
+    depends_on_levels = [view.standardize == "channel" for view in points.views_["view"]]
+    assert points.views_["weight"][depends_on_levels].sum() > 0
 
 
 def test_signals_that_no_view_can_have_are_refused(rng):

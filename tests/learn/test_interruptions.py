@@ -23,6 +23,7 @@ from rescntk.learn import (
     View,
     ViewTransformer,
 )
+from rescntk.learn.ensemble.blas import one_blas_thread
 from tests.helpers import rarely
 from tests.learn.cases import FOUR, ONE, ignores_scores, waves
 from tests.learn.estimators import ESTIMATORS
@@ -56,6 +57,16 @@ def test_blas_has_one_thread_in_fits_and_its_own_number_after_them(rng, monkeypa
             list(pool.map(work, [0, 1, 2] * 3))
         assert inside and all(set(found) == {1} for found in inside)
         assert blas_threads() == before
+
+
+def test_a_number_of_blas_threads_that_others_set_during_a_fit_stays():
+    if any(each.get("threading_layer") == "openmp" for each in threadpool_info()):
+        pytest.skip("each Python thread may have its own number with OpenMP")
+    with threadpool_limits(1, "blas"):
+        with one_blas_thread():
+            threadpool_limits(2, "blas")  # and no end
+            inside = blas_threads()
+        assert blas_threads() == inside
 
 
 def test_blas_has_its_own_number_of_threads_after_a_fit_that_fails(rng, monkeypatch):

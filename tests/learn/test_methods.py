@@ -34,6 +34,15 @@ def test_some_methods_are_tried():
     assert {"predict_proba", "predict_interval", "transform", "decide"} <= {n for _, n in METHODS}
 
 
+def test_a_method_that_cannot_be_tried_without_an_argument_fails_by_its_name():
+    class Model:
+        def decide(self, X, limit):
+            return X
+
+    with pytest.raises(AssertionError, match="decide of Model has no default of limit: give it"):
+        call(Model(), "decide", None)
+
+
 @pytest.mark.parametrize(("estimator", "name"), PARAMETERS, ids=named(PARAMETERS))
 def test_a_wrong_parameter_is_refused_by_name(estimator, name, rng):
     """scikit-learn refuses seeds in its own words."""

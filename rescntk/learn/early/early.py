@@ -201,18 +201,18 @@ class EarlyClassifier(ClassifierMixin, SignalEstimator):
         classifier = self._prefix_classifier(fit_options)
         n_prefixes = check_positive_integer(self.n_prefixes, "n_prefixes")
         self._check_rule()
-        classes, class_indices = read_labels(y)
-        given, cases = read_cases(X, y, class_indices[:, None], sample_weight, groups)
-        signals, labels = given.signals, classes[class_indices]
+        labels, label_indices = read_labels(y)
+        given, cases = read_cases(X, y, label_indices[:, None], sample_weight, groups)
+        signals, signal_labels = given.signals, labels[label_indices]
         if isinstance(signals, list):
             raise ValueError(
                 "X has signals of different lengths, expected one length, an array (n_cases, "
                 "n_channels, n_timepoints): prefixes are shares of a common time"
             )
         counted = cases.case_indices >= 0  # signals of positive weight
-        if len(np.unique(class_indices[counted])) < len(classes):
+        if len(np.unique(label_indices[counted])) < len(labels):
             raise ValueError(
-                f"sample_weight is zero for all signals of a class of {shown(classes.tolist())}, "
+                f"sample_weight is zero for all signals of a class of {shown(labels.tolist())}, "
                 f"expected a positive weight in each"
             )
         lengths = prefix_lengths(signals.shape[2], n_prefixes)
@@ -226,11 +226,11 @@ class EarlyClassifier(ClassifierMixin, SignalEstimator):
                 warnings.simplefilter("ignore", SignalsWarning)
                 if length < signals.shape[2]:
                     warnings.simplefilter("ignore", LeftOutWarning)
-                fitted = clone(classifier).fit(beginnings, labels, **fit_options)
+                fitted = clone(classifier).fit(beginnings, signal_labels, **fit_options)
             estimators.append(fitted)
             left_out.append(_left_out_proba(fitted, beginnings, counted))
         proba, classes = np.array(left_out), estimators[-1].classes_
-        class_indices = np.searchsorted(classes, labels)
+        class_indices = np.searchsorted(classes, signal_labels)
         rule = self._chosen_rule(proba, class_indices, prefixes, cases, sample_weight)
         left_out_end = rule.simulate(proba)
         self._remember(X, given)

@@ -1,4 +1,4 @@
-"""Probabilities of classes from decisions, calibrated on decisions left out."""
+"""Probabilities of classes from averaged decisions of views, calibrated on those left out."""
 
 from __future__ import annotations
 
@@ -22,45 +22,49 @@ def columns_of_classes(decisions: np.ndarray) -> np.ndarray:
 
 
 class Calibration(NamedTuple):
-    """What makes probabilities of decisions, (n_cases, n_outputs).
+    """What makes decisions and probabilities of averaged decisions, (n_cases, n_outputs).
 
-    Log-probabilities are s · c · (decision + offset), up to a constant for each case, with the
-    certainty c of the case, (n_cases, 1), which is 1 unless its signal is novel.
+    A decision of a classifier is an averaged one plus an offset. Log-probabilities are s · c times
+    the decision, up to a constant for each case, with the certainty c of the case, (n_cases, 1),
+    which is 1 unless its signal is novel.
     """
 
     inverse_temperature: float
     """The scale s of decisions."""
     offsets: np.ndarray
-    """What is added to decisions, (n_outputs,)."""
+    """What is added to averaged decisions, (n_outputs,)."""
 
-    def log_probabilities(self, decisions: np.ndarray, certainty: np.ndarray) -> np.ndarray:
+    def log_probabilities(
+        self, averaged_decisions: np.ndarray, certainty: np.ndarray
+    ) -> np.ndarray:
         """Return the logarithms of the probabilities of classes, (n_cases, n_classes)."""
         factors = self.inverse_temperature * certainty
         logs: np.ndarray = log_softmax(
-            factors * columns_of_classes(decisions + self.offsets), axis=1
+            factors * columns_of_classes(averaged_decisions + self.offsets), axis=1
         )
         return logs
 
-    def probabilities(self, decisions: np.ndarray, certainty: np.ndarray) -> np.ndarray:
+    def probabilities(self, averaged_decisions: np.ndarray, certainty: np.ndarray) -> np.ndarray:
         """Return the probabilities of classes, (n_cases, n_classes)."""
-        return np.exp(self.log_probabilities(decisions, certainty))
+        return np.exp(self.log_probabilities(averaged_decisions, certainty))
 
 
 def calibrate(
-    decisions: np.ndarray,
+    averaged_decisions: np.ndarray,
     *,
     class_indices: np.ndarray,
     error_weights: np.ndarray,
     with_offsets: bool,
 ) -> Calibration:
-    """Return the calibration of decisions left out, (n_cases, n_outputs), with certainty 1.
+    """Return the calibration of averaged decisions, (n_cases, n_outputs), with certainty 1.
 
-    Log-probabilities minimize the mean cross-entropy, in which cases count with `error_weights`,
-    and which is convex (Guo et al. 2017). All offsets are 0 unless `with_offsets`. As by Platt
-    (1999), the class of a case has the target probability (n + 1)/(n + 2), so that s is finite
-    where all decisions are right. If all weights are 0, s is 1 over the largest decision.
+    The decisions are those of cases left out. Log-probabilities minimize the mean cross-entropy, in
+    which cases count with `error_weights`, and which is convex (Guo et al. 2017). All offsets are 0
+    unless `with_offsets`. As by Platt (1999), the class of a case has the target probability
+    (n + 1)/(n + 2), so that s is finite where all decisions are right. If all weights are 0, s is 1
+    over the largest decision.
     """
-    columns = columns_of_classes(decisions)
+    columns = columns_of_classes(averaged_decisions)
     n, n_classes = columns.shape
     smoothed = np.full(columns.shape, 1.0 / ((n + 2) * (n_classes - 1)))
     smoothed[np.arange(n), class_indices] = (n + 1) / (n + 2)
@@ -87,7 +91,7 @@ def calibrate(
 
 
 def probabilities_of_folds(
-    decisions: np.ndarray,
+    averaged_decisions: np.ndarray,
     certainty: np.ndarray,
     folds: np.ndarray,
     calibration_by: Callable[[np.ndarray], Calibration],
@@ -97,9 +101,9 @@ def probabilities_of_folds(
     `folds` are the numbers of the cases' folds, (n_cases,). `calibration_by` returns the
     calibration by some cases, which a mask tells.
     """
-    proba = np.empty(columns_of_classes(decisions).shape)
+    proba = np.empty(columns_of_classes(averaged_decisions).shape)
     for fold in np.unique(folds):
         inside = folds == fold
         calibration = calibration_by(~inside)
-        proba[inside] = calibration.probabilities(decisions[inside], certainty[inside])
+        proba[inside] = calibration.probabilities(averaged_decisions[inside], certainty[inside])
     return proba

@@ -26,7 +26,7 @@ from .settings import Settings, kernel_options, penalties_of
 from .targets import Landmarks, Targets
 from .weights import folds_of, mean_novelty, overall_weights, residuals_of_folds, weights_at_signals
 
-_NUMBERS_AT_ONCE = 2**22
+_NUMBERS_OF_A_BATCH = 2**22
 """Numbers of signals, or of their kernels, that a view computes at once. More take more memory."""
 
 _EXAMPLES = 40
@@ -46,7 +46,7 @@ class Ensemble:
     overall_weights: np.ndarray
     """The views' weights at signals that are novel to no view, (n_views, n_regressions), of sum 1
     over views."""
-    depend_on_levels: np.ndarray
+    depends_on_levels: np.ndarray
     """Whether each view depends on the levels of signals, (n_views,)."""
     levels_and_sizes: LevelsAndSizes
     exponent: int
@@ -69,7 +69,7 @@ class Ensemble:
         the distances of levels and sizes.
         """
         weights = weights_at_signals(
-            self.overall_weights, view_novelties, distances.levels, self.depend_on_levels
+            self.overall_weights, view_novelties, distances.levels, self.depends_on_levels
         )
         errors = np.array([view.mean_squared_errors for view in self.views])
         novelty = mean_novelty(view_novelties, errors)
@@ -128,7 +128,7 @@ class Ensemble:
         """
         n_landmarks = max(len(view.landmarks) for view in self.views)
         numbers = max(n_landmarks, longest_length(X) * len(X[0]))
-        size = 64 * max(1, _NUMBERS_AT_ONCE // (64 * numbers))
+        size = 64 * max(1, _NUMBERS_OF_A_BATCH // (64 * numbers))
         *starts, last = range(0, max(len(X) - 63, 1), size)
         for start in starts:
             yield scaled(X[start : start + size], self.exponent)
@@ -175,7 +175,7 @@ def fit_ensemble(
     suitable = chosen_views(settings, default_views, scaled_cases.signals)
     indices = draw_landmarks(settings, suitable.pipelines, scaled_cases.signals, rng)
     landmarks = Landmarks.of(scaled_cases.signals, indices)
-    depend_on_levels = np.array([pipeline.depends_on_levels for pipeline in suitable.pipelines])
+    depends_on_levels = np.array([pipeline.depends_on_levels for pipeline in suitable.pipelines])
     with one_blas_thread():
         regressions, residuals, novelties = _fit_views(
             suitable.pipelines, scaled_cases, targets, landmarks, settings, more_penalties
@@ -184,13 +184,13 @@ def fit_ensemble(
         levels_and_sizes = LevelsAndSizes.of(scaled_cases.signals, cases.weights)
         distances = levels_and_sizes.distances(scaled_cases.signals)
         fold_residuals = residuals_of_folds(
-            residuals, targets, folds, novelties, distances.levels, depend_on_levels
+            residuals, targets, folds, novelties, distances.levels, depends_on_levels
         )
     used = np.flatnonzero(weights.any(axis=1))
     ensemble = Ensemble(
         views=tuple(regressions[k] for k in used),
         overall_weights=weights[used],
-        depend_on_levels=depend_on_levels[used],
+        depends_on_levels=depends_on_levels[used],
         levels_and_sizes=levels_and_sizes,
         exponent=exponent,
         mean_target=np.average(targets.values, axis=0, weights=cases.weights),

@@ -31,9 +31,11 @@ class Nonconformity:
     """Number of groups that were left out; of different signals where no groups were given."""
 
     def quantile(self, coverage: float) -> np.ndarray:
-        """Return the quantile of scores, (…), that the share `coverage` of new cases is not above.
+        """Return a quantile of scores, (…), which the share `coverage` of new cases do not exceed.
 
-        Its rank counts n + 1 different signals, or groups: those left out, and the new one.
+        If a new signal or group is drawn like the n that were left out, its score has each rank
+        among all n + 1 with the same probability. So the level among the n is `coverage` times
+        (n + 1)/n.
         """
         if not 0 < check_positive(coverage, "coverage") < 1:
             raise ValueError(f"coverage is {shown(coverage)}, expected a number between 0 and 1")

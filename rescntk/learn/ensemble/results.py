@@ -31,7 +31,7 @@ class ViewResults:
     """Of all views, and of sizes, (n_cases,), as `ResidualKernelEstimator.novelty` says."""
 
     @property
-    def decisions(self) -> np.ndarray:
+    def averaged_decisions(self) -> np.ndarray:
         """The weighted average of the decisions over views, (n_cases, n_outputs)."""
         return averaged(self.view_decisions, self.view_weights)
 

@@ -28,7 +28,7 @@ _NOVELTY_POWER = 3.0
 on the same signals .966 with 2, .968 with 3 and 4; with twice the noise .968, .967 and .965."""
 
 _LEVEL_POWER = 8.0
-"""Power of distances of levels above 1, in weights of views that see levels. Measured
+"""Power of distances of levels above 1, in weights of views that depend on levels. Measured
 (`benchmarks/constants.py`): accuracy on signals whose levels drift by half a deviation .931 with 0,
 and .943 with 8."""
 
@@ -83,7 +83,7 @@ def weights_at_signals(
     overall: np.ndarray,
     view_novelties: np.ndarray,
     level_distances: np.ndarray,
-    depend_on_levels: Sequence[bool] | np.ndarray,
+    depends_on_levels: Sequence[bool] | np.ndarray,
 ) -> np.ndarray:
     """Return the views' weights at signals, (n_views, n_cases, n_regressions), of sum 1 over views.
 
@@ -94,7 +94,7 @@ def weights_at_signals(
     above = np.maximum(1.0, view_novelties)
     products = overall[:, None] * (above / above.min(axis=0)) ** -_NOVELTY_POWER
     farther = np.clip(level_distances, 1.0, 1e9) ** -_LEVEL_POWER
-    products *= np.where(np.reshape(depend_on_levels, (-1, 1)), farther, 1.0)[:, :, None]
+    products *= np.where(np.reshape(depends_on_levels, (-1, 1)), farther, 1.0)[:, :, None]
     return products / products.sum(axis=0)
 
 
@@ -117,7 +117,7 @@ def residuals_of_folds(
     folds: np.ndarray,
     view_novelties: np.ndarray,
     level_distances: np.ndarray,
-    depend_on_levels: Sequence[bool] | np.ndarray,
+    depends_on_levels: Sequence[bool] | np.ndarray,
 ) -> np.ndarray:
     """Return the residuals of the averaged decisions, (n_cases, n_outputs).
 
@@ -133,7 +133,7 @@ def residuals_of_folds(
             overall_weights(residuals, others),
             view_novelties[:, inside],
             level_distances[inside],
-            depend_on_levels,
+            depends_on_levels,
         )
         fold_residuals[inside] = averaged(residuals[:, inside], weights)
     return fold_residuals

@@ -71,7 +71,7 @@ class ClassTargets:
 def weights_of_labels(class_weight: ClassWeight, labels: np.ndarray) -> np.ndarray:
     """Return the weight of each of some labels: 1, or what a dictionary says.
 
-    The weights of "balanced" are known when cases are: `class_targets` computes them.
+    The weights of "balanced" are known when cases are: `targets_of_classes` computes them.
     """
     names = labels.tolist()
     if class_weight is None or (isinstance(class_weight, str) and class_weight == "balanced"):
@@ -84,7 +84,7 @@ def weights_of_labels(class_weight: ClassWeight, labels: np.ndarray) -> np.ndarr
         name: check_nonnegative(weight, f"class_weight of {shown(name)}")
         for name, weight in class_weight.items()
     }
-    # A fold of cross-validation may lack a class: `class_targets` warns of it.
+    # A fold of cross-validation may lack a class: `targets_of_classes` warns of it.
     unknown = [name for name in class_weight if name not in names]
     if unknown and any(name not in class_weight for name in names):
         raise ValueError(f"class_weight has keys {shown(unknown)}, expected some of {shown(names)}")
@@ -93,7 +93,7 @@ def weights_of_labels(class_weight: ClassWeight, labels: np.ndarray) -> np.ndarr
     return np.where(weights > 0, relative, 0.0)
 
 
-def class_targets(cases: Cases, labels: np.ndarray, class_weight: ClassWeight) -> ClassTargets:
+def targets_of_classes(cases: Cases, labels: np.ndarray, class_weight: ClassWeight) -> ClassTargets:
     """Return the targets of cases, whose `y` are indices of labels.
 
     Only labels with a case are classes of the targets. A single one is refused, and a weight of a

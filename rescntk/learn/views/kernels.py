@@ -25,8 +25,8 @@ from ...kernels.prepared import PreparedSignals
 from ...network import Network
 from ..reading.signals import Signals, longest_length
 
-_NUMBERS_AT_ONCE = 2**20
-"""Numbers of kernels of points that are in memory at once; a single signal may have more."""
+_SHARES_AT_ONCE = 2**20
+"""Shares of points in kernels that are in memory at once; a single signal may have more."""
 
 
 class KernelOptions(TypedDict):
@@ -137,7 +137,7 @@ class NetworkKernel(ViewKernel):
     ) -> np.ndarray:
         n_points = longest_length(X)
         contributions = np.zeros((len(X), coefficients.shape[1], n_points))
-        for rows in blocks(0, len(X), max(1, _NUMBERS_AT_ONCE // (n_points * len(landmarks)))):
+        for rows in blocks(0, len(X), max(1, _SHARES_AT_ONCE // (n_points * len(landmarks)))):
             shares = gram_shares(self.network, X[rows], landmarks, **self._gram_options, **options)
             mean = np.mean([parts[0] for parts in shares], axis=0, dtype=np.float64)
             contributions[rows, :, : mean.shape[2]] = coefficients.T @ mean

@@ -55,6 +55,10 @@ class Step(ABC):
         The unit is a point after the step. Changes by a signal's mean and deviation do not count.
         """
 
+    @abstractmethod
+    def n_points_after(self, n_points: int) -> int:
+        """Return the number of points of a signal after the step, from that before it."""
+
     def reach_before(self, reach: float) -> float:
         """Return how many points before the step are seen around one, from those after it."""
         return reach + self.reach
@@ -81,6 +85,9 @@ class Step(ABC):
 class LengthKeepingStep(Step):
     """A step that keeps the number of points, and the contribution of each point."""
 
+    def n_points_after(self, n_points: int) -> int:
+        return n_points
+
     def contributions_before(
         self, contributions: np.ndarray, x: np.ndarray, reach: float
     ) -> np.ndarray:
@@ -103,11 +110,14 @@ class SignalScale(LengthKeepingStep):
 
 
 class BlockStep(Step):
-    """A step from time points to blocks of points, or of frequencies."""
+    """A step from time points to blocks of points, or of frequencies; the last may be shorter."""
 
     stage = "spectra, bands, covariances or blocks"
     block_length: int
     """Number of points, or of frequencies, of a block."""
+
+    def n_points_after(self, n_points: int) -> int:
+        return -(-n_points // self.block_length)
 
     def reach_before(self, reach: float) -> float:
         return (reach + self.reach + 1) * self.block_length - 1
@@ -226,6 +236,9 @@ class WholeSpectrum(BlockStep):
     def frequencies_of(length: int) -> int:
         """Return the number of frequencies of signals of this length, at least 1."""
         return max(1, length // 2)
+
+    def n_points_after(self, n_points: int) -> int:
+        return self.blocks.n_points_after(self.frequencies_of(n_points))
 
     def channel_scale(self, least: float = 0.0) -> ChannelScale:
         return self.blocks.channel_scale(least)

@@ -187,11 +187,11 @@ class View:
         Maximum number of points that the network sees of the signals given to `fit`. Longer signals
         are averaged over blocks, whose length `fit` sets: new signals of a list that are longer
         than all in `fit` have more points. Signals that are not longer have neither short-time
-        spectra nor statistics. "all" stands for no maximum. "fine" stands for one that falls with
-        the number n of signals in `fit`, and with the number c of their channels if it is above 10:
-        the largest power of two up to 25,600/n, but 64 at least and 512 at most; or up to
-        256,000/(c n), but 32 at least. From 50 to 400 signals of few channels the kernel matrix of
-        a GAP view then takes about the same time.
+        spectra nor statistics. "all" stands for no maximum. "fine" stands for 25,600/n points of
+        the n signals in `fit`, rounded down to a power of two, but for at least 64 points and at
+        most 512. So the kernel matrix of a GAP view takes about the same time for 50 to 400
+        signals. Of c > 10 channels, which take longer, "fine" stands for 256,000/(c n) points,
+        rounded in the same way, but for at least 32 points and at most 512.
     linear : bool, default False
         Whether the kernel is the inner product of all points, in place of a network's kernel.
         Ridge regression on it is ridge regression on the points. Linear views have `differences`,
@@ -286,17 +286,14 @@ class View:
         squares are in float64. Views that do the same with the signals have equal pipelines.
         Signals that the view cannot take raise `UnsuitableSignals`, a ValueError.
         """
-        length = longest_length(X)
-        n_before = WholeSpectrum.frequencies_of(length) if self.spectra == "whole" else length
-        most_points = 1 if self.covariances else self._most_points(X, n_before)
-        block_length = -(-n_before // most_points)
-        n_points = -(-n_before // block_length)
-        steps = tuple(self._steps(block_length, n_points, length))
-        if reason := self._refusal(X, steps, n_points):
+        to_blocks = self._to_blocks(X)
+        n_points = to_blocks.n_points_after(longest_length(X))
+        steps = tuple(self._steps(to_blocks, n_points))
+        if reason := self._refusal(X, steps):
             raise UnsuitableSignals(self, reason)
         return ViewPipeline(self._kernel(n_points), n_points, steps)
 
-    def _refusal(self, X: Signals, steps: Sequence[Step], n_points: int) -> str:
+    def _refusal(self, X: Signals, steps: Sequence[Step]) -> str:
         """Return why signals cannot have the view with these steps; an empty text if they can."""
         if isinstance(X, list) and self.head != "gap":
             return "signals of different lengths have the head 'gap' alone"
@@ -308,8 +305,7 @@ class View:
                 return step.reason_against_lists
             if n_before == 1 and step.reason_against_one_point:
                 return step.reason_against_one_point
-            if isinstance(step, BlockStep):
-                n_before = n_points
+            n_before = step.n_points_after(n_before)
         return ""
 
     def _kernel(self, n_points: int) -> ViewKernel:
@@ -340,18 +336,16 @@ class View:
             return min(most, 2 ** int(math.log2(max(least if factor == 1 else least // 2, points))))
         return int(self.length)
 
-    def _steps(self, block_length: int, n_points: int, length: int) -> Iterator[Step]:
+    def _steps(self, to_blocks: BlockStep, n_points: int) -> Iterator[Step]:
         """Yield the steps in their order.
 
-        The longest signal has `length` time points. Blocks of `block_length` of them, or of its
-        frequencies, are the `n_points` that the network sees.
+        The step `to_blocks` makes the `n_points` of the longest signal that the network sees.
         """
         if self.standardize in ("signal", "local"):
             yield SignalScale()
         if self.standardize == "local":
             yield LocalScale()
             yield SignalScale()
-        to_blocks = self._to_blocks(block_length, length)
         if to_blocks != Blocks(1):  # blocks of one point change nothing
             yield to_blocks
         yield to_blocks.channel_scale()
@@ -362,12 +356,15 @@ class View:
             yield PointScale(least=0.0) if self.linear else PointScale()
         yield ConstantAndTime(radius_factor=self.time) if self.time else ConstantChannel()
 
-    def _to_blocks(self, block_length: int, length: int) -> BlockStep:
-        """Return the step to blocks of `block_length` time points, or frequencies."""
-        has_statistics = self.statistics and block_length > 1
-        blocks = Statistics(block_length) if has_statistics else Blocks(block_length)
+    def _to_blocks(self, X: Signals) -> BlockStep:
+        """Return the step from signals X to blocks of time points, or of frequencies."""
+        length = longest_length(X)
         if self.covariances:
             return Covariances(length, Covariances.octaves_of(length))
+        n_before = WholeSpectrum.frequencies_of(length) if self.spectra == "whole" else length
+        block_length = -(-n_before // self._most_points(X, n_before))
+        has_statistics = self.statistics and block_length > 1
+        blocks = Statistics(block_length) if has_statistics else Blocks(block_length)
         if self.bands:
             return Bands(self.bands, Bands.octaves_of(length), blocks)
         if self.spectra == "whole":
