@@ -41,8 +41,8 @@ the nearest one above it that is indented less, directly or through others that 
     layer/operations.py           Operations.scaled_kernel returns kernels and sizes
     kernels/results.py        Results multiplies the kernels by the sizes, or normalizes them
 
-For NumPy arrays and ReLU networks, "auto" chooses the engine "cpu" if its loops were compiled. Then
-the plan has these lines, and the others are the same. ::
+For NumPy arrays and ReLU networks, "auto" chooses the engine "cpu". There the lines of the plan are
+these, and the others are the same. ::
 
     cpu/engine.py             CpuEngine.plan makes a plan
     engines/engine.py         Plan.compute copies symmetric kernels to the cases i > k

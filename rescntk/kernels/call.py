@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import cache, partial
 from typing import Any
 
 import numpy as np
@@ -18,7 +19,7 @@ from ..memory import check_free_memory, is_always_free
 from .arguments import Arguments
 from .prepared import PreparedSignals
 from .progress import progress_bar
-from .results import Results, correlation, diagonal_of
+from .results import Results, correlation
 
 _FEW_NUMBERS = 1 << 16
 """The largest number of pixels times layers of X for which a normalized kernel keeps the tables.
@@ -87,40 +88,14 @@ class KernelCall:
 
     def _results(self, plan: Plan, left: EngineSignals) -> dict[str, Array]:
         """Compute a plan for the signals `left`, and return its results for each kind."""
-        diagonals = None
-        if self.arguments.normalized and self.right is not None:
-            diagonals = self.diagonals(left)  # computed before the values of pairs need memory
+        normalized = self.arguments.normalized
+        diagonals = None if self.right is None else cache(partial(self.diagonals, left))
+        if diagonals is not None and normalized:
+            diagonals()  # computed before the values of pairs need memory
         scaled = self._computed(plan, "signal" if plan.paired and self.right is None else "pair")
         del plan  # frees its tables
-        if not self.arguments.normalized:
-            return self._unscaled(scaled, left)
-        results = {}
-        for kind in self.request.kinds:
-            if diagonals is None:  # the diagonal is copied, because values are changed in place
-                sides = [diagonal_of(scaled.values[kind]).copy()] * 2
-            else:
-                sides = [side.values[kind] for side in diagonals]
-            results[kind] = self.results.normalize(scaled, kind, *sides)
-        return results
-
-    def _unscaled(self, scaled: ScaledKernel, left: EngineSignals) -> dict[str, Array]:
-        """Return an engine's kernels, multiplied by their scales, for each kind.
-
-        If some are very small, √(K(x,x) K(z,z)) tells which of them have lost digits.
-        """
-        roots = {}
-        if self.right is None:  # computed first, because values are changed in place
-            for kind, values in scaled.values.items():
-                roots[kind] = [self.results.root(diagonal_of(values))] * 2
-        results = {kind: self.results.unscale(scaled, kind) for kind in self.request.kinds}
-        small = [kind for kind, kernels in results.items() if self.results.has_small(kernels)]
-        if small and self.right is not None:
-            diagonals = self.diagonals(left)
-            for kind in small:
-                roots[kind] = [self.results.root(side.values[kind]) for side in diagonals]
-        for kind in small:
-            self.results.check_digits(results[kind], scaled, *roots[kind])
-        return results
+        to_results = self.results.normalize if normalized else self.results.unscale
+        return {kind: to_results(scaled, kind, diagonals) for kind in self.request.kinds}
 
     def _computed(self, plan: Plan, unit: str) -> ScaledKernel:
         """Compute a plan, with a progress bar of its signal pairs if the caller asked for it."""

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
+from functools import cache
 from types import ModuleType
-from typing import NamedTuple, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 
@@ -18,8 +19,8 @@ _PIECE = 1 << 16
 """The number of kernels in a piece of results. Three or four arrays of this size fit into a
 second-level cache of 2 MiB."""
 
-Piece: TypeAlias = tuple[slice, ...]
-"""The slices of a piece of the kernels at one depth."""
+Diagonals: TypeAlias = Callable[[], tuple[ScaledKernel, ScaledKernel]]
+"""A function that returns the kernels of each signal of X with itself, and those of Z."""
 
 
 class Results:
@@ -47,78 +48,54 @@ class Results:
         values, n_kinds = 8 * len(self.request.depths) * n_pairs, len(self.request.kinds)
         return max(n_kinds * values + copied, values + n_kinds * copied)
 
-    def unscale(self, scaled: ScaledKernel, kind: str) -> Array:
+    def unscale(self, scaled: ScaledKernel, kind: str, diagonals: Diagonals | None = None) -> Array:
         """Return the kernels of one kind, multiplied by their scales: (depths, cases, cases, …).
 
-        Paired kernels have the shape (depths, cases). Kernels below the dtype's normal numbers have
-        few digits or are 0; `check_digits` refuses them.
+        Paired kernels have the shape (depths, cases). If `diagonals` is None, the kernels of each
+        signal with itself are among the kernels of `scaled`.
         """
-        xp = array_module(scaled.left)
-        if any(bool(xp.isnan(scales).any()) for scales in (scaled.left, scaled.right)):
-            raise self._falls_below()  # some scale is out of range
-        factors = self._factors(scaled, scaled.values[kind].shape[1:])
-
-        def multiply(t: int, values: Array, piece: Piece, out: Array) -> None:
-            out[...] = _times(values, *factors.of(t, piece))
-
-        return self._results(scaled, kind, multiply, "; normalized=True has no such limit")
-
-    def has_small(self, kernels: Array) -> bool:
-        """Return whether some result of `unscale` is below the dtype's normal numbers."""
-        return any(bool(self._is_small(kernels[k][piece]).any()) for k, piece in _pieces(kernels))
-
-    def check_digits(
-        self, kernels: Array, scaled: ScaledKernel, left_root: Array, right_root: Array
-    ) -> None:
-        """Raise an OverflowError if results of `unscale` lost digits below the dtype.
-
-        A kernel that is below the dtype's normal numbers is no error if √(K(x,x) K(z,z)) is a
-        normal number. `left_root` and `right_root` are √K(x,x) and √K(z,z) without their scales
-        (`root`).
-        """
-        xp, factors = array_module(kernels), self._factors(scaled, kernels.shape[1:])
-        for k, piece in _pieces(kernels):
-            is_small = self._is_small(kernels[k][piece])
-            if not bool(is_small.any()):
-                continue
-            t = self.depth_indices[k]
-            factor, exponents = factors.of(t, piece)
-            roots = _over_cases(left_root[t], right_root[t], factors.cases)
-            x, z = (root[piece[:2]] for root in roots)
-            with np.errstate(all="ignore"):
-                sizes = xp.ldexp(x * z * factor, exponents)
-            if bool((is_small & (x * z > 0) & (sizes < self._least)).any()):
-                raise self._falls_below()
-
-    @property
-    def _least(self) -> float:
-        """The smallest normal number of the dtype."""
-        return float(np.finfo(self.dtype).tiny)
-
-    def _is_small(self, kernels: Array) -> Array:
-        """Return a mask of the kernels that are below the dtype's normal numbers."""
-        return array_module(kernels).abs(kernels) < self._least
-
-    def _falls_below(self) -> OverflowError:
-        """Return the error that refuses kernels below the dtype's normal numbers."""
-        return OverflowError(
-            f"the kernel falls below {self.dtype.name} at depth {self.request.depths[-1]}: "
-            f"expected larger signals or readout_scale; normalized=True has no such limit"
-        )
-
-    def _factors(self, scaled: ScaledKernel, shape: tuple[int, ...]) -> _Factors:
-        """Return the factors of kernels of a shape, (cases, cases, …), or (cases,) if paired."""
+        shape = scaled.values[kind].shape[1:]
         xp, cases = array_module(scaled.left), (*shape[:2], *[1] * (len(shape) - 2))
         (left, left_power), (right, right_power) = map(xp.frexp, (scaled.left, scaled.right))
         readout, readout_power = math.frexp(self.request.network.readout_scale)
-        return _Factors(
-            cases,
-            _over_cases(readout * left, right, cases),
-            _over_cases(left_power, right_power, cases),
-            [exponent + readout_power for exponent in scaled.exponents],
+        mantissas = _over_cases(readout * left, right, cases)
+        powers = _over_cases(left_power, right_power, cases)
+        least = float(np.finfo(self.dtype).tiny)
+        below = OverflowError(
+            f"the kernel falls below {self.dtype.name} at depth {self.request.depths[-1]}: "
+            f"expected larger signals or readout_scale; normalized=True has no such limit"
         )
+        if bool(xp.isnan(left.sum() + right.sum())):  # some scale is out of range
+            raise below
+        # The roots of the diagonal are computed first, because the values are changed in place.
+        own_roots = [] if diagonals else [self._root(_diagonal(scaled.values[kind]))] * 2
 
-    def root(self, squares: Array) -> Array:
+        @cache
+        def roots() -> list[Array]:
+            """Return √K(x,x) and √K(z,z) without their scales, (depths, cases) each."""
+            if diagonals is None:
+                return own_roots
+            return [self._root(side.values[kind]) for side in diagonals()]
+
+        def multiply(t: int, values: Array, piece: tuple[slice, ...], out: Array) -> None:
+            a, b = (side[piece[:2]] for side in mantissas)
+            factor = a * b
+            x_power, z_power = (side[piece[:2]] for side in powers)
+            exponents = x_power + z_power + (scaled.exponents[t] + readout_power)
+            out[...] = _times(values, factor, exponents)
+            # Numbers below `least` have few digits or are 0. This is no error if √(K(x,x) K(z,z))
+            # is larger.
+            small = xp.abs(out) < least
+            if bool(small.any()):
+                left_root, right_root = (root[t] for root in roots())
+                x, z = (side[piece[:2]] for side in _over_cases(left_root, right_root, cases))
+                is_lost = small & (x * z > 0) & (xp.ldexp(x * z * factor, exponents) < least)
+                if bool(is_lost.any()):
+                    raise below
+
+        return self._results(scaled, kind, multiply, "; normalized=True has no such limit")
+
+    def _root(self, squares: Array) -> Array:
         """Return √K(x,x), (depths, cases), from `squares`, the kernels K(x,x).
 
         For the head "pixels" it is the root of the mean of the kernels at the pixels j = j'.
@@ -128,13 +105,19 @@ class Results:
             squares = squares.trace(axis1=2, axis2=3) / squares.shape[-1]
         return xp.sqrt(xp.maximum(squares, 0.0))
 
-    def normalize(self, scaled: ScaledKernel, kind: str, left: Array, right: Array) -> Array:
+    def normalize(
+        self, scaled: ScaledKernel, kind: str, diagonals: Diagonals | None = None
+    ) -> Array:
         """Return the normalized kernels of one kind, in the shape of the result of `unscale`.
 
-        `left` and `right` are K(x,x) and K(z,z) without their scales, (depths, cases, …).
+        `diagonals` is explained there.
         """
+        if diagonals is None:  # the diagonal is copied, because values are normalized in place
+            left = right = _diagonal(scaled.values[kind]).copy()
+        else:
+            left, right = (side.values[kind] for side in diagonals())
 
-        def correlate(t: int, values: Array, piece: Piece, out: Array) -> None:
+        def correlate(t: int, values: Array, piece: tuple[slice, ...], out: Array) -> None:
             if values.ndim == 1:  # paired kernels
                 x, z = left[t][piece][:, None], right[t][piece][:, None]
                 out[...] = correlation(values[:, None, None], x, z)[:, 0, 0]
@@ -150,7 +133,7 @@ class Results:
         self,
         scaled: ScaledKernel,
         kind: str,
-        formula: Callable[[int, Array, Piece, Array], None],
+        formula: Callable[[int, Array, tuple[slice, ...], Array], None],
         remedy: str = "",
         finite: bool | Array = True,
     ) -> Array:
@@ -166,11 +149,15 @@ class Results:
         result = values
         if not self.keeps_depths or values.dtype != self.dtype:
             result = xp.empty((len(self.depth_indices), *shape), dtype=self.dtype)
-        for k, piece in _pieces(result):
-            t, new = self.depth_indices[k], result[k][piece]
-            with np.errstate(all="ignore"):  # infinite values are reported below
-                formula(t, values[t][piece], piece, new)
-            finite = xp.isfinite(new).all() & finite
+        # On a GPU each piece needs some 15 launches. So its pieces are larger, and their number is
+        # about 64 at most.
+        most = _PIECE if xp is np else max(64 * _PIECE, math.prod(shape) // 64)
+        for k, t in enumerate(self.depth_indices):
+            for piece in pieces(shape, most):
+                new = result[k][piece]
+                with np.errstate(all="ignore"):  # infinite values are reported below
+                    formula(t, values[t][piece], piece, new)
+                finite = xp.isfinite(new).all() & finite
         if not bool(finite):
             below = "" if xp is np else ", or falls below it,"
             raise OverflowError(
@@ -178,37 +165,6 @@ class Results:
                 f"(it grows with depth and with the signals){remedy}"
             )
         return result
-
-
-class _Factors(NamedTuple):
-    """What kernels without scales are multiplied by, as mantissas and powers of two."""
-
-    cases: tuple[int, ...]
-    """The shape of the arrays: (cases, cases, 1, …), or (cases,) for paired kernels."""
-    mantissas: list[Array]
-    """Those of the scales of left and of right signals."""
-    powers: list[Array]
-    """The powers of two of the same scales."""
-    exponents: list[int]
-    """The powers of two of each depth."""
-
-    def of(self, t: int, piece: Piece) -> tuple[Array, Array]:
-        """Return m and p such that a piece of the kernels at depth t is multiplied by m · 2^p."""
-        a, b = (side[piece[:2]] for side in self.mantissas)
-        left_power, right_power = (side[piece[:2]] for side in self.powers)
-        return a * b, left_power + right_power + self.exponents[t]
-
-
-def _pieces(results: Array) -> Iterator[tuple[int, Piece]]:
-    """Yield the pieces of results: the index of a depth, and the slices of the piece in it."""
-    # On a GPU each piece needs some 15 launches. So its pieces are larger, and their number is
-    # about 64 at most.
-    shape, most = results.shape[1:], _PIECE
-    if array_module(results) is not np:
-        most = max(64 * _PIECE, math.prod(shape) // 64)
-    for k in range(len(results)):
-        for piece in pieces(shape, most):
-            yield k, piece
 
 
 def _over_cases(left: Array, right: Array, cases: tuple[int, ...]) -> list[Array]:
@@ -232,7 +188,7 @@ def _times(values: Array, factor: Array, exponents: Array) -> Array:
     return xp.ldexp(values * factor, exponents)
 
 
-def diagonal_of(values: Array) -> Array:
+def _diagonal(values: Array) -> Array:
     """Return the kernels of each case with itself, (depths, cases, …): all of paired kernels."""
     if values.ndim == 2:
         return values
