@@ -16,10 +16,14 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ...checks.values import check_depths, check_positive
+from ...checks.values import check_positive
 from ...network import OF_LAYERS, Network, check_network
 from ...network.parameters import RELU_FIELDS
-from ..tools.argument_checks import check_branch_of_layers, check_dot_products, check_layers
+from ..tools.argument_checks import (
+    check_branch_of_layers,
+    check_depths_of_layers,
+    check_dot_products,
+)
 
 _UPPER = math.sqrt(2.0) / (3.0 * math.pi)
 """The least h(δ) / (2 δ^3/2), at δ = 0."""
@@ -202,13 +206,8 @@ def _variances(
     """
     known = RELU_FIELDS | {"norm"}
     check_network(network, known, ": the law is about ReLU", of_layers=OF_LAYERS)
-    asked = (network.depth,) if depths is None else check_depths(depths)
+    asked = check_depths_of_layers(network, depths)
     start = check_positive(input_variance, "input_variance")
-    check_layers(max(asked), "depths has")
-    if max(asked) > network.depth and not network.is_uniform:
-        raise ValueError(
-            f"depths has {max(asked)}, expected at most {network.depth}, the network's layers"
-        )
     layers = [network.layer(k) for k in range(1, (1 if network.is_uniform else max(asked)) + 1)]
     check_branch_of_layers(layers)
     numbers = [(layer.skip, layer.branch_gain) for layer in layers] * (max(asked) // len(layers))

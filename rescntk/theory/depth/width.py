@@ -18,7 +18,7 @@ from ...network import OF_LAYERS, Network, check_network
 from ...network.parameters import FIELDS_WITH_NORM
 from ...network.parts import Layer
 from ...network.sampled import has_outer_weights, reads_signal
-from ..tools.argument_checks import check_layers
+from ..tools.argument_checks import check_depths_of_layers
 
 
 def relative_variance(
@@ -75,13 +75,9 @@ def relative_variance(
         activations=frozenset(("relu",)),
         of_layers=OF_LAYERS,
     )
-    asked = (network.depth,) if depths is None else check_depths(depths)
+    asked = check_depths_of_layers(network, depths)
     n = np.array(check_depths(widths, "widths"), dtype=float)
-    check_layers(max(asked), "depths has")
-    if max(asked) > network.depth and not network.is_uniform:
-        raise ValueError(
-            f"depths has {max(asked)}, expected at most {network.depth}, the network's layers"
-        )
+    has_outer = has_outer_weights(network)  # looks at all layers
     found = dict[int, np.ndarray]()
     # The mean square below a layer is number · 2^power, which may exceed float64.
     number, power = math.frexp(check_positive(input_variance, "input_variance"))
@@ -101,7 +97,7 @@ def relative_variance(
                     f"network has a kernel of 0 behind layer {layer_number}, expected one that "
                     "varies"
                 )
-            variance = moments.variance(variance, n, has_outer_weights(network))
+            variance = moments.variance(variance, n, has_outer)
         if not np.isfinite(variance).all():
             raise OverflowError(
                 f"the relative variance behind layer {layer_number} exceeds float64, expected "

@@ -13,6 +13,7 @@ from ...checks.messages import shown
 from ...checks.values import (
     KINDS,
     check_choice,
+    check_depths,
     check_flag,
     check_integer,
     check_nonnegative,
@@ -35,6 +36,20 @@ def check_layers(depth: int, subject: str) -> None:
     """
     if depth > 10**8:
         raise ValueError(f"{subject} {depth}, expected at most 100000000 layers, hours of work")
+
+
+def check_depths_of_layers(network: Network, depths: Iterable[int] | None) -> tuple[int, ...]:
+    """Return the depths asked for, by default the network's.
+
+    A network whose layers differ has no others than its own.
+    """
+    asked = (network.depth,) if depths is None else check_depths(depths)
+    check_layers(max(asked), "depths has")
+    if max(asked) > network.depth and not network.is_uniform:
+        raise ValueError(
+            f"depths has {max(asked)}, expected at most {network.depth}, the network's layers"
+        )
+    return asked
 
 
 def check_branch(network: Network) -> None:
