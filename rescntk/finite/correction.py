@@ -60,8 +60,9 @@ class Correction(NamedTuple):
     ntk_shift: np.ndarray
     ntk_deviation: np.ndarray
     correlation_shift: np.ndarray
-    """Of the sampled Gaussian process kernels K̂(x, z) / √(K̂(x, x) K̂(z, z)); NaN where those of
-    infinite width are so near ±1, up to 2e-5, that covariances in float64 do not tell."""
+    """Of the sampled Gaussian process kernels K̂(x, z) / √(K̂(x, x) K̂(z, z)). Where those of
+    infinite width are ±1 up to rounding it is 0; where they are so near ±1, up to 2e-5, that
+    covariances in float64 do not tell, it is NaN."""
     correlation_deviation: np.ndarray
 
 
@@ -199,8 +200,9 @@ def last_state(network: Network, points: Points, signals: Array, cases: Array) -
         _check_variances(F, "in the input", cases, windows)
     state = features(fixed(F, network.parts.input))
     signal = fixed(F, 0.0) if reads_signal(network) else None
+    has_outer = has_outer_weights(network)  # looks at all layers
     for number in range(1, network.depth + 1):
-        state = _behind_layer(network, number, points, state, signal, cases)
+        state = _behind_layer(network, number, points, state, signal, has_outer, cases)
         signal = None
     return state
 
@@ -211,6 +213,7 @@ def _behind_layer(
     points: Points,
     below: State,
     signal: State | None,
+    has_outer: bool,
     cases: Array,
 ) -> State:
     """Return the state of the features behind a layer.
@@ -230,7 +233,7 @@ def _behind_layer(
     _check_angles(activation.two, number, cases)
     steps.append(activation)
     read = activation.behind(read)
-    if not has_outer_weights(network):
+    if not has_outer:
         return scaled(read, layer.outer_variance)
     steps.append(
         Convolution(points, layer.outer_weights, parts.outer, np.square(layer.branch_factor))
