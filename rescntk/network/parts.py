@@ -87,8 +87,7 @@ class Layer(NamedTuple):
     """The numbers of a layer: the fields that `Network` has for it, and others computed from them.
 
     Engines and networks of finite width use `identity_factor`, `branch_factor`, `inner_variance`
-    and `outer_variance`, and not the fields from which these are computed; only `finite.correction`
-    uses `c_v` and `c_w`.
+    and `outer_variance`, and not the fields from which these are computed.
     """
 
     inner: Filter
