@@ -352,24 +352,31 @@ class ResidualKernelClassifier(ClassifierMixin, ResidualKernelEstimator):
         class_indices = columns_of_classes(self._decisions(self._read(X))).argmax(axis=1)
         return self.classes_[class_indices]
 
-    def median_contributions(self) -> np.ndarray | None:
+    def median_contributions(self, *, of: str = "time") -> np.ndarray | None:
         """Return the mean over predicted classes of median contributions of training signals.
 
         Up to 40 training signals are drawn for this. Pictures subtract these medians from the
         contributions of a signal.
 
+        Parameters
+        ----------
+        of : {"time", "channels"}, default "time"
+            Of what contributions are, as for `contributions`.
+
         Returns
         -------
-        ndarray, (n_outputs, n_timepoints), or None
-            None if `fit` was given a list.
+        ndarray, (n_outputs, n_timepoints) or (n_outputs, n_channels), or None
+            None of time points if `fit` was given a list.
 
         Raises
         ------
+        ValueError
+            For another `of`.
         NotFittedError
             Before `fit`.
         """
         return self._median_contributions(
-            lambda decisions: columns_of_classes(decisions).argmax(axis=1)
+            of, lambda decisions: columns_of_classes(decisions).argmax(axis=1)
         )
 
     def _decisions(self, X: Signals) -> np.ndarray:

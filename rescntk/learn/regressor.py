@@ -270,22 +270,29 @@ class ResidualKernelRegressor(MultiOutputMixin, RegressorMixin, ResidualKernelEs
         half_width = deviation * factors.reshape(self._target_shape)
         return mean - half_width, mean + half_width
 
-    def median_contributions(self) -> np.ndarray | None:
-        """Return the median contributions of time points, over up to 40 training signals.
+    def median_contributions(self, *, of: str = "time") -> np.ndarray | None:
+        """Return the median contributions over up to 40 training signals.
 
         Pictures subtract these medians from the contributions of a signal.
 
+        Parameters
+        ----------
+        of : {"time", "channels"}, default "time"
+            Of what contributions are, as for `contributions`.
+
         Returns
         -------
-        ndarray, (n_outputs, n_timepoints), or None
-            None if `fit` was given a list.
+        ndarray, (n_outputs, n_timepoints) or (n_outputs, n_channels), or None
+            None of time points if `fit` was given a list.
 
         Raises
         ------
+        ValueError
+            For another `of`.
         NotFittedError
             Before `fit`.
         """
-        return self._median_contributions(lambda decisions: np.zeros(len(decisions)))
+        return self._median_contributions(of, lambda decisions: np.zeros(len(decisions)))
 
     def _in_units(self, mean: np.ndarray) -> np.ndarray:
         """Return means of standardized targets in the units and the shape of the targets."""

@@ -1,6 +1,6 @@
 """Contributions of time points: they add up to decisions, and find what decides."""
 
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 
 import numpy as np
@@ -11,8 +11,12 @@ from rescntk.datasets import load_labelled
 from rescntk.learn import ResidualKernelClassifier, ResidualKernelRegressor, View
 from tests import tolerances
 from tests.helpers import assert_within, nightly
-from tests.learn.cases import FOUR, ONE, waves
+from tests.learn.cases import COVARIANCES, FOUR, ONE, OPTIONS, waves
 from tests.learn.estimators import assert_add_up, fitted_views
+
+OF_CHANNELS = 2e-3
+"""Three nodes of Gauss and Legendre on kernels whose integrand has a root at the end, 1e-3 of the
+largest contribution, and as much for signals that are nearly those of training."""
 
 
 @pytest.fixture(params=["float64", "float32"])
@@ -282,3 +286,105 @@ def test_what_decides_is_found(rng):
     assert model.score(X[40:], y[40:]) > 0.9
     found = np.abs(parts).argmax(axis=1) - places[40:]
     assert np.mean((found >= -2) & (found <= 10)) > 0.8
+
+
+@pytest.mark.parametrize("n_landmarks", [None, 9])
+def test_contributions_of_channels_add_up_to_decisions(options, n_landmarks, rng):
+    X, y = waves(rng, 16, 3, channels=3)
+    options = options | {"n_landmarks": n_landmarks, "views": [*options["views"], COVARIANCES]}
+    model = ResidualKernelClassifier(**options, class_weight="balanced").fit(X, y)
+    Z = np.concatenate([X[:3], 5 * rng.standard_normal((2, 3, 24))])
+    parts = model.contributions(Z, of="channels")
+    assert parts.shape == (5, 3, 3)
+    assert_add_up(parts, model, Z)
+
+
+def test_contributions_of_channels_of_lists_add_up_to_predictions(options, rng):
+    X, y = waves(rng, 16, 3, channels=2)
+    ragged = [x[:, : 24 - i % 3] for i, x in enumerate(X)]
+    views = [View(filter_size=3), View(spectra="whole")]
+    model = ResidualKernelRegressor(**options | {"views": views}).fit(ragged, 1e9 * y)
+    parts = model.contributions(ragged[:4], of="channels")
+    assert parts.shape == (4, 1, 2) and model.median_contributions(of="channels").shape == (1, 2)
+    assert_add_up(parts, model, ragged[:4])
+
+
+def unit_vectors_of_product(rho):
+    """Return two signals of one point and two channels, of size 1 and inner product rho."""
+    return np.array([[[1.0], [0.0]]]), np.array([[[rho], [np.sqrt(1 - rho**2)]]])
+
+
+def test_a_channel_of_one_point_contributes_its_product_times_a_secant(rng):
+    """A kernel K(ρ) of unit vectors: the integral of x z K′(t ρ) is x z (K(ρ) − K(0))/ρ."""
+    kernel = View(standardize="channel").pipeline(np.ones((1, 5, 1))).kernel
+    x, z = (S / np.linalg.norm(S) for S in rng.standard_normal((2, 1, 5, 1)))
+    rho = (x * z).sum()
+    at_rho, at_zero = (kernel.matrix(*unit_vectors_of_product(r), OPTIONS) for r in (rho, 0.0))
+    groups = np.eye(5, dtype=bool)
+    found = kernel.channel_contributions(x, z, groups, np.ones((1, 1)), OPTIONS)
+    assert_within(found[0, 0], (x * z)[0, :, 0] * ((at_rho - at_zero) / rho).item(), OF_CHANNELS)
+
+
+def brute_contributions(kernel, X, Z, groups):
+    """Return integrals over shares of groups, of signals that have covariances in common by √s.
+
+    What they do not have in common is in channels where the other signal is 0.
+    """
+
+    def with_covariances(shares):
+        roots, rests = np.sqrt(shares)[:, None], np.sqrt(1 - shares)[:, None]
+        lifted_x = np.concatenate([roots * X, rests * X, 0 * X], axis=1)
+        lifted_z = np.concatenate([roots * Z, 0 * Z, rests * Z], axis=1)
+        return kernel.matrix(lifted_x, lifted_z, OPTIONS)
+
+    nodes, weights = np.polynomial.legendre.leggauss(16)
+    parts = np.zeros((len(X), len(Z), len(groups)))
+    for t, weight in zip((nodes + 1) / 2, weights / 2, strict=True):
+        for k, group in enumerate(groups):
+            step, shares = 1e-3 * t * (1 - t), np.where(np.any(groups, axis=0), t, 1.0)
+            up, down = (with_covariances(shares + sign * step * group) for sign in (1, -1))
+            parts[:, :, k] += weight * (up - down) / (2 * step)
+    return parts
+
+
+@pytest.mark.parametrize("head", ["gap", "trace"])
+def test_contributions_of_channels_are_integrals_over_their_covariances(head, rng):
+    kernel = View(head=head, filter_size=3, length="all").pipeline(np.ones((1, 5, 8))).kernel
+    X, Z = rng.standard_normal((2, 5, 8)), rng.standard_normal((3, 5, 8))
+    groups = np.arange(5) % 3 == np.arange(2)[:, None]  # the third channel is in no group
+    found = kernel.channel_contributions(X, Z, groups, np.eye(3), OPTIONS)
+    assert_within(found, brute_contributions(kernel, X, Z, groups), OF_CHANNELS, 1)
+
+
+def test_channels_in_another_order_have_the_same_contributions(rng):
+    X, y = waves(rng, 20, 2, channels=3)
+    order = [2, 0, 1]
+    options = FOUR | {"random_state": 0}
+    parts = ResidualKernelClassifier(**options).fit(X, y).contributions(X, of="channels")
+    other = ResidualKernelClassifier(**options).fit(X[:, order], y)
+    found = other.contributions(X[:, order], of="channels")
+    assert_within(found, parts[:, :, order], OF_CHANNELS, np.abs(parts).max())
+
+
+@pytest.mark.parametrize("views", ["fast", [COVARIANCES]])
+def test_dead_channels_contribute_alike_and_channels_that_tell_more(views, rng):
+    """A burst in one band and two channels tells the class."""
+    time, y = np.arange(120), np.arange(60) % 2
+    X = np.insert(rng.standard_normal((60, 3, 120)), [0, 1], 0.0, axis=1)
+    burst = np.exp(-(((time - 50) / 5) ** 2)) * np.cos(1.2 * (time - 50))
+    X[y == 1, 1] += 5 * burst
+    X[y == 1, 4] += 5 * burst
+    model = ResidualKernelClassifier(views, random_state=0).fit(X[:40], y[:40])
+    parts = model.contributions(X[40:], of="channels") - model.median_contributions(of="channels")
+    assert_within(parts[:, :, 0], parts[:, :, 2], OF_CHANNELS, np.abs(parts).max())
+    size = np.abs(parts).mean(axis=(0, 1))
+    assert set(np.argsort(size)[-2:]) == {1, 4} and size[[1, 4]].min() > 2 * size[3]
+
+
+@pytest.mark.parametrize("kind", [ResidualKernelClassifier, ResidualKernelRegressor])
+def test_contributions_are_of_time_or_of_channels(kind, rng):
+    X, y = waves(rng, 12, 2)
+    model = kind(**ONE).fit(X, y)
+    for method in (partial(model.contributions, X), model.median_contributions):
+        with pytest.raises(ValueError, match="^of is 'points', expected one of 'time', 'channels'"):
+            method(of="points")

@@ -92,6 +92,7 @@ ROWS_OF_LISTS = {
     "contributions": [
         lambda s: s.classifier.contributions(s.X),
         lambda s: s.regressor.contributions(s.X),
+        lambda s: s.classifier.contributions(s.X, of="channels"),
     ],
     "median contributions": [
         lambda s: s.classifier.median_contributions(),

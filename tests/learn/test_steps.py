@@ -111,6 +111,32 @@ def test_a_point_changes_points_within_reach(view, rng):
             assert farthest == step.reach
 
 
+@pytest.mark.parametrize("view", EVERY_STEP)
+def test_channels_come_from_the_channels_that_change_them(view, rng):
+    """What is seen of one of three channels changes if it does, and no other channel does."""
+    X = rng.standard_normal((6, 3, 200)).cumsum(axis=2)
+    pipeline, seen = view.pipeline(X).fit_and_transform(X, np.ones(6))
+    channels = pipeline.channels(3)
+    for k in range(3):
+        changed = X.copy()
+        changed[:, k] = X[:, k, ::-1] ** 3
+        after = pipeline.separated(pipeline.transform(changed))
+        differs = np.abs(after - pipeline.separated(seen)).max(axis=(0, 2)) > tolerances.CHANGED
+        if view.covariances:  # a covariance of two channels is in the rows of both
+            assert differs[channels == k].all() and not differs[channels == -1].any()
+        else:
+            assert (differs == (channels == k)).all()
+
+
+@pytest.mark.parametrize("n_channels", [1, 3, 40])
+@pytest.mark.parametrize("view", EVERY_STEP)
+def test_separated_channels_have_the_same_inner_products_at_points(view, n_channels, rng):
+    X = rng.standard_normal((6, n_channels, 90)).cumsum(axis=2)
+    pipeline, seen = view.pipeline(X).fit_and_transform(X, np.ones(6))
+    products = [np.einsum("ncp,mcp->nmp", Z, Z) for Z in (pipeline.separated(seen), seen)]
+    assert_within(*products, tolerances.SEEN, np.abs(products[1]).max())
+
+
 @pytest.mark.parametrize("factor", [1.0, 428.0, 1e9])
 @pytest.mark.parametrize("view", EVERY_STEP)
 def test_no_step_magnifies_rounding_errors_of_a_constant_channel(view, factor, rng):

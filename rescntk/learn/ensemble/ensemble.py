@@ -90,23 +90,28 @@ class Ensemble:
         spread = (view_means - averaged(view_means, view_weights)) ** 2
         return averaged(view_novelties * units[:, None] + spread, view_weights)
 
-    def contributions(self, X: Signals, options: KernelOptions) -> list[np.ndarray]:
-        """Return contributions of time points to decisions, (n_outputs, d_i) each.
+    def contributions(self, X: Signals, options: KernelOptions, of: str) -> list[np.ndarray]:
+        """Return contributions of time points or of channels to decisions.
 
-        Sums over time and `mean_target` are the averaged decisions.
+        They are (n_outputs, d_i) each of "time", and (n_outputs, n_channels) of "channels". Their
+        sums and `mean_target` are the averaged decisions.
         """
         parts = []
         for batch in self._batches(X):
-            parts += self._contributions_to(batch, options)
+            parts += self._contributions_to(batch, options, of)
         return parts
 
-    def _contributions_to(self, batch: Signals, options: KernelOptions) -> list[np.ndarray]:
-        """Return the contributions of time points to decisions about a batch of `_batches`."""
-        totals = [np.zeros((len(self.mean_target), x.shape[1])) for x in batch]
+    def _contributions_to(
+        self, batch: Signals, options: KernelOptions, of: str
+    ) -> list[np.ndarray]:
+        """Return the contributions to decisions about a batch of `_batches`."""
+        counts = [x.shape[1] if of == "time" else len(x) for x in batch]
+        totals = [np.zeros((len(self.mean_target), count)) for count in counts]
         view_weights = self._results_of(batch, options).view_weights
         for view, weights in zip(self.views, view_weights, strict=True):
+            method = view.contributions if of == "time" else view.channel_contributions
             with one_blas_thread():
-                contributions = view.contributions(batch, options)
+                contributions = method(batch, options)
             for total, contribution, weight in zip(totals, contributions, weights, strict=True):
                 constants = (view.intercepts - self.mean_target) / contribution.shape[1]
                 total += weight[:, None] * (contribution + constants[:, None])

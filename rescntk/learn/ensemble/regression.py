@@ -128,6 +128,25 @@ class ViewRegression:
             for part, count, x in zip(contributions, counts, X, strict=True)
         ]
 
+    def channel_contributions(self, X: Signals, options: KernelOptions) -> list[np.ndarray]:
+        """Return contributions of channels to decisions, (n_outputs, n_channels) each.
+
+        Their sums are decisions less intercepts. What signals that have no channel in common would
+        have is divided evenly.
+        """
+        seen, n_channels = self.pipeline.transform(X), len(X[0])
+        channels = self.pipeline.channels(n_channels)
+        contributions = self.pipeline.kernel.channel_contributions(
+            self.pipeline.separated(seen),
+            self.pipeline.separated(self._seen_landmarks),
+            [channels == k for k in range(n_channels)],
+            self.coefficients,
+            options,
+        )
+        sums = self._matrix(seen, options) @ self.coefficients
+        rest = sums - contributions.sum(axis=2)
+        return list(contributions + rest[..., None] / n_channels)
+
 
 class ViewFit(NamedTuple):
     """A fitted view, and the results of cases left out."""

@@ -96,6 +96,10 @@ class Bands(BlockStep):
             parts = [np.where(bands > level * unit, 1.0, 0.0) for level in _LEVELS_OF_SIGNS]
         return self.blocks.transform(np.concatenate(parts, axis=1))
 
+    def channels_after(self, channels: np.ndarray) -> np.ndarray:
+        of_kind = {"rectified": 2, "magnitudes": 1, "signs": len(_LEVELS_OF_SIGNS)}[self.kind]
+        return self.blocks.channels_after(np.tile(channels, of_kind * self.octaves))
+
     def contributions_before(
         self, contributions: np.ndarray, x: np.ndarray, reach: float
     ) -> np.ndarray:

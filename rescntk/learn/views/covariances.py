@@ -42,6 +42,9 @@ class Whitening(NamedTuple):
     """W, (n_directions, n_channels)"""
     floor: np.ndarray
     """The diagonal of F, (n_directions,)"""
+    directions: np.ndarray
+    """Orthonormal directions, of channels in units of their deviations, (n_channels,
+    n_directions)"""
 
     @classmethod
     def of(cls, mean: np.ndarray) -> Self:
@@ -53,7 +56,7 @@ class Whitening(NamedTuple):
         floored = np.maximum(values, 0.0) + _FLOOR
         own = 1.0 - _SHRINKAGE
         matrix = np.sqrt(own / floored)[:, None] * V.T * inverse
-        return cls(matrix, _SHRINKAGE + own * _FLOOR / floored)
+        return cls(matrix, _SHRINKAGE + own * _FLOOR / floored, V)
 
 
 @dataclass(frozen=True)
@@ -100,9 +103,30 @@ class Covariances(BlockStep):
             seen.append((logarithms[:, i, j] * factors).reshape(-1, 1))
         return np.array(seen)
 
+    def channels_after(self, channels: np.ndarray) -> np.ndarray:
+        """Return the channels of what `separated` returns."""
+        n_directions = len(self.whitenings[0].matrix)
+        return np.tile(np.repeat(channels, n_directions), len(self.whitenings))
+
+    def separated(self, seen: np.ndarray) -> np.ndarray:
+        """Take rows of logarithms, one for each channel, in place of the logarithms.
+
+        A band's logarithm is L in the directions V. The row of channel c is L v, where v is row c
+        of V; all rows together are those of V L, whose inner products are those of L.
+        """
+        n_directions = len(self.whitenings[0].matrix)
+        i, j = np.triu_indices(n_directions)
+        n_numbers = len(i) * len(self.whitenings)
+        vectors = seen[:, :n_numbers, 0].reshape(len(seen), -1, len(i))
+        logarithms = np.zeros((*vectors.shape[:2], n_directions, n_directions))
+        logarithms[:, :, i, j] = logarithms[:, :, j, i] = np.where(i == j, 1.0, 0.5**0.5) * vectors
+        V = np.array([whitening.directions for whitening in self.whitenings])
+        rows = (V @ logarithms).reshape(len(seen), -1, 1)
+        return np.concatenate([rows, seen[:, n_numbers:]], axis=1)
+
     def spectrum(self, k: int, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return the logarithms of the eigenvalues of a band's covariance, and its eigenvectors."""
-        W, floor = self.whitenings[k]
+        W, floor, _ = self.whitenings[k]
         values, V = np.linalg.eigh(W @ _covariance(y) @ W.T + np.diag(floor))
         return np.log(np.maximum(values, floor.min())), V  # less is a rounding error
 

@@ -59,6 +59,19 @@ class FittedPipeline(_Pipeline):
             raise ValueError("X has values above float64 in units of fit, expected smaller ones")
         return X
 
+    def channels(self, n_channels: int) -> np.ndarray:
+        """Return from which channel of the signal each channel of `separated` comes; −1 is none."""
+        channels = np.arange(n_channels)
+        for step in self.steps:
+            channels = step.channels_after(channels)
+        return channels
+
+    def separated(self, seen: Signals) -> Signals:
+        """Return what the kernel sees, in which each channel comes from one channel at most."""
+        for step in self.steps:
+            seen = map_signals(step.separated, seen)
+        return seen
+
     def to_time(self, contributions: np.ndarray, x: np.ndarray) -> np.ndarray:
         """Return contributions of the time points of x from those of the points that are seen.
 

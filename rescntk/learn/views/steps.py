@@ -63,6 +63,20 @@ class Step(ABC):
         """Return how many points before the step are seen around one, from those after it."""
         return reach + self.reach
 
+    def channels_after(self, channels: np.ndarray) -> np.ndarray:
+        """Return from which channel of the signal each channel after the step comes.
+
+        `channels` says this of the channels before the step; −1 stands for none.
+        """
+        return channels
+
+    def separated(self, seen: np.ndarray) -> np.ndarray:
+        """Return signals after all steps, in which each channel comes from one channel at most.
+
+        Inner products of points are as before. Only a step that mixes channels changes `seen`.
+        """
+        return seen
+
     def fit(self, X: Signals, weights: np.ndarray) -> Self:
         """Return the step, fitted to training signals X with weights (n_cases,)."""
         return self
@@ -182,6 +196,9 @@ class Statistics(Blocks):
         }
         return np.concatenate([statistics[name] for name in self.NAMES], axis=1)
 
+    def channels_after(self, channels: np.ndarray) -> np.ndarray:
+        return np.tile(channels, len(self.NAMES))
+
 
 @dataclass(frozen=True)
 class ShortTimeSpectra(BlockStep):
@@ -207,6 +224,9 @@ class ShortTimeSpectra(BlockStep):
         windows = np.lib.stride_tricks.sliding_window_view(padded, 2 * b, axis=2)[:, :, ::b]
         roots = np.sqrt(np.abs(np.fft.rfft(windows * np.hanning(2 * b + 1)[:-1], axis=3)))
         return roots.transpose(0, 1, 3, 2).reshape(n, n_channels * (b + 1), -1)
+
+    def channels_after(self, channels: np.ndarray) -> np.ndarray:
+        return np.repeat(channels, self.block_length + 1)
 
     def contributions_before(
         self, contributions: np.ndarray, x: np.ndarray, reach: float
@@ -248,6 +268,9 @@ class WholeSpectrum(BlockStep):
         if not roots.shape[2]:  # a single time point has no frequencies, as if constant
             roots = np.zeros((*X.shape[:2], 1))
         return self.blocks.transform(roots)
+
+    def channels_after(self, channels: np.ndarray) -> np.ndarray:
+        return self.blocks.channels_after(channels)
 
     def contributions_before(
         self, contributions: np.ndarray, x: np.ndarray, reach: float
@@ -412,6 +435,9 @@ class Differences(LengthKeepingStep):
         slopes = self.central_differences(X) * self.factor
         return slopes if self.only else np.concatenate([X, slopes], axis=1)
 
+    def channels_after(self, channels: np.ndarray) -> np.ndarray:
+        return channels if self.only else np.tile(channels, 2)
+
     def central_differences(self, X: np.ndarray) -> np.ndarray:
         """Return central differences along time, one-sided at the ends; of one point 0."""
         return np.gradient(X, axis=2) if X.shape[2] > 1 else np.zeros(X.shape)
@@ -433,6 +459,9 @@ class ConstantChannel(LengthKeepingStep):
     def transform(self, X: np.ndarray) -> np.ndarray:
         n, _, length = X.shape
         return np.concatenate([X, np.full((n, 1, length), self.value)], axis=1)
+
+    def channels_after(self, channels: np.ndarray) -> np.ndarray:
+        return np.append(channels, -1)
 
 
 @dataclass(frozen=True)
@@ -457,6 +486,9 @@ class ConstantAndTime(ConstantChannel):
         circle = self.radius * np.stack([np.cos(angle), np.sin(angle)])
         times = np.broadcast_to(circle, (n, 2, length))
         return np.concatenate([super().transform(X), times], axis=1)
+
+    def channels_after(self, channels: np.ndarray) -> np.ndarray:
+        return np.append(channels, [-1, -1, -1])
 
 
 class Moments(NamedTuple):
