@@ -1,17 +1,24 @@
-"""Data sets that are installed: Tecator, and the sets that come with aeon. Nothing is downloaded.
+"""Data sets that are installed, and folders with a file for each signal. Nothing is downloaded.
 
-Signals of your own are arrays: the guide's page "Signals" has the few lines of pandas.
+Installed are Tecator, and the sets that come with aeon. The guide's page "Signals" has the few
+lines of pandas for tables with all signals.
 """
 
 from __future__ import annotations
 
+import warnings
 from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from .checks.messages import shown
 from .checks.values import check_choice
 
-__all__ = ["bundled", "load", "load_labelled"]
+if TYPE_CHECKING:
+    from pandas import DataFrame
+
+__all__ = ["Recordings", "bundled", "load", "load_labelled", "read_folder", "write_pump"]
 
 _TECATOR_TRAIN = 172
 """Training signals in Tecator's file, which come first. The split is the usual one."""
@@ -110,6 +117,174 @@ def load_labelled(name: str, split: str = "train") -> tuple[np.ndarray, np.ndarr
 
     X, y = load_from_ts_file(str(_file(name, split)))[:2]
     return X, y
+
+
+class Recordings(NamedTuple):
+    """The signals of a folder, as estimators and kernels take them."""
+
+    signals: np.ndarray | list[np.ndarray]
+    """(n_cases, n_channels, n_timepoints), or a list of (n_channels, n_timepoints_i) if the files
+    have different numbers of rows; in float64"""
+    files: list[str]
+    """The name of each signal's file, in the order of the signals."""
+    channels: list[str]
+    """The name of each channel."""
+
+
+def read_folder(folder: str | Path, pattern: str = "*.csv", **options: Any) -> Recordings:
+    """Read a folder with a table for each signal: a row for each time, a column for each sensor.
+
+    Parameters
+    ----------
+    folder : str or Path
+        Files in its subfolders are not read.
+    pattern : str, default "*.csv"
+        Which files are read, in the order of their names.
+    **options
+        Of `pandas.read_csv`: ``index_col="time"`` for a column of times, which is no channel;
+        ``sep=";", decimal=","`` for the files of many spreadsheets; ``usecols`` for some columns.
+
+    Returns
+    -------
+    Recordings
+        ``signals``, ``files`` and ``channels``. Channels are in the order of the first file.
+
+    Raises
+    ------
+    ValueError
+        If no file has the pattern, and for files without rows, with other columns than the first
+        one, with texts or with missing values.
+    ImportError
+        Without pandas.
+
+    Warns
+    -----
+    UserWarning
+        If a column rises from row to row in all files, as times do.
+
+    Examples
+    --------
+    >>> from tempfile import TemporaryDirectory
+    >>> from rescntk import datasets
+    >>> with TemporaryDirectory() as folder:
+    ...     datasets.write_pump(folder)
+    ...     recordings = datasets.read_folder(folder, "pump_*.csv", index_col="time")
+    >>> recordings.signals.shape, recordings.files[0], recordings.channels[:3]
+    ((120, 6, 200), 'pump_000.csv', ['inlet', 'outlet', 'flow'])
+    """
+    try:
+        import pandas
+    except ModuleNotFoundError:
+        raise ImportError("read_folder needs pandas: pip install 'rescntk[learn]'") from None
+    paths = sorted(path for path in Path(folder).glob(pattern) if path.is_file())
+    if not paths:
+        raise ValueError(
+            f"folder is {str(folder)!r}, which has no files {pattern!r}, expected some"
+        )
+    signals, channels = list[np.ndarray](), list[str]()
+    for path in paths:
+        table = pandas.read_csv(path, **options)
+        channels = channels or [*map(str, table.columns)]
+        signals.append(_signal_of_table(table.rename(columns=str), channels, path.name))
+    for name, *rows in zip(channels, *signals, strict=True):
+        if all(len(row) > 2 and (np.diff(row) > 0).all() for row in rows):
+            warnings.warn(
+                f"column {name!r} rises from row to row in all files of folder {str(folder)!r}: if "
+                f"it has times, give index_col={name!r}",
+                stacklevel=2,
+            )
+    has_one_length = len({signal.shape for signal in signals}) == 1
+    return Recordings(
+        np.array(signals) if has_one_length else signals, [path.name for path in paths], channels
+    )
+
+
+def _signal_of_table(table: DataFrame, channels: list[str], file: str) -> np.ndarray:
+    """Return the signal, (n_channels, n_timepoints), of a file's table."""
+    if sorted(table.columns) != sorted(channels):
+        raise ValueError(
+            f"folder has the file {file!r} with the columns {shown([*table.columns])}, expected "
+            f"those of the first file, {shown(channels)}"
+        )
+    if not len(table):
+        raise ValueError(f"folder has the file {file!r} without rows, expected some")
+    for name in channels:
+        if table[name].dtype.kind not in "biuf":
+            raise ValueError(
+                f"folder has the file {file!r}, whose column {name!r} has {table[name].dtype} "
+                f"values, expected numbers; sep and decimal say how a file is written"
+            )
+        if table[name].isna().any():
+            row = int(table[name].isna().to_numpy().argmax())
+            raise ValueError(
+                f"folder has the file {file!r}, whose column {name!r} has no value in row {row}, "
+                f"expected one: fill it, or cut the signal"
+            )
+    return np.ascontiguousarray(table[channels].to_numpy(np.float64).T)
+
+
+_SENSORS = ("inlet", "outlet", "flow", "current", "vibration", "temperature")
+"""Columns of the files that `write_pump` writes, behind the time."""
+
+_STATES = ("good", "worn", "leak")
+"""Classes of these recordings."""
+
+
+def write_pump(folder: str | Path) -> None:
+    """Write 120 simulated recordings of a pump's start, as an example of a folder of files.
+
+    Each file ``pump_000.csv`` to ``pump_119.csv`` has 200 rows: the time in seconds, and six
+    sensors. The file ``states.csv`` has the state of each, "good", "worn" or "leak". Worn bearings
+    shake the pump more, and a little more in step with the current; a leak takes some of the flow
+    behind the outlet.
+
+    Parameters
+    ----------
+    folder : str or Path
+        It is made if there is none.
+
+    Raises
+    ------
+    FileExistsError
+        If a file of one of these names has another content. Then none is written.
+    """
+    folder = Path(folder)
+    rng = np.random.default_rng(0)
+    states = rng.permutation(np.arange(120) % 3)
+    files, lines = dict[str, str](), ["file,state"]
+    for k, state in enumerate(states):
+        rows = np.column_stack([np.arange(200) / 20, _pump_start(rng, state)])
+        text = [",".join(f"{value:.4g}" for value in row) for row in rows]
+        files[f"pump_{k:03}.csv"] = "\n".join([",".join(["time", *_SENSORS]), *text, ""])
+        lines.append(f"pump_{k:03}.csv,{_STATES[state]}")
+    files["states.csv"] = "\n".join([*lines, ""])
+    for name, content in files.items():
+        path = folder / name
+        if path.exists() and path.read_text(encoding="utf-8") != content:
+            raise FileExistsError(f"{path} exists, expected a folder without it")
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, content in files.items():
+        (folder / name).write_text(content, encoding="utf-8")
+
+
+def _pump_start(rng: np.random.Generator, state: int) -> np.ndarray:
+    """Return a recording of a pump that starts, (200, 6), in a state of `_STATES`."""
+    time = np.arange(200) / 20
+    since = np.maximum(time - rng.uniform(0.5, 1.5), 0.0)
+    rise = 1.0 - np.exp(-since / rng.uniform(0.8, 1.2))
+    load = rng.uniform(0.9, 1.1)
+    turning = np.sin(2 * np.pi * 3.1 * since + rng.uniform(0, 2 * np.pi)) * rise
+    noise = rng.standard_normal((6, 200))
+    worn, leak = state == 1, state == 2
+    inlet = 1.0 - 0.2 * load * rise
+    outlet = 1.0 + 2.0 * load * rise * (0.97 if leak else 1.0)
+    flow = 10.0 * load * rise * (0.9 if leak else 1.0)
+    current = 8.0 * load * (rise + np.exp(-since) * (since > 0)) + 0.1 * turning
+    vibration = rise * (0.5 * noise[4] + (0.4 if worn else 0.0) * turning)
+    temperature = 20.0 + 3.0 * load * (1.0 - np.exp(-since / 8.0)) + rng.uniform(-2, 2)
+    rows = np.stack([inlet, outlet, flow, current, vibration, temperature])
+    scale = np.array([0.02, 0.05, 0.3, 0.3, 0.05, 0.1])
+    return (rows + scale[:, None] * rng.standard_normal((6, 200))).T
 
 
 def _aeon_folder() -> Path:
