@@ -153,13 +153,13 @@ def test_the_formatter_has_one_version():
 
 
 def test_what_is_cited_is_this_version():
-    """Title and keywords are said in three files, the day in two."""
+    """Title and keywords are said in three files, the day of a release in two."""
     cited = yaml.safe_load((ROOT / "CITATION.cff").read_text("utf-8"))
     assert cited["version"] == rk.__version__
     changelog = (ROOT / "docs/project/changelog.md").read_text("utf-8")
     versions = re.findall(r"^## (\d\S*)", changelog, re.M)  # above them, what is unreleased
     assert versions[0] == rk.__version__
-    assert str(cited["date-released"]) in changelog
+    assert str(cited.get("date-released", "not released yet")) in changelog
     deposited = json.loads((ROOT / ".zenodo.json").read_text("utf-8"))
     assert deposited["title"] == cited["title"]
     assert deposited["keywords"] == cited["keywords"] == PROJECT["keywords"]
@@ -171,3 +171,9 @@ def test_reports_are_sent_to_an_address_only_if_there_is_one(page):
     text = " ".join((ROOT / page).read_text("utf-8").split())
     has_address = any("email" in author for author in PROJECT["authors"])
     assert ("The project has no address for reports yet" in text) is not has_address
+
+
+def test_the_list_of_what_version_1_freezes_is_that_of_the_package():
+    """Whoever changes a public name, a parameter or a default sees it there."""
+    check = [sys.executable, ROOT / "tools/surface.py", "--check"]
+    subprocess.run(check, check=True)
