@@ -141,8 +141,8 @@ def read_folder(folder: str | Path, pattern: str = "*.csv", **options: Any) -> R
     pattern : str, default "*.csv"
         Which files are read, in the order of their names.
     **options
-        Of `pandas.read_csv`: ``index_col="time"`` for a column of times, which is no channel;
-        ``sep=";", decimal=","`` for the files of many spreadsheets; ``usecols`` for some columns.
+        Of pandas' function read_csv: index_col="time" for a column of times, which is no channel;
+        sep=";" and decimal="," for the files of many spreadsheets; usecols for some columns.
 
     Returns
     -------
@@ -233,10 +233,10 @@ _STATES = ("good", "worn", "leak")
 def write_pump(folder: str | Path) -> None:
     """Write 120 simulated recordings of a pump's start, as an example of a folder of files.
 
-    Each file ``pump_000.csv`` to ``pump_119.csv`` has 200 rows: the time in seconds, and six
-    sensors. The file ``states.csv`` has the state of each, "good", "worn" or "leak". Worn bearings
-    shake the pump more, and a little more in step with the current; a leak takes some of the flow
-    behind the outlet.
+    Each of the files pump_000.csv to pump_119.csv has 200 rows: the time in seconds, and six
+    sensors. The file states.csv has the state of each, "good", "worn" or "leak". Worn bearings add
+    a vibration at the pump's turns; a leak takes a tenth of the flow and some of the pressure at
+    the outlet.
 
     Parameters
     ----------
@@ -247,6 +247,13 @@ def write_pump(folder: str | Path) -> None:
     ------
     FileExistsError
         If a file of one of these names has another content. Then none is written.
+
+    Examples
+    --------
+    >>> from tempfile import TemporaryDirectory
+    >>> from rescntk import datasets
+    >>> with TemporaryDirectory() as folder:
+    ...     datasets.write_pump(folder)
     """
     folder = Path(folder)
     rng = np.random.default_rng(0)
