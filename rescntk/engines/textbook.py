@@ -16,7 +16,7 @@ A layer is ::
     B = box(K) + σ_b²,                               T_B = box(K̇ T_Σ) + B [outer],
     F ← [skip] F + α² B,                             T ← [skip] T + α² T_B.
 
-Behind the last layer the tangent kernel is Θ = T + F [readout]. κ₀ and κ₁ are the dual activations
+After the last layer the tangent kernel is Θ = T + F [readout]. κ₀ and κ₁ are the dual activations
 of ReLU, ::
 
     κ₀(ρ) = (π − arccos ρ) / π,  κ₁(ρ) = (√(1 − ρ²) + ρ (π − arccos ρ)) / π.
@@ -63,7 +63,7 @@ factor) by which all layers together may multiply or divide variances."""
 
 
 class Features(NamedTuple):
-    """The kernels of the features behind a layer, for n left and m right signals."""
+    """The kernels of the features after a layer, for n left and m right signals."""
 
     F: Array
     """(n, m, d, d), the covariance of the features at each pixel pair."""
@@ -76,18 +76,18 @@ class Features(NamedTuple):
 
 
 def layers(network: Network, depth: int, X: Array, Z: Array) -> Iterator[tuple[Array, Array]]:
-    """Yield F and Θ, (n, m, d, d), behind each layer, for signals (n, C₀, d) and (m, C₀, d)."""
+    """Yield F and Θ, (n, m, d, d), after each layer, for signals (n, C₀, d) and (m, C₀, d)."""
     scale, q = network.factor_of_input(X.shape[1]), network.input_filter
     F = scale * box(contract("xcj,zck->xzjk", X, Z), q, 2)
     left, right = (scale * box((signals**2).sum(axis=1), q, 1) for signals in (X, Z))
     features = Features(F, network.parts.input * F, left, right)
     for number in range(1, depth + 1):
-        features = behind_layer(network, number, features)
+        features = after_layer(network, number, features)
         yield features.F, features.T + network.parts.readout * features.F
 
 
-def behind_layer(network: Network, number: int, features: Features) -> Features:
-    """Return the features behind the layer of a number, from those before it."""
+def after_layer(network: Network, number: int, features: Features) -> Features:
+    """Return the features after a layer, given those before it; `number` is the layer's number."""
     layer, s, trained = network.layer(number), network.negative_slope, network.parts
     c_w, c_v, variance_of_bias = layer.inner_variance, layer.outer_variance, layer.bias**2
     read = normalized(features) if network.norm else features

@@ -110,7 +110,7 @@ def parameter(
 # ---------------------------------------------------------------- known fields
 
 FILTER_FIELDS = frozenset(("filter_size", "outer_filter_size", "dilation"))
-"""The fields of filters. They do not change the mean variance behind a layer."""
+"""The fields of filters. They do not change the mean variance after a layer."""
 
 BASIC_FIELDS = frozenset[str]().union(
     ("depth", "filter_size", "outer_filter_size", "input_filter_size", "dilation"),

@@ -150,7 +150,7 @@ def test_normalized_networks_without_branches_are_taken(engine):
 
 @engines
 def test_features_that_biases_alone_make_are_refused_where_they_have_no_digits(engine):
-    """Behind layer 1 the pixel without features has α bias, and layer 2 normalizes it."""
+    """After layer 1 the pixel without features has α bias, and layer 2 normalizes it."""
     network = NORM.replace(filter_size=1, alpha=1e-8, bias=1e-10)
     with pytest.raises(OverflowError, match="a pixel, whose features are normalized, has a share"):
         rk.gram(network, X, engine=engine, dtype="float32")
@@ -158,7 +158,7 @@ def test_features_that_biases_alone_make_are_refused_where_they_have_no_digits(e
 
 
 @engines
-def test_sizes_are_forgotten_behind_an_ordinary_layer(engine):
+def test_sizes_are_forgotten_after_an_ordinary_layer(engine):
     factors = np.array([1e-200, 3.0, 1e200])[:, None, None]
     for head in HEADS:
         options = {"head": head, "engine": engine}
@@ -205,7 +205,7 @@ def test_layers_that_a_network_lacks_are_refused():
 @engines
 @pytest.mark.parametrize("bias", [1e160, 1e300])
 def test_biases_beyond_the_root_of_float64_beside_normalized_features(bias, engine):
-    """Behind an ordinary layer they are all that is left; beside signals these are refused."""
+    """After an ordinary layer they are all that is left; beside signals these are refused."""
     ordinary = rk.Network(2, 3, norm=True, bias=bias, skip=False)
     K = rk.gram(ordinary, X, head="trace", normalized=True, engine=engine).gpk
     assert np.abs(K - 1.0).max() <= tolerances.KERNEL["float64"]

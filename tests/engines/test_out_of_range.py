@@ -290,7 +290,7 @@ def test_erf_networks_that_fall_below_float64_are_refused(engine, rng):
 @pytest.mark.parametrize(
     "fields", [{"c_v": (2.0, 0.0, 2.0)}, {"c_w": (1.0, 0.0, 1.0), "norm": True}]
 )
-def test_kernels_behind_a_layer_without_a_branch_are_0(engine, activation, fields, rng):
+def test_kernels_after_a_layer_without_a_branch_are_0(engine, activation, fields, rng):
     """They have not fallen below any number, but are exactly 0."""
     network = rk.Network(3, skip=False, activation=activation, **fields)
     skip_unless_taken(engine, network)

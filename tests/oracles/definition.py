@@ -175,14 +175,14 @@ def of_pairs(X, network, left, right):
     T = F * (1 if "input" in network.trained else 0)
     results = {}
     for layer in range(1, network.depth + 1):
-        F, T = behind_layer(network, layer, F, T, (left, right), sides, dual)
+        F, T = after_layer(network, layer, F, T, (left, right), sides, dual)
         ntk = T + F if "readout" in network.trained else T
         results[layer] = F * readout, ntk * readout
     return results
 
 
-def behind_layer(network, layer, F, T, pairs, sides, dual):
-    """Return F and T, (n_pairs, d, d), behind a layer from those before it."""
+def after_layer(network, layer, F, T, pairs, sides, dual):
+    """Return F and T, (n_pairs, d, d), after a layer from those before it."""
     left, right = pairs
     itself = np.flatnonzero(left == right)
     itself = itself[np.argsort(left[itself])]

@@ -21,7 +21,7 @@ from ..heads import offsets, pool_pixels, pool_weights
 from ..layer.constants import LayerConstants
 from ..layer.means import column, mean_over_taps, sum_over_terms, summed
 from ..layer.operations import Operation, Operations
-from ..layer.recursion import by_kind, pairs_behind_layer
+from ..layer.recursion import by_kind, pairs_after_layer
 from ..layer.step import Deficits, DualPairs, Kernels, PairContext, PairState, Variances, mapped
 from ..layer.taps import Taps
 from ..layer.weights import RoundedWeights
@@ -162,7 +162,7 @@ class SignalPairs:
         state = state._replace(kernels=Kernels(zeros, zeros if self.with_ntk else None))
         for layer_number, layer_operations in enumerate(self.operations.layers, start=1):
             in_tangent = self.constants.carried_parts.initial * input_weight(layer_number - 1)
-            state = pairs_behind_layer(self.context_of, layer_operations, state, in_tangent, F0)
+            state = pairs_after_layer(self.context_of, layer_operations, state, in_tangent, F0)
             if layer_number in self.request.depths:
                 yield self.kernels_with_head(state.kernels, input_weight(layer_number), F0)
 

@@ -32,7 +32,7 @@ struct Layer {
     int64 report;        // the index of this depth among the requested ones, or -1
     double feature_weight, branch_weight;  // for sums of F and A; they are not rounded
     double bias_variance;  // the variance of the biases after the activation, like the one above
-    double input_weight;   // the weight of F0 in the features behind the layer
+    double input_weight;   // the weight of F0 in the features after the layer
 };
 
 struct Side {  // the left or the right signals of a call
@@ -89,5 +89,5 @@ struct Job {
     const Operation *operations;  // the first n_input ones are those of the input filter
     const Layer *layers;          // layers 1 ... depth
     double linear_share, initial, inner_minus_iota, outer_plus_iota, iota;
-    double later_readout;  // the multiple of F that is added to A behind the last layer
+    double later_readout;  // the multiple of F that is added to A after the last layer
 };

@@ -72,7 +72,7 @@ struct Layers {
 
     explicit Layers(const Job &job) : job(job), has_pixel_results(is_of_pixels(job.output)) {}
 
-    // Set U, U+ and A behind the input filter, and the sums of F0, which are those of layer 0.
+    // Set U, U+ and A after the input filter, and the sums of F0, which are those of layer 0.
     void enter(Strip<R> &strip) const
     {
         strip.begin = 0;
@@ -108,17 +108,17 @@ private:
         const Operation *o = job.operations + l.first, *const end = o + l.count;
         // Whether there is U+ before the activation.
         constexpr bool BEFORE = CARRIES_U_PLUS || FIRST;
-        for (; o->kind != ACTIVATION; o++) state = behind<BEFORE>(strip, l, *o, state);
+        for (; o->kind != ACTIVATION; o++) state = after<BEFORE>(strip, l, *o, state);
         state = activated<FIRST>(strip, layer_number, *o, state);
         if (layer_number == job.depth && !has_pixel_results) return;
         while (++o < end)
             state = o->kind == JOINED ? joined<FIRST>(strip, *o, state)
-                                      : behind<CARRIES_U_PLUS>(strip, l, *o, state);
+                                      : after<CARRIES_U_PLUS>(strip, l, *o, state);
         if (state.U != strip.features.U) strip.take(state);
     }
     // Return the state after an operation.
     template <bool WITH_U_PLUS>
-    INLINE State<V> behind(Strip<R> &strip, const Layer &l, const Operation &o, State<V> in) const
+    INLINE State<V> after(Strip<R> &strip, const Layer &l, const Operation &o, State<V> in) const
     {
         switch (OperationKind(o.kind)) {
         case CONVOLUTION:

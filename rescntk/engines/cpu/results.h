@@ -11,7 +11,7 @@ struct Results {
 
     explicit Results(const Job &job) : job(job) {}
 
-    // For results of single pixels: write the kernels behind a layer. The kernel of a pixel and
+    // For results of single pixels: write the kernels after a layer. The kernel of a pixel and
     // lane is written to the index index_of(pixel, lane), unless this is -1.
     template <class Index>
     void write_pixels(const Strip<R> &strip, const Layer &l, Index index_of) const

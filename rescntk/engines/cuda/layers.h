@@ -40,7 +40,7 @@ struct Layers {
     }
     FORMULA static int pair_of(int lane) { return ALL ? 0 : lane; }
 
-    // Take the strip through all layers, and call report(layer) behind each requested depth. The
+    // Take the strip through all layers, and call report(layer) after each requested depth. The
     // sum of F0 begins with `F0_sum`.
     template <class Report>
     FORMULA void run(double F0_sum, Report report)
@@ -64,7 +64,7 @@ struct Layers {
         OVER_LANES (q) sum.lane[q] *= R(0.5);
         return sum;
     }
-    // Set U, U+ and A behind the input filter, and the sums of F0.
+    // Set U, U+ and A after the input filter, and the sums of F0.
     FORMULA void enter(double F0_sum)
     {
         const int64 C = job.channels, root = job.n_input ? job.operations[job.n_input - 1].row : C;

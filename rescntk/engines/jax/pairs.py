@@ -23,7 +23,7 @@ from ..heads import pool_pixels, pool_weights, right_pixels
 from ..layer.constants import LayerConstants
 from ..layer.means import compensated_sum, from_the_middle, pooled, weighted_mean
 from ..layer.operations import Operation, Operations
-from ..layer.recursion import by_kind, pairs_behind_layer
+from ..layer.recursion import by_kind, pairs_after_layer
 from ..layer.step import (
     Deficits,
     DualPairs,
@@ -202,7 +202,7 @@ class SignalPair:
             in_tangent = operations.constants.carried_parts.initial * numbers.input_weight
             context_of_step = PairLayer(self, numbers).context_of
             features = before.state()
-            after = pairs_behind_layer(context_of_step, layer_operations, features, in_tangent, F0)
+            after = pairs_after_layer(context_of_step, layer_operations, features, in_tangent, F0)
             return _Carried.of(after), None
 
         state = state._replace(kernels=Kernels(zeros, zeros if "ntk" in kinds else None))

@@ -149,10 +149,10 @@ def with_five_taps(network_steps: NetworkSteps) -> NetworkSteps:
     if not later:
         return network_steps
     inner = later[0].steps[: _index_of_activation(later[0].steps)]
-    behind = tuple(ConvolutionStep(step.taps, after_activation=True) for step in inner)
+    convolutions = tuple(ConvolutionStep(step.taps, after_activation=True) for step in inner)
     return (
         input_filter,
-        RepeatedLayer(1, first.steps + behind),
+        RepeatedLayer(1, first.steps + convolutions),
         *(
             RepeatedLayer(n_layers, tuple(_with_triangles(steps[len(inner) :])))
             for n_layers, steps in later
@@ -188,8 +188,8 @@ def joined(network_steps: NetworkSteps) -> NetworkSteps:
     input_filter, *layers = network_steps
 
     def joined_steps(steps: tuple[Step, ...], n_feature_taps: int) -> tuple[Step, ...]:
-        activation, *behind = steps
-        return (activation, JoinedStep(n_feature_taps)) if behind else steps
+        activation, *later_steps = steps
+        return (activation, JoinedStep(n_feature_taps)) if later_steps else steps
 
     return (
         input_filter,

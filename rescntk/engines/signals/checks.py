@@ -256,7 +256,7 @@ def check_preactivations(
     )
     below = (net.layer(number) for number in range(1, layer_number))
     too_small = (enters > 0) & (layer.inner_variance * last < _LEAST_VARIANCE)
-    # Behind a layer without a branch and without an identity path, variances are exactly 0.
+    # After a layer without a branch and without an identity path, variances are exactly 0.
     if bool(too_small.any()) and all(each.has_branch or each.skip for each in below):
         raise OverflowError(
             f"variances of layer {layer_number} fall below {_LEAST_VARIANCE:g}, expected a "
@@ -281,7 +281,7 @@ def check_last_layer(
     features: Variances,
     last: Variances,
 ) -> None:
-    """Raise an OverflowError if the variance behind the last layer is too small.
+    """Raise an OverflowError if the variance after the last layer is too small.
 
     `bias` is that of `Input`. `features` are the variances before the last layer, and `last` those
     after its last operation.
@@ -305,7 +305,7 @@ def check_pixel_1(
 ) -> None:
     """Raise an OverflowError if the variance at pixel 1 is too small to be accurate.
 
-    `scaled` is the field of `Input`, and `last` are the variances behind the last layer. Signals
+    `scaled` is the field of `Input`, and `last` are the variances after the last layer. Signals
     whose values do not influence pixel 1 are not checked.
     """
     net, stds = operations.network, last.std
