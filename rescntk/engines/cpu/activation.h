@@ -42,7 +42,7 @@ struct ActivatedLayer {
                            pass(at, j, stop, strip.is_counted(j) && !shares);
                            if (shares && strip.is_counted(j)) add_each(at, j, stop);
                        }
-                       if (K_sum.terms >= LONG) add_and_clear();
+                       if (K_sum.terms >= LONG_SUM) add_and_clear();
                    });
         if (!shares) add_and_clear();
     }
@@ -103,8 +103,8 @@ private:
 };
 
 template <bool CARRIES_U_PLUS, bool WITH_U_PLUS, bool NTK, bool PLAIN, class R, class V>
-ALONE void activate(Strip<R> &strip, const Job &job, int64 layer_number, const Operation &o,
-                    const State<V> in, const State<V> branch, int64 from, int64 to)
+NOINLINE void activate(Strip<R> &strip, const Job &job, int64 layer_number, const Operation &o,
+                       const State<V> in, const State<V> branch, int64 from, int64 to)
 {
     ActivatedLayer<R, CARRIES_U_PLUS, WITH_U_PLUS, NTK, PLAIN>(strip, job, layer_number, o, in,
                                                                branch)

@@ -130,7 +130,8 @@ private:
 
 // A convolution of five taps along lines, without dilation.
 template <bool NTK, class R, class V>
-ALONE void five_taps(Strip<R> &strip, const Operation &merge, const State<V> in, const State<V> out)
+NOINLINE void five_taps(Strip<R> &strip, const Operation &merge, const State<V> in,
+                        const State<V> out)
 {
     FiveTapsMerge<R, NTK, false, false> taps(strip, merge, in, in, out);
     const int64 line_pixels =
@@ -141,7 +142,8 @@ ALONE void five_taps(Strip<R> &strip, const Operation &merge, const State<V> in,
 // A joined step, from the branch to the pre-activations of the next layer. Networks with a joined
 // step have no biases, no leaky ReLU and no U+.
 template <bool NTK, bool FIRST, class R, class V>
-ALONE void join(Strip<R> &strip, const Operation &merge, const State<V> branch, const State<V> out)
+NOINLINE void join(Strip<R> &strip, const Operation &merge, const State<V> branch,
+                   const State<V> out)
 {
     FiveTapsMerge<R, NTK, FIRST, true>(strip, merge, branch, strip.features, out)
         .along(strip.begin, strip.end);

@@ -148,18 +148,18 @@ private:
             return fused(e, e, sum);
         });
     }
-    // The same for more than PART^2 channels. Inlined into the loops over pixels it would make
-    // signals of fewer channels 4 % slower.
+    // The same for more than GROUP_TERMS^2 channels. Inlined into the loops over pixels it would
+    // make signals of fewer channels 4 % slower.
     template <int SIGN>
-    static ALONE V squares_of_many(const Rows<R> at, int64 channels, int64 j)
+    static NOINLINE V squares_of_many(const Rows<R> at, int64 channels, int64 j)
     {
         return squares_of<3, SIGN>(at, channels, j);
     }
     template <int SIGN>
     static INLINE V squares(const Rows<R> &at, int64 channels, int64 j)
     {
-        return channels <= PART * PART ? squares_of<1, SIGN>(at, channels, j)
-                                       : squares_of_many<SIGN>(at, channels, j);
+        return channels <= GROUP_TERMS * GROUP_TERMS ? squares_of<1, SIGN>(at, channels, j)
+                                                     : squares_of_many<SIGN>(at, channels, j);
     }
     INLINE PairNumbers<V> input_numbers(const Rows<R> &at, int64 j) const
     {
@@ -209,7 +209,7 @@ private:
                 count = 0;
             }
             sum.add(part, count);
-            if (sum.terms >= LONG) strip.sums.add_and_clear(0, strip.valid, sum, sum);
+            if (sum.terms >= LONG_SUM) strip.sums.add_and_clear(0, strip.valid, sum, sum);
         });
         if (!sums_are_products && job.output == SUMS)
             strip.sums.add_and_clear(0, strip.valid, sum, sum);
@@ -281,7 +281,7 @@ private:
 
     // Return the normalized features: `in`, multiplied by the factors in a table row.
     template <bool WITH_U_PLUS>
-    ALONE State<V> normalized(const Strip<R> &strip, int64 row, const State<V> in) const
+    NOINLINE State<V> normalized(const Strip<R> &strip, int64 row, const State<V> in) const
     {
         const State<V> out = strip.spare->other_than(in);
         strip.runs([&](const Rows<R> &at, int64 j, int64 to) INLINED {
@@ -297,7 +297,7 @@ private:
     // Add biases to a state: F or K grow by the product of both signals' standard deviations of the
     // biases, and A by a multiple of it.
     template <bool WITH_U_PLUS>
-    ALONE void bias(const Strip<R> &strip, const Operation &o, const State<V> in) const
+    NOINLINE void bias(const Strip<R> &strip, const Operation &o, const State<V> in) const
     {
         const int64 row = o.row;
         const double multiple = o.after_activation ? job.outer_plus_iota : job.iota;

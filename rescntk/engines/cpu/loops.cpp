@@ -334,9 +334,9 @@ EXPORT int rescntk_run_float32(const Job *job)
     return start<float>(job);
 }
 // The number of bytes of a vector.
-EXPORT int rescntk_bytes()
+EXPORT int rescntk_vector_bytes()
 {
-    return BYTES;
+    return VECTOR_BYTES;
 }
 // A hash of the files from which this library was compiled.
 EXPORT const char *rescntk_sources()

@@ -92,7 +92,7 @@ private:
     // computes them at the same time.
     static double product(const double *a, const double *b, int64 n)
     {
-        constexpr int64 ABREAST = 8, BLOCK = PART * ABREAST;
+        constexpr int64 ABREAST = 8, BLOCK = GROUP_TERMS * ABREAST;
         return sum_of<double>((n + BLOCK - 1) / BLOCK, [&](int64 block, double total) INLINED {
             const int64 stop = block * BLOCK + BLOCK < n ? block * BLOCK + BLOCK : n;
             double part[ABREAST] = {}, sum = 0;
@@ -110,7 +110,7 @@ private:
     void average(const Strip<R> &strip, double *numbers, const Layer &l) const
     {
         const int64 left_pixels = strip.sums.left_pixels, lanes = strip.sums.lanes;
-        double *const room = (double *)strip.spare->one.U;
+        double *const means = (double *)strip.spare->one.U;
         for (int64 m = l.first; m < l.first + l.count; m++) {
             const Operation &o = job.operations[m];
             if (o.kind != CONVOLUTION || !o.after_activation) continue;
@@ -122,9 +122,9 @@ private:
                     sum += numbers[lanes * (job.height ? strip.layout->shifted(p, by, w.axis)
                                                        : modulo(p + by, left_pixels))];
                 }
-                room[p] = sum / double(w.n_taps);
+                means[p] = sum / double(w.n_taps);
             }
-            for (int64 p = 0; p < left_pixels; p++) numbers[lanes * p] = room[p];
+            for (int64 p = 0; p < left_pixels; p++) numbers[lanes * p] = means[p];
         }
     }
 };

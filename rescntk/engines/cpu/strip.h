@@ -6,14 +6,14 @@
 #define INLINED __attribute__((always_inline))
 #define INLINE inline INLINED
 // For loops that need all registers. Inlined into a larger function they were 7 % slower.
-#define ALONE __attribute__((noinline))
+#define NOINLINE __attribute__((noinline))
 
 namespace
 {
 // After FLUSH terms in the working precision, a sum is added to one in float64.
 constexpr int64 FLUSH = 32;
-// Sums of more than LONG terms carry their rounding errors.
-constexpr int64 LONG = 1024;
+// Sums of more than LONG_SUM terms carry their rounding errors.
+constexpr int64 LONG_SUM = 1024;
 // The largest number of strips that go through a layer one after the other, so that the tables of
 // their right signals in this layer stay in the cache.
 constexpr int64 MOST_STRIPS = 8;
@@ -110,7 +110,7 @@ struct Sums {
     int64 left_pixels;         // the left pixels that have sums of their own: all for shares, or 1
     int64 lanes;               // 1 if all lanes belong to one pair of signals
     int64 size;                // how many numbers each kind has
-    bool has_many;             // whether sums have more than LONG terms
+    bool has_many;             // whether sums have more than LONG_SUM terms
     double times[MOST_LANES];  // how often each lane counts, if all belong to one pair of signals
 
     double *at(int64 kind, int64 layer, int64 pixel) const
@@ -216,14 +216,15 @@ struct Strip {
                 z.rows + layout->right_position[j] - j * stride, x.stride, z.stride, stride};
     }
     // Call body(rows, j, end) for each run of vectors from `from` to `to` that a convolution can
-    // compute by consecutive positions and taps (`Layout::run_of`). A run of more than LONG vectors
-    // is divided into several calls, between which long sums are added to `Sums` (`add_and_clear`).
+    // compute by consecutive positions and taps (`Layout::run_of`). A run of more than LONG_SUM
+    // vectors is divided into several calls, between which long sums are added to `Sums`
+    // (`add_and_clear`).
     template <class Body>
     INLINE void runs(int64 convolution, int64 from, int64 to, Body body) const
     {
         for (int64 j = from, stop; j < to; j = stop) {
             stop = layout->run_of[convolution][j] < to ? layout->run_of[convolution][j] : to;
-            if (stop - j > LONG) stop = j + LONG;
+            if (stop - j > LONG_SUM) stop = j + LONG_SUM;
             body(rows_from(j), j, stop);
         }
     }
@@ -291,7 +292,7 @@ struct Strips {
         };
         for (int64 s = 0; s < count; s++) {
             strip[s].sums = {
-                kinds(), kinds(), {}, left_pixels, lanes, size, layout.right_length > LONG, {}};
+                kinds(), kinds(), {}, left_pixels, lanes, size, layout.right_length > LONG_SUM, {}};
             if (!job.n_offset_ranges) continue;
             for (double *&over : strip[s].sums.over_offsets) over = kinds();
         }

@@ -185,10 +185,11 @@ struct Layers {
             if (!strip.has_pixel(p)) continue;
             Taps sum;
             const int n_taps = int(w.n_taps);
-            taps<WITH_U_PLUS>(w, merge.row, s, p, 0, n_taps < PART ? n_taps : int(PART), sum);
-            for (int begin = PART; begin < n_taps; begin += PART) {
+            taps<WITH_U_PLUS>(w, merge.row, s, p, 0,
+                              n_taps < GROUP_TERMS ? n_taps : int(GROUP_TERMS), sum);
+            for (int begin = GROUP_TERMS; begin < n_taps; begin += GROUP_TERMS) {
                 Taps next;
-                const int end = begin + PART < n_taps ? begin + int(PART) : n_taps;
+                const int end = begin + GROUP_TERMS < n_taps ? begin + int(GROUP_TERMS) : n_taps;
                 taps<WITH_U_PLUS>(w, merge.row, s, p, begin, end, next);
                 OVER_LANES (q) {
                     sum.U[q] += next.U[q];
