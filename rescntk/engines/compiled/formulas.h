@@ -103,10 +103,10 @@ FORMULA Quotients<R> quotients(R)
 #if defined(__CUDACC_RTC__)
 // Instructions of CUDA can read an operand from constant memory at no cost. A 64-bit constant would
 // not fit into the instruction itself.
-__constant__ Quotients<double> OF_DOUBLE = Quotients<double>::numbers();
+__constant__ Quotients<double> DOUBLE_QUOTIENTS = Quotients<double>::numbers();
 FORMULA const Quotients<double> &quotients(double)
 {
-    return OF_DOUBLE;
+    return DOUBLE_QUOTIENTS;
 }
 #endif
 

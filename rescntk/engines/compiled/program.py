@@ -192,7 +192,7 @@ class Program:
             record["bias_variance"] = (
                 operations.constants.bias_std(layer_number, after_activation=True) ** 2
             )
-            record["report"] = depths.index(layer_number) if layer_number in depths else -1
+            record["depth_index"] = depths.index(layer_number) if layer_number in depths else -1
             first += count
         return records
 
@@ -213,8 +213,9 @@ class Program:
         job = copied(self._job)
         job["cases"], job["columns"] = shape
         job["extent"], job["paired"], job["symmetric"] = extent, paired, symmetric
-        *height, line_pixels = self.request.axes(extent)  # signals have no height
-        job["height"], job["line_pixels"] = sum(height), line_pixels
+        axes = self.request.axes(extent)
+        # Signals have the height 0.
+        job["height"], job["line_pixels"] = axes if len(axes) == 2 else (0, *axes)
         for kind, kernels in values.items():
             job[kind] = pointer(kernels)
         if self.request.pool:

@@ -29,7 +29,7 @@ struct Operation {
 struct Layer {
     int64 first, count;  // the index of its first operation, and the number of its operations
     int64 std_row;       // the table row of the features' square roots; -1 if it ends with SKIP
-    int64 report;        // the index of this depth among the requested ones, or -1
+    int64 depth_index;   // the index of this depth among the requested ones, or -1
     double feature_weight, branch_weight;  // for sums of F and A; they are not rounded
     double bias_variance;  // the variance of the biases after the activation, like the one above
     double input_weight;   // the weight of F0 in the features after the layer

@@ -5,8 +5,8 @@
 namespace
 {
 // The number of vectors by which correlations are computed in advance and stored, a power of 2.
-// Square roots and quotients take long, and so the rest of a vector's computation need not wait for
-// them.
+// Square roots and quotients take long. Computed in advance, they do not delay the rest of a
+// vector's computation.
 constexpr int64 AHEAD = 8;
 
 // PLAIN: the activation is ReLU without a leak, and no covariance is added to A (inner = iota).

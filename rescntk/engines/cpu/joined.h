@@ -9,14 +9,15 @@ namespace
 // one, all layers would have an error in the same direction.
 template <class V>
 struct Weight {
-    V weight, weight_error;
-    INLINE explicit Weight(const Convolution &w) : weight(number<V>(w.weight))
+    V rounded, error;
+    INLINE explicit Weight(const Convolution &convolution) : rounded(number<V>(convolution.weight))
     {
         using R = typename RealOf<V>::type;
-        weight_error = number<V>(w.weight - double(R(w.weight)) + w.weight_error);
+        error = number<V>(convolution.weight - double(R(convolution.weight)) +
+                          convolution.weight_error);
     }
-    INLINE V times(V sum) const { return fused(weight, sum, weight_error * sum); }
-    INLINE V times(V sum, V N) const { return fused(weight, sum, weight_error * sum + N); }
+    INLINE V times(V sum) const { return fused(rounded, sum, error * sum); }
+    INLINE V times(V sum, V N) const { return fused(rounded, sum, error * sum + N); }
 };
 
 // The sum of the last five terms with the weights 1 2 3 2 1, as two sums of three terms, one after
@@ -64,16 +65,17 @@ struct FiveTapsMerge {
     FiveTaps<V> U, M;
     ThreeTaps<V> U_around, A_around;
 
-    INLINE FiveTapsMerge(const Strip<R> &strip, const Operation &merge, const State<V> &in,
+    INLINE FiveTapsMerge(const Strip<R> &strip, const Operation &operation, const State<V> &in,
                          const State<V> &before, const State<V> &out)
-        : strip(strip), row(merge.row), ninth(strip.layout->job.convolutions[merge.convolution]),
-          branch_weight(number<V>(merge.branch_weight)),
-          feature_weight(number<V>(merge.feature_weight)), in(in), before(before), out(out)
+        : strip(strip), row(operation.row),
+          ninth(strip.layout->job.convolutions[operation.convolution]),
+          branch_weight(number<V>(operation.branch_weight)),
+          feature_weight(number<V>(operation.feature_weight)), in(in), before(before), out(out)
     {
     }
     // Compute the vectors of the line `from` ... `to` - 1: all of them if the line is a ring, and
     // all but the first two and the last two if the strip is open.
-    INLINE void along(int64 from, int64 to)
+    INLINE void compute_line(int64 from, int64 to)
     {
         begin = from;
         end = to;
@@ -130,23 +132,24 @@ private:
 
 // A convolution of five taps along lines, without dilation.
 template <bool NTK, class R, class V>
-NOINLINE void five_taps(Strip<R> &strip, const Operation &merge, const State<V> in,
+NOINLINE void five_taps(Strip<R> &strip, const Operation &operation, const State<V> in,
                         const State<V> out)
 {
-    FiveTapsMerge<R, NTK, false, false> taps(strip, merge, in, in, out);
+    FiveTapsMerge<R, NTK, false, false> taps(strip, operation, in, in, out);
     const int64 line_pixels =
         strip.layout->job.height ? strip.layout->job.line_pixels : strip.end - strip.begin;
-    for (int64 j = strip.begin; j < strip.end; j += line_pixels) taps.along(j, j + line_pixels);
+    for (int64 j = strip.begin; j < strip.end; j += line_pixels)
+        taps.compute_line(j, j + line_pixels);
 }
 
 // A joined step, from the branch to the pre-activations of the next layer. Networks with a joined
 // step have no biases, no leaky ReLU and no U+.
 template <bool NTK, bool FIRST, class R, class V>
-NOINLINE void join(Strip<R> &strip, const Operation &merge, const State<V> branch,
+NOINLINE void join(Strip<R> &strip, const Operation &operation, const State<V> branch,
                    const State<V> out)
 {
-    FiveTapsMerge<R, NTK, FIRST, true>(strip, merge, branch, strip.features, out)
-        .along(strip.begin, strip.end);
+    FiveTapsMerge<R, NTK, FIRST, true>(strip, operation, branch, strip.features, out)
+        .compute_line(strip.begin, strip.end);
     if (strip.layout->closed) return;
     strip.begin += 2;
     strip.end -= 2;

@@ -215,67 +215,71 @@ private:
             strip.sums.add_and_clear(0, strip.valid, sum, sum);
     }
 
+    // The mean over taps of equal weights, plus N.
     template <bool WITH_U_PLUS, class T>
-    static INLINE PairNumbers<V> equal(const T &taps, const State<V> &in, int64 j,
-                                       const Weight<V> &w, V N)
+    static INLINE PairNumbers<V> equal_mean(const T &taps, const State<V> &in, int64 j,
+                                            const Weight<V> &weight, V N)
     {
         PairNumbers<V> differences{taps.differences(in.U, j), V{}, V{}};
         if (WITH_U_PLUS) differences.U_plus = taps.differences(in.U_plus, j);
         if (NTK) differences.A = taps.differences(in.A, j);
-        return mean<WITH_U_PLUS, NTK>(in.at(j), differences, w.weight, N);
+        return mean<WITH_U_PLUS, NTK>(in.at(j), differences, weight.rounded, N);
     }
+    // The mean over five taps with the weights 1 2 3 2 1, plus N.
     template <bool WITH_U_PLUS, class T>
-    static INLINE PairNumbers<V> triangle(const T &taps, const State<V> &in, int64 j,
-                                          const Weight<V> &w, V N)
+    static INLINE PairNumbers<V> triangle_mean(const T &taps, const State<V> &in, int64 j,
+                                               const Weight<V> &weight, V N)
     {
-        PairNumbers<V> result{w.times(taps.triangle(in.U, j), N), V{}, V{}};
-        if (WITH_U_PLUS) result.U_plus = w.times(taps.triangle(in.U_plus, j), N);
-        if (NTK) result.A = w.times(taps.triangle(in.A, j));
+        PairNumbers<V> result{weight.times(taps.triangle(in.U, j), N), V{}, V{}};
+        if (WITH_U_PLUS) result.U_plus = weight.times(taps.triangle(in.U_plus, j), N);
+        if (NTK) result.A = weight.times(taps.triangle(in.A, j));
         return result;
     }
     template <bool WITH_U_PLUS, int TAPS, bool TRIANGLE = false>
-    void convolution(const Strip<R> &strip, const Operation &merge, const State<V> in,
-                     const State<V> out) const
+    void convolve(const Strip<R> &strip, const Operation &operation, const State<V> in,
+                  const State<V> out) const
     {
-        const Weight<V> w(job.convolutions[merge.convolution]);
-        strip.runs(merge.convolution, [&](const Rows<R> &at, int64 from, int64 to) INLINED {
-            const Taps<V, TAPS> taps(*strip.layout, merge.convolution, from);
+        const Weight<V> weight(job.convolutions[operation.convolution]);
+        strip.runs(operation.convolution, [&](const Rows<R> &at, int64 from, int64 to) INLINED {
+            const Taps<V, TAPS> taps(*strip.layout, operation.convolution, from);
             for (int64 j = from; j < to; j++) {
-                const V N = merge_term<TAPS>(at, merge.row, taps.n_taps, j);
+                const V N = merge_term<TAPS>(at, operation.row, taps.n_taps, j);
                 if (TRIANGLE)
-                    put<WITH_U_PLUS, NTK>(out, j, triangle<WITH_U_PLUS>(taps, in, j, w, N));
+                    put<WITH_U_PLUS, NTK>(out, j,
+                                          triangle_mean<WITH_U_PLUS>(taps, in, j, weight, N));
                 else
-                    put<WITH_U_PLUS, NTK>(out, j, equal<WITH_U_PLUS>(taps, in, j, w, N));
+                    put<WITH_U_PLUS, NTK>(out, j, equal_mean<WITH_U_PLUS>(taps, in, j, weight, N));
             }
         });
     }
     template <bool WITH_U_PLUS>
-    void convolution(const Strip<R> &strip, const Operation &merge, const State<V> in,
-                     const State<V> out) const
+    void convolve(const Strip<R> &strip, const Operation &operation, const State<V> in,
+                  const State<V> out) const
     {
-        const Convolution &w = job.convolutions[merge.convolution];
-        if (w.n_taps == 3)
-            convolution<WITH_U_PLUS, 3>(strip, merge, in, out);
-        else if (w.is_triangle)
-            convolution<WITH_U_PLUS, 5, true>(strip, merge, in, out);
-        else if (w.n_taps == 5)
-            convolution<WITH_U_PLUS, 5>(strip, merge, in, out);
+        const Convolution &convolution = job.convolutions[operation.convolution];
+        if (convolution.n_taps == 3)
+            convolve<WITH_U_PLUS, 3>(strip, operation, in, out);
+        else if (convolution.is_triangle)
+            convolve<WITH_U_PLUS, 5, true>(strip, operation, in, out);
+        else if (convolution.n_taps == 5)
+            convolve<WITH_U_PLUS, 5>(strip, operation, in, out);
         else
-            convolution<WITH_U_PLUS, 0>(strip, merge, in, out);
+            convolve<WITH_U_PLUS, 0>(strip, operation, in, out);
     }
     // Return the state after a convolution.
     template <bool WITH_U_PLUS>
-    State<V> convolved(Strip<R> &strip, const Operation &merge, const State<V> in) const
+    State<V> convolved(Strip<R> &strip, const Operation &operation, const State<V> in) const
     {
-        const Convolution &w = job.convolutions[merge.convolution];
+        const Convolution &convolution = job.convolutions[operation.convolution];
         const State<V> out = strip.spare->other_than(in);
-        const bool on_lines = !WITH_U_PLUS && w.is_triangle && w.dilation == 1 && w.axis == 1;
-        if (on_lines) five_taps<NTK>(strip, merge, in, out);
+        const bool on_lines = !WITH_U_PLUS && convolution.is_triangle &&
+                              convolution.dilation == 1 && convolution.axis == 1;
+        if (on_lines) five_taps<NTK>(strip, operation, in, out);
         if (!strip.layout->closed) {
-            strip.begin += strip.layout->reach(w);
-            strip.end -= strip.layout->reach(w);
+            strip.begin += strip.layout->reach(convolution);
+            strip.end -= strip.layout->reach(convolution);
         }
-        if (!on_lines) convolution<WITH_U_PLUS>(strip, merge, in, out);
+        if (!on_lines) convolve<WITH_U_PLUS>(strip, operation, in, out);
         return out;
     }
 
@@ -302,14 +306,15 @@ private:
         const int64 row = o.row;
         const double multiple = o.after_activation ? job.outer_plus_iota : job.iota;
         const V twice = number<V>(2.0 * o.bias_variance) * strip.biases,
-                more = number<V>(multiple * o.bias_variance) * strip.biases;
+                tangent = number<V>(multiple * o.bias_variance) * strip.biases;
         strip.runs([&](const Rows<R> &at, int64 j, int64 to) INLINED {
             for (; j < to; j++)
                 put<WITH_U_PLUS, NTK>(in, j,
-                                      with_bias<WITH_U_PLUS, NTK>(in.at(j), twice, more,
+                                      with_bias<WITH_U_PLUS, NTK>(in.at(j), twice, tangent,
                                                                   merge_term<2>(at, row, 2, j)));
         });
     }
+    // A copy of a state, so that biases are not added to the features themselves.
     template <bool WITH_U_PLUS>
     State<V> copied(const Strip<R> &strip, const State<V> in) const
     {
@@ -333,10 +338,10 @@ private:
     }
     // Return the pre-activations of the next layer, computed from the branch by a joined step.
     template <bool FIRST>
-    State<V> joined(Strip<R> &strip, const Operation &merge, const State<V> &branch) const
+    State<V> joined(Strip<R> &strip, const Operation &operation, const State<V> &branch) const
     {
         const State<V> out = FIRST ? strip.spare->other_than(branch) : strip.features;
-        join<NTK, FIRST>(strip, merge, branch, out);
+        join<NTK, FIRST>(strip, operation, branch, out);
         return out;
     }
     // Add the branch to the features, with their weights, in place, and return the features.

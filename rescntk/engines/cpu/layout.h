@@ -123,12 +123,15 @@ struct Layout {
         right_lines = lines;
     }
     // The number of vectors from the middle tap of a convolution to the last one, in an open strip.
-    int64 reach(const Convolution &w) const { return vectors_in(w.dilation) * (w.n_taps / 2); }
+    int64 reach(const Convolution &convolution) const
+    {
+        return vectors_in(convolution.dilation) * (convolution.n_taps / 2);
+    }
 
 private:
-    // The dilations of all convolutions are multiples of `unit` pixels, which are `unit_vectors`
-    // vectors.
-    int64 unit, unit_vectors;
+    // The dilations of all convolutions are multiples of `dilation_unit` pixels, which are
+    // `dilation_unit_vectors` vectors.
+    int64 dilation_unit, dilation_unit_vectors;
     Memory memory;
 
     // Determine the number of vectors. An open strip extends on both sides by the reach of all
@@ -139,10 +142,10 @@ private:
         const int64 d = left_length, e = right_length;
         const int64 ring = d / common_divisor(d, e) * e, counted = job.output == PIXEL_1 ? 1 : d;
         int64 margin = 0;
-        unit = 0;
+        dilation_unit = 0;
         for (int64 m = 0; m < job.n_convolutions; m++)
-            unit = common_divisor(unit, job.convolutions[m].dilation);
-        unit_vectors = unit > counted ? counted : unit;
+            dilation_unit = common_divisor(dilation_unit, job.convolutions[m].dilation);
+        dilation_unit_vectors = dilation_unit > counted ? counted : dilation_unit;
         for (int64 m = 0; m < job.n_operations && margin < ring; m++)
             if (job.operations[m].convolution >= 0)
                 margin += reach(job.convolutions[job.operations[m].convolution]);
@@ -170,11 +173,11 @@ private:
     int *find_taps(int *at)
     {
         for (int64 m = 0; m < job.n_convolutions; m++) {
-            const Convolution &w = job.convolutions[m];
-            const int64 vectors = closed ? w.dilation : vectors_in(w.dilation);
+            const Convolution &convolution = job.convolutions[m];
+            const int64 vectors = closed ? convolution.dilation : vectors_in(convolution.dilation);
             near_of[m] = at;
-            for (int64 t = -(w.n_taps / 2); t <= w.n_taps / 2; t++)
-                for (int64 j = 0; j < n; j++) *at++ = neighbour(j, t * vectors, w.axis);
+            for (int64 t = -(convolution.n_taps / 2); t <= convolution.n_taps / 2; t++)
+                for (int64 j = 0; j < n; j++) *at++ = neighbour(j, t * vectors, convolution.axis);
         }
         return at;
     }
@@ -194,15 +197,17 @@ private:
     }
     int64 vectors_in(int64 pixels) const
     {
-        return unit == unit_vectors ? pixels : pixels / unit * unit_vectors;
+        return dilation_unit == dilation_unit_vectors
+                   ? pixels
+                   : pixels / dilation_unit * dilation_unit_vectors;
     }
     // How many pixels after the vector `counted_begin` a vector is, in the signals.
     int64 pixels_after_begin(int64 j) const
     {
         const int64 after = j - counted_begin;
-        if (closed || unit == unit_vectors) return after;
-        const int64 units = (after - modulo(after, unit_vectors)) / unit_vectors;
-        return after + units * (unit - unit_vectors);
+        if (closed || dilation_unit == dilation_unit_vectors) return after;
+        const int64 units = (after - modulo(after, dilation_unit_vectors)) / dilation_unit_vectors;
+        return after + units * (dilation_unit - dilation_unit_vectors);
     }
     // The position of a pixel in a table row, after a shift by some lines of an image.
     int position(int64 pixel, int64 length, int64 lines) const

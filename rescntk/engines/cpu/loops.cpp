@@ -75,7 +75,7 @@ private:
                 }
                 layers.pass(strip, layer_number);
                 const Layer &l = job.layers[layer_number - 1];
-                if (l.report >= 0 && is_of_pixels(job.output))
+                if (l.depth_index >= 0 && is_of_pixels(job.output))
                     results.write_pixels(strip, l,
                                          [&](int64 j, int64 q) { return index_of(s, j, q); });
             }

@@ -26,9 +26,9 @@ struct Results {
             for (int64 q = 0; q < strip.valid; q++) {
                 const int64 at = index_of(j - strip.layout->counted_begin, q);
                 if (at < 0) continue;
-                if (job.gpk) job.gpk[l.report * numbers + at] = double(F[q]);
+                if (job.gpk) job.gpk[l.depth_index * numbers + at] = double(F[q]);
                 if (NTK && job.ntk)
-                    job.ntk[l.report * numbers + at] =
+                    job.ntk[l.depth_index * numbers + at] =
                         double(strip.features.A[j][q]) + job.later_readout * double(F[q]);
             }
         }
@@ -39,18 +39,19 @@ struct Results {
     void sum_F0(const Strip<R> &strip, int64 lane, const Side &a, int64 s, const Side &b, int64 t,
                 double times) const
     {
-        const int64 C = job.terms;
+        const int64 terms = job.terms;
         const bool shares = job.output == SHARES;
         for (int64 p = 0; p < strip.sums.left_pixels; p++) {
             const int64 mean_pixel = job.mean_pixels > 1 ? p : 0;
             const double sum =
                 !shares && job.n_offset_ranges
-                    ? product(a.means + s * C, b.means + t * C, C)
-                    : sum_of<double>(C, [&](int64 c, double part) INLINED {
-                          const double left = shares
-                                                  ? a.left_terms[(s * C + c) * a.share_pixels + p]
-                                                  : a.means[s * C + c];
-                          return part + left * b.means[(t * C + c) * job.mean_pixels + mean_pixel];
+                    ? product(a.means + s * terms, b.means + t * terms, terms)
+                    : sum_of<double>(terms, [&](int64 c, double part) INLINED {
+                          const double left =
+                              shares ? a.left_terms[(s * terms + c) * a.share_pixels + p]
+                                     : a.means[s * terms + c];
+                          return part +
+                                 left * b.means[(t * terms + c) * job.mean_pixels + mean_pixel];
                       });
             strip.sums.at(0, 0, p)[lane] = sum * times;
         }
@@ -77,8 +78,8 @@ struct Results {
                              K = sums.at(0, layer, p)[lane], M = sums.at(1, layer, p)[lane];
                 F = l.feature_weight * F + l.branch_weight * (K + product);
                 A = l.feature_weight * A + l.branch_weight * (M + job.outer_plus_iota * product);
-                if (l.report < 0) continue;
-                const int64 index = l.report * numbers + at + p;
+                if (l.depth_index < 0) continue;
+                const int64 index = l.depth_index * numbers + at + p;
                 const double gpk = F + l.input_weight * F0,
                              tangent = A + l.input_weight * job.initial * F0;
                 if (job.gpk) job.gpk[index] = gpk / count;
@@ -114,15 +115,16 @@ private:
         for (int64 m = l.first; m < l.first + l.count; m++) {
             const Operation &o = job.operations[m];
             if (o.kind != CONVOLUTION || !o.after_activation) continue;
-            const Convolution &w = job.convolutions[o.convolution];
+            const Convolution &convolution = job.convolutions[o.convolution];
             for (int64 p = 0; p < left_pixels; p++) {
                 double sum = 0;
-                for (int64 t = -(w.n_taps / 2); t <= w.n_taps / 2; t++) {
-                    const int64 by = t * w.dilation;
-                    sum += numbers[lanes * (job.height ? strip.layout->shifted(p, by, w.axis)
-                                                       : modulo(p + by, left_pixels))];
+                for (int64 t = -(convolution.n_taps / 2); t <= convolution.n_taps / 2; t++) {
+                    const int64 by = t * convolution.dilation;
+                    sum +=
+                        numbers[lanes * (job.height ? strip.layout->shifted(p, by, convolution.axis)
+                                                    : modulo(p + by, left_pixels))];
                 }
-                means[p] = sum / double(w.n_taps);
+                means[p] = sum / double(convolution.n_taps);
             }
             for (int64 p = 0; p < left_pixels; p++) numbers[lanes * p] = means[p];
         }

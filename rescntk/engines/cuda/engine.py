@@ -224,7 +224,7 @@ class CudaPlan(Plan):
             first_column=-columns.start,
             threads=plan.threads,
             teams=plan.teams,
-            units=plan.units,
+            blocks_per_pair=plan.blocks_per_pair,
             n_depths=len(request.depths),
             team_bytes=plan.team_bytes,
         )
@@ -234,6 +234,6 @@ class CudaPlan(Plan):
             grid, (plan.threads * plan.teams,), (launch,), shared_mem=plan.teams * plan.team_bytes
         )
         for part in parts.values():
-            for unit in range(1, plan.n_partial_sums):
-                part[0] += part[unit]
+            for k in range(1, plan.n_partial_sums):
+                part[0] += part[k]
         return {kind: moved(part[0], self.home) for kind, part in parts.items()}

@@ -49,7 +49,7 @@ struct Layers {
         for (int layer_number = 1; layer_number <= job.depth; layer_number++) {
             const Layer &l = job.layers[layer_number - 1];
             pass(l, layer_number == 1, !KEEPS_PIXELS && layer_number == job.depth);
-            if (l.report >= 0) report(l);
+            if (l.depth_index >= 0) report(l);
         }
     }
 
@@ -81,7 +81,7 @@ struct Layers {
                 state.A[p][q] = 0;
             }
         }
-        for (int m = 0; m < job.n_input; m++) convolution<true>(job.operations[m], state);
+        for (int m = 0; m < job.n_input; m++) convolve<true>(job.operations[m], state);
         UNROLL
         for (int m = 0; m < PAIRS; m++) {
             F[m] = A[m] = 0;
@@ -134,7 +134,7 @@ struct Layers {
         case NORM:
             return normalize<WITH_U_PLUS>(o.row + FACTOR_ROW, s);
         case CONVOLUTION:
-            return convolution<WITH_U_PLUS>(o, s);
+            return convolve<WITH_U_PLUS>(o, s);
         case BIAS:
             return bias<WITH_U_PLUS>(o, s);
         case ACTIVATION:
@@ -153,15 +153,18 @@ struct Layers {
         FORMULA PairNumbers<R> at(int q) const { return {U[q], U_plus[q], A[q]}; }
     };
     template <bool WITH_U_PLUS>
-    FORMULA void taps(const Convolution &w, int64 first, const State &s, int p, int begin, int end,
-                      Taps &sum) const
+    FORMULA void taps(const Convolution &convolution, int64 row, const State &s, int p, int begin,
+                      int end, Taps &sum) const
     {
-        const auto ring = strip.ring_of(strip.pixel(p), w.axis);
-        const int size = ring.size,
-                  step = w.dilation < size ? int(w.dilation) : int(w.dilation % size);
-        int shift = (begin - int(w.n_taps) / 2) * step % size;
+        const auto ring = strip.ring_of(strip.pixel(p), convolution.axis);
+        const int size = ring.size, step = convolution.dilation < size
+                                               ? int(convolution.dilation)
+                                               : int(convolution.dilation % size);
+        int shift = (begin - int(convolution.n_taps) / 2) * step % size;
         if (shift < 0) shift += size;
-        const R *a = strip.left(first + begin, p), *b = strip.right(first + begin, p);
+        // The coordinate of tap t > 0 is in the row FACTOR_ROW + t. Both pointers move on before
+        // each tap; part 0, the middle tap, has no coordinate.
+        const R *a = strip.left(row + begin, p), *b = strip.right(row + begin, p);
         OVER_LANES (q) sum.U[q] = sum.U_plus[q] = sum.A[q] = sum.N[q] = 0;
         for (int tap = begin; tap < end; tap++) {
             a += strip.x_stride;
@@ -169,28 +172,28 @@ struct Layers {
             const int at = ring.wrapped(ring.index + shift);
             shift = shift + step < size ? shift + step : shift + step - size;
             if (tap > 0) strip.differ(*a, b, sum.N);
-            const R weight = R(w.is_triangle ? tap < 3 ? tap + 1 : 5 - tap : 1);
+            const R weight = R(convolution.is_triangle ? tap < 3 ? tap + 1 : 5 - tap : 1);
             strip.add_difference(0, at, weight, s.U[p], sum.U);
             if (NTK) strip.add_difference(1, at, weight, s.A[p], sum.A);
             if (WITH_U_PLUS) strip.add_difference(1 + NTK, at, weight, s.U_plus[p], sum.U_plus);
         }
     }
     template <bool WITH_U_PLUS>
-    FORMULA void convolution(const Operation &merge, State &s) const
+    FORMULA void convolve(const Operation &operation, State &s) const
     {
-        const Convolution w = job.convolutions[merge.convolution];
-        const R weight = R(w.weight);
+        const Convolution convolution = job.convolutions[operation.convolution];
+        const R weight = R(convolution.weight);
         strip.template show<WITH_U_PLUS, NTK>(s);
         OVER_PIXELS (p) {
             if (!strip.has_pixel(p)) continue;
             Taps sum;
-            const int n_taps = int(w.n_taps);
-            taps<WITH_U_PLUS>(w, merge.row, s, p, 0,
+            const int n_taps = int(convolution.n_taps);
+            taps<WITH_U_PLUS>(convolution, operation.row, s, p, 0,
                               n_taps < GROUP_TERMS ? n_taps : int(GROUP_TERMS), sum);
             for (int begin = GROUP_TERMS; begin < n_taps; begin += GROUP_TERMS) {
                 Taps next;
                 const int end = begin + GROUP_TERMS < n_taps ? begin + int(GROUP_TERMS) : n_taps;
-                taps<WITH_U_PLUS>(w, merge.row, s, p, begin, end, next);
+                taps<WITH_U_PLUS>(convolution, operation.row, s, p, begin, end, next);
                 OVER_LANES (q) {
                     sum.U[q] += next.U[q];
                     sum.U_plus[q] += next.U_plus[q];
@@ -199,7 +202,7 @@ struct Layers {
                 }
             }
             OVER_LANES (q) {
-                const R N = strip.product(merge.row + FACTOR_ROW, p, q) * sum.N[q];
+                const R N = strip.product(operation.row + FACTOR_ROW, p, q) * sum.N[q];
                 s.template put<WITH_U_PLUS, NTK>(
                     p, q, mean<WITH_U_PLUS, NTK>(s.at(p, q), sum.at(q), weight, N));
             }
