@@ -126,8 +126,11 @@ def lengths_of(X: Batch) -> np.ndarray:
     return X.lengths if isinstance(X, SignalList) else np.full(len(X), math.prod(X.shape[2:]))
 
 
-def pixel_axes(X: Batch) -> tuple[int, ...]:
-    """Return the axes of pixels: (d,) of signals, the longest of a list, or (h, w) of images."""
+def pixel_shape(X: Batch) -> tuple[int, ...]:
+    """Return the shape of the pixels: (d,) of signals, (h, w) of images.
+
+    In a list of signals, d is the number of pixels of the longest one.
+    """
     return (X.longest,) if isinstance(X, SignalList) else X.shape[2:]
 
 

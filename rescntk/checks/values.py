@@ -21,7 +21,7 @@ from ..arrays import (
     SignalList,
     array_module,
     channels_and_length,
-    pixel_axes,
+    pixel_shape,
     rounding_unit,
 )
 from .messages import shown
@@ -379,8 +379,8 @@ def check_match(
         raise ValueError(
             f"{one} and {two} are of different array libraries, expected both NumPy or both CuPy"
         )
-    axes = [pixel_axes(batch) for batch in (X, Z)]
-    if 2 in map(len, axes) and axes[0] != axes[1]:
+    shapes = [pixel_shape(batch) for batch in (X, Z)]
+    if 2 in map(len, shapes) and shapes[0] != shapes[1]:
         raise ValueError(
             f"{two} has {batch_shape(Z)}, and {one} has {batch_shape(X)}: expected images of the "
             f"same height and width, or only signals"

@@ -90,11 +90,14 @@ def after_layer(network: Network, number: int, features: Features) -> Features:
     """Return the features after a layer, given those before it; `number` is the layer's number."""
     layer, s, trained = network.layer(number), network.negative_slope, network.parts
     c_w, c_v, variance_of_bias = layer.inner_variance, layer.outer_variance, layer.bias**2
-    read = normalized(features) if network.norm else features
+    branch_input = normalized(features) if network.norm else features
 
-    Sigma = c_w * box(read.F, layer.inner, 2) + variance_of_bias
-    T_Sigma = c_w * box(read.T, layer.inner, 2) + trained.inner * Sigma
-    left, right = (c_w * box(v, layer.inner, 1) + variance_of_bias for v in (read.left, read.right))
+    Sigma = c_w * box(branch_input.F, layer.inner, 2) + variance_of_bias
+    T_Sigma = c_w * box(branch_input.T, layer.inner, 2) + trained.inner * Sigma
+    left, right = (
+        c_w * box(v, layer.inner, 1) + variance_of_bias
+        for v in (branch_input.left, branch_input.right)
+    )
     g = product_of_roots(left, right)
     rho = np.clip(quotient(Sigma, g), -1.0, 1.0)
 
@@ -231,12 +234,14 @@ class TextbookPlan(Plan):
 
     def _compute(self, tick: Tick) -> ScaledKernel:
         depths, head = self.request.depths, HEAD_FORMULAS[self.request.head]
-        values = {kind: np.zeros((len(depths), *self.result_axes)) for kind in self.request.kinds}
+        values = {kind: np.zeros((len(depths), *self.result_shape)) for kind in self.request.kinds}
         blocks = [slice(k, k + 1) for k in range(len(self.X))] if self.paired else [slice(None)]
         for cases in blocks:
             right = cases if self.paired else slice(None)
-            of_layers = layers(self.request.network, depths[-1], self.X[cases], self.Z[right])
-            for number, kernels in enumerate(of_layers, start=1):
+            kernels_of_layers = layers(
+                self.request.network, depths[-1], self.X[cases], self.Z[right]
+            )
+            for number, kernels in enumerate(kernels_of_layers, start=1):
                 if number not in depths:
                     continue
                 for kind, P in zip(("gpk", "ntk"), kernels, strict=True):

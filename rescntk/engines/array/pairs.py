@@ -82,10 +82,10 @@ class SignalPairs:
         largest offset.
         """
         first = rows.ndim - self.n_axes
-        for axis, (along, d) in enumerate(
+        for axis, (axis_offsets, d) in enumerate(
             zip(self.offsets, rows.shape[first:], strict=True), first
         ):
-            pixels = np.arange(along[0], along[-1] + d) % d
+            pixels = np.arange(axis_offsets[0], axis_offsets[-1] + d) % d
             rows = self.xp.take(rows, self.xp.asarray(pixels), axis=axis)
         return rows
 

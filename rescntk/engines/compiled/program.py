@@ -144,13 +144,18 @@ class Program:
     def _range_arrays(self, extent: int) -> RangeArrays:
         """Return the ranges of offsets of a pooled head for signals of `extent` pixels."""
         if extent not in self._ranges:
-            axes, xp, head = self.request.axes(extent), self._xp, self.request.pool
-            ranges = offset_ranges(head, axes, self._half)
-            sizes = [(along.line_shift, along.first, len(along.pool_counts)) for along in ranges]
-            counts = np.concatenate([along.pool_counts for along in ranges]).astype(np.float64)
-            records = xp.asarray(np.array(sizes, OFFSET_RANGE).view(np.int64))
-            total = float(pool_count_sum(head, axes))
-            self._ranges[extent] = RangeArrays(len(sizes), records, xp.asarray(counts), total)
+            shape, xp, head = self.request.pixel_shape(extent), self._xp, self.request.pool
+            ranges = offset_ranges(head, shape, self._half)
+            fields = [
+                (offset_range.line_shift, offset_range.first, len(offset_range.pool_counts))
+                for offset_range in ranges
+            ]
+            counts = np.concatenate([offset_range.pool_counts for offset_range in ranges])
+            records = xp.asarray(np.array(fields, OFFSET_RANGE).view(np.int64))
+            total = float(pool_count_sum(head, shape))
+            self._ranges[extent] = RangeArrays(
+                len(fields), records, xp.asarray(counts.astype(np.float64)), total
+            )
         return self._ranges[extent]
 
     def _operation_records(
@@ -213,9 +218,11 @@ class Program:
         job = copied(self._job)
         job["cases"], job["columns"] = shape
         job["extent"], job["paired"], job["symmetric"] = extent, paired, symmetric
-        axes = self.request.axes(extent)
+        pixel_shape = self.request.pixel_shape(extent)
         # Signals have the height 0.
-        job["height"], job["line_pixels"] = axes if len(axes) == 2 else (0, *axes)
+        job["height"], job["line_pixels"] = (
+            pixel_shape if len(pixel_shape) == 2 else (0, *pixel_shape)
+        )
         for kind, kernels in values.items():
             job[kind] = pointer(kernels)
         if self.request.pool:

@@ -116,11 +116,11 @@ class LaunchPlan:
         self.threads = -(-d // self.thread_pixels)
         self.teams = max(1, THREADS // self.threads)
         self.blocks_per_pair = 1
-        *_, line_pixels = request.axes(d)
+        *_, line_pixels = request.pixel_shape(d)
         line_offsets = [line_pixels] * (d // line_pixels)
         if pooled:
-            ranges = offset_ranges(request.pool, request.axes(d))
-            line_offsets = [len(along.pool_counts) for along in ranges]
+            ranges = offset_ranges(request.pool, request.pixel_shape(d))
+            line_offsets = [len(offset_range.pool_counts) for offset_range in ranges]
         groups = sum(-(-offsets // self.lanes) for offsets in line_offsets)  # strips of a pair
         if self.lanes_are_offsets:
             self.teams = 1 if request.shares else min(self.teams, groups)
@@ -160,7 +160,7 @@ class LaunchPlan:
         self.most_pairs = max(1, min(most_pairs, MOST_BLOCKS // self.blocks_per_pair))
         self.n_partial_sums = self.blocks_per_pair if request.has_sums else 1
         self.pair_bytes = 8 * len(request.kinds) * len(request.depths) * self.n_partial_sums
-        self.pair_bytes *= math.prod(request.pixel_axes(d))
+        self.pair_bytes *= math.prod(request.result_pixel_shape(d))
 
     def tile(self, n: int, m: int, free: int) -> tuple[int, int]:
         """Return the numbers of rows and columns of a tile of a kernel matrix (n, m).
