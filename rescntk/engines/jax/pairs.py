@@ -142,7 +142,7 @@ def _numbers_of_layers(operations: Operations, dtype: DTypeLike) -> LayerNumbers
     return LayerNumbers(*jnp.asarray(every_layer, dtype).T)
 
 
-def _what_is_compiled(
+def _compilation_key(
     operations: Operations, layer_operations: tuple[Operation, ...]
 ) -> tuple[Hashable, ...]:
     """Return what is compiled into a scan, and therefore must be equal for all of its layers.
@@ -196,7 +196,7 @@ class SignalPair:
         state, F0 = self.enter()
         zeros, numbers = jnp.zeros_like(F0), _numbers_of_layers(operations, F0.dtype)
 
-        def passed(
+        def after_layer(
             layer_operations: tuple[Operation, ...], before: _Carried, numbers: LayerNumbers
         ) -> tuple[_Carried, None]:
             in_tangent = operations.constants.carried_parts.initial * numbers.input_weight
@@ -206,11 +206,11 @@ class SignalPair:
             return _Carried.of(after), None
 
         state = state._replace(kernels=Kernels(zeros, zeros if "ntk" in kinds else None))
-        carried, _ = passed(operations.layers[0], _Carried.of(state), numbers.of(0))
-        for _, group in groupby(operations.layers[1:], partial(_what_is_compiled, operations)):
+        carried, _ = after_layer(operations.layers[0], _Carried.of(state), numbers.of(0))
+        for _, group in groupby(operations.layers[1:], partial(_compilation_key, operations)):
             alike = list(group)
             first = alike[0][0].layer_number - 1
-            layer = jax.checkpoint(partial(passed, alike[0]), prevent_cse=False)
+            layer = jax.checkpoint(partial(after_layer, alike[0]), prevent_cse=False)
             carried, _ = lax.scan(layer, carried, numbers.of(slice(first, first + len(alike))))
         input_weight = operations.constants.input_weight(operations.depth)
         weighted = by_kind(operations.constants, carried.kernels, input_weight)
@@ -331,7 +331,7 @@ class PairLayer:
 
 
 class JaxSignalContext:
-    """The `SignalContext` of one signal, with derivatives also at 0."""
+    """The `SignalContext` of one signal, with derivatives at 0 too."""
 
     xp = jnp
     least_std = 0.0  # no limit is needed: `JaxPairContext.dual` does not read the row 1/a
@@ -418,8 +418,8 @@ class JaxPairContext:
 
     def dual(self, deficits: Deficits, inner_variance: float | None) -> DualPairs:
         if inner_variance is not None:
-            raise NotImplementedError("JAX has the formulas of ReLU alone")
-        # These are the formulas of `activations.Relu`, in a form whose derivatives are right also
+            raise NotImplementedError("JAX has only the formulas of ReLU")
+        # These are the formulas of `activations.Relu`, in a form whose derivatives are right even
         # where g is 0, and where the two pixels are equal or opposite.
         linear_share, g = self.constants.linear_share, self.pair.product(self.before.variances)
         w, v = mapped(lambda u: jnp.where(g > 0, safe_quotient(u, g), 1.0), deficits)
