@@ -257,7 +257,7 @@ def check_preactivations(
     below = (net.layer(number) for number in range(1, layer_number))
     too_small = (enters > 0) & (layer.inner_variance * last < _LEAST_VARIANCE)
     # After a layer without a branch and without an identity path, variances are exactly 0.
-    if bool(too_small.any()) and all(each.has_branch or each.skip for each in below):
+    if bool(too_small.any()) and all(each.has_branch or each.identity_factor for each in below):
         raise OverflowError(
             f"variances of layer {layer_number} fall below {_LEAST_VARIANCE:g}, expected a "
             f"smaller depth or larger {' and '.join(WEIGHT_VARIANCES)}: float64 does not resolve "
