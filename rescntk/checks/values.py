@@ -62,7 +62,7 @@ def check_positive_integer(value: object, name: str) -> int:
 def is_sequence(values: object) -> TypeGuard[Sequence[Any]]:
     """Return whether `values` can hold several values.
 
-    Texts, bytes and arrays without axes cannot.
+    Strings, bytes and arrays without axes cannot.
     """
     return np.iterable(values) and not isinstance(values, str | bytes | bytearray)
 
@@ -79,7 +79,7 @@ def check_depths(depths: Iterable[int], name: str = "depths") -> tuple[int, ...]
 
 def check_nonnegative(value: Any, name: str) -> float:
     """Return `value`, a finite number of at least 0, as a float."""
-    # float() accepts texts, bytes and arrays with one entry too.
+    # float() accepts strings, bytes and arrays with one entry too.
     is_number = hasattr(value, "__float__") or hasattr(value, "__index__")
     kind = getattr(getattr(value, "dtype", None), "kind", "f")
     number = math.nan

@@ -84,7 +84,7 @@ _lock = threading.Lock()
 def failure(cupy: ModuleType, engine: AnyEngine) -> str | None:
     """Return why the check fails on the current device, or None if it passes.
 
-    The check runs once for each device, also if several threads ask. After a failure that may be
+    The check runs once for each device, even if several threads ask. After a failure that may be
     temporary, it runs again at the next use.
     """
     device = int(cupy.cuda.runtime.getDevice())

@@ -153,7 +153,7 @@ class NetworkConstants:
 
     @once
     def has_bias(self) -> bool:
-        """True if some layer of the network has biases, also if it comes after layer `depth`."""
+        """True if some layer of the network has biases, even if it comes after layer `depth`."""
         return self.network.has_bias
 
     @once

@@ -70,7 +70,7 @@ class VarianceBounds:
         """Return the share of all branches together in the features after a layer.
 
         The network has normalization. The share is 1 − `NetworkConstants.input_weight`, but it is
-        computed without cancellation, so that it is accurate also where branches are weak.
+        computed without cancellation, so that it is accurate even where branches are weak.
         """
         return self._total_branch_shares[layer_number]
 
