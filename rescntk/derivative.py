@@ -38,7 +38,7 @@ STEPS = {"float64": 2.0**-10, "float32": 2.0**-5}
 
 def _check(network: Network) -> None:
     """Raise a ValueError if kernels of a network have no derivative here."""
-    check_network(network, FIELDS_WITHOUT_NORM, of_layers=FILTER_FIELDS)
+    check_network(network, FIELDS_WITHOUT_NORM, per_layer=FILTER_FIELDS)
 
 
 def has_alpha_derivative(network: Network) -> bool:

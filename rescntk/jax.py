@@ -30,7 +30,7 @@ from .engines.heads import check_head, pooled_head
 from .engines.layer.operations import Operations
 from .kernels import Kernel
 from .kernels.gram import GRAMS
-from .network import OF_LAYERS, Network, check_network
+from .network import PER_LAYER_FIELDS, Network, check_network
 from .network.parameters import KERNEL_FIELDS
 
 if find_spec("jax") is None:
@@ -204,7 +204,7 @@ def _by_blocks(
 
 def _check_network(network: Network, normalized: bool) -> None:
     """Raise an error if a network has fields that JAX does not have, or kernels beyond float64."""
-    check_network(network, KNOWN_FIELDS, of_layers=OF_LAYERS)
+    check_network(network, KNOWN_FIELDS, per_layer=PER_LAYER_FIELDS)
     if normalized:
         return
     _, exponent = _total_divisor(network)

@@ -42,7 +42,7 @@ class Wider(rk.Network):
     """A network with one more number of each layer."""
 
     made_up: float | tuple[float, ...] = parameter(
-        validation.check_nonnegative, 0.0, of_layers=True
+        validation.check_nonnegative, 0.0, per_layer=True
     )
 
 

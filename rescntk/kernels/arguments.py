@@ -29,7 +29,7 @@ from ..engines import ENGINES
 from ..engines.heads import check_head, pooled_head
 from ..engines.layer.constants import check_growth
 from ..engines.request import Request
-from ..network import OF_LAYERS, Network, check_network
+from ..network import PER_LAYER_FIELDS, Network, check_network
 from ..network.parts import Layer
 from .prepared import PreparedKernel, PreparedSignals
 
@@ -138,7 +138,7 @@ def check_kernel_network(network: object) -> None:
     some of them.
     """
     fields = ENGINES["array"].known_fields
-    check_network(network, fields, activations=None, of_layers=OF_LAYERS)
+    check_network(network, fields, activations=None, per_layer=PER_LAYER_FIELDS)
 
 
 @lru_cache(maxsize=64)
@@ -156,7 +156,7 @@ def _check_depth_and_tangent_kernel(
 
 def _check_number_of_layers(network: Network, deepest: int) -> None:
     """Raise a ValueError if a field of the network has no value for the deepest layer."""
-    for name in sorted(OF_LAYERS):
+    for name in sorted(PER_LAYER_FIELDS):
         values = network.values_of(name)
         if 1 < len(values) < deepest:
             raise ValueError(

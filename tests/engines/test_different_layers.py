@@ -183,19 +183,21 @@ def test_biases_of_a_late_layer_reach_signals_of_zeros(engine):
     assert K[0, 0] == pytest.approx(0.5**2 + 0.5**2, rel=CONSTANT)  # of c_v/2 = 1, and of the outer
 
 
-OF_LAYERS = rk.Network(4, (3, 1, 5, 3), alpha=(1.0, 0.5, 2.0, 0.3), skip=(True, False, True, True))
+DIFFERENT_LAYERS = rk.Network(
+    4, (3, 1, 5, 3), alpha=(1.0, 0.5, 2.0, 0.3), skip=(True, False, True, True)
+)
 
 
 @pytest.mark.parametrize("norm", [False, True])
 def test_depths_of_one_pass_are_the_first_layers(norm):
-    deep = OF_LAYERS.replace(norm=norm)
+    deep = DIFFERENT_LAYERS.replace(norm=norm)
     for depth, K in zip((1, 2, 4), rk.gram(deep, X, depths=(1, 2, 4)).ntk, strict=True):
         alone = rk.gram(deep.replace(depth=depth), X).ntk
         assert np.abs(K - alone).max() <= tolerances.ROUTES * np.abs(alone).max()
 
 
 def test_layers_that_a_network_lacks_are_refused():
-    network = OF_LAYERS
+    network = DIFFERENT_LAYERS
     with pytest.raises(ValueError, match="network has alpha .* and depths has 5"):
         rk.gram(network, X, depths=(2, 5))
     with pytest.raises(ValueError, match="is .* expected one value for all layers, or 5 of them"):

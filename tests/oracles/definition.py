@@ -186,7 +186,7 @@ def after_layer(network, layer, F, T, pairs, sides, dual):
     left, right = pairs
     itself = np.flatnonzero(left == right)
     itself = itself[np.argsort(left[itself])]
-    of_layer = partial(of_layers, network, layer)
+    of_layer = partial(layer_value, network, layer)
     box = partial(_box, sides=sides, step=of_layer("dilation"))
     inner = partial(box, q=1 if layer == 1 else of_layer("filter_size"))
     outer = partial(box, q=of_layer("outer_filter_size"))
@@ -208,7 +208,7 @@ def after_layer(network, layer, F, T, pairs, sides, dual):
     return F, T
 
 
-def of_layers(network, layer, name):
+def layer_value(network, layer, name):
     """Return a layer's value of a field that has one for all layers, or one for each."""
     value = getattr(network, name)
     return value[layer - 1] if isinstance(value, tuple) else value

@@ -27,7 +27,7 @@ from itertools import accumulate
 from typing import NamedTuple
 
 from ...lazy import once
-from ...network import OF_LAYERS, Network
+from ...network import PER_LAYER_FIELDS, Network
 from ...network.activations import activation_of
 from ...network.parameters import FILTER_FIELDS
 from ...network.parts import Layer
@@ -82,7 +82,9 @@ class NetworkConstants:
         constants.
         """
         net = self.network
-        alike = not any(isinstance(getattr(net, name), tuple) for name in OF_LAYERS - FILTER_FIELDS)
+        alike = not any(
+            isinstance(getattr(net, name), tuple) for name in PER_LAYER_FIELDS - FILTER_FIELDS
+        )
         return alike and not (net.norm and net.homogeneous)
 
     def of_layer(self, layer_number: int) -> LayerConstants:
