@@ -5,6 +5,8 @@ import pytest
 
 import rescntk as rk
 from rescntk.checks.values import DTYPES
+from rescntk.engines.layer.operations import Operations
+from rescntk.engines.signals import checks
 from tests import tolerances
 from tests.helpers import ENGINES, HEADS
 from tests.oracles import definition
@@ -116,6 +118,34 @@ def test_branches_too_small_beside_large_signals_are_refused(name, dtype, expone
     head, kind, network, signals = BRANCHES_WITHOUT_DIGITS[name]
     with pytest.raises(OverflowError, match="branches of normalized features have a share of"):
         rk.Kernel(network, kind, head)(2.0**exponent * signals, engine=engine, dtype=dtype)
+
+
+@engines
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_nearly_equal_pixels_keep_their_slopes_in_the_largest_signals_that_are_taken(dtype, engine):
+    """Their deficits are near the smallest subnormal number, or are rounded to 0."""
+    network = rk.Network(1, 1, norm=True, trained="inner", input_scale=1.0)
+    angles = np.geomspace(1e-7, 1e-4, 60)
+    signals = np.stack([np.cos(angles), np.sin(angles)], axis=1)[:, :, None]
+    size = 0.999 / (checks._STD_MARGIN * checks.least_std(dtype))
+    x = np.array([[[1.0], [0.0]]])
+    kernel = rk.Kernel(network, "ntk", "trace", normalized=True)
+    K = kernel(size * x, size * signals, engine=engine, dtype=dtype)
+    exact = (1.0 - angles / np.pi) * np.cos(angles)
+    assert np.abs(K[0] - exact).max() <= tolerances.KERNEL[dtype]
+
+
+@engines
+@pytest.mark.parametrize(("dtype", "alpha"), [("float32", 1e-6), ("float64", 1e-20)])
+def test_the_smallest_branches_that_are_taken_keep_their_digits_in_deep_networks(
+    dtype, alpha, engine, rng
+):
+    network = rk.Network(50, 1, norm=True, trained="inner", alpha=alpha, input_scale=1.0)
+    share = Operations(network, depth=50, n_channels=2).bounds.total_branch_share(50)
+    least_variance = checks._BRANCH_MARGIN * np.finfo(dtype).tiny / share
+    signals = rng.standard_normal((8, 2, 1))
+    signals *= 0.999 / np.sqrt(least_variance) / np.linalg.norm(signals, axis=1, keepdims=True)
+    assert error(network, signals, "trace", engine, dtype) <= tolerances.KERNEL[dtype]
 
 
 @engines

@@ -8,10 +8,11 @@ import pytest
 
 import rescntk as rk
 from rescntk.checks.values import DTYPES, KINDS
+from rescntk.engines.signals import checks
 from rescntk.network.activations import ACTIVATIONS
 from tests import tolerances
 from tests.helpers import ENGINES, HEADS, NOT_HOMOGENEOUS, skip_unless_taken
-from tests.oracles import quadruple
+from tests.oracles import definition, quadruple
 
 pytestmark = pytest.mark.parametrize("engine", ENGINES)
 
@@ -279,6 +280,31 @@ def test_pixels_far_below_their_signal_are_refused(engine, activation, rng):
         rk.gram(network, X, head="equivariant", engine=engine)
 
 
+@pytest.mark.parametrize("activation", NOT_HOMOGENEOUS)
+def test_pixels_too_small_to_divide_by_are_negligible_beside_pixel_1(engine, activation, rng):
+    """The other signal's pixels are ordinary. Pixel 7, which is ordinary too, is not seen."""
+    network = rk.Network(2, 3, activation=activation)
+    skip_unless_taken(engine, network)
+    X = rng.standard_normal((2, 2, 13))
+    X[0] = 0.0
+    X[0, :, 6] = 1.0
+    X[0, :, 0] = 1e-100
+    gram = partial(rk.gram, network, head="equivariant", engine=engine)
+    std_of_1 = np.sqrt(gram(X).gpk[0, 0]) / 1e-100
+    least = checks.least_std("float64") / tolerances.EPS["float64"]
+    for size, is_taken in ((1.01, True), (0.99, False)):
+        X[0, :, 0] = size * least / std_of_1
+        X[0, :, 1] = 0.5 * checks.least_std("float64") * np.array([1.0, -1.0])
+        if not is_taken:
+            with pytest.raises(OverflowError, match="pixel 1 has standard deviations below"):
+                gram(X)
+            continue
+        exact = definition.pixel_pairs(X, network)[network.depth]
+        for K, pairs in zip(gram(X), exact, strict=True):
+            of_head = definition.head(pairs, "equivariant")
+            assert definition.errors(K, of_head, of_head.diagonal()) <= tolerances.KERNEL["float64"]
+
+
 def test_erf_networks_that_fall_below_float64_are_refused(engine, rng):
     network = rk.Network(50, skip=False, activation="erf", c_v=1e-7)
     skip_unless_taken(engine, network)
@@ -340,7 +366,7 @@ def test_pixels_below_their_signal_are_right_or_refused(engine, activation):
 
     sizes = 10.0 ** np.arange(-170, -40, 10)
     found = taken(sizes, compute, compute(1e-40))
-    assert set(sizes[sizes > 1e20 * ROOT_OF_LEAST]) <= set(found)
+    assert set(sizes[sizes > 1e18 * ROOT_OF_LEAST / tolerances.EPS["float64"]]) <= set(found)
 
 
 @pytest.mark.parametrize("activation", NOT_HOMOGENEOUS)
@@ -358,7 +384,7 @@ def test_a_small_pixel_alone_under_its_filters_is_right_or_refused(engine, field
         X[:, :, 20] = 1.0  # which pixel 1 does not see
         return kernel(X, engine=engine)
 
-    sizes = np.geomspace(1e-140, 1e-125, 61)
+    sizes = np.geomspace(1e-130, 1e-115, 61)
     found = taken(sizes, compute, compute(1e-60))
     assert 0 < len(found) < len(sizes)
 

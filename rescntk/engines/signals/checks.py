@@ -45,6 +45,16 @@ _LEAST_VARIANCE = 1e-153
 """The smallest variance that the last layer may have, if the features do not pass it undiminished
 and its kernels are to be accurate."""
 
+_STD_MARGIN = 4.0
+"""How many times `least_std` the standard deviations of pre-activations must be if features are
+normalized. A deficit below half the smallest subnormal number is rounded to 0, which changes κ₀ of
+nearly equal pixels by up to √(eps · tiny^0.1)/π, divided by this factor: by 3.5e-7 in float32."""
+
+_BRANCH_MARGIN = 100.0
+"""How many times the smallest normal number all branches together must be in a variance. Each layer
+adds its part with an error of up to eps/2 times this number, so that the errors of 100 layers are
+eps/2 together."""
+
 
 def least_std(dtype: str) -> float:
     """Return the smallest standard deviation by which engines divide in a precision.
@@ -171,10 +181,10 @@ def check_branch(
     share = min(map(operations.bounds.total_branch_share, request.depths))
     has_branch = (input_variance.reshape(len(input_variance), -1) > 0).any(axis=1) & (share > 0)
     # The standard deviations of pre-activations must be divisors, even if only one tap of a filter
-    # has values. Numbers above a hundred times the smallest normal one are accurate in sums.
+    # has values.
     taps = max(operations.network.values_of("filter_size"))
-    least_variance = (4.0 * least_std(request.dtype)) ** 2 * taps**operations.n_axes
-    least = {request.dtype: max(share * least_variance, 100.0 * float(limits.tiny))}
+    least_variance = (_STD_MARGIN * least_std(request.dtype)) ** 2 * taps**operations.n_axes
+    least = {request.dtype: max(share * least_variance, _BRANCH_MARGIN * float(limits.tiny))}
     branch = xp.maximum(share * variance, np.finfo(np.float64).smallest_subnormal)
     branch = xp.where(has_branch & ~is_beside, branch, 1.0)
     check_fraction(branch, request, "branches of normalized features have", least)
@@ -306,13 +316,15 @@ def check_pixel_1(
     """Raise an OverflowError if the variance at pixel 1 is too small to be accurate.
 
     `scaled` is the field of `Input`, and `last` are the variances after the last layer. Signals
-    whose values do not influence pixel 1 are not checked.
+    whose values do not influence pixel 1 are not checked. If the activation is homogeneous or
+    features are normalized, `check_sizes` and `check_branch` have checked pixel 1.
     """
     net, stds = operations.network, last.std
-    if not request.reads_pixel_1 or (net.homogeneous and not net.norm):  # `check_sizes` checks it
+    if not request.reads_pixel_1 or net.homogeneous or net.norm:
         return
-    # Pixels below `least_std` have a share below eps of what pixel 1 sees.
-    least = 4.0 * least_std(request.dtype) / math.sqrt(float(np.finfo(request.dtype).eps))
+    # The kernel of a pixel below `least_std` is inaccurate. By the Cauchy-Schwarz inequality, such
+    # pixels contribute less than eps √(K(x, x) K(z, z)) to K(x, z), whatever pixels z has.
+    least = least_std(request.dtype) / float(np.finfo(request.dtype).eps)
     seen = array_module(stds).asarray(seen_by_pixel_1(operations, stds.shape[1:]))
     sees_values = ((scaled != 0).any(axis=1) & seen).reshape(len(stds), -1).any(axis=1)
     if bool((sees_values & (stds.reshape(len(stds), -1)[:, 0] < least)).any()):
