@@ -147,13 +147,14 @@ struct Dual {
 };
 
 template <class V>
-FORMULA Dual<V> dual(const Correlation<V> &at)
+FORMULA Dual<V> dual(const Correlation<V> &correlation)
 {
     using R = typename RealOf<V>::type;
-    const V one = broadcast<V>(R(1)), a = smaller(at.w, at.v), t = one - a, square = t * t;
+    const V one = broadcast<V>(R(1)), a = smaller(correlation.w, correlation.v), t = one - a,
+            square = t * t;
     const auto &q = quotients(R());
-    return {polynomial(t, square, q.p) * at.s,
-            fused(-polynomial(t, square, q.r), at.s * a, smaller(at.w, one))};
+    return {polynomial(t, square, q.p) * correlation.s,
+            fused(-polynomial(t, square, q.r), correlation.s * a, smaller(correlation.w, one))};
 }
 
 // kappa_0 A. It is computed without rounding kappa_0 itself, which, where it is near 1, would have
@@ -285,10 +286,11 @@ struct Activated {
 // The activation, from pre-activations to the branch. `A` is the tangent kernel to which
 // (inner - iota) times the covariance of the pre-activations has not been added yet.
 template <bool WITH_U_PLUS, bool NTK, class V>
-FORMULA Activated<V> activated(const Activation<V> &constants, const Correlation<V> &at, V g, V A)
+FORMULA Activated<V> activated(const Activation<V> &constants, const Correlation<V> &correlation,
+                               V g, V A)
 {
-    const V w = at.w, v = at.v;
-    const Dual<V> relu = dual(at);
+    const V w = correlation.w, v = correlation.v;
+    const Dual<V> relu = dual(correlation);
     V less = relu.less, more = number<V>(2.0) - less;
     if (constants.leaks) {
         less = fused(constants.lambda, w - less, less);

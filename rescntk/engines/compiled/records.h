@@ -50,7 +50,9 @@ struct Side {  // the left or the right signals of a call
 
 // Consecutive offsets of right pixels from left ones, along a line.
 struct OffsetRange {
-    int64 line_shift, first, count;
+    int64 line_shift;  // the number of lines from left to right pixels
+    int64 first;       // the first offset along the line
+    int64 count;       // the number of offsets
 };
 
 // The results of a call: sums over pixel pairs, or kernels of single ones (`is_of_pixels`).

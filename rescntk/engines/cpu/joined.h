@@ -83,27 +83,27 @@ struct FiveTapsMerge {
         int64 j = closed ? from : from + 2;
         const int64 stop = closed ? to : to - 2;
         for (int64 k = j - 2; k < j + 2; k++) {
-            U.push(in.U[near(k)]);
-            if (NTK) M.push(in.A[near(k)]);
+            U.push(in.U[wrapped(k)]);
+            if (NTK) M.push(in.A[wrapped(k)]);
         }
         if (FIRST) {
-            U_around = {before.U[near(j - 1)], before.U[j]};
-            if (NTK) A_around = {before.A[near(j - 1)], before.A[j]};
+            U_around = {before.U[wrapped(j - 1)], before.U[j]};
+            if (NTK) A_around = {before.A[wrapped(j - 1)], before.A[j]};
         }
-        const int *const run_of = strip.layout->run_of[strip.layout->job.n_convolutions];
+        const int *const run_ends = strip.layout->run_ends[strip.layout->job.n_convolutions];
         for (int64 run; j < stop; j = run) {
-            run = run_of[j] < stop ? run_of[j] : stop;
+            run = run_ends[j] < stop ? run_ends[j] : stop;
             for (int64 shift = FIRST ? 1 : 2; shift <= 2; shift++) {
-                const int64 taps = j + end - near(j + shift);
+                const int64 taps = j + end - wrapped(j + shift);
                 if (taps < run) run = taps;
             }
-            pass(strip.rows_from(j), j, run, near(j + 2) - j, near(j + 1) - j);
+            pass(strip.rows_from(j), j, run, wrapped(j + 2) - j, wrapped(j + 1) - j);
         }
     }
 
 private:
     // The vector j of the line, where vectors beyond its ends continue periodically.
-    INLINE int64 near(int64 j) const
+    INLINE int64 wrapped(int64 j) const
     {
         while (j < begin) j += end - begin;
         while (j >= end) j -= end - begin;
@@ -111,12 +111,12 @@ private:
     }
     // Compute the vectors j ... `to` - 1, where the last tap is `last` vectors and the next
     // neighbour `next` vectors after each vector.
-    INLINE void pass(const Rows<R> &at, int64 j, int64 to, int64 last, int64 next)
+    INLINE void pass(const Rows<R> &rows, int64 j, int64 to, int64 last, int64 next)
     {
         for (; j < to; j++) {
             PairNumbers<V> sum{U.push(in.U[j + last]), V{}, V{}};
             if (NTK) sum.A = M.push(in.A[j + last]);
-            const V N = merge_term<5>(at, row, 5, j);
+            const V N = merge_term<5>(rows, row, 5, j);
             if (!WITH_SKIP) {
                 out.U[j] = ninth.times(sum.U, N);
                 if (NTK) out.A[j] = ninth.times(sum.A);

@@ -65,7 +65,7 @@ private:
 
 struct Layout {
     const Job &job;
-    int64 left_length = 0, right_length = 0;
+    int64 left_length = 0, right_length = 0;  // the numbers of pixels of both signals
     int64 left_lines, right_lines;  // by how many lines the pixels of an image are shifted
     int64 n;                        // the number of vectors
     // The vectors of the left signal itself, counted_begin ... counted_end - 1.
@@ -73,11 +73,11 @@ struct Layout {
     int64 stride;  // how many numbers a table has from a right pixel to the next
     bool closed;   // whether the vectors are a ring, as in the first picture
     int *left_position, *right_position;  // (n,), where the vectors' pixels are in a table row
-    int **near_of;  // for each convolution (n_taps, n), the vectors of its taps
-    // For each convolution (n,): in the vectors from j to run_of[convolution][j] - 1, the positions
-    // of pixels and the vectors at each tap are consecutive. The last array considers only the
-    // positions.
-    int **run_of;
+    int **tap_vectors;  // for each convolution (n_taps, n), the vectors of its taps
+    // For each convolution (n,): in the vectors from j to run_ends[convolution][j] - 1, the
+    // positions of pixels and the vectors at each tap are consecutive. The last array considers
+    // only the positions.
+    int **run_ends;
 
     explicit Layout(const Job &job) : job(job) {}
     bool is_of(int64 d, int64 e) const { return left_length == d && right_length == e; }
@@ -89,17 +89,17 @@ struct Layout {
         left_length = d;
         right_length = e;
         measure();
-        int *at = take_memory();
-        if (!at) {
+        int *free_numbers = take_memory();
+        if (!free_numbers) {
             left_length = 0;
             return false;
         }
         left_lines = right_lines = -1;
         place_left(0);
         place_right(0);
-        at = find_taps(at);
-        for (int64 m = 0; m <= job.n_convolutions; m++, at += n) {
-            run_of[m] = at;
+        free_numbers = find_taps(free_numbers);
+        for (int64 m = 0; m <= job.n_convolutions; m++, free_numbers += n) {
+            run_ends[m] = free_numbers;
             find_runs(m);
         }
         return true;
@@ -162,36 +162,37 @@ private:
         for (int64 m = 0; m < job.n_convolutions; m++) n_taps += job.convolutions[m].n_taps;
         const int64 pointers = 2 * job.n_convolutions + 1,
                     numbers = (3 + n_taps + job.n_convolutions) * n;
-        near_of =
+        tap_vectors =
             (int **)memory.take(int64(sizeof(int *)) * pointers + int64(sizeof(int)) * numbers);
-        if (!near_of) return nullptr;
-        run_of = near_of + job.n_convolutions;
-        left_position = (int *)(run_of + job.n_convolutions + 1);
+        if (!tap_vectors) return nullptr;
+        run_ends = tap_vectors + job.n_convolutions;
+        left_position = (int *)(run_ends + job.n_convolutions + 1);
         right_position = left_position + n;
         return right_position + n;
     }
-    int *find_taps(int *at)
+    int *find_taps(int *free_numbers)
     {
         for (int64 m = 0; m < job.n_convolutions; m++) {
             const Convolution &convolution = job.convolutions[m];
             const int64 vectors = closed ? convolution.dilation : vectors_in(convolution.dilation);
-            near_of[m] = at;
+            tap_vectors[m] = free_numbers;
             for (int64 t = -(convolution.n_taps / 2); t <= convolution.n_taps / 2; t++)
-                for (int64 j = 0; j < n; j++) *at++ = neighbour(j, t * vectors, convolution.axis);
+                for (int64 j = 0; j < n; j++)
+                    *free_numbers++ = neighbour(j, t * vectors, convolution.axis);
         }
-        return at;
+        return free_numbers;
     }
     void find_runs(int64 convolution)
     {
         const int64 n_taps =
             convolution < job.n_convolutions ? job.convolutions[convolution].n_taps : 0;
-        int *const run = run_of[convolution];
+        int *const run = run_ends[convolution];
         for (int64 j = n - 1; j >= 0; j--) {
             bool follows = j + 1 < n && left_position[j + 1] == left_position[j] + 1 &&
                            right_position[j + 1] == right_position[j] + stride;
             for (int64 t = 0; t < n_taps && follows; t++)
-                follows =
-                    near_of[convolution][t * n + j + 1] == near_of[convolution][t * n + j] + 1;
+                follows = tap_vectors[convolution][t * n + j + 1] ==
+                          tap_vectors[convolution][t * n + j] + 1;
             run[j] = follows ? run[j + 1] : int(j + 1);
         }
     }

@@ -19,16 +19,16 @@ struct Results {
         const int64 numbers =
             job.cases * job.columns * (job.output == PIXELS ? job.extent * job.extent : 1);
         for (int64 j = strip.layout->counted_begin; j < strip.layout->counted_end; j++) {
-            const V F =
-                l.std_row < 0
-                    ? fused(number<V>(l.input_weight), strip.separate.F0[j], strip.separate.F[j])
-                    : strip.rows_from(j).product(l.std_row, j) - strip.features.U[j];
-            for (int64 q = 0; q < strip.valid; q++) {
-                const int64 at = index_of(j - strip.layout->counted_begin, q);
-                if (at < 0) continue;
-                if (job.gpk) job.gpk[l.depth_index * numbers + at] = double(F[q]);
+            const V F = l.std_row < 0
+                            ? fused(number<V>(l.input_weight), strip.pixel_kernels.F0[j],
+                                    strip.pixel_kernels.F[j])
+                            : strip.rows_from(j).product(l.std_row, j) - strip.features.U[j];
+            for (int64 q = 0; q < strip.valid_lanes; q++) {
+                const int64 index = index_of(j - strip.layout->counted_begin, q);
+                if (index < 0) continue;
+                if (job.gpk) job.gpk[l.depth_index * numbers + index] = double(F[q]);
                 if (NTK && job.ntk)
-                    job.ntk[l.depth_index * numbers + at] =
+                    job.ntk[l.depth_index * numbers + index] =
                         double(strip.features.A[j][q]) + job.later_readout * double(F[q]);
             }
         }
@@ -58,10 +58,10 @@ struct Results {
     }
 
     // For results that are sums: write the kernels at the requested depths, from the sums of a
-    // lane, to the index `at`. The sums are divided by `count`. `bias_products` is the sum over
+    // lane, to the index `begin`. The sums are divided by `count`. `bias_products` is the sum over
     // pixel pairs of the product of the standard deviations of both signals' biases.
     void write_sums(const Strip<R> &strip, int64 lane, double count, double bias_products,
-                    int64 at) const
+                    int64 begin) const
     {
         const Sums &sums = strip.sums;
         const int64 numbers = job.cases * job.columns * (job.output == SHARES ? job.extent : 1);
@@ -79,7 +79,7 @@ struct Results {
                 F = l.feature_weight * F + l.branch_weight * (K + product);
                 A = l.feature_weight * A + l.branch_weight * (M + job.outer_plus_iota * product);
                 if (l.depth_index < 0) continue;
-                const int64 index = l.depth_index * numbers + at + p;
+                const int64 index = l.depth_index * numbers + begin + p;
                 const double gpk = F + l.input_weight * F0,
                              tangent = A + l.input_weight * job.initial * F0;
                 if (job.gpk) job.gpk[index] = gpk / count;
@@ -93,14 +93,14 @@ private:
     // computes them at the same time.
     static double product(const double *a, const double *b, int64 n)
     {
-        constexpr int64 ABREAST = 8, BLOCK = GROUP_TERMS * ABREAST;
+        constexpr int64 N_PARTS = 8, BLOCK = GROUP_TERMS * N_PARTS;
         return sum_of<double>((n + BLOCK - 1) / BLOCK, [&](int64 block, double total) INLINED {
             const int64 stop = block * BLOCK + BLOCK < n ? block * BLOCK + BLOCK : n;
-            double part[ABREAST] = {}, sum = 0;
+            double part[N_PARTS] = {}, sum = 0;
             int64 k = block * BLOCK;
-            for (; k + ABREAST <= stop; k += ABREAST) {
+            for (; k + N_PARTS <= stop; k += N_PARTS) {
                 UNROLL
-                for (int64 q = 0; q < ABREAST; q++) part[q] += a[k + q] * b[k + q];
+                for (int64 q = 0; q < N_PARTS; q++) part[q] += a[k + q] * b[k + q];
             }
             for (; k < stop; k++) sum += a[k] * b[k];
             for (const double term : part) sum += term;
@@ -111,7 +111,7 @@ private:
     void average(const Strip<R> &strip, double *numbers, const Layer &l) const
     {
         const int64 left_pixels = strip.sums.left_pixels, lanes = strip.sums.lanes;
-        double *const means = (double *)strip.spare->one.U;
+        double *const means = (double *)strip.spare_states->one.U;
         for (int64 m = l.first; m < l.first + l.count; m++) {
             const Operation &o = job.operations[m];
             if (o.kind != CONVOLUTION || !o.after_activation) continue;

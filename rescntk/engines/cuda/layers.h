@@ -28,7 +28,7 @@ struct Layers {
     State state;
     struct {
         ThreadNumbers F0, F, A;
-    } separate;  // if KEEPS_PIXELS: F0, and F and A without multiples of F0
+    } pixel_kernels;  // if KEEPS_PIXELS: F0, and F and A without multiples of F0
     // The sums of F and A without multiples of F0, and of F0, over the pixels of the thread.
     double F[PAIRS], A[PAIRS], F0[PAIRS];
 
@@ -93,8 +93,8 @@ struct Layers {
                     covariance(strip.product(root, p, q), state.U[p][q], state.U_plus[p][q]);
                 state.A[p][q] = R(job.initial) * pair_F0;
                 if (KEEPS_PIXELS) {
-                    separate.F0[p][q] = pair_F0;
-                    separate.F[p][q] = separate.A[p][q] = 0;
+                    pixel_kernels.F0[p][q] = pair_F0;
+                    pixel_kernels.F[p][q] = pixel_kernels.A[p][q] = 0;
                 }
                 if (!ALL && strip.has_pixel(p)) F0[pair_of(q)] += double(pair_F0);
             }
@@ -169,13 +169,14 @@ struct Layers {
         for (int tap = begin; tap < end; tap++) {
             a += strip.x_stride;
             b += strip.z_stride;
-            const int at = ring.wrapped(ring.index + shift);
+            const int neighbour = ring.wrapped(ring.index + shift);
             shift = shift + step < size ? shift + step : shift + step - size;
             if (tap > 0) strip.differ(*a, b, sum.N);
             const R weight = R(convolution.is_triangle ? tap < 3 ? tap + 1 : 5 - tap : 1);
-            strip.add_difference(0, at, weight, s.U[p], sum.U);
-            if (NTK) strip.add_difference(1, at, weight, s.A[p], sum.A);
-            if (WITH_U_PLUS) strip.add_difference(1 + NTK, at, weight, s.U_plus[p], sum.U_plus);
+            strip.add_difference(0, neighbour, weight, s.U[p], sum.U);
+            if (NTK) strip.add_difference(1, neighbour, weight, s.A[p], sum.A);
+            if (WITH_U_PLUS)
+                strip.add_difference(1 + NTK, neighbour, weight, s.U_plus[p], sum.U_plus);
         }
     }
     template <bool WITH_U_PLUS>
@@ -256,12 +257,12 @@ struct Layers {
             const auto b = strip.lanes_of(strip.right(o.std_row, p)),
                        over_b = strip.lanes_of(strip.right(o.row, p));
             OVER_LANES (q) {
-                const Correlation<R> at =
-                    correlation<WITH_U_PLUS>(s.U[p][q], s.U_plus[p][q], over_a * over_b[q]);
+                const Correlation<R> correlation =
+                    ::correlation<WITH_U_PLUS>(s.U[p][q], s.U_plus[p][q], over_a * over_b[q]);
                 const Activated<R> result =
-                    activated<CARRIES_U_PLUS, NTK>(relu, at, a * b[q], s.A[p][q]);
+                    activated<CARRIES_U_PLUS, NTK>(relu, correlation, a * b[q], s.A[p][q]);
                 s.template put<CARRIES_U_PLUS, NTK>(p, q, result.branch);
-                if (KEEPS_PIXELS || q >= strip.valid) continue;
+                if (KEEPS_PIXELS || q >= strip.valid_lanes) continue;
                 R &K = K_sum[pair_of(q)], &M = M_sum[pair_of(q)];
                 K = POOLED ? fused(strip.pool_counts[q], result.K, K) : K + result.K;
                 M = POOLED ? fused(strip.pool_counts[q], result.branch.A, M) : M + result.branch.A;
@@ -269,10 +270,10 @@ struct Layers {
         }
         if (KEEPS_PIXELS) return;
         double times = count;  // how often the product of biases is added
-        if (ALL && !POOLED) times *= strip.valid;
+        if (ALL && !POOLED) times *= strip.valid_lanes;
         if (POOLED) {
             double count_sum = 0;
-            OVER_LANES (q) count_sum += q < strip.valid ? double(strip.pool_counts[q]) : 0.0;
+            OVER_LANES (q) count_sum += q < strip.valid_lanes ? double(strip.pool_counts[q]) : 0.0;
             times *= count_sum;
         }
         UNROLL
@@ -301,11 +302,12 @@ struct Layers {
                 add(U, branch.U[p][q], N[q]);
                 if (CARRIES_U_PLUS) add(U_plus, branch.U_plus[p][q], N[q]);
                 if (KEEPS_PIXELS)
-                    add(separate.F[p][q], strip.product(o.std_row, p, q) - branch.U[p][q]);
+                    add(pixel_kernels.F[p][q], strip.product(o.std_row, p, q) - branch.U[p][q]);
                 if (!NTK) continue;
-                R &passing = KEEPS_PIXELS ? separate.A[p][q] : state.A[p][q];
+                R &passing = KEEPS_PIXELS ? pixel_kernels.A[p][q] : state.A[p][q];
                 add(passing, branch.A[p][q]);
-                if (KEEPS_PIXELS) state.A[p][q] = fused(input_weight, separate.F0[p][q], passing);
+                if (KEEPS_PIXELS)
+                    state.A[p][q] = fused(input_weight, pixel_kernels.F0[p][q], passing);
             }
         }
     }

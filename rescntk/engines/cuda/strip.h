@@ -76,7 +76,7 @@ struct Strip {
     int x_stride, z_stride;  // the numbers of a row of both tables
     int left_position[THREAD_PIXELS],
         right_position[THREAD_PIXELS];  // the pixels' positions in a table row
-    int valid;                          // how many lanes count
+    int valid_lanes;                    // how many lanes count
     R pool_counts[LANES];  // for pooled heads, the number n of the offset of each lane (heads.py)
 
     __device__ Strip(const Launch &launch, char *block_memory)
@@ -99,20 +99,20 @@ struct Strip {
     {
         return z + (int(row) * z_stride + right_position[p]);
     }
-    FORMULA static Pack load_lanes(const R *at)
+    FORMULA static Pack load_lanes(const R *first)
     {
-        const LaneVector vector = *(const LaneVector *)at;
+        const LaneVector vector = *(const LaneVector *)first;
         Pack pack;
         OVER_LANES (q) pack.lane[q] = ((const R *)&vector)[q];
         return pack;
     }
     // Return one number for each lane. If all pixel pairs are computed, the first lane may be any
     // pixel, so that the numbers are not aligned and are loaded one by one.
-    FORMULA static Pack lanes_of(const R *at)
+    FORMULA static Pack lanes_of(const R *first)
     {
-        if (!ALL) return load_lanes(at);
+        if (!ALL) return load_lanes(first);
         Pack pack;
-        OVER_LANES (q) pack.lane[q] = at[q];
+        OVER_LANES (q) pack.lane[q] = first[q];
         return pack;
     }
     FORMULA R product(int64 row, int p, int q) const { return *left(row, p) * right(row, p)[q]; }
@@ -138,9 +138,9 @@ struct Strip {
     // apart. `index` is that of `pixel` on the ring.
     struct Ring {
         int size, stride, index, pixel;
-        FORMULA int wrapped(int at) const
+        FORMULA int wrapped(int position) const
         {
-            return pixel + ((at < size ? at : at - size) - index) * stride;
+            return pixel + ((position < size ? position : position - size) - index) * stride;
         }
     };
     FORMULA Ring ring_of(int j, bool along_lines) const
@@ -194,10 +194,10 @@ struct Strip {
             if (!has_pixel(p)) continue;
             LaneVector vector;
             OVER_LANES (q) ((R *)&vector)[q] = numbers[p][q];
-            LaneVector *const at = (LaneVector *)ring(number) + pixel(p);
-            *at = vector;
-            if (halo && pixel(p) < HALO) at[n] = vector;
-            if (halo && pixel(p) >= n - HALO) at[-n] = vector;
+            LaneVector *const place = (LaneVector *)ring(number) + pixel(p);
+            *place = vector;
+            if (halo && pixel(p) < HALO) place[n] = vector;
+            if (halo && pixel(p) >= n - HALO) place[-n] = vector;
         }
     }
     // Write a state to shared memory, between two barriers, so that the team can read it.

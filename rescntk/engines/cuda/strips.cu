@@ -83,25 +83,25 @@ struct Pairs {
     {
         return !job.symmetric || launch.first_column + k >= launch.first_row + i;
     }
-    FORMULA void write(int64 at, double gpk, double ntk) const
+    FORMULA void write(int64 index, double gpk, double ntk) const
     {
-        if (job.gpk) job.gpk[at] = gpk;
-        if (job.ntk) job.ntk[at] = ntk;
+        if (job.gpk) job.gpk[index] = gpk;
+        if (job.ntk) job.ntk[index] = ntk;
     }
-    FORMULA void add_to(int64 at, double gpk, double ntk) const
+    FORMULA void add_to(int64 index, double gpk, double ntk) const
     {
-        if (job.gpk) job.gpk[at] += gpk;
-        if (job.ntk) job.ntk[at] += ntk;
+        if (job.gpk) job.gpk[index] += gpk;
+        if (job.ntk) job.ntk[index] += ntk;
     }
     // Compute both kernels at a pixel pair, with or without their multiples of F0.
     FORMULA void kernels(const Layer &l, int p, int q, bool with_F0, double &gpk, double &ntk) const
     {
         auto &strip = layers.strip;
-        const auto &separate = layers.separate;
+        const auto &pixel_kernels = layers.pixel_kernels;
         gpk = l.std_row >= 0 ? strip.product(l.std_row, p, q) - layers.state.U[p][q]
-              : with_F0      ? fused(R(l.input_weight), separate.F0[p][q], separate.F[p][q])
-                             : separate.F[p][q];
-        ntk = !NTK ? 0.0 : l.std_row >= 0 || with_F0 ? layers.state.A[p][q] : separate.A[p][q];
+              : with_F0 ? fused(R(l.input_weight), pixel_kernels.F0[p][q], pixel_kernels.F[p][q])
+                        : pixel_kernels.F[p][q];
+        ntk = !NTK ? 0.0 : l.std_row >= 0 || with_F0 ? layers.state.A[p][q] : pixel_kernels.A[p][q];
         if (NTK) ntk += job.later_readout * gpk;
     }
 
@@ -138,7 +138,7 @@ struct Pairs {
         if (!is_needed(i, k)) return;
         const Sides sides = sides_of(i, k);
         layers.biases[0] = R(sides.left->bias[sides.i] * sides.right->bias[sides.k]);
-        const int64 at = case_at(i, k);
+        const int64 case_index = case_at(i, k);
         // The offsets of a line, or those of a range. All ranges have the same number of offsets.
         const int n_line_offsets = POOLED ? int(job.offset_ranges[0].count) : strip.line_pixels,
                   lines = POOLED ? int(job.n_offset_ranges) : strip.lines,
@@ -150,28 +150,29 @@ struct Pairs {
             const bool active = first + strip.team < groups;
             const int group = active ? first + strip.team : groups - 1, line = group / per_line,
                       begin = group % per_line * LANES;
-            strip.valid = !active                          ? 0
-                          : n_line_offsets - begin < LANES ? n_line_offsets - begin
-                                                           : LANES;
+            strip.valid_lanes = !active                          ? 0
+                                : n_line_offsets - begin < LANES ? n_line_offsets - begin
+                                                                 : LANES;
             int shift = line, offset = begin;
             if (POOLED) {
                 shift = int(job.offset_ranges[line].line_shift);
                 offset = (int(job.offset_ranges[line].first) + begin) % strip.line_pixels;
                 OVER_LANES (q)
                     strip.pool_counts[q] =
-                        q < strip.valid ? R(job.pool_counts[line * n_line_offsets + begin + q])
-                                        : R(0);
+                        q < strip.valid_lanes
+                            ? R(job.pool_counts[line * n_line_offsets + begin + q])
+                            : R(0);
             }
             strip.place(shift, offset);
             layers.run(first + strip.team == 0 ? means : 0.0, [&](const Layer &l) {
                 if (KEEPS_PIXELS)
-                    report_pixels(l, l.depth_index * numbers(), at, shift, offset);
+                    report_pixels(l, l.depth_index * numbers(), case_index, shift, offset);
                 else
-                    report_sums(l,
-                                (block_of_pair * launch.n_depths + l.depth_index) * numbers() + at);
+                    report_sums(l, (block_of_pair * launch.n_depths + l.depth_index) * numbers() +
+                                       case_index);
             });
         }
-        finish(block_of_pair, sides, at);
+        finish(block_of_pair, sides, case_index);
     }
     // The part of this thread in the sum of F0 over the pixel pairs of a pooled head.
     FORMULA double thread_means(const Sides &sides) const
@@ -190,16 +191,17 @@ struct Pairs {
         }
         return sum * job.pool_count_sum;
     }
-    FORMULA void report_sums(const Layer &l, int64 at) const
+    FORMULA void report_sums(const Layer &l, int64 index) const
     {
         auto &strip = layers.strip;
         const double *total = totals(POOLED ? l.input_weight : 0.0);
         if (threadIdx.x != 0) return;
         for (int64 team = 0; team < launch.teams; team++, total += launch.team_bytes / 8)
-            add_to(at, total[0], total[strip.threads]);
+            add_to(index, total[0], total[strip.threads]);
     }
     // Write the results of pixels. Those of this depth begin at the index `begin`.
-    FORMULA void report_pixels(const Layer &l, int64 begin, int64 at, int shift, int offset) const
+    FORMULA void report_pixels(const Layer &l, int64 begin, int64 case_index, int shift,
+                               int offset) const
     {
         auto &strip = layers.strip;
         const int n = strip.n, line_pixels = strip.line_pixels;
@@ -208,19 +210,19 @@ struct Pairs {
             const int j = strip.pixel(p), y = j / line_pixels, column = j % line_pixels;
             if (!strip.has_pixel(p)) continue;
             OVER_LANES (q) {
-                if (q >= strip.valid) continue;
+                if (q >= strip.valid_lanes) continue;
                 kernels(l, p, q, job.output == PIXELS, gpk, ntk);
                 gpk_sum += POOLED ? double(strip.pool_counts[q]) * gpk : gpk;
                 ntk_sum += POOLED ? double(strip.pool_counts[q]) * ntk : ntk;
                 const int64 other =
                     (y + shift) % strip.lines * line_pixels + (column + offset + q) % line_pixels;
-                if (job.output == PIXELS) write(begin + (at * n + j) * n + other, gpk, ntk);
+                if (job.output == PIXELS) write(begin + (case_index * n + j) * n + other, gpk, ntk);
             }
-            if (job.output == SHARES) add_to(begin + at * n + j, gpk_sum, ntk_sum);
+            if (job.output == SHARES) add_to(begin + case_index * n + j, gpk_sum, ntk_sum);
         }
     }
     // Replace the sums by means, and add the multiples of F0.
-    FORMULA void finish(int64 block_of_pair, const Sides &sides, int64 at) const
+    FORMULA void finish(int64 block_of_pair, const Sides &sides, int64 case_index) const
     {
         auto &strip = layers.strip;
         if (job.output == PIXELS || (!KEEPS_PIXELS && threadIdx.x != 0)) return;
@@ -235,10 +237,11 @@ struct Pairs {
                     block_of_pair == 0 && !in_sums
                         ? l.input_weight * F0_sum(sides, KEEPS_PIXELS ? strip.pixel(p) : -1)
                         : 0.0;
-                const int64 to = (block_of_pair * launch.n_depths + l.depth_index) * numbers() +
-                                 (KEEPS_PIXELS ? at * strip.n + strip.pixel(p) : at);
-                write(to, job.gpk ? (job.gpk[to] + sum) / count : 0.0,
-                      job.ntk ? (job.ntk[to] + (job.initial + job.later_readout) * sum) / count
+                const int64 index =
+                    (block_of_pair * launch.n_depths + l.depth_index) * numbers() +
+                    (KEEPS_PIXELS ? case_index * strip.n + strip.pixel(p) : case_index);
+                write(index, job.gpk ? (job.gpk[index] + sum) / count : 0.0,
+                      job.ntk ? (job.ntk[index] + (job.initial + job.later_readout) * sum) / count
                               : 0.0);
             }
         }
@@ -289,7 +292,7 @@ struct Pairs {
         for (int q = 0; q < LANES; q++)
             layers.biases[layers.pair_of(q)] =
                 counts(q) ? R(job.left.bias[i] * job.right.bias[block * LANES + q]) : R(0);
-        strip.valid = LANES;
+        strip.valid_lanes = LANES;
         strip.place(0, 0);
         layers.run(0.0, [&](const Layer &l) {
             const double *total = KEEPS_PIXELS ? nullptr : totals(l.input_weight);
@@ -299,14 +302,14 @@ struct Pairs {
             }
         });
     }
-    FORMULA void report_lane(const Layer &l, int q, int64 at, const double *total) const
+    FORMULA void report_lane(const Layer &l, int q, int64 case_index, const double *total) const
     {
         auto &strip = layers.strip;
         const int64 begin = l.depth_index * numbers();
         const int n = strip.n, pair = layers.pair_of(q);
         if (!KEEPS_PIXELS) {
             if (strip.thread == 0)
-                write(begin + at, total[pair * strip.threads] / n,
+                write(begin + case_index, total[pair * strip.threads] / n,
                       total[(PAIRS + pair) * strip.threads] / n);
             return;
         }
@@ -315,9 +318,9 @@ struct Pairs {
             if (!strip.has_pixel(p)) continue;
             kernels(l, p, q, true, gpk, ntk);
             if (job.output == SHARES)
-                write(begin + at * n + strip.pixel(p), gpk / n, ntk / n);
+                write(begin + case_index * n + strip.pixel(p), gpk / n, ntk / n);
             else if (strip.pixel(p) == 0)
-                write(begin + at, gpk, ntk);
+                write(begin + case_index, gpk, ntk);
         }
     }
 };
