@@ -130,8 +130,8 @@ def alpha_derivative(
     def growth(alpha: float) -> float:
         """Return ((1 + β') / (1 + β))^L, the kernel's growth at another α relative to its own."""
         # From the difference of the two α: subtracting β from β' would lose digits.
-        more = ((alpha - alpha_0) / alpha_0) * ((alpha + alpha_0) / alpha_0)
-        return math.exp(layers * math.log1p(net.branch_share * more))
+        relative_change = ((alpha - alpha_0) / alpha_0) * ((alpha + alpha_0) / alpha_0)
+        return math.exp(layers * math.log1p(net.branch_share * relative_change))
 
     def difference(relative_step: float) -> Array:
         """Return D(s) at s = relative_step · α."""

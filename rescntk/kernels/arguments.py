@@ -87,9 +87,9 @@ def check_arguments(
     check_kernel_network(network)
     kinds = check_kinds(kinds)
     depths = (network.depth,) if depths is None else check_depths(depths)
-    rising = tuple(sorted(set(depths)))
+    sorted_depths = tuple(sorted(set(depths)))
     result_dtype = np.dtype(check_dtype(dtype))
-    _check_depth_and_tangent_kernel(network, kinds, rising[-1], result_dtype)
+    _check_depth_and_tangent_kernel(network, kinds, sorted_depths[-1], result_dtype)
     prepared = _prepared_signals(Z)
     if prepared is not None:  # where Z is X itself, the kernel matrix is symmetric (check_batches)
         Z = X if prepared.is_same(X) and not paired else prepared.batch
@@ -101,7 +101,7 @@ def check_arguments(
         network=network,
         head=pooled_head(head, shape),
         kinds=kinds,
-        depths=rising,
+        depths=sorted_depths,
         # Activations that are not homogeneous are computed in float64 (docs/theory/deficits.md).
         dtype=result_dtype.name if network.homogeneous else "float64",
         threads=None if threads is None else check_positive_integer(threads, "threads"),
@@ -166,7 +166,7 @@ def _check_number_of_layers(network: Network, deepest: int) -> None:
 
 
 def _check_branch_gains(network: Network, layers: list[Layer], dtype: np.dtype) -> None:
-    """Raise a ValueError if branches alone are trained, and their gains are too small.
+    """Raise a ValueError if only branches are trained, and their gains are too small.
 
     The tangent kernel is then as small as the largest gain.
     """
@@ -182,7 +182,7 @@ def _check_branch_gains(network: Network, layers: list[Layer], dtype: np.dtype) 
 def _check_input_tangent_kernel(
     network: Network, layers: list[Layer], deepest: int, dtype: np.dtype
 ) -> None:
-    """Raise a ValueError if the input alone is trained, and layers make its kernel too small.
+    """Raise a ValueError if only the input is trained, and layers make its kernel too small.
 
     With biases, homogeneous layers whose growth is below 1 are not divided by it.
     """

@@ -146,8 +146,8 @@ class ArrayPlan(Plan):
         left_blocks = right_blocks if right_blocks and self.symmetric else self._blocks(self.X)
         for left in left_blocks:
             for right in right_blocks or self._blocks(self.Z):
-                both = left.cases, right.cases
-                i, k = (cases.ravel() for cases in np.meshgrid(*both, indexing="ij"))
+                sides = left.cases, right.cases
+                i, k = (cases.ravel() for cases in np.meshgrid(*sides, indexing="ij"))
                 if self.symmetric:
                     i, k = i[i <= k], k[i <= k]
                 yield PairsOfBlocks(i, k, left, right)
@@ -206,9 +206,9 @@ class ArrayPlan(Plan):
         if not self.request.shares:
             swapped = left.keys[a] > right.keys[b]
         for is_swapped in (False, True):
-            some = np.flatnonzero(swapped == is_swapped)
-            sides = [(left.tables, a[some]), (right.tables, b[some])]
-            self._compute_batches(values, i[some], k[some], sides, is_swapped, tick)
+            indices = np.flatnonzero(swapped == is_swapped)
+            sides = [(left.tables, a[indices]), (right.tables, b[indices])]
+            self._compute_batches(values, i[indices], k[indices], sides, is_swapped, tick)
 
     def _compute_batches(
         self,

@@ -71,7 +71,7 @@ struct Job {
     int64 padding;
     const int64 *stop;  // becomes 1 if the call should end; only on the CPU
     // The results.
-    double *gpk, *ntk;                // or null
+    double *gpk, *ntk;                // where kernels are written; null if not requested
     int64 cases, columns, extent;     // the shape is (depths, cases, columns, extent for each axis)
     int64 output, symmetric, paired;  // `output` is one of `Output`
     // The signals and the pixel pairs that the head reads.

@@ -224,8 +224,8 @@ def over_blocks(
 
 def bytes_to_hold(left: TabledSignals, right: TabledSignals) -> int:
     """Return the bytes of the tables that a call must make, for one block per side at a time."""
-    two = right is not left or len(left.blocks) > 1
-    return left.bytes_to_hold + two * right.bytes_to_hold
+    has_two_blocks = right is not left or len(left.blocks) > 1
+    return left.bytes_to_hold + has_two_blocks * right.bytes_to_hold
 
 
 class BlockTables:

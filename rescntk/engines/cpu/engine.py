@@ -163,8 +163,8 @@ class CpuPlan(Plan):
         tasks = list(self._tasks(rows, columns, _TASK_PAIRS / per_pair))
         threads = min(len(tasks), self.threads)
         entries = per_pair * sum(pairs for _, _, pairs in tasks)
-        small = threads == 1 and entries < 4 * _TASK_PAIRS  # ends before anyone presses Ctrl-C
-        with pool_of(0 if small else threads) as pool:
+        is_short = threads == 1 and entries < 4 * _TASK_PAIRS  # ends before anyone presses Ctrl-C
+        with pool_of(0 if is_short else threads) as pool:
             for done in pool.map(compute, tasks):
                 tick(done)
 

@@ -57,8 +57,8 @@ template <class R, bool NTK, bool FIRST, bool WITH_SKIP>
 struct FiveTapsMerge {
     using V = typename Lanes<R>::V;
     const Strip<R> &strip;
-    const int64 row;
-    const Weight<V> ninth;
+    const int64 row;        // the first table row of the merge
+    const Weight<V> ninth;  // the weight 1/9 of the sum of five taps
     const V branch_weight, feature_weight;
     const State<V> in, before, out;  // `out` may be `before`, except if FIRST
     int64 begin = 0, end = 0;        // the vectors of the line

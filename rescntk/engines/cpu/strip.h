@@ -198,11 +198,13 @@ struct Strip {
     using V = typename Lanes<R>::V;
     const Layout *layout;
     SpareStates<V> *spare_states;
-    Table<R> x, z;      // of the left and of the right signal
+    Table<R> x, z;      // the tables of the left and of the right signal
     V biases;           // the product of the standard deviations of both signals' biases
     int64 valid_lanes;  // how many lanes count
     int64 begin, end;   // the vectors begin ... end - 1 have a valid state
-    State<V> features;  // or the pre-activations, if layers lead from these to the next ones
+    // The state of the features, or of the pre-activations if layers lead from these to the next
+    // ones.
+    State<V> features;
     // For results of single pixels and skip connections: F0, and F and A without multiples of F0.
     struct {
         V *F0, *F, *A;

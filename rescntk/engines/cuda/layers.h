@@ -25,6 +25,8 @@ struct Layers {
     const Job &job;
     const Activation<R> relu;
     R biases[PAIRS];  // the products of the standard deviations of both signals' biases
+    // The state of the features, or of the pre-activations if layers lead from these to the next
+    // ones.
     State state;
     struct {
         ThreadNumbers F0, F, A;

@@ -146,14 +146,14 @@ def errors_of(name: str, dtype: str, engine: AnyEngine) -> dict[str, float]:
     depth 1 and at the depth of the network.
     """
     network, head, d, n = CASES[name]
-    X, cases, every = signals(d)[:n], np.arange(n), slice(None)
+    X, cases, all_cases = signals(d)[:n], np.arange(n), slice(None)
     depths = tuple(sorted({1, network.depth}))
     request = Request(network, head, KINDS, depths, "float64", threads=1)
     exact = with_scales(ArrayEngine().plan(request, X).compute())
     request = replace(request, dtype=dtype)
     pairs = engine.plan(request, X, X[::-1], paired=True).compute()
     computed = (
-        (every, every, with_scales(engine.plan(request, X).compute())),
+        (all_cases, all_cases, with_scales(engine.plan(request, X).compute())),
         (slice(1), slice(1, None), with_scales(engine.plan(request, X[:1], X[1:]).compute())),
         (cases, cases[::-1], with_scales(pairs, paired=True)),
     )

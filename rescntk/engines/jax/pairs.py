@@ -120,7 +120,7 @@ class LayerNumbers(NamedTuple):
     branch_weight: jax.Array
     """b, the weight of the branch."""
 
-    def of(self, layers: int | slice) -> LayerNumbers:
+    def selected(self, layers: int | slice) -> LayerNumbers:
         """Return the numbers of one layer, or of several layers, from those of all layers."""
         return LayerNumbers(*(values[layers] for values in self))
 
@@ -206,12 +206,14 @@ class SignalPair:
             return _Carried.of(after), None
 
         state = state._replace(kernels=Kernels(zeros, zeros if "ntk" in kinds else None))
-        carried, _ = after_layer(operations.layers[0], _Carried.of(state), numbers.of(0))
+        carried, _ = after_layer(operations.layers[0], _Carried.of(state), numbers.selected(0))
         for _, group in groupby(operations.layers[1:], partial(_compilation_key, operations)):
             alike = list(group)
             first = alike[0][0].layer_number - 1
             layer = jax.checkpoint(partial(after_layer, alike[0]), prevent_cse=False)
-            carried, _ = lax.scan(layer, carried, numbers.of(slice(first, first + len(alike))))
+            carried, _ = lax.scan(
+                layer, carried, numbers.selected(slice(first, first + len(alike)))
+            )
         input_weight = operations.constants.input_weight(operations.depth)
         weighted = by_kind(operations.constants, carried.kernels, input_weight)
         return [self.with_head(*weighted[kind], F0) for kind in kinds]
@@ -219,11 +221,13 @@ class SignalPair:
     def enter(self) -> tuple[PairState, jax.Array]:
         """Return the state of the pixel pairs before layer 1, and F⁰."""
         x, z = self.x, self.z
-        F0 = self.over_channels(mul, x.scaled, z.scaled)
+        F0 = self.sum_over_channels(mul, x.scaled, z.scaled)
         sides = self.exact_variances(x.input_variance), self.exact_variances(z.input_variance)
         g, deficits = self.product(sides), []
         for sign in (-1.0, 1.0):
-            half = self.over_channels(lambda u, v, s=sign: 0.5 * (u + s * v) ** 2, x.unit, z.unit)
+            half = self.sum_over_channels(
+                lambda u, v, s=sign: 0.5 * (u + s * v) ** 2, x.unit, z.unit
+            )
             # Where g is 0, F⁰ is 0 too. There ± F⁰ is the deficit, 0, with the right derivatives.
             deficits.append(g * half + jnp.where(g > 0, 0.0, sign * F0))
         state = PairState(Deficits(*deficits), Kernels(F0, None), sides)
@@ -254,7 +258,7 @@ class SignalPair:
         n_sides = values.ndim // self.n_axes if isinstance(self.head, str) else 1
         return weighted_mean(self.at_taps(values, taps, n_sides), taps.weights)
 
-    def both(self, p: jax.Array, q: jax.Array) -> tuple[jax.Array, jax.Array]:
+    def as_pairs(self, p: jax.Array, q: jax.Array) -> tuple[jax.Array, jax.Array]:
         """Return arrays of the pixels of the left and the right signal in the form of pixel pairs.
 
         Both arrays broadcast to the shape of the pixel pairs.
@@ -265,13 +269,13 @@ class SignalPair:
 
     def product(self, sides: tuple[Variances, ...]) -> jax.Array:
         """Return g = a b at the pixel pairs, where a² and b² are the variances of both pixels."""
-        return mul(*self.both(*(side.std for side in sides)))
+        return mul(*self.as_pairs(*(side.std for side in sides)))
 
-    def over_channels(
+    def sum_over_channels(
         self, function: Callable[..., jax.Array], p: jax.Array, q: jax.Array
     ) -> jax.Array:
         """Return the sum over channels of `function` at the pixel pairs of `p` and `q`."""
-        return jax.vmap(lambda *channels: function(*self.both(*channels)))(p, q).sum(axis=0)
+        return jax.vmap(lambda *channels: function(*self.as_pairs(*channels)))(p, q).sum(axis=0)
 
     def with_head(self, kernel: jax.Array, input_weight: float, F0: jax.Array) -> jax.Array:
         """Return `kernel` + `input_weight` · `F0` with the head applied."""
@@ -396,7 +400,7 @@ class JaxPairContext:
     def rows(self) -> list[tuple[jax.Array, jax.Array]]:
         """The step's rows of the left and the right signal, which broadcast to the pixel pairs."""
         pairs = zip(self._left_rows, self._right_rows, strict=True)
-        return [self.pair.both(*row) for row in pairs]
+        return [self.pair.as_pairs(*row) for row in pairs]
 
     def row(self, index: int) -> tuple[jax.Array, jax.Array]:
         return self.rows[index]

@@ -105,8 +105,8 @@ def check_sizes(
     has_values = X.reshape(len(X), -1).any(axis=1)
     if request.reads_pixel_1:
         _, bias_weight = weights_at_pixel_1(operations, X.shape[2:])
-        reaches = has_values | (bias_weight > 0)  # for other signals the kernel is 0
-        fraction = xp.where(reaches, xp.maximum(sizes.squared, _UNDERFLOWED), 0.0)
+        has_kernel = has_values | (bias_weight > 0)  # for other signals the kernel is 0
+        fraction = xp.where(has_kernel, xp.maximum(sizes.squared, _UNDERFLOWED), 0.0)
         check_fraction(fraction / mean, request, "pixel 1 gets")
     if operations.constants.has_bias and "ntk" in request.kinds:
         _check_trained_parts(operations, request, X, powers, sizes)
@@ -134,8 +134,8 @@ def _check_trained_parts(
     fraction = signal_weight * sizes.signal_part
     fraction = fraction + bias_weight * (constants.largest_bias / powers) ** 2
     fraction = fraction / xp.where(sizes.squared > 0, sizes.squared, math.inf)
-    reaches = X.reshape(len(X), -1).any(axis=1) & (signal_weight + bias_weight > 0)
-    fraction = xp.where(reaches, xp.maximum(fraction, _UNDERFLOWED), 0.0)
+    has_kernel = X.reshape(len(X), -1).any(axis=1) & (signal_weight + bias_weight > 0)
+    fraction = xp.where(has_kernel, xp.maximum(fraction, _UNDERFLOWED), 0.0)
     check_fraction(fraction, request, "the trained parts have, beside biases,")
 
 
@@ -177,7 +177,7 @@ def check_branch(
         input_weight = 0.0
     limits = np.finfo(request.dtype)
     variance = _least_branch_variance(operations, request, norm_std)
-    is_beside = input_weight * input_part * float(limits.eps) ** 2 > variance
+    is_negligible = input_weight * input_part * float(limits.eps) ** 2 > variance
     share = min(map(operations.bounds.total_branch_share, request.depths))
     has_branch = (input_variance.reshape(len(input_variance), -1) > 0).any(axis=1) & (share > 0)
     # The standard deviations of pre-activations must be divisors, even if only one tap of a filter
@@ -186,7 +186,7 @@ def check_branch(
     least_variance = (_STD_MARGIN * least_std(request.dtype)) ** 2 * taps**operations.n_axes
     least = {request.dtype: max(share * least_variance, _BRANCH_MARGIN * float(limits.tiny))}
     branch = xp.maximum(share * variance, np.finfo(np.float64).smallest_subnormal)
-    branch = xp.where(has_branch & ~is_beside, branch, 1.0)
+    branch = xp.where(has_branch & ~is_negligible, branch, 1.0)
     check_fraction(branch, request, "branches of normalized features have", least)
 
 
@@ -219,11 +219,11 @@ def check_tiny(
 
     `divisor_exponents` are those of the powers of two that divide the signals.
     """
-    input_alone = "ntk" in request.kinds and operations.network.trained == ("input",)
-    undivided = exponents.input if input_alone else exponents.input_and_biases
+    only_input = "ntk" in request.kinds and operations.network.trained == ("input",)
+    undivided = exponents.input if only_input else exponents.input_and_biases
     is_tiny = undivided - divisor_exponents < _LEAST_EXPONENT
     if bool(((undivided > EXPONENT_OF_ZERO) & is_tiny).any()):
-        has_bias = operations.constants.largest_bias and not input_alone
+        has_bias = operations.constants.largest_bias and not only_input
         raise OverflowError(
             f"signals{' and biases' * bool(has_bias)} have standard deviations below "
             f"2^{_LEAST_EXPONENT} in layer 1, expected larger ones: float64 does not have their "
@@ -261,13 +261,15 @@ def check_preactivations(
         )
     if layer_number < operations.depth or layer.keeps_features or not layer.has_branch:
         return
-    last, enters = (
+    largest_last, largest_input = (
         values.reshape(len(variance), -1).max(axis=1) for values in (variance, input_variance)
     )
-    below = (net.layer(number) for number in range(1, layer_number))
-    too_small = (enters > 0) & (layer.inner_variance * last < _LEAST_VARIANCE)
+    earlier_layers = (net.layer(number) for number in range(1, layer_number))
+    too_small = (largest_input > 0) & (layer.inner_variance * largest_last < _LEAST_VARIANCE)
     # After a layer without a branch and without an identity path, variances are exactly 0.
-    if bool(too_small.any()) and all(each.has_branch or each.identity_factor for each in below):
+    if bool(too_small.any()) and all(
+        each.has_branch or each.identity_factor for each in earlier_layers
+    ):
         raise OverflowError(
             f"variances of layer {layer_number} fall below {_LEAST_VARIANCE:g}, expected a "
             f"smaller depth or larger {' and '.join(WEIGHT_VARIANCES)}: float64 does not resolve "
