@@ -96,25 +96,26 @@ def gram(
 ) -> tuple[jax.Array, ...]:
     """Return kernels of one network, as a pure function of the JAX arrays X and Z.
 
-    All p pairs of a block are computed at once: block², or all n·m. This takes some arrays of p·d²
-    numbers for the head "gap", p·d·(2w − 1) for a head w, p·d for others. Gradients keep such
-    arrays of each layer. The first call with signals of a shape compiles for seconds, its first
-    gradient for up to half a minute.
+    All p pairs of a block are computed at once; p is block², or n·m without blocks. This takes some
+    arrays of p·d² numbers for the head "gap", of p·d·(2w − 1) numbers for a head w, and of p·d
+    numbers for other heads. Gradients keep such arrays of each layer. The first call with signals
+    of a shape compiles for seconds, and its first gradient for up to half a minute.
 
     Parameters
     ----------
     network : Network
         A network of ReLU or leaky ReLU.
     X : array, (n_cases, n_channels, n_timepoints)
-        Signals of one length, or images (n_cases, n_channels, height, width). Values are not
+        Signals of one length, or images (n_cases, n_channels, height, width). Their values are not
         checked.
     Z : array, (m_cases, n_channels, n_timepoints), optional
-        Signals or images of the same channels and pixels, by default X.
+        Signals or images with the same channels and pixels. The default is X.
     head, kinds, normalized
         As for `rescntk.gram`.
     block : int, optional
-        Rows and columns of a block, by default all. Blocks are computed one after the other, and
-        once more for a gradient, which keeps the arrays of one block.
+        The number of rows and columns of a block. By default the whole matrix is one block. Blocks
+        are computed one after the other, and once more for a gradient, which keeps the arrays of
+        one block.
 
     Returns
     -------
@@ -160,7 +161,7 @@ def _gram(
     X: jax.Array,
     Z: jax.Array | None,
 ) -> list[jax.Array]:
-    """Return kernels, times a factor or normalized. They are compiled once for each shape."""
+    """Return kernels, multiplied by a factor or normalized. They are compiled once per shape."""
     read_signals = jax.vmap(partial(read_signal, operations, head))
     x = read_signals(X)
     z = x if Z is None else read_signals(Z)
@@ -193,7 +194,7 @@ def _gram(
 def _by_blocks(
     function: Callable[[Signal], list[jax.Array]], block: int | None, batch: Signal
 ) -> list[jax.Array]:
-    """Return results of a batch, whose axis is their first, block by block."""
+    """Return a function of a batch, computed block by block along the first axis of its results."""
     n = len(batch.exponent)
     if block is None or block >= n:
         return function(batch)
@@ -216,7 +217,7 @@ def _check_network(network: Network, normalized: bool) -> None:
 
 
 def _total_divisor(network: Network) -> tuple[float, int]:
-    """Return (m, e): all layers were divided by m · 2^e."""
+    """Return (m, e) so that m · 2^e is the number by which all layers together were divided."""
     return Operations(network, network.depth, 1).constants.total_divisor(network.depth)
 
 

@@ -71,6 +71,6 @@ def _free_in_container() -> float:
             int((_CGROUP / name).read_text()) for name in ("memory.max", "memory.current")
         )
         numbers = (_CGROUP / "memory.stat").read_text().split()
-        given_back = int(dict(zip(numbers[::2], numbers[1::2], strict=True))["inactive_file"])
-        return max(0.0, float(limit - used + given_back))
+        reclaimable = int(dict(zip(numbers[::2], numbers[1::2], strict=True))["inactive_file"])
+        return max(0.0, float(limit - used + reclaimable))
     return math.inf

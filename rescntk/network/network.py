@@ -171,8 +171,8 @@ class Network:
         These are α in layers without the identity path, and the inner filter of layer 1.
         """
         skips = self.values_of("skip")
-        unread = {} if all(skips) else NEED_SKIP
-        for name, default in unread.items():
+        unread_fields = {} if all(skips) else NEED_SKIP
+        for name, default in unread_fields.items():
             n_layers = max(len(skips), len(self.values_of(name)))
             values = (
                 self._layer_value(name, number) if self._layer_value("skip", number) else default

@@ -102,7 +102,8 @@ class SignalPairs:
     def mean(self, taps: Taps, values: Array) -> Array:
         """Return the weighted means over the taps. A tap moves both pixels of a pair."""
         check_stop()
-        # The axes of left and of right pixels begin here; in pooled heads, offsets and left pixels.
+        # The axes of left and of right pixels begin here. With a pooled head they are those of the
+        # offsets and of left pixels.
         first, second = 1, 1 + self.n_axes
         if self.request.pool:
             return mean_over_taps(self.xp, values, taps, second)
@@ -249,10 +250,10 @@ class ArrayPairContext:
             before = PairState(mapped(part, state.deficits), mapped(part, state.kernels))
             after = function(ArrayPairContext(self.pairs, self.operation, piece), before)
             values = *after.deficits, *after.kernels
-            results = results or [one if one is None else self.empty(shape) for one in values]
-            for array, one in zip(results, values, strict=True):
+            results = results or [value if value is None else self.empty(shape) for value in values]
+            for array, value in zip(results, values, strict=True):
                 if array is not None:
-                    array[piece] = one
+                    array[piece] = value
         U, U_plus, F, A = results
         return PairState(Deficits(U, U_plus), Kernels(F, A))
 
