@@ -13,6 +13,7 @@ of a layer, and if they compute only sums over pixels, they add the branch's bia
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from itertools import pairwise
 from typing import NamedTuple, TypeAlias
 
@@ -163,9 +164,9 @@ def with_five_taps(network_steps: NetworkSteps) -> NetworkSteps:
 def _with_triangles(steps: tuple[Step, ...]) -> Iterator[Step]:
     """Yield steps in which each convolution of three taps is replaced by one of five taps."""
     for step in steps:
-        is_convolution = isinstance(step, ConvolutionStep)
-        five = step.taps._replace(n_taps=5, is_triangle=True)
-        yield ConvolutionStep(five, step.after_activation) if is_convolution else step
+        if isinstance(step, ConvolutionStep):
+            step = replace(step, taps=step.taps._replace(n_taps=5, is_triangle=True))
+        yield step
 
 
 def may_join(network: Network, constants: NetworkConstants, n_axes: int) -> bool:
