@@ -48,7 +48,10 @@ def moved(array: Array, xp: ModuleType) -> Array:
 
 
 def rounding_unit(values: object) -> float:
-    """Return eps of the dtype of `values`, at least the eps of float64; ask before casting."""
+    """Return eps of the dtype of `values`, at least the eps of float64.
+
+    Call it before the values are cast.
+    """
     dtype = np.asarray(values).dtype
     eps = float(np.finfo(dtype).eps) if dtype.kind == "f" else 0.0
     return max(eps, float(np.finfo(np.float64).eps))
@@ -66,7 +69,7 @@ class SignalList:
     """Signals of different lengths, checked: arrays (n_channels, n_timepoints_i) in float64.
 
     An index gives one array. A slice, or an array of indices, gives another list. It is no
-    `Sequence`: to ask whether an object is one takes Python five times as long.
+    `Sequence`, because `isinstance` is several times slower for an abstract base class.
     """
 
     def __init__(self, signals: Sequence[Array]) -> None:
@@ -115,7 +118,7 @@ Images are an array (n_cases, n_channels, height, width), which engines take as 
 
 
 def channels_and_length(X: Batch) -> tuple[int, int]:
-    """Return the number of channels, and of an image's or the longest signal's pixels."""
+    """Return the numbers of channels, and of pixels of an image or of the longest signal."""
     if isinstance(X, SignalList):
         return X.n_channels, X.longest
     return X.shape[1], math.prod(X.shape[2:])
@@ -126,8 +129,11 @@ def lengths_of(X: Batch) -> np.ndarray:
     return X.lengths if isinstance(X, SignalList) else np.full(len(X), math.prod(X.shape[2:]))
 
 
-def pixel_axes(X: Batch) -> tuple[int, ...]:
-    """Return the axes of pixels: (d,) of signals, the longest of a list, or (h, w) of images."""
+def pixel_shape(X: Batch) -> tuple[int, ...]:
+    """Return the shape of the pixels: (d,) of signals, (h, w) of images.
+
+    In a list of signals, d is the number of pixels of the longest one.
+    """
     return (X.longest,) if isinstance(X, SignalList) else X.shape[2:]
 
 

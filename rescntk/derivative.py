@@ -5,18 +5,19 @@ With :math:`D(s) = (N(\alpha + s) - N(\alpha - s)) / 2s` and a step :math:`h = \
 .. math::
     \frac{\partial N}{\partial\alpha} = \frac{4 D(h) - D(2h)}{3} + O(h^4),
 
-Richardson's extrapolation of central differences. N is the kernel matrix K with its growth along
-depth taken out: with :math:`\beta = \alpha^2 c_v c_w (1 + s^2) / 2` a ReLU network, leaky with the
-slope s, multiplies variances by :math:`1 + \beta` in each layer, and :math:`K = N (1 + \beta)^L`.
-Normalized kernels and erf have no such growth: :math:`N = K`. GELU is refused: its growth changes
-from layer to layer. The step is relative, because kernels are smooth in :math:`\log\alpha` and not
-in :math:`\alpha^2` near 0.
+which is Richardson's extrapolation of central differences. N is the kernel matrix K without its
+growth along depth: a ReLU network, or a leaky one of slope s, multiplies variances by
+:math:`1 + \beta` in each layer, with :math:`\beta = \alpha^2 c_v c_w (1 + s^2) / 2`, and
+:math:`K = N (1 + \beta)^L`. Normalized kernels and those of erf have no such growth, so that
+:math:`N = K`. GELU is refused, because its growth changes from layer to layer. The step is
+relative, because near 0 kernels are smooth in :math:`\log\alpha` and not in :math:`\alpha^2`.
 
-Errors of :math:`\alpha\,\partial K/\partial\alpha` by :math:`\sqrt{K(x,x) K(z,z)}` are at most
-9e-12 in float64 and 6e-5 in float32 for ReLU, to depth 30, measured against the recursion in 40
-digits. For erf at depth 4, in float64, they are at most 1e-11 up to α = 2. With "gap" this is
-relative to the kernel with the head "trace", because means over pixel pairs may cancel: erf is odd.
-At α = 30, where erf's slope is a narrow peak, errors are 4e-8.
+The errors of :math:`\alpha\,\partial K/\partial\alpha`, divided by
+:math:`\sqrt{K(x,x) K(z,z)}`, are at most 9e-12 in float64 and 6e-5 in float32 for ReLU up to depth
+30. They were measured against the recursion in 40 digits. For erf at depth 4 in float64 they are at
+most 1e-11 up to α = 2. With the head "gap" they are divided by the kernel with the head "trace",
+because erf is odd, so that means over pixel pairs may cancel. At α = 30, where the slope of erf is
+a narrow peak, the errors are 4e-8.
 """
 
 from __future__ import annotations
@@ -33,12 +34,12 @@ from .network import Network, check_network
 from .network.parameters import FIELDS_WITHOUT_NORM, FILTER_FIELDS
 
 STEPS = {"float64": 2.0**-10, "float32": 2.0**-5}
-"""Relative step h/α for each working precision; errors grow like eps/step and like step⁴."""
+"""The relative step h/α in each working precision. Errors grow like eps/step and like step⁴."""
 
 
 def _check(network: Network) -> None:
     """Raise a ValueError if kernels of a network have no derivative here."""
-    check_network(network, FIELDS_WITHOUT_NORM, of_layers=FILTER_FIELDS)
+    check_network(network, FIELDS_WITHOUT_NORM, per_layer=FILTER_FIELDS)
 
 
 def has_alpha_derivative(network: Network) -> bool:
@@ -77,20 +78,20 @@ def alpha_derivative(
 ) -> tuple[Array, Array]:
     r"""Return the kernel matrix K and its derivative ∂K/∂α, in the time of five matrices.
 
-    K equals ``kernel(X, Z)`` bit for bit. ∂K/∂α is 0 for α = 0 (α enters by its square) and for a
-    network without skip connections (α is absent).
+    K is bitwise equal to ``kernel(X, Z)``. ∂K/∂α is 0 for α = 0, because kernels depend on α², and
+    for a network without skip connections, which has no α.
 
     Parameters
     ----------
     kernel : Kernel
-        Of a network of ReLU, leaky ReLU or erf without `norm`, whose layers differ in filters at
-        most; of both kinds, with any head, normalized or not.
+        A kernel of either kind and with any head, normalized or not. The activation of its network
+        is ReLU, leaky ReLU or erf, `norm` is not set, and layers may differ only in their filters.
     X : array, (n_cases, n_channels, n_timepoints)
         Signals, images or a list of signals, as the kernel takes them.
     Z : array, (m_cases, n_channels, n_timepoints), optional
-        The default is X: then both results are exactly symmetric.
+        The default is X. Then both results are exactly symmetric.
     engine, dtype, threads
-        As for calling the kernel.
+        The same as for calling the kernel.
 
     Returns
     -------
@@ -121,7 +122,7 @@ def alpha_derivative(
     net, step = kernel.network, STEPS[check_dtype(dtype)]
     alpha_0 = net.layer(1).alpha
     grows = not kernel.normalized and net.homogeneous
-    layers = net.depth if grows else 0  # that multiply the kernel by 1 + β
+    n_growing = net.depth if grows else 0  # so many layers multiply the kernel by 1 + β
 
     def matrix(alpha: float) -> Array:
         at_alpha = kernel.replace(alpha=alpha)
@@ -129,9 +130,9 @@ def alpha_derivative(
 
     def growth(alpha: float) -> float:
         """Return ((1 + β') / (1 + β))^L, the kernel's growth at another α relative to its own."""
-        # From the difference of the two α: subtracting β from β' would lose digits.
-        more = ((alpha - alpha_0) / alpha_0) * ((alpha + alpha_0) / alpha_0)
-        return math.exp(layers * math.log1p(net.branch_share * more))
+        # It is computed from the difference of both α, because β' − β would lose digits.
+        relative_change = ((alpha - alpha_0) / alpha_0) * ((alpha + alpha_0) / alpha_0)
+        return math.exp(n_growing * math.log1p(net.branch_share * relative_change))
 
     def difference(relative_step: float) -> Array:
         """Return D(s) at s = relative_step · α."""
@@ -145,5 +146,5 @@ def alpha_derivative(
     slope = (4.0 * difference(step) - difference(2.0 * step)) / 3.0
     # K = N · (growth)^L, and the growth 1 + β has the logarithmic derivative 2p/α, with
     # p = `Network.branch_share`.
-    slope += (layers * 2.0 * net.branch_share / alpha_0) * K
+    slope += (n_growing * 2.0 * net.branch_share / alpha_0) * K
     return K, slope

@@ -4,16 +4,16 @@
 float64 where its option ``jax_enable_x64`` is set, and else turns float64 into float32.
 
 Signals of any size are taken, subnormal ones too. A kernel that leaves the range of its dtype is 0
-or infinite, and its derivatives are lost. In float32 it does where both signals are below 1e-19 or
-above 1e19. Normalized kernels stay in the range; their derivatives are of the size of 1/x.
+or infinite, and its derivatives are lost. In float32 this happens if both signals are below 1e-19
+or above 1e19. Normalized kernels stay in the range; their derivatives are of the size of 1/x.
 
-Values are not checked. Where other engines refuse a call with normalized features, two things may
-happen here: pixels whose squares leave the dtype beside 1 are taken for 0, and branches whose
-squares leave it beside large signals are lost.
+Values are not checked. With normalized features, two kinds of signals that other engines refuse
+give inaccurate kernels here: pixels so small that their squares underflow are treated as 0, and
+branches whose squares underflow beside large signals are lost.
 
-Kernels have no derivative by a pixel that is 0. Tangent kernels have none at equal and opposite
-pixels. Gradients are the mean of the slopes on both sides there. If a whole window is 0 after
-layer 1, gradients are finite, and may be another number.
+Kernels are not differentiable where a pixel is 0, and tangent kernels are not where two pixels are
+equal or opposite; the gradient there is the mean of both one-sided slopes. If all pixels of a
+filter's window are 0 after layer 1, the gradient is finite, but it may differ from this mean.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from .engines.heads import check_head, pooled_head
 from .engines.layer.operations import Operations
 from .kernels import Kernel
 from .kernels.gram import GRAMS
-from .network import OF_LAYERS, Network, check_network
+from .network import PER_LAYER_FIELDS, Network, check_network
 from .network.parameters import KERNEL_FIELDS
 
 if find_spec("jax") is None:
@@ -78,10 +78,10 @@ def kernel(kernel: Kernel, *, block: int | None = None) -> Callable[..., jax.Arr
     net, head, kinds, normalized = kernel.network, kernel.head, (kernel.kind,), kernel.normalized
     _check_network(net, normalized)
 
-    def of_arrays(X: jax.typing.ArrayLike, Z: jax.typing.ArrayLike | None = None) -> jax.Array:
+    def kernel_matrix(X: jax.typing.ArrayLike, Z: jax.typing.ArrayLike | None = None) -> jax.Array:
         return gram(net, X, Z, head=head, kinds=kinds, normalized=normalized, block=block)[0]
 
-    return of_arrays
+    return kernel_matrix
 
 
 def gram(
@@ -96,25 +96,26 @@ def gram(
 ) -> tuple[jax.Array, ...]:
     """Return kernels of one network, as a pure function of the JAX arrays X and Z.
 
-    All p pairs of a block are computed at once: block², or all n·m. This takes some arrays of p·d²
-    numbers for the head "gap", p·d·(2w − 1) for a head w, p·d for others. Gradients keep such
-    arrays of each layer. The first call with signals of a shape compiles for seconds, its first
-    gradient for up to half a minute.
+    All p pairs of a block are computed at once; p is block², or n·m without blocks. This takes some
+    arrays of p·d² numbers for the head "gap", of p·d·(2w − 1) numbers for a head w, and of p·d
+    numbers for other heads. Gradients keep such arrays of each layer. The first call with signals
+    of a shape compiles for seconds, and its first gradient for up to half a minute.
 
     Parameters
     ----------
     network : Network
         A network of ReLU or leaky ReLU.
     X : array, (n_cases, n_channels, n_timepoints)
-        Signals of one length, or images (n_cases, n_channels, height, width). Values are not
+        Signals of one length, or images (n_cases, n_channels, height, width). Their values are not
         checked.
     Z : array, (m_cases, n_channels, n_timepoints), optional
-        Signals or images of the same channels and pixels, by default X.
+        Signals or images with the same channels and pixels. The default is X.
     head, kinds, normalized
         As for `rescntk.gram`.
     block : int, optional
-        Rows and columns of a block, by default all. Blocks are computed one after the other, and
-        once more for a gradient, which keeps the arrays of one block.
+        The number of rows and columns of a block. By default the whole matrix is one block. Blocks
+        are computed one after the other, and once more for a gradient, which keeps the arrays of
+        one block.
 
     Returns
     -------
@@ -160,29 +161,32 @@ def _gram(
     X: jax.Array,
     Z: jax.Array | None,
 ) -> list[jax.Array]:
-    """Return kernels, times a factor or normalized. They are compiled once for each shape."""
-    read = jax.vmap(partial(read_signal, operations, head))
-    x = read(X)
-    z = x if Z is None else read(Z)
+    """Return kernels, multiplied by a factor or normalized. They are compiled once per shape."""
+    read_signals = jax.vmap(partial(read_signal, operations, head))
+    x = read_signals(X)
+    z = x if Z is None else read_signals(Z)
 
-    def pair(x: Signal, z: Signal) -> list[jax.Array]:
+    def pair_kernels(x: Signal, z: Signal) -> list[jax.Array]:
         return SignalPair(operations, head, x, z).kernels(kinds)
 
-    pairs, same = jax.vmap(jax.vmap(pair, (None, 0)), (0, None)), jax.vmap(lambda s: pair(s, s))
+    all_kernels = jax.vmap(jax.vmap(pair_kernels, (None, 0)), (0, None))
+    own_kernels = jax.vmap(lambda s: pair_kernels(s, s))
     if block is not None:  # gradients compute a block again, and keep no arrays of others
-        pairs, same = (jax.checkpoint(f, prevent_cse=False) for f in (pairs, same))
+        all_kernels, own_kernels = (
+            jax.checkpoint(f, prevent_cse=False) for f in (all_kernels, own_kernels)
+        )
 
-    def rows(x: Signal) -> list[jax.Array]:
-        columns = _by_blocks(lambda z: [K.T for K in pairs(x, z)], block, z)
+    def kernel_rows(x: Signal) -> list[jax.Array]:
+        columns = _by_blocks(lambda z: [K.T for K in all_kernels(x, z)], block, z)
         return [K.T for K in columns]
 
-    kernels = _by_blocks(rows, block, x)
+    kernels = _by_blocks(kernel_rows, block, x)
     if factor is not None:
         mantissa, exponent = frexp(factor)
         exponents = x.exponent[:, None] + z.exponent + exponent
         return [scaled(mantissa * K, exponents) for K in kernels]
-    every = x if Z is None else jax.tree.map(lambda *sides: jnp.concatenate(sides), x, z)
-    roots = map(safe_root, _by_blocks(same, block, every))
+    all_signals = x if Z is None else jax.tree.map(lambda *sides: jnp.concatenate(sides), x, z)
+    roots = map(safe_root, _by_blocks(own_kernels, block, all_signals))
     n, m = kernels[0].shape
     return [safe_quotient(K, r[:n, None] * r[-m:]) for K, r in zip(kernels, roots, strict=True)]
 
@@ -190,7 +194,7 @@ def _gram(
 def _by_blocks(
     function: Callable[[Signal], list[jax.Array]], block: int | None, batch: Signal
 ) -> list[jax.Array]:
-    """Return results of a batch, whose axis is their first, block by block."""
+    """Return a function of a batch, computed block by block along the first axis of its results."""
     n = len(batch.exponent)
     if block is None or block >= n:
         return function(batch)
@@ -201,7 +205,7 @@ def _by_blocks(
 
 def _check_network(network: Network, normalized: bool) -> None:
     """Raise an error if a network has fields that JAX does not have, or kernels beyond float64."""
-    check_network(network, KNOWN_FIELDS, of_layers=OF_LAYERS)
+    check_network(network, KNOWN_FIELDS, per_layer=PER_LAYER_FIELDS)
     if normalized:
         return
     _, exponent = _total_divisor(network)
@@ -213,7 +217,7 @@ def _check_network(network: Network, normalized: bool) -> None:
 
 
 def _total_divisor(network: Network) -> tuple[float, int]:
-    """Return (m, e): all layers were divided by m · 2^e."""
+    """Return (m, e) so that m · 2^e is the number by which all layers together were divided."""
     return Operations(network, network.depth, 1).constants.total_divisor(network.depth)
 
 

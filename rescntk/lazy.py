@@ -1,4 +1,4 @@
-"""`once`: a property that is made when it is first asked for, also in processes that fork."""
+"""`once`: a property that is computed at its first use and kept, without a lock."""
 
 from __future__ import annotations
 

@@ -18,7 +18,8 @@ def check_memory(needed: int, max_memory: object, what: str) -> None:
     limit = check_nonnegative(max_memory, "max_memory")
     if needed > limit:
         raise ValueError(
-            f"{what} takes {_amount(needed)}, expected max_memory, {_amount(limit)}, at most"
+            f"{what} takes {_amount(needed)}, expected at most max_memory, which is "
+            f"{_amount(limit)}"
         )
 
 
@@ -55,8 +56,8 @@ def free_bytes() -> float:
     """Return the free memory of this machine or container in bytes, infinity if unknown."""
     free = math.inf
     with suppress(OSError, IndexError):  # not Linux
-        of_machine = Path("/proc/meminfo").read_text().split("MemAvailable:")[1].split()[0]
-        free = 1024.0 * int(of_machine)
+        available_kilobytes = Path("/proc/meminfo").read_text().split("MemAvailable:")[1].split()[0]
+        free = 1024.0 * int(available_kilobytes)
     return min(free, _free_in_container())
 
 
@@ -70,6 +71,6 @@ def _free_in_container() -> float:
             int((_CGROUP / name).read_text()) for name in ("memory.max", "memory.current")
         )
         numbers = (_CGROUP / "memory.stat").read_text().split()
-        given_back = int(dict(zip(numbers[::2], numbers[1::2], strict=True))["inactive_file"])
-        return max(0.0, float(limit - used + given_back))
+        reclaimable = int(dict(zip(numbers[::2], numbers[1::2], strict=True))["inactive_file"])
+        return max(0.0, float(limit - used + reclaimable))
     return math.inf

@@ -11,16 +11,16 @@ from hypothesis import HealthCheck, settings
 
 from rescntk import engines, memory
 
-# The same examples on every run: a red suite must be the code's doing, not the draw's.
+# Examples are the same in every run, so that a failure is due to the code and not to the draw.
 settings.register_profile(
     "suite",
     derandomize=True,
     deadline=None,
     max_examples=16,
-    # An engine takes a quarter of the networks that are drawn: examples are sought as long.
+    # An engine supports a quarter of the networks that are drawn, so that examples are rare.
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much],
 )
-# pytest --hypothesis-profile=stress: new examples every time, and many of them.
+# With --hypothesis-profile=stress there are many examples, which are new in every run.
 settings.register_profile(
     "stress", settings.get_profile("suite"), derandomize=False, max_examples=2000
 )
@@ -33,8 +33,11 @@ if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
 
 
 @pytest.fixture(scope="session", autouse=True)
-def told():
-    """Where the loops are missing a process says so once: here, not in some test."""
+def warned_once():
+    """Raise the warning that the compiled loops are missing, which appears once in a process.
+
+    It is raised here, so that no test sees it.
+    """
     if (reason := engines.available()["cpu"]) is not True:
         with warnings.catch_warnings(action="ignore"):
             engines.warn_of_missing(engines.ENGINES["cpu"].missing_warning, reason)
@@ -63,12 +66,12 @@ def pytest_configure(config):
 
 
 def pytest_collection_finish():
-    """Keep modules out of the garbage collector's rounds: 5 % less processor time."""
+    """Exclude modules from garbage collection, which saves 5 % of the processor time."""
     gc.freeze()
 
 
 class Passed:
-    """Tests that passed in runs before, by a file of their names: each is added when it ends."""
+    """The tests that passed in earlier runs. A file has their names; those that pass are added."""
 
     def __init__(self, path):
         self.path, self.before = path, set(path.read_text().splitlines() if path.exists() else [])
@@ -84,7 +87,10 @@ class Passed:
 
 @pytest.hookimpl(tryfirst=True)  # before pytest selects by marker
 def pytest_collection_modifyitems(items):
-    """Run the longest tests first, then other slow tests; of a GPU's, which may go, the fast."""
+    """Run the longest tests first, then the other slow tests.
+
+    Of the tests for a GPU, run the fast ones first, because the device may be withdrawn.
+    """
     longest = ["test_checker_cases.py", "test_site.py", "test_notebooks.py"]
     for item in items:  # a doctest has no place for a marker
         if item.nodeid.startswith(("rescntk/finite/", "rescntk/jax.py")):

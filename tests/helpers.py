@@ -18,7 +18,7 @@ from rescntk.network.activations import ACTIVATIONS
 from rescntk.network.parameters import parameter
 
 HEADS = (*validation.HEADS, 3)
-"""Heads by name, and pools of three pixels: of many tests' signals, more than half."""
+"""Heads by name, and pools of three pixels, which are more than half of many tests' signals."""
 
 NOT_HOMOGENEOUS = [name for name, kind in ACTIVATIONS.items() if not kind.homogeneous]
 """Activations whose kernels depend on the sizes of signals."""
@@ -30,24 +30,24 @@ GPU = (pytest.mark.gpu, pytest.mark.skipif(STATES["cuda"] is not True, reason=st
 needs_cpu = pytest.mark.skipif(STATES["cpu"] is not True, reason=str(STATES["cpu"]))
 ENGINES = [*CPU, pytest.param("cuda", marks=GPU)]
 GROUPS = [pytest.param(CPU, id="cpu"), pytest.param(["cuda"], id="cuda", marks=GPU)]
-"""Engines in groups, for tests that compare all of a group with one slow oracle."""
+"""Groups of engines, for tests that compare all engines of a group with one slow oracle."""
 
 needs_jax = pytest.mark.skipif(find_spec("jax") is None, reason="JAX is not installed")
-SUBJECTS = [*ENGINES, pytest.param("jax", marks=needs_jax)]
-"""All that computes kernels: the engines, and the functions of `rescntk.jax` (`gram_of`)."""
+IMPLEMENTATIONS = [*ENGINES, pytest.param("jax", marks=needs_jax)]
+"""All implementations of kernels: the engines, and the functions of `rescntk.jax` (`gram_of`)."""
 
 
 @dataclass(frozen=True)
 class Wider(rk.Network):
-    """A network with one more number of each layer."""
+    """A network with one more field, which may differ between layers."""
 
     made_up: float | tuple[float, ...] = parameter(
-        validation.check_nonnegative, 0.0, of_layers=True
+        validation.check_nonnegative, 0.0, per_layer=True
     )
 
 
 def gram_of(engine, network, X, Z=None, **options):
-    """Return `rk.gram` of an engine, or of "jax" what `rk.jax.gram` returns, in float64."""
+    """Return what `rk.gram` returns for an engine, or `rk.jax.gram` for "jax", in float64."""
     if engine != "jax":
         return rk.gram(network, X, Z, engine=engine, **options)
     import jax
@@ -63,21 +63,21 @@ def kernel_of(engine, kernel, X, Z=None):
     return gram_of(engine, kernel.network, X, Z, **options)[0]
 
 
-def takes(engine, network):
-    """Return True if the engine takes the network: JAX and compiled engines take ReLU alone."""
+def supports(engine, network):
+    """Return whether an engine supports a network: JAX and compiled engines support only ReLU."""
     return engine == "array" or network.activation == "relu"
 
 
-def skip_unless_taken(engine, network):
-    """Skip the test, or hypothesis' example, if the engine does not take the network."""
+def skip_unless_supported(engine, network):
+    """Skip the test, or hypothesis' example, if the engine does not support the network."""
     if hypothesis.currently_in_test_context():
-        hypothesis.assume(takes(engine, network))
-    elif not takes(engine, network):
-        pytest.skip(f"the engine {engine} does not take {network.activation}")
+        hypothesis.assume(supports(engine, network))
+    elif not supports(engine, network):
+        pytest.skip(f"the engine {engine} does not support {network.activation}")
 
 
 def rarely(*values):
-    """Return values of a parameter for slow tests alone."""
+    """Return values of a parameter that only slow tests have."""
     return [pytest.param(value, marks=pytest.mark.slow) for value in values]
 
 
@@ -88,14 +88,15 @@ def nightly(*values):
 
 def pairs_meet(first, second, third):
     """Return triples in which any two values meet; `third` is no longer than the others."""
-    of = product(enumerate(first), enumerate(second))
-    return [(a, b, third[(i + j) % len(third)]) for (i, a), (j, b) in of]
+    pairs = product(enumerate(first), enumerate(second))
+    return [(a, b, third[(i + j) % len(third)]) for (i, a), (j, b) in pairs]
 
 
 def assert_within(found, expected, tolerance, unit=None):
-    """Assert that arrays of one shape differ by `tolerance` at most, in a unit: the largest number.
+    """Assert that arrays of one shape differ by at most `tolerance`, in a unit.
 
-    One number stands for all of an array's shape. NaN differs.
+    By default the unit is the largest number. An expected number stands for an array of it. NaN
+    differs.
     """
     found, expected = np.asarray(found), np.asarray(expected)
     assert found.shape == expected.shape or not expected.shape

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 import rescntk as rk
 from rescntk.checks.values import PARTS
-from rescntk.network import OF_LAYERS
+from rescntk.network import PER_LAYER_FIELDS
 from rescntk.network.activations import ACTIVATIONS
 from rescntk.network.parameters import BASIC_FIELDS
 from tests.helpers import HEADS
@@ -59,7 +59,7 @@ def networks(
     }
     assert strategies.keys() == EVERY_FIELD, "each field is drawn"
     if layers == "of their own" and draw(st.booleans()):
-        for name in OF_LAYERS - {"dilation"}:
+        for name in PER_LAYER_FIELDS - {"dilation"}:
             value = strategies[name]
             if name == "outer_filter_size":
                 value = sizes

@@ -31,7 +31,7 @@ from rescntk.theory import (
     spectrum,
 )
 from rescntk.theory.tools import argument_checks
-from tests.helpers import CPU, Wider, parameters_of, takes
+from tests.helpers import CPU, Wider, parameters_of, supports
 from tests.oracles import definition, finite_width, quadruple, strided
 from tests.tolerances import KERNEL, ROUTES
 
@@ -232,7 +232,7 @@ OF_TANGENTS = [
 def test_each_field_changes_kernels(field, implementation):
     """A field that is declared and does nothing is noticed here."""
     other = USUAL.replace(**{field: OTHER_VALUES[field]})
-    if not takes(implementation.replace("finite width", "array"), other):
+    if not supports(implementation.replace("finite width", "array"), other):
         pytest.skip(f"{implementation} does not take {other.activation}")
     compute = TANGENTS[implementation]
     expected, found = (np.asarray(compute(network)) for network in (USUAL, other))
@@ -300,7 +300,7 @@ def test_a_factor_of_the_identity_path_reaches_kernels(implementation, name, mon
     fields, of_halves, rise = OF_HALVES[name]
     compute, alphas = IMPLEMENTATIONS[implementation], np.array((0.40625, 0.203125))
     network = rk.Network(2, 3, alpha=tuple(2.0 * np.array((1.0, rise)) * alphas), **fields)
-    if not takes(implementation.replace("finite width", "array"), network):
+    if not supports(implementation.replace("finite width", "array"), network):
         pytest.skip(f"{implementation} does not take {network.activation}")
     expected = compute(network)
     monkeypatch.setattr(Layer, "identity_factor", property(lambda layer: layer.skip / 2))

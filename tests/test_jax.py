@@ -8,7 +8,7 @@ from hypothesis import given, settings
 
 import rescntk as rk
 from rescntk.checks.values import PARTS
-from rescntk.network import OF_LAYERS
+from rescntk.network import PER_LAYER_FIELDS
 from tests import tolerances
 from tests.difficult_signals import SIGNALS, UNEVEN
 from tests.helpers import nightly
@@ -53,7 +53,7 @@ def test_cases_have_each_field():
         values = [getattr(network, field.name) for network in networks]
         if field.name in rj.KNOWN_FIELDS - {"depth"}:
             assert any(value != field.default for value in values), field.name
-        if field.name in OF_LAYERS:
+        if field.name in PER_LAYER_FIELDS:
             assert any(isinstance(value, tuple) for value in values), field.name
 
 

@@ -6,7 +6,7 @@ import pytest
 import rescntk as rk
 from rescntk import literature
 from tests import tolerances
-from tests.helpers import CPU, takes
+from tests.helpers import CPU, supports
 from tests.oracles import papers
 
 
@@ -18,7 +18,7 @@ def pairs(rng, channels=4, d=1, count=6):
 
 def assert_close(network, x, z, expected, head="trace"):
     """Compare GPK and NTK of one pair, on each engine, with what a paper's recursion gives."""
-    names = [name for name in CPU if takes(name, network)]
+    names = [name for name in CPU if supports(name, network)]
     results = [rk.gram(network, np.stack([x, z]), head=head, engine=name) for name in names]
     for kinds in results:
         for K, reference, value in zip(kinds, results[0], expected, strict=True):

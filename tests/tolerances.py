@@ -1,102 +1,111 @@
 """The tolerances that tests share, with the arithmetic they come from.
 
-A bar of one formula or one approximation stands in its own test, with its reason. EPS is the
-distance from 1 to the next number. A test passes where ``error <= tolerance``; NaN does not.
+A tolerance of one formula or one approximation is in its own test, with its reason. EPS is the
+distance from 1 to the next number. A test passes if ``error <= tolerance``, which NaN does not.
 """
 
 import numpy as np
 
 EPS = {dtype: float(np.finfo(dtype).eps) for dtype in ("float64", "float32")}
 
-# |ΔK| / √(K(x,x) K(z,z)) against exact arithmetic, up to depth 50: about a unit a layer, with
-# a handful of roundings, which skips carry on undamped. Measured errors are a tenth of it.
+# |ΔK| / √(K(x,x) K(z,z)) against exact arithmetic, up to depth 50. Each layer rounds a few times,
+# and adds an error of about one unit, which skip connections pass on undiminished. Measured errors
+# are a tenth of this.
 KERNEL = {"float64": 1e-14, "float32": 1e-6}
 
-# The same for nearly equal signals, whose layers all round alike: half a unit of the NTK in each of
-# three steps of 50 layers, 50 · 3 · eps/2; searches reached a half. The guide promises this.
+# The same for nearly equal signals, for which all layers make the same rounding errors. Each of
+# three steps of 50 layers adds half a unit of the NTK, 50 · 3 · eps/2. The largest errors that
+# searches found are half of this. The guide promises it.
 PROMISED = {"float64": 2e-14, "float32": 5e-6}
 
-# The same at depth 5000, normalized: a layer may add a tenth of a unit.
+# The same of normalized kernels at depth 5000, to which a layer may add a tenth of a unit.
 DEEP_KERNEL = 1e-12
 
-# Golden values of the first edition, each within `KERNEL` of the truth, as today's are.
+# The difference from values of the first edition. They and today's values are within `KERNEL` of
+# the exact ones.
 FIRST_EDITION = {"float64": 1e-14, "float32": 1e-6}
 
-# The same for erf under GAP on waves: the mean over pixel pairs cancels to (3.6e-4)² of its terms,
-# whose rounding errors it keeps. In 128 bits both editions err by up to 6e-11.
+# The same for erf with the head "gap" on waves. The mean over pixel pairs is (3.6e-4)² of its
+# terms, which cancel, but their rounding errors do not. Beside 128-bit arithmetic, both editions
+# have errors of up to 6e-11.
 FIRST_EDITION_CANCELLED = EPS["float64"] / 3.6e-4**2 / 10
 
-# neural-tangents' own errors, as its maintainers' formulas have them: ρ is rounded to eps, and
-# κ0 has a square root at ρ = ±1. Relative to √(K(x,x) K(z,z)).
+# The errors of neural-tangents, relative to √(K(x,x) K(z,z)). Its formulas round ρ to eps, and κ0
+# has a square root at ρ = ±1.
 PEER = {"gpk": 1e-11, "ntk": 2e-8}
 
-# Two float64 routes to one number without cancellation: ten roundings a layer, ten layers at most.
+# The difference of two float64 computations of one number without cancellation. They have at most
+# ten layers, with ten roundings each.
 ROUTES = 100 * EPS["float64"]
 
-# The same where one route goes through ρ, as the papers' recursions (tests/oracles). κ0 turns eps
-# in ρ into eps/√(1−ρ), and random pairs stay a percent away from ρ = ±1.
+# The same if one of both computes ρ, as the recursions of the papers do (tests/oracles). An error
+# eps of ρ changes κ0 by eps/√(1−ρ), and for random pairs ρ differs from ±1 by at least one percent.
 TRANSCRIPTION = 1e-13
 
-# Constants of layers by two formulas: three or four roundings.
+# The difference of two formulas for a constant of layers, with three or four roundings.
 CONSTANT = 4 * EPS["float64"]
 
-# Signals as a view shows them, by plain formulas: a dozen roundings for each of eight steps.
+# The signals that a view shows, beside plain formulas. Each of eight steps has a dozen roundings.
 SEEN = 100 * EPS["float64"]
 
-# Probabilities from kernels in float32, beside float64: the kernels' errors have half of the least
-# penalty as norm at most (`NetworkKernel.least_penalty`), and views average. Measured: 7e-6.
+# The difference of probabilities from kernels in float32 and in float64. The norm of the kernels'
+# errors is at most half of the least penalty (`NetworkKernel.least_penalty`), and probabilities are
+# averaged over views. Measured: 7e-6.
 SINGLE = 1e-4
 
-# By how much a number changes that changes at all, of signals of order 1.
+# By how much a number of signals of order 1 changes if it changes at all.
 CHANGED = 1e-9
 
-# The place of a minimum of order 1 and curvature 2 or more, by a solver that sees values alone,
-# which have errors of some eps.
+# The error of the position of a minimum of order 1 whose curvature is at least 2. The solver uses
+# only function values, which have errors of some eps.
 MINIMUM = 10 * float(np.sqrt(EPS["float64"]))
 
 # λ_min of a positive semidefinite matrix may be this many eps·n·λ_max below 0.
 DEFINITE = 10
 
-# Standard errors of independent sampled networks. For normal errors 5 would fail
-# once in 2 million; with 11 degrees of freedom once in 2 500 numbers.
+# The number of standard errors by which means of independent sampled networks may differ. With
+# normal errors, one number in 2 million differs by more than 5; with 11 degrees of freedom, one in
+# 2,500.
 STANDARD_ERRORS = 5.0
 
-# Derivatives by signals in units of the largest, at depth 2 and 3: some thirty roundings a layer.
-# Measured: 7e-16.
+# Derivatives with respect to signals, in units of the largest one, at depths 2 and 3. A layer has
+# some thirty roundings. Measured: 7e-16.
 GRADIENT = {"float64": 100 * EPS["float64"]}
 
-# The same of the tangent kernel of signals that differ by 1e-6: its slope follows the direction of
-# their difference, which unit vectors know to eps / 1e-6 = 2e-10. Measured: 2e-11.
+# The same of the tangent kernel of signals that differ by 1e-6. Its slope depends on the direction
+# of their difference, which unit vectors have with an error of eps / 1e-6 = 2e-10. Measured: 2e-11.
 GRADIENT_NEAR_EQUAL = 4e-10
 
-# Seconds from Ctrl-C to the end of a call. Measured: 0.1 on an idle machine, which is how often a
-# waiting thread looks (`work._WAKE_INTERVAL`).
+# Seconds from Ctrl-C to the end of a call. A waiting thread looks for it every 0.1 s
+# (`work._WAKE_INTERVAL`), which is also the time measured on an idle machine.
 REACTION = 0.3
 
-# What default grids may leave of an eigenvalue as its estimated error, relative to it. A tangent
-# kernel's cone on two pixels has an error like nodes^-6: (π/30)^6 = 1e-6 on the coarser grid of 30.
-# Eigenvalues of frequency 16 on both pixels are hundreds of times closer to it.
+# The estimated relative error that eigenvalues may have with default grids. The error of a tangent
+# kernel's cone on two pixels falls like nodes^-6; on the coarser grid of 30 it is (π/30)^6 = 1e-6.
+# Relative to eigenvalues of frequency 16 on both pixels it is hundreds of times larger.
 SPECTRUM = 2e-3
 
-# By how much a slope over centred frequencies may miss an exponent of up to 9. Next terms are
-# relatively some 1/k², with k of 8 at the lowest: 9/8² = 0.14 and more.
+# By how much a slope over centred frequencies may differ from an exponent of up to 9. The next
+# terms are some 1/k² relative to the first one. The lowest k is 8, so that they are 9/8² = 0.14 and
+# more.
 SLOPE = 0.2
 
-# The same where another cover of the pixels competes, three powers smaller: by three times its
-# share, of a fifth at frequency 14.
+# The same if another cover of the pixels, three powers smaller, has a part in the eigenvalues. The
+# slope changes by three times its share, which is a fifth at frequency 14.
 COMPETITION = 0.6
 
-# Slopes of learning curves beside their exponent. Parts of the error are smoother by a power
-# n^-1/D, D ≤ 3, and bend slopes over 1000 to 4000 signals by a tenth of 4000^(1/3) at most. A
-# regression on one sample of 1000 signals has a standard error of .03 besides.
+# By how much slopes of learning curves may differ from their exponent. Parts of the error are
+# smoother by a power n^-1/D, D ≤ 3, and change slopes over 1000 to 4000 signals by at most a tenth
+# of 4000^(1/3). A regression on one sample of 1000 signals also has a standard error of .03.
 CURVE_SLOPE = {"curve": 0.05, "regression": 0.1}
 
-# An FFT of N samples errs by about eps log2(N) of the largest coefficient, N ≤ 4096; sums of its
-# squares, and weights of one coefficient each, add a few units.
+# An FFT of N samples has an error of about eps log2(N), relative to the largest coefficient; N is
+# at most 4096. Sums of its squares, and weights of one coefficient each, add a few units.
 FOURIER = 100 * EPS["float64"]
 
-# The flow at γ = ½ against Romberg's extrapolation of 8, …, 512 layers, a percent away from −1. The
-# limit errs by half_power.ERROR at most. The extrapolation leaves L^-8 times factorials: 2e-13.
+# The flow at γ = ½ beside Romberg's extrapolation of 8, …, 512 layers, for correlations that differ
+# from −1 by at least a percent. The error of the limit is at most half_power.ERROR, and that of the
+# extrapolation is L^-8 times factorials, 2e-13.
 FLOW = 1e-11
 
 

@@ -35,16 +35,16 @@ def drawn(seed: int) -> tuple[str, rk.Network, Any]:
         kinds.extend([kind] * chosen)
         return chosen
 
-    def of_layers(kind: str, draw: Any) -> Any:
+    def per_layer(kind: str, draw: Any) -> Any:
         return tuple(draw() for _ in range(depth)) if sometimes(kind, 0.2) else draw()
 
-    fields["alpha"] = of_layers("alphas", lambda: float(10.0 ** rng.uniform(-2, 1.5)))
-    fields["c_v"] = of_layers("c_v's", lambda: float(rng.choice([2.0, 1.0, 3.1])))
+    fields["alpha"] = per_layer("alphas", lambda: float(10.0 ** rng.uniform(-2, 1.5)))
+    fields["c_v"] = per_layer("c_v's", lambda: float(rng.choice([2.0, 1.0, 3.1])))
     fields["skip"] = (
-        True if rng.random() < 0.6 else of_layers("skips", lambda: bool(rng.integers(2)))
+        True if rng.random() < 0.6 else per_layer("skips", lambda: bool(rng.integers(2)))
     )
     if sometimes("bias", 0.3):
-        fields["bias"] = of_layers("biases", lambda: float(rng.choice([0.0, 0.3, 2.0])))
+        fields["bias"] = per_layer("biases", lambda: float(rng.choice([0.0, 0.3, 2.0])))
     if sometimes("norm", 0.25):
         fields["norm"] = True
     if sometimes("leaky", 0.2):

@@ -112,7 +112,7 @@ def source() -> str:
             f"// Relative errors: {before:.1g}, and {after:.1g} with rounded coefficients.",
             f"template <> struct Quotients<{real}> {{",
             f"    {real} p[{n}], r[{n}], d[{n}];",
-            "    HERE static constexpr Quotients numbers()",
+            "    DEVICE static constexpr Quotients numbers()",
             "    {",
         ]
         for k, c in enumerate(polynomials):

@@ -21,7 +21,7 @@ from ..arrays import (
     SignalList,
     array_module,
     channels_and_length,
-    pixel_axes,
+    pixel_shape,
     rounding_unit,
 )
 from .messages import shown
@@ -62,7 +62,7 @@ def check_positive_integer(value: object, name: str) -> int:
 def is_sequence(values: object) -> TypeGuard[Sequence[Any]]:
     """Return whether `values` can hold several values.
 
-    Texts, bytes and arrays without axes cannot.
+    Strings, bytes and arrays without axes cannot.
     """
     return np.iterable(values) and not isinstance(values, str | bytes | bytearray)
 
@@ -79,7 +79,7 @@ def check_depths(depths: Iterable[int], name: str = "depths") -> tuple[int, ...]
 
 def check_nonnegative(value: Any, name: str) -> float:
     """Return `value`, a finite number of at least 0, as a float."""
-    # float() accepts texts, bytes and arrays with one entry too.
+    # float() accepts strings, bytes and arrays with one entry too.
     is_number = hasattr(value, "__float__") or hasattr(value, "__index__")
     kind = getattr(getattr(value, "dtype", None), "kind", "f")
     number = math.nan
@@ -379,8 +379,8 @@ def check_match(
         raise ValueError(
             f"{one} and {two} are of different array libraries, expected both NumPy or both CuPy"
         )
-    axes = [pixel_axes(batch) for batch in (X, Z)]
-    if 2 in map(len, axes) and axes[0] != axes[1]:
+    shapes = [pixel_shape(batch) for batch in (X, Z)]
+    if 2 in map(len, shapes) and shapes[0] != shapes[1]:
         raise ValueError(
             f"{two} has {batch_shape(Z)}, and {one} has {batch_shape(X)}: expected images of the "
             f"same height and width, or only signals"

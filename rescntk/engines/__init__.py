@@ -36,7 +36,7 @@ the nearest one above it that is indented less, directly or through others that 
     signals/input.py                read_input divides the signals by their sizes
     layer/recursion.py              variances_around_last_layer calls Step.variances for the rows
     array/pairs.py                SignalPairs.at_depths computes the pixel pairs of signal pairs
-    layer/recursion.py              pairs_behind_layer calls Step.pairs for deficits and kernels
+    layer/recursion.py              pairs_after_layer calls Step.pairs for deficits and kernels
     array/pairs.py                  SignalPairs.with_head takes the mean that the head asks for
     layer/operations.py           Operations.scaled_kernel returns kernels and sizes
     kernels/results.py        Results multiplies the kernels by the sizes, or normalizes them

@@ -149,13 +149,13 @@ class Plan(ABC):
         return self.lengths[0] if self.request.shares else max(self.lengths)
 
     @property
-    def result_axes(self) -> tuple[int, ...]:
+    def result_shape(self) -> tuple[int, ...]:
         """The shape of the results after the axis of depths.
 
         It is (cases, cases), or (cases,) if paired, followed by the pixel axes if there are any.
         """
         cases = self.shape[:1] if self.paired else self.shape
-        return (*cases, *self.request.pixel_axes(self.extent))
+        return (*cases, *self.request.result_pixel_shape(self.extent))
 
     def room_for_results(self) -> float:
         """Return the free bytes of the memory that the results need, or infinity if unknown."""

@@ -50,9 +50,9 @@ def offsets(w: int, d: int) -> np.ndarray:
     return np.arange(number) - (number - 1) // 2
 
 
-def pool_pixels(head: int, axes: tuple[int, ...]) -> tuple[int, ...]:
+def pool_pixels(head: int, shape: tuple[int, ...]) -> tuple[int, ...]:
     """Return the number of pixels of a pool along each axis."""
-    return tuple(min(head, d) for d in axes)
+    return tuple(min(head, d) for d in shape)
 
 
 def check_head(head: object, heads: tuple[str, ...] = HEADS) -> str | int:
@@ -75,61 +75,64 @@ def head_in_words(head: str | int) -> str:
     return f"{head} head" if isinstance(head, str) else f"windows of {head} pixels"
 
 
-def pixels_averaged(head: str | int, axes: tuple[int, ...]) -> int:
+def pixels_averaged(head: str | int, shape: tuple[int, ...]) -> int:
     """Return over how many pixels a head averages for each input of its linear layer."""
     if isinstance(head, str):
-        return math.prod(axes) if head == "gap" else 1
-    return math.prod(pool_pixels(head, axes))
+        return math.prod(shape) if head == "gap" else 1
+    return math.prod(pool_pixels(head, shape))
 
 
-def pooled_head(head: str | int, axes: tuple[int, ...]) -> str | int:
+def pooled_head(head: str | int, shape: tuple[int, ...]) -> str | int:
     """Return the head, but "trace" for pools of one pixel and "gap" for pools of all pixels."""
     if isinstance(head, str):
         return head
-    return "trace" if head == 1 else "gap" if head >= max(axes) else head
+    return "trace" if head == 1 else "gap" if head >= max(shape) else head
 
 
-def n_offsets(head: str | int, axes: tuple[int, ...]) -> int:
+def n_offsets(head: str | int, shape: tuple[int, ...]) -> int:
     """Return for how many right pixels a head, or "pixels", needs the pair with each left pixel."""
     if isinstance(head, str):
-        return math.prod(axes) if head in ("gap", "pixels") else 1
+        return math.prod(shape) if head in ("gap", "pixels") else 1
     return math.prod(
-        len(offsets(*axis)) for axis in zip(pool_pixels(head, axes), axes, strict=True)
+        len(offsets(*axis)) for axis in zip(pool_pixels(head, shape), shape, strict=True)
     )
 
 
-def right_pixels(head: int, axes: tuple[int, ...]) -> np.ndarray:
-    """Return the index of the right pixel at each offset from each left pixel, (offsets, *axes).
+def right_pixels(head: int, shape: tuple[int, ...]) -> np.ndarray:
+    """Return the index of the right pixel at each offset from each left pixel, (offsets, *shape).
 
     The offsets have the order of `offset_ranges`.
     """
-    number = np.arange(math.prod(axes)).reshape(axes)
-    along = map(offsets, pool_pixels(head, axes), axes)
-    every = range(len(axes))
-    return np.stack([np.roll(number, [-int(o) for o in shift], every) for shift in product(*along)])
+    number = np.arange(math.prod(shape)).reshape(shape)
+    axis_offsets = map(offsets, pool_pixels(head, shape), shape)
+    every_axis = range(len(shape))
+    return np.stack(
+        [np.roll(number, [-int(o) for o in shift], every_axis) for shift in product(*axis_offsets)]
+    )
 
 
-def pool_weights(head: int, axes: tuple[int, ...]) -> np.ndarray:
+def pool_weights(head: int, shape: tuple[int, ...]) -> np.ndarray:
     """Return c(δ) of all offsets, (offsets,), in the order of `offset_ranges`. Their sum is 1."""
-    counts = np.concatenate([along.pool_counts for along in offset_ranges(head, axes)])
-    return counts / pool_count_sum(head, axes)
+    ranges = offset_ranges(head, shape)
+    counts = np.concatenate([offset_range.pool_counts for offset_range in ranges])
+    return counts / pool_count_sum(head, shape)
 
 
-def pool_count_sum(head: int, axes: tuple[int, ...]) -> int:
+def pool_count_sum(head: int, shape: tuple[int, ...]) -> int:
     """Return the sum of n(δ) over all offsets, which for signals is w²."""
-    return math.prod(pool_pixels(head, axes)) ** 2
+    return math.prod(pool_pixels(head, shape)) ** 2
 
 
 @lru_cache(maxsize=64)
-def offset_ranges(head: int, axes: tuple[int, ...], half: bool = False) -> tuple[OffsetRange, ...]:
+def offset_ranges(head: int, shape: tuple[int, ...], half: bool = False) -> tuple[OffsetRange, ...]:
     """Return the offsets of pixels that lie in a common pool, line by line.
 
     If `half`, only one of the offsets δ and −δ is returned; where both are the same offset, its n
     is halved.
     """
-    *across_lines, (w, d) = zip(pool_pixels(head, axes), axes, strict=True)
+    *across_lines, (w, d) = zip(pool_pixels(head, shape), shape, strict=True)
     height, n_lines = across_lines[0] if across_lines else (1, 1)
-    across, along = pool_counts(height, n_lines), pool_counts(w, d)
+    line_counts, column_counts = pool_counts(height, n_lines), pool_counts(w, d)
     ranges = []
     for line_shift in map(int, offsets(height, n_lines)):
         columns, times = offsets(w, d), np.ones(1)
@@ -138,6 +141,6 @@ def offset_ranges(head: int, axes: tuple[int, ...], half: bool = False) -> tuple
             times = np.where(2 * columns % d, 1.0, 0.5)
         elif half and line_shift < 0:
             continue
-        counts = across[line_shift] * times * along[columns]
+        counts = line_counts[line_shift] * times * column_counts[columns]
         ranges.append(OffsetRange(line_shift % n_lines, int(columns[0] % d), counts))
     return tuple(ranges)

@@ -90,14 +90,17 @@ class Request:
 
         Signals have `d` pixels.
         """
-        return n_offsets(self.head, self.axes(d))
+        return n_offsets(self.head, self.pixel_shape(d))
 
-    def axes(self, d: int) -> tuple[int, ...]:
+    def pixel_shape(self, d: int) -> tuple[int, ...]:
         """Return the shape of `d` pixels: (d,) for signals, (lines, pixels per line) for images."""
         return (d,) if self.line_pixels == 1 else (d // self.line_pixels, self.line_pixels)
 
-    def pixel_axes(self, d: int) -> tuple[int, ...]:
-        """Return the pixel axes of the results for signals of `d` pixels; most heads have none."""
+    def result_pixel_shape(self, d: int) -> tuple[int, ...]:
+        """Return the shape of the pixel axes of the results; most heads have none.
+
+        Signals have `d` pixels.
+        """
         return (d,) * (2 if self.head == "pixels" else int(self.shares))
 
 

@@ -16,7 +16,7 @@ A layer is ::
     B = box(K) + σ_b²,                               T_B = box(K̇ T_Σ) + B [outer],
     F ← [skip] F + α² B,                             T ← [skip] T + α² T_B.
 
-Behind the last layer the tangent kernel is Θ = T + F [readout]. κ₀ and κ₁ are the dual activations
+After the last layer the tangent kernel is Θ = T + F [readout]. κ₀ and κ₁ are the dual activations
 of ReLU, ::
 
     κ₀(ρ) = (π − arccos ρ) / π,  κ₁(ρ) = (√(1 − ρ²) + ρ (π − arccos ρ)) / π.
@@ -63,7 +63,7 @@ factor) by which all layers together may multiply or divide variances."""
 
 
 class Features(NamedTuple):
-    """The kernels of the features behind a layer, for n left and m right signals."""
+    """The kernels of the features after a layer, for n left and m right signals."""
 
     F: Array
     """(n, m, d, d), the covariance of the features at each pixel pair."""
@@ -76,25 +76,28 @@ class Features(NamedTuple):
 
 
 def layers(network: Network, depth: int, X: Array, Z: Array) -> Iterator[tuple[Array, Array]]:
-    """Yield F and Θ, (n, m, d, d), behind each layer, for signals (n, C₀, d) and (m, C₀, d)."""
+    """Yield F and Θ, (n, m, d, d), after each layer, for signals (n, C₀, d) and (m, C₀, d)."""
     scale, q = network.factor_of_input(X.shape[1]), network.input_filter
     F = scale * box(contract("xcj,zck->xzjk", X, Z), q, 2)
     left, right = (scale * box((signals**2).sum(axis=1), q, 1) for signals in (X, Z))
     features = Features(F, network.parts.input * F, left, right)
     for number in range(1, depth + 1):
-        features = behind_layer(network, number, features)
+        features = after_layer(network, number, features)
         yield features.F, features.T + network.parts.readout * features.F
 
 
-def behind_layer(network: Network, number: int, features: Features) -> Features:
-    """Return the features behind the layer of a number, from those before it."""
+def after_layer(network: Network, number: int, features: Features) -> Features:
+    """Return the features after a layer, given those before it; `number` is the layer's number."""
     layer, s, trained = network.layer(number), network.negative_slope, network.parts
     c_w, c_v, variance_of_bias = layer.inner_variance, layer.outer_variance, layer.bias**2
-    read = normalized(features) if network.norm else features
+    branch_input = normalized(features) if network.norm else features
 
-    Sigma = c_w * box(read.F, layer.inner, 2) + variance_of_bias
-    T_Sigma = c_w * box(read.T, layer.inner, 2) + trained.inner * Sigma
-    left, right = (c_w * box(v, layer.inner, 1) + variance_of_bias for v in (read.left, read.right))
+    Sigma = c_w * box(branch_input.F, layer.inner, 2) + variance_of_bias
+    T_Sigma = c_w * box(branch_input.T, layer.inner, 2) + trained.inner * Sigma
+    left, right = (
+        c_w * box(v, layer.inner, 1) + variance_of_bias
+        for v in (branch_input.left, branch_input.right)
+    )
     g = product_of_roots(left, right)
     rho = np.clip(quotient(Sigma, g), -1.0, 1.0)
 
@@ -231,12 +234,14 @@ class TextbookPlan(Plan):
 
     def _compute(self, tick: Tick) -> ScaledKernel:
         depths, head = self.request.depths, HEAD_FORMULAS[self.request.head]
-        values = {kind: np.zeros((len(depths), *self.result_axes)) for kind in self.request.kinds}
+        values = {kind: np.zeros((len(depths), *self.result_shape)) for kind in self.request.kinds}
         blocks = [slice(k, k + 1) for k in range(len(self.X))] if self.paired else [slice(None)]
         for cases in blocks:
             right = cases if self.paired else slice(None)
-            of_layers = layers(self.request.network, depths[-1], self.X[cases], self.Z[right])
-            for number, kernels in enumerate(of_layers, start=1):
+            kernels_of_layers = layers(
+                self.request.network, depths[-1], self.X[cases], self.Z[right]
+            )
+            for number, kernels in enumerate(kernels_of_layers, start=1):
                 if number not in depths:
                     continue
                 for kind, P in zip(("gpk", "ntk"), kernels, strict=True):

@@ -12,7 +12,7 @@ from ..arrays import Array
 from ..checks.values import check_flag, check_positive_integer, check_signals
 from ..engines.heads import check_head, pool_weights, pooled_head, right_pixels
 from ..memory import check_free_memory
-from ..network import OF_LAYERS, Network, check_network
+from ..network import PER_LAYER_FIELDS, Network, check_network
 from ..network.parameters import RELU_FIELDS
 from ..network.sampled import has_outer_weights, reads_signal
 from .fluctuations import (
@@ -121,7 +121,7 @@ def correction(
         network,
         RELU_FIELDS | {"bias", "norm"},
         ": its fluctuations are not known here",
-        of_layers=OF_LAYERS,
+        per_layer=PER_LAYER_FIELDS,
     )
     n, head = check_positive_integer(width, "width"), check_head(head)
     images, signals = check_flag(images, "images"), check_signals(X, "X", images=True)

@@ -17,7 +17,7 @@ from ..checks.values import (
     check_positive_integer,
 )
 from ..memory import check_free_memory
-from ..network import OF_LAYERS, Network, check_network
+from ..network import PER_LAYER_FIELDS, Network, check_network
 from ..network.parameters import KERNEL_FIELDS
 from ..network.sampled import has_outer_weights, reads_signal
 
@@ -55,7 +55,7 @@ class Parameters(NamedTuple):
 
 def check_finite_network(network: object) -> None:
     """Raise a ValueError if `network` is not a `Network` that is known at a finite width."""
-    check_network(network, KNOWN_FIELDS, activations=None, of_layers=OF_LAYERS)
+    check_network(network, KNOWN_FIELDS, activations=None, per_layer=PER_LAYER_FIELDS)
 
 
 def shapes(

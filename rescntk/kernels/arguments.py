@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from ..arrays import Batch, images_as_signals, pixel_axes
+from ..arrays import Batch, images_as_signals, pixel_shape
 from ..checks.messages import shown
 from ..checks.values import (
     HEADS,
@@ -29,7 +29,7 @@ from ..engines import ENGINES
 from ..engines.heads import check_head, pooled_head
 from ..engines.layer.constants import check_growth
 from ..engines.request import Request
-from ..network import OF_LAYERS, Network, check_network
+from ..network import PER_LAYER_FIELDS, Network, check_network
 from ..network.parts import Layer
 from .prepared import PreparedKernel, PreparedSignals
 
@@ -44,7 +44,7 @@ class Arguments:
     """The left signals. The pixels of an image are stored as those of a signal, line by line."""
     Z: Batch | None
     """The right signals, or None if they are X. For shares they are set even if they are X."""
-    axes: tuple[int, ...]
+    pixel_shape: tuple[int, ...]
     """The shape of the pixels: (d,) for signals, (h, w) for images."""
     depths: tuple[int, ...]
     """The depths in the order in which the caller gave them."""
@@ -87,27 +87,27 @@ def check_arguments(
     check_kernel_network(network)
     kinds = check_kinds(kinds)
     depths = (network.depth,) if depths is None else check_depths(depths)
-    rising = tuple(sorted(set(depths)))
+    sorted_depths = tuple(sorted(set(depths)))
     result_dtype = np.dtype(check_dtype(dtype))
-    _check_constants(network, kinds, rising[-1], result_dtype)
+    _check_depth_and_tangent_kernel(network, kinds, sorted_depths[-1], result_dtype)
     prepared = _prepared_signals(Z)
     if prepared is not None:  # where Z is X itself, the kernel matrix is symmetric (check_batches)
         Z = X if prepared.is_same(X) and not paired else prepared.batch
     head = check_head(head, heads)
     batches = check_batches(X, Z, head, paired, names)
-    axes = pixel_axes(batches[0])
+    shape = pixel_shape(batches[0])
     X, Z = map(images_as_signals, batches)
     request = Request(
         network=network,
-        head=pooled_head(head, axes),
+        head=pooled_head(head, shape),
         kinds=kinds,
-        depths=rising,
+        depths=sorted_depths,
         # Activations that are not homogeneous are computed in float64 (docs/theory/deficits.md).
         dtype=result_dtype.name if network.homogeneous else "float64",
         threads=None if threads is None else check_positive_integer(threads, "threads"),
         shares=shares,
         # An image of one line, or of one column, is a signal.
-        line_pixels=axes[1] if len(axes) == 2 and min(axes) > 1 else 1,
+        line_pixels=shape[1] if len(shape) == 2 and min(shape) > 1 else 1,
     )
     if prepared is not None:
         prepared.check_call(request, result_dtype.name)
@@ -115,7 +115,7 @@ def check_arguments(
         request=request,
         X=X,
         Z=X if Z is None and shares else Z,
-        axes=axes,
+        pixel_shape=shape,
         depths=depths,
         dtype=result_dtype,
         normalized=check_flag(normalized, "normalized"),
@@ -138,11 +138,11 @@ def check_kernel_network(network: object) -> None:
     some of them.
     """
     fields = ENGINES["array"].known_fields
-    check_network(network, fields, activations=None, of_layers=OF_LAYERS)
+    check_network(network, fields, activations=None, per_layer=PER_LAYER_FIELDS)
 
 
 @lru_cache(maxsize=64)
-def _check_constants(
+def _check_depth_and_tangent_kernel(
     network: Network, kinds: tuple[str, ...], deepest: int, dtype: np.dtype
 ) -> None:
     """Raise a ValueError if some depth has no layer, or if the NTK is too small for the dtype."""
@@ -156,7 +156,7 @@ def _check_constants(
 
 def _check_number_of_layers(network: Network, deepest: int) -> None:
     """Raise a ValueError if a field of the network has no value for the deepest layer."""
-    for name in sorted(OF_LAYERS):
+    for name in sorted(PER_LAYER_FIELDS):
         values = network.values_of(name)
         if 1 < len(values) < deepest:
             raise ValueError(
@@ -166,7 +166,7 @@ def _check_number_of_layers(network: Network, deepest: int) -> None:
 
 
 def _check_branch_gains(network: Network, layers: list[Layer], dtype: np.dtype) -> None:
-    """Raise a ValueError if branches alone are trained, and their gains are too small.
+    """Raise a ValueError if only branches are trained, and their gains are too small.
 
     The tangent kernel is then as small as the largest gain.
     """
@@ -182,7 +182,7 @@ def _check_branch_gains(network: Network, layers: list[Layer], dtype: np.dtype) 
 def _check_input_tangent_kernel(
     network: Network, layers: list[Layer], deepest: int, dtype: np.dtype
 ) -> None:
-    """Raise a ValueError if the input alone is trained, and layers make its kernel too small.
+    """Raise a ValueError if only the input is trained, and layers make its kernel too small.
 
     With biases, homogeneous layers whose growth is below 1 are not divided by it.
     """

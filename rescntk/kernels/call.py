@@ -80,13 +80,13 @@ class KernelCall:
         left = self.left
         if self.arguments.normalized and self.right is not None:
             left = self.left_for_two_plans()
-        return self._results(self.plan(left, self.right), left)
+        return self._compute_plan(self.plan(left, self.right), left)
 
     def paired_kernels(self) -> dict[str, Array]:
         """Return, for each kind, the kernels of the cases with the same index, (depths, n)."""
-        return self._results(self.plan(self.left, self.right, paired=True), self.left)
+        return self._compute_plan(self.plan(self.left, self.right, paired=True), self.left)
 
-    def _results(self, plan: Plan, left: EngineSignals) -> dict[str, Array]:
+    def _compute_plan(self, plan: Plan, left: EngineSignals) -> dict[str, Array]:
         """Compute a plan for the signals `left`, and return its results for each kind."""
         normalized = self.arguments.normalized
         diagonals = None if self.right is None else cache(partial(self.diagonals, left))
@@ -131,15 +131,15 @@ class KernelCall:
 
         `source` is X as the caller gave it.
         """
-        X, axes = self.arguments.X, self.arguments.axes
+        X, pixel_shape = self.arguments.X, self.arguments.pixel_shape
         batch: Batch
         signals: Batch
         if isinstance(X, SignalList):
             batch = signals = SignalList([signal.copy() for signal in X])
         else:
             signals = X.copy()
-            batch = signals.reshape(*signals.shape[:2], *axes)
-            if isinstance(source, (list, tuple, SignalList)) and len(axes) == 1:
+            batch = signals.reshape(*signals.shape[:2], *pixel_shape)
+            if isinstance(source, (list, tuple, SignalList)) and len(pixel_shape) == 1:
                 batch = SignalList.of(signals)  # calls may combine it with signals of other lengths
         tables = self.engine.with_tables(self.request, signals)
         plan = self.plan(tables, None, paired=True)  # refuses signals that do not fit into memory
@@ -167,7 +167,7 @@ def mean_of_normalized(X: Array, Z: PreparedSignals) -> Array:
         request=Z.request,
         X=images_as_signals(X),
         Z=Z.signals,
-        axes=X.shape[2:],
+        pixel_shape=X.shape[2:],
         depths=Z.request.depths,
         dtype=Z.dtype,
         normalized=True,
@@ -188,15 +188,15 @@ def mean_of_normalized(X: Array, Z: PreparedSignals) -> Array:
 
 def _check_memory(plan: Plan, results: Results) -> None:
     """Raise a MemoryError if the results, or the tables of a plan, exceed the free memory."""
-    result_bytes, plan_bytes = results.peak_bytes(math.prod(plan.result_axes)), plan.peak_bytes
+    result_bytes, plan_bytes = results.peak_bytes(math.prod(plan.result_shape)), plan.peak_bytes
     if is_always_free(max(result_bytes, plan_bytes)):
         return
     request, network = plan.request, plan.request.network
     kinds, n_depths = " and ".join(map(str.upper, request.kinds)), len(results.depth_indices)
-    axes = " × ".join(map(str, plan.result_axes))
+    shape = " × ".join(map(str, plan.result_shape))
     check_free_memory(
         result_bytes,
-        f"the {kinds}, {axes} numbers{f', at {n_depths} depths,' * (n_depths > 1)}",
+        f"the {kinds}, {shape} numbers{f', at {n_depths} depths,' * (n_depths > 1)}",
         "give fewer signals, kinds or depths at a time: gram(network, X[:k], X) has k rows",
         plan.room_for_results,
     )

@@ -75,7 +75,7 @@ def pixel_pairs(
         progress=progress,
     )
     kernel = KernelCall(arguments).kernels()[kind][0]
-    return kernel.reshape(*kernel.shape[:2], *arguments.axes, *arguments.axes)
+    return kernel.reshape(*kernel.shape[:2], *arguments.pixel_shape, *arguments.pixel_shape)
 
 
 @default_errors()

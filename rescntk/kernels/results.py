@@ -61,12 +61,12 @@ class Results:
         mantissas = _over_cases(readout * left, right, cases)
         powers = _over_cases(left_power, right_power, cases)
         least = float(np.finfo(self.dtype).tiny)
-        below = OverflowError(
+        underflow = OverflowError(
             f"the kernel falls below {self.dtype.name} at depth {self.request.depths[-1]}: "
             f"expected larger signals or readout_scale; normalized=True has no such limit"
         )
         if bool(xp.isnan(left.sum() + right.sum())):  # some scale is out of range
-            raise below
+            raise underflow
         # The roots of the diagonal are computed first, because the values are changed in place.
         own_roots = [] if diagonals else [self._root(_diagonal(scaled.values[kind]))] * 2
 
@@ -91,9 +91,9 @@ class Results:
                 x, z = (side[piece[:2]] for side in _over_cases(left_root, right_root, cases))
                 is_lost = small & (x * z > 0) & (xp.ldexp(x * z * factor, exponents) < least)
                 if bool(is_lost.any()):
-                    raise below
+                    raise underflow
 
-        return self._results(scaled, kind, multiply, "; normalized=True has no such limit")
+        return self._write(scaled, kind, multiply, "; normalized=True has no such limit")
 
     def _root(self, squares: Array) -> Array:
         """Return √K(x,x), (depths, cases), from `squares`, the kernels K(x,x).
@@ -127,9 +127,9 @@ class Results:
 
         xp = array_module(left)
         finite = xp.isfinite(left).all() & xp.isfinite(right).all()
-        return self._results(scaled, kind, correlate, finite=finite)
+        return self._write(scaled, kind, correlate, finite=finite)
 
-    def _results(
+    def _write(
         self,
         scaled: ScaledKernel,
         kind: str,
@@ -159,10 +159,10 @@ class Results:
                     formula(t, values[t][piece], piece, new)
                 finite = xp.isfinite(new).all() & finite
         if not bool(finite):
-            below = "" if xp is np else ", or falls below it,"
+            or_below = "" if xp is np else ", or falls below it,"
             raise OverflowError(
-                f"the kernel exceeds {self.dtype.name}{below} at depth {self.request.depths[-1]} "
-                f"(it grows with depth and with the signals){remedy}"
+                f"the kernel exceeds {self.dtype.name}{or_below} at depth "
+                f"{self.request.depths[-1]} (it grows with depth and with the signals){remedy}"
             )
         return result
 

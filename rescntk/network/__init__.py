@@ -1,5 +1,5 @@
 """`Network` (network.py), its parameters, its parts and its activations."""
 
-from .network import OF_LAYERS, Network, check_network
+from .network import PER_LAYER_FIELDS, Network, check_network
 
-__all__ = ["OF_LAYERS", "Network", "check_network"]
+__all__ = ["PER_LAYER_FIELDS", "Network", "check_network"]

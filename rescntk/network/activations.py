@@ -74,7 +74,7 @@ class Activation(ABC):
     """λ, the share of a linear network in `dual`."""
 
     least_U_plus: float = 0.0
-    """A lower bound of U⁺/g = 1 + K/g behind a homogeneous activation; 0 for other activations."""
+    """A lower bound of U⁺/g = 1 + K/g after a homogeneous activation; 0 for other activations."""
 
     linear_below: ClassVar[float | None] = None
     """If all pre-activations are smaller than this, the network is linear up to relative errors of

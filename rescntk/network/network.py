@@ -26,7 +26,7 @@ from .parameters import (
     check_filter_size,
     check_input_scale,
     check_layer,
-    check_of_layers,
+    check_per_layer,
     check_trained,
     parameter,
     unknown_field,
@@ -119,23 +119,23 @@ class Network:
     """
 
     depth: int = parameter(check_positive_integer)
-    filter_size: int | Sequence[int] = parameter(check_filter_size, 3, of_layers=True)
+    filter_size: int | Sequence[int] = parameter(check_filter_size, 3, per_layer=True)
     _: KW_ONLY
-    outer_filter_size: int | Sequence[int] = parameter(check_filter_size, None, of_layers=True)
+    outer_filter_size: int | Sequence[int] = parameter(check_filter_size, None, per_layer=True)
     input_filter_size: int = parameter(check_filter_size, 1)
-    skip: bool | Sequence[bool] = parameter(check_flag, True, of_layers=True)
+    skip: bool | Sequence[bool] = parameter(check_flag, True, per_layer=True)
     alpha: float | Sequence[float] = parameter(
-        check_nonnegative, 1.0, of_layers=True, needs_skip=True
+        check_nonnegative, 1.0, per_layer=True, needs_skip=True
     )
     activation: str = parameter(partial(check_choice, choices=tuple(ACTIVATIONS)), "relu")
-    c_v: float | Sequence[float] = parameter(check_nonnegative, 2.0, of_layers=True)
-    c_w: float | Sequence[float] = parameter(check_nonnegative, 1.0, of_layers=True)
+    c_v: float | Sequence[float] = parameter(check_nonnegative, 2.0, per_layer=True)
+    c_w: float | Sequence[float] = parameter(check_nonnegative, 1.0, per_layer=True)
     readout_scale: float = parameter(check_positive, 1.0)
     input_scale: float | None = parameter(check_input_scale, None)
     trained: Iterable[str] = parameter(check_trained, ("inner", "outer", "readout"))
-    dilation: int | Sequence[int] = parameter(check_positive_integer, 1, of_layers=True)
+    dilation: int | Sequence[int] = parameter(check_positive_integer, 1, per_layer=True)
     negative_slope: float = parameter(check_nonnegative, 0.0)
-    bias: float | Sequence[float] = parameter(check_nonnegative, 0.0, of_layers=True)
+    bias: float | Sequence[float] = parameter(check_nonnegative, 0.0, per_layer=True)
     norm: bool = parameter(check_flag, False)
 
     def __post_init__(self) -> None:
@@ -144,8 +144,8 @@ class Network:
         for declared in fields(Network):  # the depth first
             name, check = declared.name, declared.metadata["check"]
             value = getattr(self, name)
-            if declared.metadata["of_layers"]:
-                value = check_of_layers(check, value, name, self.depth)
+            if declared.metadata["per_layer"]:
+                value = check_per_layer(check, value, name, self.depth)
             else:
                 value = check(value, name)
             object.__setattr__(self, name, value)
@@ -171,8 +171,8 @@ class Network:
         These are α in layers without the identity path, and the inner filter of layer 1.
         """
         skips = self.values_of("skip")
-        unread = {} if all(skips) else NEED_SKIP
-        for name, default in unread.items():
+        unread_fields = {} if all(skips) else NEED_SKIP
+        for name, default in unread_fields.items():
             n_layers = max(len(skips), len(self.values_of(name)))
             values = (
                 self._layer_value(name, number) if self._layer_value("skip", number) else default
@@ -185,7 +185,7 @@ class Network:
     @property
     def is_uniform(self) -> bool:
         """True if each parameter has one value for all layers."""
-        return not any(isinstance(getattr(self, name), tuple) for name in OF_LAYERS)
+        return not any(isinstance(getattr(self, name), tuple) for name in PER_LAYER_FIELDS)
 
     def values_of(self, name: str) -> tuple[Any, ...]:
         """Return the value of a parameter in each layer, or one value if all layers have the same.
@@ -223,7 +223,9 @@ class Network:
         >>> Network(depth=2, alpha=(1.0, 0.5)).layer(2).branch_gain
         0.25
         """
-        values = {name: self._layer_value(name, number) for name in OF_LAYERS - FILTER_FIELDS}
+        values = {
+            name: self._layer_value(name, number) for name in PER_LAYER_FIELDS - FILTER_FIELDS
+        }
         gain = activation_of(self).dual_divisor if self.homogeneous else Fraction(1, 2)
         inner, outer = self.inner_filter(number), self.outer_filter(number)
         return Layer(inner, outer, activation_gain=gain, **values)
@@ -283,7 +285,7 @@ class Network:
 
     def _common_layer(self) -> Layer:
         """Return the numbers of all layers, or raise a ValueError if these differ."""
-        check_network(self, LAYER_FORMULA_FIELDS, activations=None, of_layers=FILTER_FIELDS)
+        check_network(self, LAYER_FORMULA_FIELDS, activations=None, per_layer=FILTER_FIELDS)
         return self.layer(1)
 
     def factor_of_input(self, n_channels: int) -> float:
@@ -400,7 +402,7 @@ class Network:
             changes.setdefault("outer_filter_size", None)
         if "depth" in changes:
             depth = check_positive_integer(changes["depth"], "depth")
-            for name in OF_LAYERS:
+            for name in PER_LAYER_FIELDS:
                 if isinstance(value := getattr(self, name), tuple):
                     changes.setdefault(name, value[:depth])
         return replace(self, **changes)
@@ -416,7 +418,7 @@ class Network:
         )
 
 
-OF_LAYERS = frozenset(f.name for f in fields(Network) if f.metadata["of_layers"])
+PER_LAYER_FIELDS = frozenset(f.name for f in fields(Network) if f.metadata["per_layer"])
 """The fields that may have a value for each layer."""
 
 NEED_SKIP = {f.name: f.default for f in fields(Network) if f.metadata["needs_skip"]}
@@ -429,18 +431,18 @@ def check_network(
     reason: str = ": other values are not supported here",
     *,
     activations: frozenset[str] | None = BASIC_ACTIVATIONS,
-    of_layers: frozenset[str] = frozenset(("dilation",)),
+    per_layer: frozenset[str] = frozenset(("dilation",)),
 ) -> None:
     """Raise a ValueError if `network` is not a `Network` that a function supports.
 
     Each function of a network declares the fields that it supports, `known_fields`. All other
-    fields must have their defaults. Only the fields `of_layers` may have a value for each layer.
+    fields must have their defaults. Only the fields `per_layer` may have a value for each layer.
     `activations` are the names of the supported activations, or None if the function uses only the
     formulas of `Activation`. The message ends with `reason`.
     """
     if not isinstance(network, Network):
         raise ValueError(f"network is {shown(network)}, expected a rescntk.Network")
-    if unknown := unknown_field(network, known_fields, of_layers):
+    if unknown := unknown_field(network, known_fields, per_layer):
         raise ValueError(unknown + reason)
     if activations is None or "activation" not in known_fields:
         return
@@ -461,4 +463,4 @@ def check_like_layers(
     All layers must be alike.
     """
     reason = ": this is about networks of any depth"
-    check_network(network, known_fields, reason, activations=activations, of_layers=frozenset())
+    check_network(network, known_fields, reason, activations=activations, per_layer=frozenset())

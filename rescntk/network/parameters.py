@@ -25,7 +25,7 @@ def check_filter_size(value: object, name: str) -> int:
     return number
 
 
-def check_of_layers(check: Callable[[Any, str], Any], value: Any, name: str, depth: int) -> Any:
+def check_per_layer(check: Callable[[Any, str], Any], value: Any, name: str, depth: int) -> Any:
     """Return the value that all layers have, or a tuple with one value for each layer."""
     if not is_sequence(value):
         return check(value, name)
@@ -95,22 +95,22 @@ def parameter(
     check: Callable[[Any, str], Any],
     default: Any = MISSING,
     *,
-    of_layers: bool = False,
+    per_layer: bool = False,
     needs_skip: bool = False,
 ) -> Any:
     """Return a field of `Network`, with the check of its value.
 
-    If `of_layers`, each layer may have its own value. If `needs_skip`, layers without the identity
+    If `per_layer`, each layer may have its own value. If `needs_skip`, layers without the identity
     path ignore the value, and the default is stored for them.
     """
-    metadata = {"check": check, "of_layers": of_layers, "needs_skip": needs_skip}
+    metadata = {"check": check, "per_layer": per_layer, "needs_skip": needs_skip}
     return field(default=default, metadata=metadata)
 
 
 # ---------------------------------------------------------------- known fields
 
 FILTER_FIELDS = frozenset(("filter_size", "outer_filter_size", "dilation"))
-"""The fields of filters. They do not change the mean variance behind a layer."""
+"""The fields of filters. They do not change the mean variance after a layer."""
 
 BASIC_FIELDS = frozenset[str]().union(
     ("depth", "filter_size", "outer_filter_size", "input_filter_size", "dilation"),
@@ -160,11 +160,11 @@ def _with_defaults(kind: Any, depth: int) -> Any:
 
 
 def unknown_field(
-    network: Any, known_fields: frozenset[str], of_layers: frozenset[str] | None = None
+    network: Any, known_fields: frozenset[str], per_layer: frozenset[str] | None = None
 ) -> str | None:
     """Return what is wrong with the fields of a `Network`, or None.
 
-    Fields that are not among `known_fields` must have their defaults. If `of_layers` is given, all
+    Fields that are not among `known_fields` must have their defaults. If `per_layer` is given, all
     fields but these must have one value for all layers.
     """
     unknown = [field.name for field in fields(network) if field.name not in known_fields]
@@ -174,10 +174,10 @@ def unknown_field(
         value, expected = getattr(network, name), getattr(default, name)
         if value != expected:
             return f"network has {name} {shown(value)}, expected {expected!r}"
-    if of_layers is None:
+    if per_layer is None:
         return None
-    layered = {declared.name for declared in fields(network) if declared.metadata["of_layers"]}
-    for name in sorted(layered - of_layers):
+    layered = {declared.name for declared in fields(network) if declared.metadata["per_layer"]}
+    for name in sorted(layered - per_layer):
         if isinstance(value := getattr(network, name), tuple):
             return f"network has {name} {shown(value)}, expected one value for all layers"
     return None

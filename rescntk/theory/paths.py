@@ -18,7 +18,7 @@ from scipy.special import logsumexp
 
 from ..checks.messages import shown
 from ..checks.values import check_depths, check_shape
-from ..network import OF_LAYERS, Network, check_network
+from ..network import PER_LAYER_FIELDS, Network, check_network
 from ..network.parameters import BASIC_FIELDS, FIELDS_WITH_NORM, FIELDS_WITHOUT_NORM, RELU_FIELDS
 from . import spectrum
 from .spectrum.funk_hecke import Quadrature, check_quadrature
@@ -65,7 +65,7 @@ def path_counts(network: Network, n_timepoints: int) -> np.ndarray:
     >>> paths.path_counts(literature.barzilai_cnn(depth=2), n_timepoints=9)
     array([7, 6, 3, 1, 0, 0, 1, 3, 6], dtype=object)
     """
-    check_network(network, FIELDS_WITH_NORM, activations=None, of_layers=OF_LAYERS)
+    check_network(network, FIELDS_WITH_NORM, activations=None, per_layer=PER_LAYER_FIELDS)
     d = check_length(n_timepoints)
     check_layers(network.depth, "depth is")
     bits = _bits(network)
@@ -298,7 +298,7 @@ def stride_kernel(network: Network, t: np.ndarray, *, complement: bool = False) 
     >>> rk.theory.paths.stride_kernel(rk.Network(1), [[0.2, 0.5, 0.1]]).round(4)
     array([0.4839])
     """
-    check_network(network, RELU_FIELDS, ": appendix D is about ReLU", of_layers=OF_LAYERS)
+    check_network(network, RELU_FIELDS, ": appendix D is about ReLU", per_layer=PER_LAYER_FIELDS)
     n = math.prod(window.size for window in (*network.filters(), network.input_filter))
     t = check_shape(t, "t", f"(..., {n}), one for each path", lambda shape: shape[-1:] == (n,))
     delta = check_dot_products(t, complement)

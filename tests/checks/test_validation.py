@@ -392,7 +392,9 @@ def test_an_array_of_one_number_is_no_number(axes):
     [(1234, "0.00123 MB"), (49_900_000, "49.9 MB"), (50_000_000, "0.1 GB"), (2.5e12, "2,500.0 GB")],
 )
 def test_bytes_are_told_in_gigabytes_or_megabytes(n_bytes, says):
-    with pytest.raises(ValueError, match=f"^it takes {says}, expected max_memory, 1e-06 MB"):
+    with pytest.raises(
+        ValueError, match=f"^it takes {says}, expected at most max_memory, which is 1e-06 MB"
+    ):
         memory.check_memory(n_bytes, 1, "it")
 
 

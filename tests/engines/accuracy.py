@@ -8,8 +8,8 @@ from rescntk.checks.values import KINDS, PARTS
 from tests import tolerances
 from tests.helpers import (
     HEADS,
-    skip_unless_taken,
-    takes,
+    skip_unless_supported,
+    supports,
 )
 from tests.oracles import definition
 
@@ -47,9 +47,9 @@ NETWORKS = {
 
 def assert_accurate(engines, network, X, heads=HEADS):
     """Compare engines in every precision, head and kind with the definition; of lists in GAP."""
-    taking = [engine for engine in engines if takes(engine, network)]
+    taking = [engine for engine in engines if supports(engine, network)]
     if not taking:  # before the oracle's work
-        skip_unless_taken(engines[0], network)
+        skip_unless_supported(engines[0], network)
     if isinstance(X, list):
         assert_accurate_of_lengths(taking, network, X)
         return

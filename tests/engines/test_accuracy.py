@@ -19,12 +19,12 @@ from tests.helpers import (
     ENGINES,
     GROUPS,
     HEADS,
+    IMPLEMENTATIONS,
     NOT_HOMOGENEOUS,
-    SUBJECTS,
     assert_within,
     gram_of,
     pairs_meet,
-    skip_unless_taken,
+    skip_unless_supported,
 )
 from tests.strategies import EVERY_FIELD, batches, networks
 
@@ -38,13 +38,13 @@ def test_large_signals_beside_biases_have_exact_kernels(activation, skip, rng):
     assert_accurate(["array"], network, size * rng.standard_normal((3, 2, 4)))
 
 
-@pytest.mark.parametrize("engine", SUBJECTS)
+@pytest.mark.parametrize("engine", IMPLEMENTATIONS)
 @pytest.mark.parametrize("activation", ["relu", *NOT_HOMOGENEOUS])
 @pytest.mark.parametrize("head", HEADS)
 def test_copies_of_a_channel_have_the_kernel_of_one(engine, activation, head, rng):
     """Sums over channels do not err more with their number, as sums of equal terms would."""
     network, x = Network(1, activation=activation), rng.standard_normal((3, 1, 5))
-    skip_unless_taken(engine, network)
+    skip_unless_supported(engine, network)
     one, many = (gram_of(engine, network, np.repeat(x, n, axis=1), head=head) for n in (1, 12_000))
     for K, expected in zip(many, one, strict=True):
         size = np.sqrt(np.outer(expected.diagonal(), expected.diagonal()))
@@ -114,7 +114,7 @@ def test_kernels_are_those_of_neural_tangents(peer, index, engine):
     network = Network(**meta)
     if train_input:
         network = network.replace(trained=PARTS)
-    skip_unless_taken(engine, network)
+    skip_unless_supported(engine, network)
     X, Z = peer[f"X{index}"], peer[f"Z{index}"]
     for kind, K in rk.gram(network, X, Z, head=head, engine=engine)._asdict().items():
         kernel = rk.Kernel(network, kind, head)

@@ -47,7 +47,7 @@ def test_an_engine_without_lists_refuses_them():
 
 
 class Newest(type(engines.ENGINES["array"])):
-    """An engine behind all others in the table."""
+    """An engine after all others in the table."""
 
     name, missing_warning = "newest", "kernels are computed by another engine"
 

@@ -5,6 +5,8 @@ import pytest
 
 import rescntk as rk
 from rescntk.checks.values import DTYPES
+from rescntk.engines.layer.operations import Operations
+from rescntk.engines.signals import checks
 from tests import tolerances
 from tests.helpers import ENGINES, HEADS
 from tests.oracles import definition
@@ -119,6 +121,34 @@ def test_branches_too_small_beside_large_signals_are_refused(name, dtype, expone
 
 
 @engines
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_nearly_equal_pixels_keep_their_slopes_in_the_largest_signals_that_are_taken(dtype, engine):
+    """Their deficits are near the smallest subnormal number, or are rounded to 0."""
+    network = rk.Network(1, 1, norm=True, trained="inner", input_scale=1.0)
+    angles = np.geomspace(1e-7, 1e-4, 60)
+    signals = np.stack([np.cos(angles), np.sin(angles)], axis=1)[:, :, None]
+    size = 0.999 / (checks._STD_MARGIN * checks.least_std(dtype))
+    x = np.array([[[1.0], [0.0]]])
+    kernel = rk.Kernel(network, "ntk", "trace", normalized=True)
+    K = kernel(size * x, size * signals, engine=engine, dtype=dtype)
+    exact = (1.0 - angles / np.pi) * np.cos(angles)
+    assert np.abs(K[0] - exact).max() <= tolerances.KERNEL[dtype]
+
+
+@engines
+@pytest.mark.parametrize(("dtype", "alpha"), [("float32", 1e-6), ("float64", 1e-20)])
+def test_the_smallest_branches_that_are_taken_keep_their_digits_in_deep_networks(
+    dtype, alpha, engine, rng
+):
+    network = rk.Network(50, 1, norm=True, trained="inner", alpha=alpha, input_scale=1.0)
+    share = Operations(network, depth=50, n_channels=2).bounds.total_branch_share(50)
+    least_variance = checks._BRANCH_MARGIN * np.finfo(dtype).tiny / share
+    signals = rng.standard_normal((8, 2, 1))
+    signals *= 0.999 / np.sqrt(least_variance) / np.linalg.norm(signals, axis=1, keepdims=True)
+    assert error(network, signals, "trace", engine, dtype) <= tolerances.KERNEL[dtype]
+
+
+@engines
 @pytest.mark.parametrize(("dtype", "depth"), [("float32", 80), ("float64", 640)])
 def test_tangent_kernels_that_biases_make_too_small_layer_by_layer_are_refused(
     dtype, depth, engine
@@ -150,7 +180,7 @@ def test_normalized_networks_without_branches_are_taken(engine):
 
 @engines
 def test_features_that_biases_alone_make_are_refused_where_they_have_no_digits(engine):
-    """Behind layer 1 the pixel without features has α bias, and layer 2 normalizes it."""
+    """After layer 1 the pixel without features has α bias, and layer 2 normalizes it."""
     network = NORM.replace(filter_size=1, alpha=1e-8, bias=1e-10)
     with pytest.raises(OverflowError, match="a pixel, whose features are normalized, has a share"):
         rk.gram(network, X, engine=engine, dtype="float32")
@@ -158,7 +188,7 @@ def test_features_that_biases_alone_make_are_refused_where_they_have_no_digits(e
 
 
 @engines
-def test_sizes_are_forgotten_behind_an_ordinary_layer(engine):
+def test_sizes_are_forgotten_after_an_ordinary_layer(engine):
     factors = np.array([1e-200, 3.0, 1e200])[:, None, None]
     for head in HEADS:
         options = {"head": head, "engine": engine}
@@ -183,19 +213,21 @@ def test_biases_of_a_late_layer_reach_signals_of_zeros(engine):
     assert K[0, 0] == pytest.approx(0.5**2 + 0.5**2, rel=CONSTANT)  # of c_v/2 = 1, and of the outer
 
 
-OF_LAYERS = rk.Network(4, (3, 1, 5, 3), alpha=(1.0, 0.5, 2.0, 0.3), skip=(True, False, True, True))
+DIFFERENT_LAYERS = rk.Network(
+    4, (3, 1, 5, 3), alpha=(1.0, 0.5, 2.0, 0.3), skip=(True, False, True, True)
+)
 
 
 @pytest.mark.parametrize("norm", [False, True])
 def test_depths_of_one_pass_are_the_first_layers(norm):
-    deep = OF_LAYERS.replace(norm=norm)
+    deep = DIFFERENT_LAYERS.replace(norm=norm)
     for depth, K in zip((1, 2, 4), rk.gram(deep, X, depths=(1, 2, 4)).ntk, strict=True):
         alone = rk.gram(deep.replace(depth=depth), X).ntk
         assert np.abs(K - alone).max() <= tolerances.ROUTES * np.abs(alone).max()
 
 
 def test_layers_that_a_network_lacks_are_refused():
-    network = OF_LAYERS
+    network = DIFFERENT_LAYERS
     with pytest.raises(ValueError, match="network has alpha .* and depths has 5"):
         rk.gram(network, X, depths=(2, 5))
     with pytest.raises(ValueError, match="is .* expected one value for all layers, or 5 of them"):
@@ -205,7 +237,7 @@ def test_layers_that_a_network_lacks_are_refused():
 @engines
 @pytest.mark.parametrize("bias", [1e160, 1e300])
 def test_biases_beyond_the_root_of_float64_beside_normalized_features(bias, engine):
-    """Behind an ordinary layer they are all that is left; beside signals these are refused."""
+    """After an ordinary layer they are all that is left; beside signals these are refused."""
     ordinary = rk.Network(2, 3, norm=True, bias=bias, skip=False)
     K = rk.gram(ordinary, X, head="trace", normalized=True, engine=engine).gpk
     assert np.abs(K - 1.0).max() <= tolerances.KERNEL["float64"]

@@ -14,7 +14,7 @@ from rescntk.checks.values import DTYPES
 from rescntk.network.activations import activation_of
 from rescntk.theory import multisphere
 from tests import tolerances
-from tests.helpers import ENGINES, HEADS, LINEAR_AT_0, rarely, skip_unless_taken, takes
+from tests.helpers import ENGINES, HEADS, LINEAR_AT_0, rarely, skip_unless_supported, supports
 from tests.oracles import definition, quadruple
 
 pytestmark = pytest.mark.parametrize("engine", ENGINES)
@@ -105,7 +105,7 @@ def linear_at_0(request, engine):
     activation, skip = request.param
     trained = ("input", "inner", "readout")
     network = rk.Network(3, activation=activation, skip=skip, trained=trained)
-    skip_unless_taken(engine, network)
+    skip_unless_supported(engine, network)
     return network
 
 
@@ -301,7 +301,7 @@ def test_settings_for_floating_point_errors_change_nothing(engine, factor, dtype
     calls = [partial(rk.pixel_pairs, networks[0])]
     for network, head in product(networks, HEADS):
         kernel = rk.Kernel(network, "ntk", head, normalized=network.depth == 60)
-        if takes(engine, network):
+        if supports(engine, network):
             calls += [kernel, kernel.diag, lambda S, k=kernel, **more: k(S, S[:2], **more)]
     for call in calls:
         found = []
@@ -421,7 +421,7 @@ def test_kernels_beside_biases_of_any_size_are_exact(engine, name, dtype, rng):
 def test_gelu_of_huge_signals_is_relu(engine, head, skip, rng):
     """The relative error is the inverse of a pre-activation, also at parallel pixels."""
     network = rk.Network(4, 3, activation="gelu", skip=skip)
-    skip_unless_taken(engine, network)
+    skip_unless_supported(engine, network)
     x = 1e100 * rng.standard_normal((2, 6))
     x[:, 3:5] = 0.0
     X = np.stack([x, -x, 3.0 * x, x * (1 + 1e-9), 1e100 * rng.standard_normal((2, 6))])
@@ -443,7 +443,7 @@ def test_gelu_of_huge_signals_is_relu(engine, head, skip, rng):
 def test_sizes_of_pre_activations_count(engine, activation, fields, factor, same):
     """The sizes of signals do not count. For tiny signals and biases the network is linear."""
     network = rk.Network(3, activation=activation, **fields)
-    skip_unless_taken(engine, network)
+    skip_unless_supported(engine, network)
     if "negative_slope" in same:
         at_0 = activation_of(network).function(np, scipy.special, 1e-20) / 1e-20
         same = rk.Network(3, **same).replace(c_v=2.0 * at_0**2)
@@ -459,7 +459,7 @@ def test_sizes_of_pre_activations_count(engine, activation, fields, factor, same
 def test_weights_and_signals_of_inverse_sizes(engine, head):
     """c_w makes up for tiny signals: no head looks at signals of size 1 instead."""
     network = rk.Network(2, activation="erf", c_w=1e160, c_v=1e-160)
-    skip_unless_taken(engine, network)
+    skip_unless_supported(engine, network)
     found = rk.gram(network, 1e-80 * X, normalized=True, head=head, engine=engine)
     same = network.replace(c_w=1.0, c_v=1.0)
     # The features of the skip connection have the size of the signals, and the branch has too.
@@ -470,7 +470,7 @@ def test_weights_and_signals_of_inverse_sizes(engine, head):
 def test_kernels_that_cancel_do_not_warn(engine, rng):
     """With "gap" and an odd activation, even K(x, x) is a rounding error of either sign."""
     kernel = rk.Kernel(rk.Network(2, 1, skip=False, activation="erf"), "ntk", "gap")
-    skip_unless_taken(engine, kernel.network)
+    skip_unless_supported(engine, kernel.network)
     x = rng.standard_normal((40, 1, 3))
     K = kernel(np.concatenate([x, -x], axis=2), engine=engine)
     negative = K.diagonal() < 0

@@ -85,7 +85,7 @@ def test_sums_over_pixels_end_with_the_last_activation():
     assert [step.kind for step in steps[-1].steps] == ["convolution", "activation"]
 
 
-def behind_activations(network_steps, layer_number, step):
+def with_step_after_activation(network_steps, layer_number, step):
     """Return the steps of a network with one more step before the end of a layer."""
     n_layers, steps = network_steps[layer_number]
     changed = RepeatedLayer(n_layers, (*steps[:-1], step, steps[-1]))
@@ -93,11 +93,11 @@ def behind_activations(network_steps, layer_number, step):
 
 
 @pytest.mark.parametrize("layer_number", [1, 2])
-def test_sums_over_pixels_refuse_other_steps_behind_an_activation(layer_number):
+def test_sums_over_pixels_refuse_other_steps_after_an_activation(layer_number):
     """Loops apply skip connections and biases to sums, of which such a step would be no part."""
     steps = Operations(Network(2, 3), depth=2, n_channels=1).steps
     with pytest.raises(NotImplementedError, match="the step 'norm', which follows an activation"):
-        ending_with_activation(behind_activations(steps, layer_number, NormStep()))
+        ending_with_activation(with_step_after_activation(steps, layer_number, NormStep()))
 
 
 def test_five_taps_join_convolutions_of_two_layers():
@@ -128,7 +128,7 @@ def test_layers_of_filters_of_three_may_have_five_taps(plain):
 
 def test_layers_with_other_steps_may_not_have_five_taps(plain):
     for step in (NormStep(), BiasStep(after_activation=True)):
-        steps = behind_activations(plain.steps, 1, step)
+        steps = with_step_after_activation(plain.steps, 1, step)
         assert not may_have_five_taps(plain.network, plain.constants, steps)
 
 

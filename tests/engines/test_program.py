@@ -140,7 +140,7 @@ def test_each_head_has_its_output(head, options, expected):
 
 def test_depths_are_reported_in_their_order():
     found = program(Network(5), depths=(2, 5))
-    assert [record["report"] for record in layers(found)] == [-1, 0, -1, -1, 1]
+    assert [record["depth_index"] for record in layers(found)] == [-1, 0, -1, -1, 1]
 
 
 class MadeUpStep(NormStep):

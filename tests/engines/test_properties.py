@@ -22,17 +22,19 @@ from tests.engines.claims import (
 from tests.helpers import (
     ENGINES,
     HEADS,
-    SUBJECTS,
+    IMPLEMENTATIONS,
     gram_of,
     kernel_of,
     pairs_meet,
-    skip_unless_taken,
+    skip_unless_supported,
 )
 from tests.oracles import definition
 from tests.strategies import EVERY_FIELD, batches, heads, kinds, networks
 
 pytestmark = pytest.mark.slow
-engines, subjects = (pytest.mark.parametrize("engine", each) for each in (ENGINES, SUBJECTS))
+engines, implementations = (
+    pytest.mark.parametrize("engine", each) for each in (ENGINES, IMPLEMENTATIONS)
+)
 any_network = networks(EVERY_FIELD, dilated="freely", layers="of their own")
 
 
@@ -60,7 +62,7 @@ def fewer_of_jax(test):
 
 def served(engine, network, X, head):
     """Leave out what the engine does not support, and return the head, which is "gap" for lists."""
-    skip_unless_taken(engine, network)
+    skip_unless_supported(engine, network)
     assume(not isinstance(X, list) or engine in ("array", "cpu"))
     return "gap" if isinstance(X, list) else head
 
@@ -84,7 +86,7 @@ def test_signals_are_left_as_they_are(engine, network, batches, kind):
         assert all((x == y).all() for x, y in zip(batch, old, strict=True))
 
 
-@subjects
+@implementations
 @settings(max_examples=24)
 @given(
     any_network,
@@ -181,7 +183,7 @@ def test_heads_are_means_of_pixel_pairs(engine, network, batches, kind):
         assert relative(K, mean, *own) <= tolerances.ROUTES
 
 
-@subjects
+@implementations
 @given(any_network, batches(("signals", "images")), kinds)
 @fewer_of_jax
 def test_heads_are_means_of_the_equivariant_kernel_over_shifts(engine, network, batches, kind):
@@ -260,7 +262,7 @@ def test_shares_move_with_the_signal(engine, network, batches, kind, shift):
         assert relative(error.max(axis=axes), 0.0, *own) <= tolerances.ROUTES
 
 
-@subjects
+@implementations
 @given(any_network, batches(), heads, kinds)
 @fewer_of_jax
 def test_grams_are_semidefinite(engine, network, batches, head, kind):
@@ -271,7 +273,7 @@ def test_grams_are_semidefinite(engine, network, batches, head, kind):
     assert_semidefinite(kernel_of(engine, kernel, X))
 
 
-@subjects
+@implementations
 @given(any_network, batches(), heads, kinds)
 @fewer_of_jax
 def test_diagonals_of_normalized_grams_are_one(engine, network, batches, head, kind):
@@ -296,7 +298,7 @@ def test_normalized_kernels_of_signals_with_themselves_are_one(
     assert (kernel.replace(normalized=True).diag(X, engine=engine) == has_energy).all()
 
 
-@subjects
+@implementations
 @given(any_network, batches(), heads, kinds)
 @fewer_of_jax
 def test_normalized_grams_are_quotients(engine, network, batches, head, kind):
@@ -312,7 +314,7 @@ def test_normalized_grams_are_quotients(engine, network, batches, head, kind):
     assert np.abs(found - expected).max() <= tolerances.ROUTES
 
 
-@subjects
+@implementations
 def test_branches_of_0_leave_the_kernel_of_the_input(engine):
     X = np.random.default_rng(0).standard_normal((3, 2, 6))
     linear = (X[:, None] * X[None]).mean(axis=2)
@@ -323,7 +325,7 @@ def test_branches_of_0_leave_the_kernel_of_the_input(engine):
         np.testing.assert_allclose(G, linear.mean(axis=2), rtol=0, atol=bar)
 
 
-@subjects
+@implementations
 def test_branches_of_0_without_skip_connections_leave_nothing(engine):
     X = np.random.default_rng(0).standard_normal((3, 2, 6))
     seen = HEADS[:1] if engine == "jax" else HEADS  # which compiles each for seconds

@@ -10,7 +10,7 @@ import rescntk as rk
 from rescntk import Network
 from rescntk.checks.values import KINDS, PARTS
 from tests import tolerances
-from tests.helpers import ENGINES, nightly, rarely, takes
+from tests.helpers import ENGINES, nightly, rarely, supports
 from tests.oracles import definition, quadruple
 
 RELATIONS = "random", "parallel", "proportional", "opposite", "near", "walks"
@@ -168,7 +168,7 @@ def test_kernels_of_random_networks_with_layers_of_their_own_are_exact(engine, p
         pytest.skip(quadruple.library())
     step, draw = 3 if engine == "array" else 1, drawn_with_layers_of_their_own
     seeds = range(40 * part, 40 * part + 40, step)
-    taken = [seed for seed in seeds if takes(engine, draw(seed)[0])]
+    taken = [seed for seed in seeds if supports(engine, draw(seed)[0])]
     compared = sum(len(assert_accurate_in_128_bits(engine, seed, draw)) for seed in taken)
     # Each seed has three heads, of which GAP is not compared where its terms cancel, with two kinds
     # in two precisions, normalized or not.

@@ -16,7 +16,7 @@ from rescntk.engines.layer.operations import Operations
 from rescntk.engines.request import Request
 from rescntk.engines.signals import tables
 from rescntk.engines.signals.pixel_1 import seen_by_pixel_1
-from tests.helpers import CPU, skip_unless_taken
+from tests.helpers import CPU, skip_unless_supported
 from tests.strategies import EVERY_FIELD, batches, heads, networks
 from tests.tolerances import CONSTANT
 
@@ -112,7 +112,7 @@ def test_pixel_1_sees_the_pixels_that_give_it_a_kernel(fields):
 )
 def test_rows_are_counted_as_they_are_stored(engine, network, batches, head, dtype):
     """The check of memory counts them without a table, and each row is made once."""
-    skip_unless_taken(engine, network)
+    skip_unless_supported(engine, network)
     X, stored = batches[0], []
 
     def made(operations, request, signals, *pad):

@@ -53,7 +53,7 @@ def test_linear_growth_of_huge_weights_is_finite():
 
 @pytest.mark.parametrize("alpha", [1.0, 1e-3, 1e-9])
 def test_shares_of_weak_branches_keep_their_digits(alpha):
-    """With β = α², branches have the share 3 β / (1 + 3 β) behind layer 3."""
+    """With β = α², branches have the share 3 β / (1 + 3 β) after layer 3."""
     found = bounds(rk.Network(3, norm=True, alpha=alpha)).total_branch_share(3)
     expected = 3.0 * alpha**2 / (1.0 + 3.0 * alpha**2)
     assert abs(found / expected - 1) <= CONSTANT
@@ -75,7 +75,7 @@ def test_shares_of_the_weakest_branches_are_not_0():
     ("fields", "expected"),
     [
         ({"bias": 0.0}, 0.0),
-        ({"bias": 0.3}, 2.0),  # as much before the activation as behind it
+        ({"bias": 0.3}, 2.0),  # as much before the activation as after it
         ({"bias": 0.3, "c_v": 4.0, "c_w": 2.0}, 3 / 4),  # (1 + 1/2)/2
         ({"bias": (0.3, 0.6)}, 2.0),
         ({"bias": (0.3, 0.6), "c_w": (0.1, 1.0)}, 5.0),  # 1/4 of 2/0.1
@@ -98,7 +98,7 @@ def test_the_smallest_biases_are_those_of_any_layer():
 
 
 def test_inner_weights_add_the_variances_of_the_largest_branch():
-    """β = α² has the weight β/(1 + β). Biases count less behind layers that divide by their growth,
+    """β = α² has the weight β/(1 + β). Biases count less after layers that divide by their growth,
     which for the first layer is nothing."""
     found = bounds(rk.Network(2, alpha=(0.5, 1.0), bias=0.3)).largest_inner_variances
     assert found.signal == pytest.approx(1 / 2, rel=CONSTANT)

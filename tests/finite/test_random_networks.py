@@ -89,7 +89,7 @@ def test_a_layer_has_the_mean_of_the_definition(network, batches):
     else:
         F = np.vectorize(definition.mp.mpf, otypes=[object])(F[left, right])
         dual = np.frompyfunc(definition.dual_of(network), 3, 2)
-        exact, _ = definition.behind_layer(
+        exact, _ = definition.after_layer(
             network, network.depth, F, 0 * F, (left, right), X.shape[2:], dual
         )
     assert_mean(samples[:, left, right], exact.astype(float))

@@ -11,7 +11,7 @@ import rescntk as rk
 from rescntk import engines
 from rescntk.checks.values import KINDS
 from rescntk.engines.request import Request
-from rescntk.network import OF_LAYERS
+from rescntk.network import PER_LAYER_FIELDS
 from rescntk.network.activations import ACTIVATIONS
 from rescntk.network.parameters import FILTER_FIELDS
 from rescntk.network.parts import BRANCH_POWERS, Layer
@@ -59,7 +59,7 @@ def test_numbers_of_layers_stand_in_every_place():
     page = (THEORY / "network.md").read_text("utf-8")
     for field in fields(rk.Network):
         assert re.search(rf"^    [\w, ]*\b{field.name}\b[\w, ]* : ", rk.Network.__doc__, re.M)
-        assert f"`{field.name}" in page or field.name not in OF_LAYERS
+        assert f"`{field.name}" in page or field.name not in PER_LAYER_FIELDS
     numbers = set(Layer._fields) - {"inner", "outer", "activation_gain"}
-    assert numbers <= OF_LAYERS - FILTER_FIELDS and BRANCH_POWERS.keys() <= numbers
-    assert quadruple.OF_LAYERS.keys() == OF_LAYERS
+    assert numbers <= PER_LAYER_FIELDS - FILTER_FIELDS and BRANCH_POWERS.keys() <= numbers
+    assert quadruple.PER_LAYER_FIELDS.keys() == PER_LAYER_FIELDS

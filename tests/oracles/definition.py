@@ -175,18 +175,18 @@ def of_pairs(X, network, left, right):
     T = F * (1 if "input" in network.trained else 0)
     results = {}
     for layer in range(1, network.depth + 1):
-        F, T = behind_layer(network, layer, F, T, (left, right), sides, dual)
+        F, T = after_layer(network, layer, F, T, (left, right), sides, dual)
         ntk = T + F if "readout" in network.trained else T
         results[layer] = F * readout, ntk * readout
     return results
 
 
-def behind_layer(network, layer, F, T, pairs, sides, dual):
-    """Return F and T, (n_pairs, d, d), behind a layer from those before it."""
+def after_layer(network, layer, F, T, pairs, sides, dual):
+    """Return F and T, (n_pairs, d, d), after a layer from those before it."""
     left, right = pairs
     itself = np.flatnonzero(left == right)
     itself = itself[np.argsort(left[itself])]
-    of_layer = partial(of_layers, network, layer)
+    of_layer = partial(layer_value, network, layer)
     box = partial(_box, sides=sides, step=of_layer("dilation"))
     inner = partial(box, q=1 if layer == 1 else of_layer("filter_size"))
     outer = partial(box, q=of_layer("outer_filter_size"))
@@ -208,7 +208,7 @@ def behind_layer(network, layer, F, T, pairs, sides, dual):
     return F, T
 
 
-def of_layers(network, layer, name):
+def layer_value(network, layer, name):
     """Return a layer's value of a field that has one for all layers, or one for each."""
     value = getattr(network, name)
     return value[layer - 1] if isinstance(value, tuple) else value

@@ -52,7 +52,7 @@ def features(network, params, x):
     for index, W in enumerate(params.inner):
         names = "alpha", "skip", "c_v", "c_w", "bias", "dilation"
         alpha, skip, c_v, c_w, bias, step = (
-            definition.of_layers(network, index + 1, name) for name in names
+            definition.layer_value(network, index + 1, name) for name in names
         )
         reads_f = index > 0 or "input" in network.trained or network.norm
         read = f

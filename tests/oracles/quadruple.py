@@ -42,7 +42,7 @@ class Network(ctypes.Structure):
     )
 
 
-OF_LAYERS = {
+PER_LAYER_FIELDS = {
     name: {"long": np.int64, "double": np.float64}[kind]
     for name, kind, is_pointer in fields_of_struct()
     if is_pointer
@@ -50,7 +50,7 @@ OF_LAYERS = {
 """The fields of which each layer has a value in quadruple.c, with the types of their arrays."""
 
 OF_NETWORK = "depth input_filter_size activation norm trained readout_scale input_scale"
-KNOWN_FIELDS = {"negative_slope", *OF_NETWORK.split(), *OF_LAYERS}
+KNOWN_FIELDS = {"negative_slope", *OF_NETWORK.split(), *PER_LAYER_FIELDS}
 """The fields of a network that stand in quadruple.c."""
 
 
@@ -77,11 +77,11 @@ class Grams:
         definition.refuse_other_fields(network, KNOWN_FIELDS, "the arithmetic of 128 bits")
         X = np.ascontiguousarray(X, np.float64)
         n, channels, length = X.shape
-        of_layers = {
+        per_layer = {
             name: np.full(network.depth, getattr(network, name), kind)
-            for name, kind in OF_LAYERS.items()
+            for name, kind in PER_LAYER_FIELDS.items()
         }
-        of_layers["dilation"] %= length
+        per_layer["dilation"] %= length
         values = dict(
             depth=network.depth,
             input=network.input_filter_size,
@@ -93,7 +93,7 @@ class Grams:
             input_scale=-1.0 if network.input_scale is None else network.input_scale,
             slope=network.negative_slope,
             **{f"of_{part}": part in network.trained for part in PARTS},
-            **{name: array.ctypes.data for name, array in of_layers.items()},
+            **{name: array.ctypes.data for name, array in per_layer.items()},
         )
         assert values.keys() == dict(Network._fields_).keys()
         record = Network(**values)

@@ -97,9 +97,11 @@ class ArrayPlan(Plan):
         self.X, self.Z = X, X if Z is None else Z
         channels, length = channels_and_length(X)
         super().__init__(request, X, Z, paired, (length, channels_and_length(self.Z)[1]))
-        self.xp, self.axes = array_module(X), request.axes(length)
+        self.xp, self.pixel_shape = array_module(X), request.pixel_shape(length)
         self.itemsize = np.dtype(request.dtype).itemsize
-        self.operations = Operations(request.network, request.depths[-1], channels, len(self.axes))
+        self.operations = Operations(
+            request.network, request.depths[-1], channels, len(self.pixel_shape)
+        )
 
     @once
     def _most_bytes(self) -> float:
@@ -128,8 +130,8 @@ class ArrayPlan(Plan):
         return super().room_for_results() if self.xp is np else math.inf
 
     def _compute(self, tick: Tick) -> ScaledKernel:
-        sizes = (len(self.request.depths), *self.result_axes)
-        values = {kind: self.xp.zeros(sizes) for kind in self.request.kinds}
+        shape = (len(self.request.depths), *self.result_shape)
+        values = {kind: self.xp.zeros(shape) for kind in self.request.kinds}
         scales = self.xp.zeros(len(self.X)), self.xp.zeros(len(self.Z))
         for pairs in self._paired_blocks() if self.paired else self._crossed_blocks():
             for scale, side in zip(scales, (pairs.left, pairs.right), strict=True):
@@ -144,8 +146,8 @@ class ArrayPlan(Plan):
         left_blocks = right_blocks if right_blocks and self.symmetric else self._blocks(self.X)
         for left in left_blocks:
             for right in right_blocks or self._blocks(self.Z):
-                both = left.cases, right.cases
-                i, k = (cases.ravel() for cases in np.meshgrid(*both, indexing="ij"))
+                sides = left.cases, right.cases
+                i, k = (cases.ravel() for cases in np.meshgrid(*sides, indexing="ij"))
                 if self.symmetric:
                     i, k = i[i <= k], k[i <= k]
                 yield PairsOfBlocks(i, k, left, right)
@@ -185,7 +187,7 @@ class ArrayPlan(Plan):
             signals = self.xp.stack([batch[k] for k in cases])
         else:
             signals = batch[self.xp.asarray(cases)]
-            signals = signals.reshape(*signals.shape[:2], *self.axes)
+            signals = signals.reshape(*signals.shape[:2], *self.pixel_shape)
         tables = signal_tables(self.operations, self.request, signals)
         scaled = moved(tables.input.scaled, np)
         keys = [hashlib.blake2b(one.tobytes(), digest_size=16).digest() for one in scaled]
@@ -204,9 +206,9 @@ class ArrayPlan(Plan):
         if not self.request.shares:
             swapped = left.keys[a] > right.keys[b]
         for is_swapped in (False, True):
-            some = np.flatnonzero(swapped == is_swapped)
-            sides = [(left.tables, a[some]), (right.tables, b[some])]
-            self._compute_batches(values, i[some], k[some], sides, is_swapped, tick)
+            indices = np.flatnonzero(swapped == is_swapped)
+            sides = [(left.tables, a[indices]), (right.tables, b[indices])]
+            self._compute_batches(values, i[indices], k[indices], sides, is_swapped, tick)
 
     def _compute_batches(
         self,

@@ -21,7 +21,7 @@ from ..heads import offsets, pool_pixels, pool_weights
 from ..layer.constants import LayerConstants
 from ..layer.means import column, mean_over_taps, sum_over_terms, summed
 from ..layer.operations import Operation, Operations
-from ..layer.recursion import by_kind, pairs_behind_layer
+from ..layer.recursion import by_kind, pairs_after_layer
 from ..layer.step import Deficits, DualPairs, Kernels, PairContext, PairState, Variances, mapped
 from ..layer.taps import Taps
 from ..layer.weights import RoundedWeights
@@ -82,10 +82,10 @@ class SignalPairs:
         largest offset.
         """
         first = rows.ndim - self.n_axes
-        for axis, (along, d) in enumerate(
+        for axis, (axis_offsets, d) in enumerate(
             zip(self.offsets, rows.shape[first:], strict=True), first
         ):
-            pixels = np.arange(along[0], along[-1] + d) % d
+            pixels = np.arange(axis_offsets[0], axis_offsets[-1] + d) % d
             rows = self.xp.take(rows, self.xp.asarray(pixels), axis=axis)
         return rows
 
@@ -102,7 +102,8 @@ class SignalPairs:
     def mean(self, taps: Taps, values: Array) -> Array:
         """Return the weighted means over the taps. A tap moves both pixels of a pair."""
         check_stop()
-        # The axes of left and of right pixels begin here; in pooled heads, offsets and left pixels.
+        # The axes of left and of right pixels begin here. With a pooled head they are those of the
+        # offsets and of left pixels.
         first, second = 1, 1 + self.n_axes
         if self.request.pool:
             return mean_over_taps(self.xp, values, taps, second)
@@ -162,7 +163,7 @@ class SignalPairs:
         state = state._replace(kernels=Kernels(zeros, zeros if self.with_ntk else None))
         for layer_number, layer_operations in enumerate(self.operations.layers, start=1):
             in_tangent = self.constants.carried_parts.initial * input_weight(layer_number - 1)
-            state = pairs_behind_layer(self.context_of, layer_operations, state, in_tangent, F0)
+            state = pairs_after_layer(self.context_of, layer_operations, state, in_tangent, F0)
             if layer_number in self.request.depths:
                 yield self.kernels_with_head(state.kernels, input_weight(layer_number), F0)
 
@@ -249,10 +250,10 @@ class ArrayPairContext:
             before = PairState(mapped(part, state.deficits), mapped(part, state.kernels))
             after = function(ArrayPairContext(self.pairs, self.operation, piece), before)
             values = *after.deficits, *after.kernels
-            results = results or [one if one is None else self.empty(shape) for one in values]
-            for array, one in zip(results, values, strict=True):
+            results = results or [value if value is None else self.empty(shape) for value in values]
+            for array, value in zip(results, values, strict=True):
                 if array is not None:
-                    array[piece] = one
+                    array[piece] = value
         U, U_plus, F, A = results
         return PairState(Deficits(U, U_plus), Kernels(F, A))
 

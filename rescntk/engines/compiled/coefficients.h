@@ -5,7 +5,7 @@ template <class R> struct Quotients;
 // Relative errors: 3e-17, and 3e-17 with rounded coefficients.
 template <> struct Quotients<double> {
     double p[8], r[8], d[8];
-    HERE static constexpr Quotients numbers()
+    DEVICE static constexpr Quotients numbers()
     {
         return {{0x1.7000000000000p-1, 0x1.e61eedaea8b31p+0,
                  0x1.e0245c917bf71p+0, 0x1.b8a07850b8c01p-1,
@@ -24,7 +24,7 @@ template <> struct Quotients<double> {
 // Relative errors: 6e-09, and 9e-09 with rounded coefficients.
 template <> struct Quotients<float> {
     float p[4], r[4], d[4];
-    HERE static constexpr Quotients numbers()
+    DEVICE static constexpr Quotients numbers()
     {
         return {{0x1.2200000000000p-1f, 0x1.39f81c0000000p-1f,
                  0x1.2ffbe00000000p-3f, 0x1.342b860000000p-8f},

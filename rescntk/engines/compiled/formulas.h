@@ -2,7 +2,8 @@
 //
 // C++ and CUDA compile the same text. In C++ the type V is a vector of lanes (lanes.h), in CUDA a
 // number. No standard header is included, because NVRTC has none. V needs +, -, *, the functions
-// every, fused, smaller, pick and root_over, and its real type, RealOf<V>::type. The symbols are
+// broadcast, fused, smaller, pick and root_over, and its real type, RealOf<V>::type. The symbols
+// are
 //
 //   a, b      the standard deviations of both pixels;
 //   g         a b;
@@ -25,14 +26,14 @@
 #include "records.h"
 #if defined(__CUDACC_RTC__)
 #define FORMULA __device__ __forceinline__
-#define HERE __device__
+#define DEVICE __device__
 #define UNROLL _Pragma("unroll")
 template <class V>
 struct RealOf {
     using type = V;
 };
 template <class V>
-FORMULA V every(V x)
+FORMULA V broadcast(V x)
 {
     return x;
 }
@@ -102,10 +103,10 @@ FORMULA Quotients<R> quotients(R)
 #if defined(__CUDACC_RTC__)
 // Instructions of CUDA can read an operand from constant memory at no cost. A 64-bit constant would
 // not fit into the instruction itself.
-__constant__ Quotients<double> OF_DOUBLE = Quotients<double>::numbers();
+__constant__ Quotients<double> DOUBLE_QUOTIENTS = Quotients<double>::numbers();
 FORMULA const Quotients<double> &quotients(double)
 {
-    return OF_DOUBLE;
+    return DOUBLE_QUOTIENTS;
 }
 #endif
 
@@ -114,10 +115,10 @@ FORMULA const Quotients<double> &quotients(double)
 template <class V, class R, int n>
 FORMULA V polynomial(V t, V square, const R (&c)[n])
 {
-    V sum = fused(every<V>(c[n - 1]), t, every<V>(c[n - 2]));
+    V sum = fused(broadcast<V>(c[n - 1]), t, broadcast<V>(c[n - 2]));
     UNROLL
     for (int k = n - 4; k >= 0; k -= 2)
-        sum = fused(sum, square, fused(every<V>(c[k + 1]), t, every<V>(c[k])));
+        sum = fused(sum, square, fused(broadcast<V>(c[k + 1]), t, broadcast<V>(c[k])));
     return sum;
 }
 
@@ -136,7 +137,7 @@ template <class V>
 FORMULA Correlation<V> correlation_of(V w, V v)
 {
     using R = typename RealOf<V>::type;
-    const V a = smaller(w, v), t = every<V>(R(1)) - a;
+    const V a = smaller(w, v), t = broadcast<V>(R(1)) - a;
     return {w, v, root_over(a, polynomial(t, t * t, quotients(R()).d))};
 }
 
@@ -146,13 +147,14 @@ struct Dual {
 };
 
 template <class V>
-FORMULA Dual<V> dual(const Correlation<V> &at)
+FORMULA Dual<V> dual(const Correlation<V> &correlation)
 {
     using R = typename RealOf<V>::type;
-    const V one = every<V>(R(1)), a = smaller(at.w, at.v), t = one - a, square = t * t;
+    const V one = broadcast<V>(R(1)), a = smaller(correlation.w, correlation.v), t = one - a,
+            square = t * t;
     const auto &q = quotients(R());
-    return {polynomial(t, square, q.p) * at.s,
-            fused(-polynomial(t, square, q.r), at.s * a, smaller(at.w, one))};
+    return {polynomial(t, square, q.p) * correlation.s,
+            fused(-polynomial(t, square, q.r), correlation.s * a, smaller(correlation.w, one))};
 }
 
 // kappa_0 A. It is computed without rounding kappa_0 itself, which, where it is near 1, would have
@@ -187,10 +189,11 @@ FORMULA bool is_of_pixels(long long output)
     return output == PIXEL_1 || output == PIXELS;
 }
 
-// The sum of the terms t to end - 1, where add(t, sum) adds term t. Groups of PART terms are added
-// up, then groups of PART such sums, and so on, DEPTH times. If no sum has more than PART summands,
-// which holds for up to PART^(DEPTH + 1) terms, the rounding error grows only with DEPTH.
-constexpr long long PART = 32;
+// The sum of the terms t to end - 1, where add(t, sum) adds term t. Groups of GROUP_TERMS terms are
+// added up, then groups of GROUP_TERMS such sums, and so on, DEPTH times. If no sum has more than
+// GROUP_TERMS summands, which holds for up to GROUP_TERMS^(DEPTH + 1) terms, the rounding error
+// grows only with DEPTH.
+constexpr long long GROUP_TERMS = 32;
 
 template <int DEPTH, class V, class Add>
 FORMULA V sum_between(long long t, long long end, const Add &add)
@@ -199,8 +202,8 @@ FORMULA V sum_between(long long t, long long end, const Add &add)
     if constexpr (DEPTH == 0) {
         for (; t < end; t++) total = add(t, total);
     } else {
-        long long step = PART;
-        for (int level = 1; level < DEPTH; level++) step *= PART;
+        long long step = GROUP_TERMS;
+        for (int level = 1; level < DEPTH; level++) step *= GROUP_TERMS;
         for (; t < end; t += step)
             total = total + sum_between<DEPTH - 1, V>(t, t + step < end ? t + step : end, add);
     }
@@ -209,9 +212,9 @@ FORMULA V sum_between(long long t, long long end, const Add &add)
 template <class V, class Add>
 FORMULA V sum_of(long long count, const Add &add)
 {
-    if (count <= PART) return sum_between<0, V>(0, count, add);
-    return count <= PART * PART ? sum_between<1, V>(0, count, add)
-                                : sum_between<3, V>(0, count, add);
+    if (count <= GROUP_TERMS) return sum_between<0, V>(0, count, add);
+    return count <= GROUP_TERMS * GROUP_TERMS ? sum_between<1, V>(0, count, add)
+                                              : sum_between<3, V>(0, count, add);
 }
 
 // ---------------------------------------------------------------------- the steps of a layer
@@ -220,7 +223,7 @@ FORMULA V sum_of(long long count, const Add &add)
 template <class V>
 FORMULA V number(double value)
 {
-    return every<V>(typename RealOf<V>::type(value));
+    return broadcast<V>(typename RealOf<V>::type(value));
 }
 
 // The numbers of a pixel pair that steps pass on.
@@ -283,10 +286,11 @@ struct Activated {
 // The activation, from pre-activations to the branch. `A` is the tangent kernel to which
 // (inner - iota) times the covariance of the pre-activations has not been added yet.
 template <bool WITH_U_PLUS, bool NTK, class V>
-FORMULA Activated<V> activated(const Activation<V> &constants, const Correlation<V> &at, V g, V A)
+FORMULA Activated<V> activated(const Activation<V> &constants, const Correlation<V> &correlation,
+                               V g, V A)
 {
-    const V w = at.w, v = at.v;
-    const Dual<V> relu = dual(at);
+    const V w = correlation.w, v = correlation.v;
+    const Dual<V> relu = dual(correlation);
     V less = relu.less, more = number<V>(2.0) - less;
     if (constants.leaks) {
         less = fused(constants.lambda, w - less, less);

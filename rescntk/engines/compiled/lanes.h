@@ -7,11 +7,11 @@
 // rounds twice.
 #pragma once
 #define FORMULA static inline __attribute__((always_inline))
-#define HERE  // what a member function needs: __device__ in CUDA
+#define DEVICE  // what a member function needs: __device__ in CUDA
 #define UNROLL _Pragma("GCC unroll 32")
 #if defined(__AVX512F__)
 #include <immintrin.h>
-#define BYTES 64
+#define VECTOR_BYTES 64
 #define INTRINSIC(name, type) _mm512_##name##_##type
 #define ROOT(type, a) INTRINSIC(maskz_sqrt, type)(-1, a)
 #define FUSED(type, a, b, c) INTRINSIC(fmadd, type)(a, b, c)
@@ -23,7 +23,7 @@ using D = __m512d;
 using S = __m512;
 #elif defined(__AVX2__) && defined(__FMA__)
 #include <immintrin.h>
-#define BYTES 32
+#define VECTOR_BYTES 32
 #define INTRINSIC(name, type) _mm256_##name##_##type
 #define ROOT(type, a) INTRINSIC(sqrt, type)(a)
 #define FUSED(type, a, b, c) INTRINSIC(fmadd, type)(a, b, c)
@@ -34,7 +34,7 @@ using D = __m256d;
 using S = __m256;
 #elif defined(__SSE4_1__)
 #include <smmintrin.h>
-#define BYTES 16
+#define VECTOR_BYTES 16
 #define INTRINSIC(name, type) _mm_##name##_##type
 #define ROOT(type, a) INTRINSIC(sqrt, type)(a)
 #define FUSED(type, a, b, c) INTRINSIC(add, type)(INTRINSIC(mul, type)(a, b), c)
@@ -45,7 +45,7 @@ using D = __m128d;
 using S = __m128;
 #elif defined(__aarch64__)
 #include <arm_neon.h>
-#define BYTES 16
+#define VECTOR_BYTES 16
 #define pd f64  // the names of the intrinsics
 #define ps f32
 #define JOIN(name, type) name##_##type
@@ -60,8 +60,8 @@ using S = float32x4_t;
 #else
 #error "no vectors are known for this target"
 #endif
-using F64 = double __attribute__((vector_size(BYTES)));
-using F32 = float __attribute__((vector_size(BYTES)));
+using F64 = double __attribute__((vector_size(VECTOR_BYTES)));
+using F32 = float __attribute__((vector_size(VECTOR_BYTES)));
 
 // The largest number of lanes of a vector. A line of a table that is stored twice is followed by
 // this many numbers, and the number of right signals of a task is a multiple of it (engine.py).
@@ -82,12 +82,12 @@ struct Lanes;
 template <>
 struct Lanes<double> {
     using V = F64;
-    static constexpr int LANES = BYTES / 8;
+    static constexpr int LANES = VECTOR_BYTES / 8;
 };
 template <>
 struct Lanes<float> {
     using V = F32;
-    static constexpr int LANES = BYTES / 4;
+    static constexpr int LANES = VECTOR_BYTES / 4;
 };
 static_assert(Lanes<float>::LANES <= MOST_LANES, "vectors read beyond the ends of tables");
 
@@ -100,7 +100,7 @@ FORMULA typename Lanes<R>::V loaded(const R *from)
     return vector;
 }
 template <class V>
-FORMULA V every(typename RealOf<V>::type x)
+FORMULA V broadcast(typename RealOf<V>::type x)
 {
     return V{} + x;
 }

@@ -144,13 +144,18 @@ class Program:
     def _range_arrays(self, extent: int) -> RangeArrays:
         """Return the ranges of offsets of a pooled head for signals of `extent` pixels."""
         if extent not in self._ranges:
-            axes, xp, head = self.request.axes(extent), self._xp, self.request.pool
-            ranges = offset_ranges(head, axes, self._half)
-            sizes = [(along.line_shift, along.first, len(along.pool_counts)) for along in ranges]
-            counts = np.concatenate([along.pool_counts for along in ranges]).astype(np.float64)
-            records = xp.asarray(np.array(sizes, OFFSET_RANGE).view(np.int64))
-            total = float(pool_count_sum(head, axes))
-            self._ranges[extent] = RangeArrays(len(sizes), records, xp.asarray(counts), total)
+            shape, xp, head = self.request.pixel_shape(extent), self._xp, self.request.pool
+            ranges = offset_ranges(head, shape, self._half)
+            fields = [
+                (offset_range.line_shift, offset_range.first, len(offset_range.pool_counts))
+                for offset_range in ranges
+            ]
+            counts = np.concatenate([offset_range.pool_counts for offset_range in ranges])
+            records = xp.asarray(np.array(fields, OFFSET_RANGE).view(np.int64))
+            total = float(pool_count_sum(head, shape))
+            self._ranges[extent] = RangeArrays(
+                len(fields), records, xp.asarray(counts.astype(np.float64)), total
+            )
         return self._ranges[extent]
 
     def _operation_records(
@@ -192,7 +197,7 @@ class Program:
             record["bias_variance"] = (
                 operations.constants.bias_std(layer_number, after_activation=True) ** 2
             )
-            record["report"] = depths.index(layer_number) if layer_number in depths else -1
+            record["depth_index"] = depths.index(layer_number) if layer_number in depths else -1
             first += count
         return records
 
@@ -213,8 +218,11 @@ class Program:
         job = copied(self._job)
         job["cases"], job["columns"] = shape
         job["extent"], job["paired"], job["symmetric"] = extent, paired, symmetric
-        *height, line_pixels = self.request.axes(extent)  # signals have no height
-        job["height"], job["line_pixels"] = sum(height), line_pixels
+        pixel_shape = self.request.pixel_shape(extent)
+        # Signals have the height 0.
+        job["height"], job["line_pixels"] = (
+            pixel_shape if len(pixel_shape) == 2 else (0, *pixel_shape)
+        )
         for kind, kernels in values.items():
             job[kind] = pointer(kernels)
         if self.request.pool:

@@ -29,10 +29,10 @@ struct Operation {
 struct Layer {
     int64 first, count;  // the index of its first operation, and the number of its operations
     int64 std_row;       // the table row of the features' square roots; -1 if it ends with SKIP
-    int64 report;        // the index of this depth among the requested ones, or -1
+    int64 depth_index;   // the index of this depth among the requested ones, or -1
     double feature_weight, branch_weight;  // for sums of F and A; they are not rounded
     double bias_variance;  // the variance of the biases after the activation, like the one above
-    double input_weight;   // the weight of F0 in the features behind the layer
+    double input_weight;   // the weight of F0 in the features after the layer
 };
 
 struct Side {  // the left or the right signals of a call
@@ -50,7 +50,9 @@ struct Side {  // the left or the right signals of a call
 
 // Consecutive offsets of right pixels from left ones, along a line.
 struct OffsetRange {
-    int64 line_shift, first, count;
+    int64 line_shift;  // the number of lines from left to right pixels
+    int64 first;       // the first offset along the line
+    int64 count;       // the number of offsets
 };
 
 // The results of a call: sums over pixel pairs, or kernels of single ones (`is_of_pixels`).
@@ -69,7 +71,7 @@ struct Job {
     int64 padding;
     const int64 *stop;  // becomes 1 if the call should end; only on the CPU
     // The results.
-    double *gpk, *ntk;                // or null
+    double *gpk, *ntk;                // where kernels are written; null if not requested
     int64 cases, columns, extent;     // the shape is (depths, cases, columns, extent for each axis)
     int64 output, symmetric, paired;  // `output` is one of `Output`
     // The signals and the pixel pairs that the head reads.
@@ -89,5 +91,5 @@ struct Job {
     const Operation *operations;  // the first n_input ones are those of the input filter
     const Layer *layers;          // layers 1 ... depth
     double linear_share, initial, inner_minus_iota, outer_plus_iota, iota;
-    double later_readout;  // the multiple of F that is added to A behind the last layer
+    double later_readout;  // the multiple of F that is added to A after the last layer
 };

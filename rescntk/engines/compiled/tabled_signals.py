@@ -55,7 +55,7 @@ def bytes_of_all_rows(request: Request, batch: Batch, padding: int) -> np.ndarra
     They are floats, because they may exceed 64-bit integers.
     """
     channels, longest = channels_and_length(batch)
-    n_rows = operations_of(request, channels, len(request.axes(longest))).n_rows
+    n_rows = operations_of(request, channels, len(request.pixel_shape(longest))).n_rows
     return row_bytes(request, lengths_of(batch), padding) * float(n_rows)
 
 
@@ -88,8 +88,8 @@ class TabledSignals:
         self.n_interleaved, self.padding, self.most_bytes = n_interleaved, padding, most_bytes
         self.held_bytes, self.xp, self.maker = held_bytes, xp, maker
         channels, self.longest = channels_and_length(batch)
-        self.axes = request.axes(self.longest)
-        self.operations = operations_of(request, channels, len(self.axes))
+        self.pixel_shape = request.pixel_shape(self.longest)
+        self.operations = operations_of(request, channels, len(self.pixel_shape))
         self._held: dict[tuple[int, int], BlockTables] = {}
         self._last: tuple[tuple[int, int], BlockTables] | None = None
 
@@ -99,7 +99,9 @@ class TabledSignals:
     @once
     def program(self) -> Program:
         """The records of the request."""
-        return cached_program(self.request, self.operations.n_channels, len(self.axes), self.xp)
+        return cached_program(
+            self.request, self.operations.n_channels, len(self.pixel_shape), self.xp
+        )
 
     @once
     def n_terms(self) -> int:
@@ -185,7 +187,7 @@ class TabledSignals:
         cases = np.arange(block.start, block.stop)
         if not isinstance(self.batch, SignalList):
             signals = moved(self.batch[block], self.maker)
-            yield cases, signals.reshape(*signals.shape[:2], *self.axes)
+            yield cases, signals.reshape(*signals.shape[:2], *self.pixel_shape)
             return
         for length in np.unique(self.lengths[cases]):
             selected = cases[self.lengths[cases] == length]
@@ -222,8 +224,8 @@ def over_blocks(
 
 def bytes_to_hold(left: TabledSignals, right: TabledSignals) -> int:
     """Return the bytes of the tables that a call must make, for one block per side at a time."""
-    two = right is not left or len(left.blocks) > 1
-    return left.bytes_to_hold + two * right.bytes_to_hold
+    has_two_blocks = right is not left or len(left.blocks) > 1
+    return left.bytes_to_hold + has_two_blocks * right.bytes_to_hold
 
 
 class BlockTables:

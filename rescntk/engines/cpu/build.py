@@ -142,10 +142,10 @@ def compiled(folder: Path, sanitized: bool = False) -> list[Path]:
     if sanitized:
         levels = {"asan": (*SANITIZED, *_AVX2)}
     with ThreadPoolExecutor(os.cpu_count()) as pool:
-        return list(pool.map(lambda level: _one(folder, level, levels[level]), levels))
+        return list(pool.map(lambda level: _compiled_library(folder, level, levels[level]), levels))
 
 
-def _one(folder: Path, level: str, options: tuple[str, ...]) -> Path:
+def _compiled_library(folder: Path, level: str, options: tuple[str, ...]) -> Path:
     """Compile the library of one level, unless it is up to date, and return its path.
 
     The library gets its name only when it is complete, so that a loaded library is not overwritten.

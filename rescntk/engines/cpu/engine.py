@@ -127,19 +127,19 @@ class CpuPlan(Plan):
 
     def _compute(self, tick: Tick) -> ScaledKernel:
         left, right = self.left, self.right
-        sizes = (len(self.request.depths), *self.result_axes)
-        values = {kind: np.zeros(sizes) for kind in self.request.kinds}
+        shape = (len(self.request.depths), *self.result_shape)
+        values = {kind: np.zeros(shape) for kind in self.request.kinds}
         job = left.program.job(
             values, self.shape, self.extent, paired=self.paired, symmetric=self.symmetric
         )
         job["n_interleaved"], job["padding"] = self.n_interleaved, right.padding
 
         def compute(
-            left_tables: BlockTables, rows: slice, right_tables: BlockTables, cols: slice
+            left_tables: BlockTables, rows: slice, right_tables: BlockTables, columns: slice
         ) -> None:
             job["left"] = left_tables.side(False, rows.start)
-            job["right"] = right_tables.side(self.n_interleaved > 1, cols.start)
-            self._compute_blocks(job, rows, cols, tick)
+            job["right"] = right_tables.side(self.n_interleaved > 1, columns.start)
+            self._compute_blocks(job, rows, columns, tick)
 
         scales = over_blocks(left, right, self.paired, self.symmetric, compute)
         return left.operations.scaled_kernel(self.request.depths, values, *scales)
@@ -163,8 +163,8 @@ class CpuPlan(Plan):
         tasks = list(self._tasks(rows, columns, _TASK_PAIRS / per_pair))
         threads = min(len(tasks), self.threads)
         entries = per_pair * sum(pairs for _, _, pairs in tasks)
-        small = threads == 1 and entries < 4 * _TASK_PAIRS  # ends before anyone presses Ctrl-C
-        with pool_of(0 if small else threads) as pool:
+        is_short = threads == 1 and entries < 4 * _TASK_PAIRS  # ends before anyone presses Ctrl-C
+        with pool_of(0 if is_short else threads) as pool:
             for done in pool.map(compute, tasks):
                 tick(done)
 
@@ -241,10 +241,10 @@ def _lanes_are_offsets(request: Request, n: int, d: int, n_interleaved: int) -> 
     If not, they are several right signals. The results are the same. For `n` right signals of `d`
     pixels, the choice with fewer strips is faster and is taken.
     """
-    axes, n_signal_strips = request.axes(d), -(-n // n_interleaved) * request.n_offsets(d)
+    shape, n_signal_strips = request.pixel_shape(d), -(-n // n_interleaved) * request.n_offsets(d)
     half, lanes = not request.shares, library.lanes(request.dtype)
-    ranges = offset_ranges(request.pool, axes, half)
-    counts = [len(along.pool_counts) for along in ranges]
+    ranges = offset_ranges(request.pool, shape, half)
+    counts = [len(offset_range.pool_counts) for offset_range in ranges]
     return (1 + half) * n * sum(-(-count // lanes) for count in counts) <= n_signal_strips
 
 

@@ -9,14 +9,15 @@ namespace
 // one, all layers would have an error in the same direction.
 template <class V>
 struct Weight {
-    V weight, weight_error;
-    INLINE explicit Weight(const Convolution &w) : weight(number<V>(w.weight))
+    V rounded, error;
+    INLINE explicit Weight(const Convolution &convolution) : rounded(number<V>(convolution.weight))
     {
         using R = typename RealOf<V>::type;
-        weight_error = number<V>(w.weight - double(R(w.weight)) + w.weight_error);
+        error = number<V>(convolution.weight - double(R(convolution.weight)) +
+                          convolution.weight_error);
     }
-    INLINE V times(V sum) const { return fused(weight, sum, weight_error * sum); }
-    INLINE V times(V sum, V N) const { return fused(weight, sum, weight_error * sum + N); }
+    INLINE V times(V sum) const { return fused(rounded, sum, error * sum); }
+    INLINE V times(V sum, V N) const { return fused(rounded, sum, error * sum + N); }
 };
 
 // The sum of the last five terms with the weights 1 2 3 2 1, as two sums of three terms, one after
@@ -56,24 +57,25 @@ template <class R, bool NTK, bool FIRST, bool WITH_SKIP>
 struct FiveTapsMerge {
     using V = typename Lanes<R>::V;
     const Strip<R> &strip;
-    const int64 row;
-    const Weight<V> ninth;
+    const int64 row;        // the first table row of the merge
+    const Weight<V> ninth;  // the weight 1/9 of the sum of five taps
     const V branch_weight, feature_weight;
     const State<V> in, before, out;  // `out` may be `before`, except if FIRST
     int64 begin = 0, end = 0;        // the vectors of the line
     FiveTaps<V> U, M;
     ThreeTaps<V> U_around, A_around;
 
-    INLINE FiveTapsMerge(const Strip<R> &strip, const Operation &merge, const State<V> &in,
+    INLINE FiveTapsMerge(const Strip<R> &strip, const Operation &operation, const State<V> &in,
                          const State<V> &before, const State<V> &out)
-        : strip(strip), row(merge.row), ninth(strip.layout->job.convolutions[merge.convolution]),
-          branch_weight(number<V>(merge.branch_weight)),
-          feature_weight(number<V>(merge.feature_weight)), in(in), before(before), out(out)
+        : strip(strip), row(operation.row),
+          ninth(strip.layout->job.convolutions[operation.convolution]),
+          branch_weight(number<V>(operation.branch_weight)),
+          feature_weight(number<V>(operation.feature_weight)), in(in), before(before), out(out)
     {
     }
     // Compute the vectors of the line `from` ... `to` - 1: all of them if the line is a ring, and
     // all but the first two and the last two if the strip is open.
-    INLINE void along(int64 from, int64 to)
+    INLINE void compute_line(int64 from, int64 to)
     {
         begin = from;
         end = to;
@@ -81,27 +83,27 @@ struct FiveTapsMerge {
         int64 j = closed ? from : from + 2;
         const int64 stop = closed ? to : to - 2;
         for (int64 k = j - 2; k < j + 2; k++) {
-            U.push(in.U[near(k)]);
-            if (NTK) M.push(in.A[near(k)]);
+            U.push(in.U[wrapped(k)]);
+            if (NTK) M.push(in.A[wrapped(k)]);
         }
         if (FIRST) {
-            U_around = {before.U[near(j - 1)], before.U[j]};
-            if (NTK) A_around = {before.A[near(j - 1)], before.A[j]};
+            U_around = {before.U[wrapped(j - 1)], before.U[j]};
+            if (NTK) A_around = {before.A[wrapped(j - 1)], before.A[j]};
         }
-        const int *const run_of = strip.layout->run_of[strip.layout->job.n_convolutions];
+        const int *const run_ends = strip.layout->run_ends[strip.layout->job.n_convolutions];
         for (int64 run; j < stop; j = run) {
-            run = run_of[j] < stop ? run_of[j] : stop;
+            run = run_ends[j] < stop ? run_ends[j] : stop;
             for (int64 shift = FIRST ? 1 : 2; shift <= 2; shift++) {
-                const int64 taps = j + end - near(j + shift);
+                const int64 taps = j + end - wrapped(j + shift);
                 if (taps < run) run = taps;
             }
-            pass(strip.rows_from(j), j, run, near(j + 2) - j, near(j + 1) - j);
+            pass(strip.rows_from(j), j, run, wrapped(j + 2) - j, wrapped(j + 1) - j);
         }
     }
 
 private:
     // The vector j of the line, where vectors beyond its ends continue periodically.
-    INLINE int64 near(int64 j) const
+    INLINE int64 wrapped(int64 j) const
     {
         while (j < begin) j += end - begin;
         while (j >= end) j -= end - begin;
@@ -109,12 +111,12 @@ private:
     }
     // Compute the vectors j ... `to` - 1, where the last tap is `last` vectors and the next
     // neighbour `next` vectors after each vector.
-    INLINE void pass(const Rows<R> &at, int64 j, int64 to, int64 last, int64 next)
+    INLINE void pass(const Rows<R> &rows, int64 j, int64 to, int64 last, int64 next)
     {
         for (; j < to; j++) {
             PairNumbers<V> sum{U.push(in.U[j + last]), V{}, V{}};
             if (NTK) sum.A = M.push(in.A[j + last]);
-            const V N = merge_term<5>(at, row, 5, j);
+            const V N = merge_term<5>(rows, row, 5, j);
             if (!WITH_SKIP) {
                 out.U[j] = ninth.times(sum.U, N);
                 if (NTK) out.A[j] = ninth.times(sum.A);
@@ -130,21 +132,24 @@ private:
 
 // A convolution of five taps along lines, without dilation.
 template <bool NTK, class R, class V>
-ALONE void five_taps(Strip<R> &strip, const Operation &merge, const State<V> in, const State<V> out)
+NOINLINE void five_taps(Strip<R> &strip, const Operation &operation, const State<V> in,
+                        const State<V> out)
 {
-    FiveTapsMerge<R, NTK, false, false> taps(strip, merge, in, in, out);
+    FiveTapsMerge<R, NTK, false, false> taps(strip, operation, in, in, out);
     const int64 line_pixels =
         strip.layout->job.height ? strip.layout->job.line_pixels : strip.end - strip.begin;
-    for (int64 j = strip.begin; j < strip.end; j += line_pixels) taps.along(j, j + line_pixels);
+    for (int64 j = strip.begin; j < strip.end; j += line_pixels)
+        taps.compute_line(j, j + line_pixels);
 }
 
 // A joined step, from the branch to the pre-activations of the next layer. Networks with a joined
 // step have no biases, no leaky ReLU and no U+.
 template <bool NTK, bool FIRST, class R, class V>
-ALONE void join(Strip<R> &strip, const Operation &merge, const State<V> branch, const State<V> out)
+NOINLINE void join(Strip<R> &strip, const Operation &operation, const State<V> branch,
+                   const State<V> out)
 {
-    FiveTapsMerge<R, NTK, FIRST, true>(strip, merge, branch, strip.features, out)
-        .along(strip.begin, strip.end);
+    FiveTapsMerge<R, NTK, FIRST, true>(strip, operation, branch, strip.features, out)
+        .compute_line(strip.begin, strip.end);
     if (strip.layout->closed) return;
     strip.begin += 2;
     strip.end -= 2;

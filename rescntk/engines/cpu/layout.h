@@ -65,7 +65,7 @@ private:
 
 struct Layout {
     const Job &job;
-    int64 left_length = 0, right_length = 0;
+    int64 left_length = 0, right_length = 0;  // the numbers of pixels of both signals
     int64 left_lines, right_lines;  // by how many lines the pixels of an image are shifted
     int64 n;                        // the number of vectors
     // The vectors of the left signal itself, counted_begin ... counted_end - 1.
@@ -73,11 +73,11 @@ struct Layout {
     int64 stride;  // how many numbers a table has from a right pixel to the next
     bool closed;   // whether the vectors are a ring, as in the first picture
     int *left_position, *right_position;  // (n,), where the vectors' pixels are in a table row
-    int **near_of;  // for each convolution (n_taps, n), the vectors of its taps
-    // For each convolution (n,): in the vectors from j to run_of[convolution][j] - 1, the positions
-    // of pixels and the vectors at each tap are consecutive. The last array considers only the
-    // positions.
-    int **run_of;
+    int **tap_vectors;  // for each convolution (n_taps, n), the vectors of its taps
+    // For each convolution (n,): in the vectors from j to run_ends[convolution][j] - 1, the
+    // positions of pixels and the vectors at each tap are consecutive. The last array considers
+    // only the positions.
+    int **run_ends;
 
     explicit Layout(const Job &job) : job(job) {}
     bool is_of(int64 d, int64 e) const { return left_length == d && right_length == e; }
@@ -89,17 +89,17 @@ struct Layout {
         left_length = d;
         right_length = e;
         measure();
-        int *at = take_memory();
-        if (!at) {
+        int *free_numbers = take_memory();
+        if (!free_numbers) {
             left_length = 0;
             return false;
         }
         left_lines = right_lines = -1;
         place_left(0);
         place_right(0);
-        at = find_taps(at);
-        for (int64 m = 0; m <= job.n_convolutions; m++, at += n) {
-            run_of[m] = at;
+        free_numbers = find_taps(free_numbers);
+        for (int64 m = 0; m <= job.n_convolutions; m++, free_numbers += n) {
+            run_ends[m] = free_numbers;
             find_runs(m);
         }
         return true;
@@ -123,12 +123,15 @@ struct Layout {
         right_lines = lines;
     }
     // The number of vectors from the middle tap of a convolution to the last one, in an open strip.
-    int64 reach(const Convolution &w) const { return vectors_in(w.dilation) * (w.n_taps / 2); }
+    int64 reach(const Convolution &convolution) const
+    {
+        return vectors_in(convolution.dilation) * (convolution.n_taps / 2);
+    }
 
 private:
-    // The dilations of all convolutions are multiples of `unit` pixels, which are `unit_vectors`
-    // vectors.
-    int64 unit, unit_vectors;
+    // The dilations of all convolutions are multiples of `dilation_unit` pixels, which are
+    // `dilation_unit_vectors` vectors.
+    int64 dilation_unit, dilation_unit_vectors;
     Memory memory;
 
     // Determine the number of vectors. An open strip extends on both sides by the reach of all
@@ -139,10 +142,10 @@ private:
         const int64 d = left_length, e = right_length;
         const int64 ring = d / common_divisor(d, e) * e, counted = job.output == PIXEL_1 ? 1 : d;
         int64 margin = 0;
-        unit = 0;
+        dilation_unit = 0;
         for (int64 m = 0; m < job.n_convolutions; m++)
-            unit = common_divisor(unit, job.convolutions[m].dilation);
-        unit_vectors = unit > counted ? counted : unit;
+            dilation_unit = common_divisor(dilation_unit, job.convolutions[m].dilation);
+        dilation_unit_vectors = dilation_unit > counted ? counted : dilation_unit;
         for (int64 m = 0; m < job.n_operations && margin < ring; m++)
             if (job.operations[m].convolution >= 0)
                 margin += reach(job.convolutions[job.operations[m].convolution]);
@@ -159,50 +162,53 @@ private:
         for (int64 m = 0; m < job.n_convolutions; m++) n_taps += job.convolutions[m].n_taps;
         const int64 pointers = 2 * job.n_convolutions + 1,
                     numbers = (3 + n_taps + job.n_convolutions) * n;
-        near_of =
+        tap_vectors =
             (int **)memory.take(int64(sizeof(int *)) * pointers + int64(sizeof(int)) * numbers);
-        if (!near_of) return nullptr;
-        run_of = near_of + job.n_convolutions;
-        left_position = (int *)(run_of + job.n_convolutions + 1);
+        if (!tap_vectors) return nullptr;
+        run_ends = tap_vectors + job.n_convolutions;
+        left_position = (int *)(run_ends + job.n_convolutions + 1);
         right_position = left_position + n;
         return right_position + n;
     }
-    int *find_taps(int *at)
+    int *find_taps(int *free_numbers)
     {
         for (int64 m = 0; m < job.n_convolutions; m++) {
-            const Convolution &w = job.convolutions[m];
-            const int64 vectors = closed ? w.dilation : vectors_in(w.dilation);
-            near_of[m] = at;
-            for (int64 t = -(w.n_taps / 2); t <= w.n_taps / 2; t++)
-                for (int64 j = 0; j < n; j++) *at++ = neighbour(j, t * vectors, w.axis);
+            const Convolution &convolution = job.convolutions[m];
+            const int64 vectors = closed ? convolution.dilation : vectors_in(convolution.dilation);
+            tap_vectors[m] = free_numbers;
+            for (int64 t = -(convolution.n_taps / 2); t <= convolution.n_taps / 2; t++)
+                for (int64 j = 0; j < n; j++)
+                    *free_numbers++ = neighbour(j, t * vectors, convolution.axis);
         }
-        return at;
+        return free_numbers;
     }
     void find_runs(int64 convolution)
     {
         const int64 n_taps =
             convolution < job.n_convolutions ? job.convolutions[convolution].n_taps : 0;
-        int *const run = run_of[convolution];
+        int *const run = run_ends[convolution];
         for (int64 j = n - 1; j >= 0; j--) {
             bool follows = j + 1 < n && left_position[j + 1] == left_position[j] + 1 &&
                            right_position[j + 1] == right_position[j] + stride;
             for (int64 t = 0; t < n_taps && follows; t++)
-                follows =
-                    near_of[convolution][t * n + j + 1] == near_of[convolution][t * n + j] + 1;
+                follows = tap_vectors[convolution][t * n + j + 1] ==
+                          tap_vectors[convolution][t * n + j] + 1;
             run[j] = follows ? run[j + 1] : int(j + 1);
         }
     }
     int64 vectors_in(int64 pixels) const
     {
-        return unit == unit_vectors ? pixels : pixels / unit * unit_vectors;
+        return dilation_unit == dilation_unit_vectors
+                   ? pixels
+                   : pixels / dilation_unit * dilation_unit_vectors;
     }
     // How many pixels after the vector `counted_begin` a vector is, in the signals.
     int64 pixels_after_begin(int64 j) const
     {
         const int64 after = j - counted_begin;
-        if (closed || unit == unit_vectors) return after;
-        const int64 units = (after - modulo(after, unit_vectors)) / unit_vectors;
-        return after + units * (unit - unit_vectors);
+        if (closed || dilation_unit == dilation_unit_vectors) return after;
+        const int64 units = (after - modulo(after, dilation_unit_vectors)) / dilation_unit_vectors;
+        return after + units * (dilation_unit - dilation_unit_vectors);
     }
     // The position of a pixel in a table row, after a shift by some lines of an image.
     int position(int64 pixel, int64 length, int64 lines) const

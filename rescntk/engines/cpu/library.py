@@ -49,7 +49,7 @@ def library() -> ctypes.CDLL:
     if best == 1 or (forced.isdigit() and int(forced) > best):
         raise Missing(f"the processor has level {best}, expected {forced or 2} (RESCNTK_ISA)")
     runs = "rescntk_run_float64", "rescntk_run_float32"
-    opened = _opened(forced or str(best), "rescntk_sources", "rescntk_bytes", *runs)
+    opened = _opened(forced or str(best), "rescntk_sources", "rescntk_vector_bytes", *runs)
     opened.rescntk_sources.restype = ctypes.c_char_p
     from . import build  # which is also run as a program
 
@@ -68,7 +68,7 @@ def level() -> int:
 @cache
 def lanes(dtype: str) -> int:
     """Return the number of lanes of the loops' vectors in a precision."""
-    return int(library().rescntk_bytes()) // np.dtype(dtype).itemsize
+    return int(library().rescntk_vector_bytes()) // np.dtype(dtype).itemsize
 
 
 def _opened(level: str, *functions: str) -> ctypes.CDLL:

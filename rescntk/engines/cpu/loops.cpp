@@ -75,7 +75,7 @@ private:
                 }
                 layers.pass(strip, layer_number);
                 const Layer &l = job.layers[layer_number - 1];
-                if (l.report >= 0 && is_of_pixels(job.output))
+                if (l.depth_index >= 0 && is_of_pixels(job.output))
                     results.write_pixels(strip, l,
                                          [&](int64 j, int64 q) { return index_of(s, j, q); });
             }
@@ -108,10 +108,10 @@ private:
         const Table<R> x = table(job.left, i, false), z = table(job.right, k, false);
         return order_of(job.left.key[i], x.rows, job.right.key[k], z.rows, job.n_rows * x.stride);
     }
-    // Compute the kernels of signal s of a and signal t of b, and write them to the index `at`. If
-    // the signals are equal, an offset and its opposite have the same sum, so that one of them is
-    // computed and counts `twice`.
-    Status pair(const Side &a, int64 s, const Side &b, int64 t, int64 at, bool twice)
+    // Compute the kernels of signal s of a and signal t of b, and write them to the index
+    // `case_index`. If the signals are equal, an offset and its opposite have the same sum, so that
+    // one of them is computed and counts `twice`.
+    Status pair(const Side &a, int64 s, const Side &b, int64 t, int64 case_index, bool twice)
     {
         const int64 d = a.length[s], e = b.length[t],
                     line_pixels = job.height ? job.line_pixels : e,
@@ -132,15 +132,15 @@ private:
             const int64 offsets = half ? line_pixels / 2 + 1 : line_pixels;
             for (int64 offset = 0; offset < offsets; offset += LANES) {
                 strip.z.rows = right_table.rows + offset;
-                strip.valid = offsets - offset < LANES ? offsets - offset : LANES;
-                for (int64 q = 0; q < strip.valid; q++) {
+                strip.valid_lanes = offsets - offset < LANES ? offsets - offset : LANES;
+                for (int64 q = 0; q < strip.valid_lanes; q++) {
                     const bool is_own_opposite = half && 2 * (offset + q) % line_pixels == 0;
                     strip.sums.times[q] = twice && !is_own_opposite ? 2.0 : 1.0;
                 }
                 auto index_of = [&](int64, int64 j, int64 q) INLINED {
                     const int64 y = (j / line_pixels + lines) % height,
                                 x = (j % line_pixels + offset + q) % line_pixels;
-                    return (at * job.extent + j) * job.extent +
+                    return (case_index * job.extent + j) * job.extent +
                            (job.height ? y * line_pixels + x : (j + offset + q) % e);
                 };
                 if (!all_layers(1, index_of)) return STOPPED;
@@ -148,10 +148,10 @@ private:
         }
         if (job.output == SHARES)
             results.write_sums(strip, 0, double(d) * double(e), double(e) * product,
-                               at * job.extent);
+                               case_index * job.extent);
         if (job.output == SUMS)
             results.write_sums(strip, 0, double(d) * double(e), double(d) * double(e) * product,
-                               at);
+                               case_index);
         return DONE;
     }
 
@@ -185,7 +185,7 @@ private:
             Strip<R> &strip = strips.strip[s];
             strip.x = table(job.left, i + s, false);
             strip.z = z;
-            strip.valid = LANES;
+            strip.valid_lanes = LANES;
             strip.sums.clear();
             for (int q = 0; q < LANES; q++) {
                 const int64 t = is_interleaved ? k + q : k;
@@ -203,15 +203,15 @@ private:
         const double d = double(layout.left_length);
         for (int64 s = 0; s < count; s++)
             for (int64 q = 0; q < LANES; q++) {
-                const int64 at = index_of(s, 0, q);
-                if (at < 0 || is_of_pixels(job.output)) continue;
+                const int64 index = index_of(s, 0, q);
+                if (index < 0 || is_of_pixels(job.output)) continue;
                 const bool shares = job.output == SHARES;
                 if (job.n_offset_ranges)
                     results.sum_F0(strips.strip[s], q, job.left, i + s, job.right, k + q,
                                    job.pool_count_sum);
                 results.write_sums(strips.strip[s], q, d * job.pool_count_sum,
                                    (shares ? 1.0 : d) * job.pool_count_sum * products[s][q],
-                                   at * (shares ? job.extent : 1));
+                                   index * (shares ? job.extent : 1));
             }
         return true;
     }
@@ -264,7 +264,7 @@ private:
                             strip.x.rows += shift;
                         else
                             strip.z.rows += shift * job.n_interleaved;
-                        strip.valid = LANES;
+                        strip.valid_lanes = LANES;
                         strip.biases = strips.strip[s].biases;
                         strip.sums.clear();
                     }
@@ -334,9 +334,9 @@ EXPORT int rescntk_run_float32(const Job *job)
     return start<float>(job);
 }
 // The number of bytes of a vector.
-EXPORT int rescntk_bytes()
+EXPORT int rescntk_vector_bytes()
 {
-    return BYTES;
+    return VECTOR_BYTES;
 }
 // A hash of the files from which this library was compiled.
 EXPORT const char *rescntk_sources()

@@ -6,14 +6,14 @@
 #define INLINED __attribute__((always_inline))
 #define INLINE inline INLINED
 // For loops that need all registers. Inlined into a larger function they were 7 % slower.
-#define ALONE __attribute__((noinline))
+#define NOINLINE __attribute__((noinline))
 
 namespace
 {
-// After FLUSH terms in the working precision, a sum is added to one in float64.
-constexpr int64 FLUSH = 32;
-// Sums of more than LONG terms carry their rounding errors.
-constexpr int64 LONG = 1024;
+// After SHORT_SUM terms in the working precision, a sum is added to one in float64.
+constexpr int64 SHORT_SUM = 32;
+// Sums of more than LONG_SUM terms carry their rounding errors.
+constexpr int64 LONG_SUM = 1024;
 // The largest number of strips that go through a layer one after the other, so that the tables of
 // their right signals in this layer stay in the cache.
 constexpr int64 MOST_STRIPS = 8;
@@ -26,7 +26,7 @@ constexpr int64 MOST_VECTORS = 65536;
 template <class R>
 struct Table {
     const R *rows;
-    int64 stride;
+    int64 stride;  // how many numbers a row has
 };
 
 // The tables of the left and the right signal at consecutive vectors of a strip. In the functions,
@@ -44,12 +44,12 @@ struct Rows {
 // N, which a merge adds to deficits: the squared distance of the coordinates, times the product of
 // the factors of both signals. PARTS is the number of parts, or 0 if the compiler does not know it.
 template <int PARTS, class R>
-INLINE typename Lanes<R>::V merge_term(const Rows<R> &at, int64 row, int64 parts, int64 j)
+INLINE typename Lanes<R>::V merge_term(const Rows<R> &rows, int64 row, int64 parts, int64 j)
 {
     using V = typename Lanes<R>::V;
     auto add = [&](int64 t, V sum) INLINED {
         const int64 coordinates = row + COORDINATE_ROWS + t;
-        const V e = at.left(coordinates, j) - at.right(coordinates, j);
+        const V e = rows.left(coordinates, j) - rows.right(coordinates, j);
         return fused(e, e, sum);
     };
     V sum{};
@@ -59,7 +59,7 @@ INLINE typename Lanes<R>::V merge_term(const Rows<R> &at, int64 row, int64 parts
     } else {
         sum = sum_between<1, V>(0, parts - 1, add);
     }
-    return at.product(row + FACTOR_ROW, j) * sum;
+    return rows.product(row + FACTOR_ROW, j) * sum;
 }
 
 // ---------------------------------------------------------------------- state
@@ -81,12 +81,12 @@ INLINE void put(const State<V> &state, int64 j, const PairNumbers<V> &numbers)
 // Two states that all strips share as working memory. An operation that reads the state `in` writes
 // to `other_than(in)`.
 template <class V>
-struct Spare {
+struct SpareStates {
     State<V> one, other;
     State<V> &other_than(const State<V> &in) { return in.U == one.U ? other : one; }
 };
 
-// A sum of vectors in float64. Its summands are sums of at most FLUSH terms in the working
+// A sum of vectors in float64. Its summands are sums of at most SHORT_SUM terms in the working
 // precision.
 template <class R>
 struct Sum {
@@ -110,7 +110,7 @@ struct Sums {
     int64 left_pixels;         // the left pixels that have sums of their own: all for shares, or 1
     int64 lanes;               // 1 if all lanes belong to one pair of signals
     int64 size;                // how many numbers each kind has
-    bool has_many;             // whether sums have more than LONG terms
+    bool has_many;             // whether sums have more than LONG_SUM terms
     double times[MOST_LANES];  // how often each lane counts, if all belong to one pair of signals
 
     double *at(int64 kind, int64 layer, int64 pixel) const
@@ -121,9 +121,10 @@ struct Sums {
     {
         for (int64 k = 0; k < 2 * size; k++) numbers[k] = rounding_errors[k] = 0.0;
     }
-    // Add the first `valid` lanes of K and M, which are vectors or arrays, to the sums of a layer.
+    // Add the first `valid_lanes` lanes of K and M, which are vectors or arrays, to the sums of a
+    // layer.
     template <int LANES, class T>
-    INLINE void add(int64 layer, int64 pixel, int64 valid, const T &K, const T &M)
+    INLINE void add(int64 layer, int64 pixel, int64 valid_lanes, const T &K, const T &M)
     {
         constexpr int AT_ONCE =
             LANES < 4 ? LANES : 4;  // so sums have the same bits for all wider vectors
@@ -135,9 +136,9 @@ struct Sums {
             }
             return;
         }
-        for (int64 q = 0; q < valid; q += AT_ONCE) {
+        for (int64 q = 0; q < valid_lanes; q += AT_ONCE) {
             double K_sum = 0, M_sum = 0;
-            for (int64 p = q; p < q + AT_ONCE && p < valid; p++) {
+            for (int64 p = q; p < q + AT_ONCE && p < valid_lanes; p++) {
                 K_sum += times[p] * double(K[p]);
                 M_sum += times[p] * double(M[p]);
             }
@@ -168,9 +169,9 @@ struct Sums {
     }
     // Add K and M to the sums of a layer, and set them to 0.
     template <class R>
-    INLINE void add_and_clear(int64 layer, int64 valid, Sum<R> &K, Sum<R> &M)
+    INLINE void add_and_clear(int64 layer, int64 valid_lanes, Sum<R> &K, Sum<R> &M)
     {
-        add<Lanes<R>::LANES>(layer, 0, valid, K.total, M.total);
+        add<Lanes<R>::LANES>(layer, 0, valid_lanes, K.total, M.total);
         K = M = Sum<R>();
     }
 
@@ -196,16 +197,18 @@ template <class R>
 struct Strip {
     using V = typename Lanes<R>::V;
     const Layout *layout;
-    Spare<V> *spare;
-    Table<R> x, z;      // of the left and of the right signal
+    SpareStates<V> *spare_states;
+    Table<R> x, z;      // the tables of the left and of the right signal
     V biases;           // the product of the standard deviations of both signals' biases
-    int64 valid;        // how many lanes count
+    int64 valid_lanes;  // how many lanes count
     int64 begin, end;   // the vectors begin ... end - 1 have a valid state
-    State<V> features;  // or the pre-activations, if layers lead from these to the next ones
+    // The state of the features, or of the pre-activations if layers lead from these to the next
+    // ones.
+    State<V> features;
     // For results of single pixels and skip connections: F0, and F and A without multiples of F0.
     struct {
         V *F0, *F, *A;
-    } separate;
+    } pixel_kernels;
     Sums sums;
 
     bool is_counted(int64 j) const { return j >= layout->counted_begin && j < layout->counted_end; }
@@ -216,14 +219,15 @@ struct Strip {
                 z.rows + layout->right_position[j] - j * stride, x.stride, z.stride, stride};
     }
     // Call body(rows, j, end) for each run of vectors from `from` to `to` that a convolution can
-    // compute by consecutive positions and taps (`Layout::run_of`). A run of more than LONG vectors
-    // is divided into several calls, between which long sums are added to `Sums` (`add_and_clear`).
+    // compute by consecutive positions and taps (`Layout::run_ends`). A run of more than LONG_SUM
+    // vectors is divided into several calls, between which long sums are added to `Sums`
+    // (`add_and_clear`).
     template <class Body>
     INLINE void runs(int64 convolution, int64 from, int64 to, Body body) const
     {
         for (int64 j = from, stop; j < to; j = stop) {
-            stop = layout->run_of[convolution][j] < to ? layout->run_of[convolution][j] : to;
-            if (stop - j > LONG) stop = j + LONG;
+            stop = layout->run_ends[convolution][j] < to ? layout->run_ends[convolution][j] : to;
+            if (stop - j > LONG_SUM) stop = j + LONG_SUM;
             body(rows_from(j), j, stop);
         }
     }
@@ -241,7 +245,7 @@ struct Strip {
     // Make `in` the features. Their former arrays become the spare state that `in` was.
     void take(const State<V> &in)
     {
-        State<V> &free = in.U == spare->one.U ? spare->one : spare->other;
+        State<V> &free = in.U == spare_states->one.U ? spare_states->one : spare_states->other;
         const State<V> before = features;
         features = in;
         free = before;
@@ -253,7 +257,7 @@ template <class R>
 struct Strips {
     using V = typename Lanes<R>::V;
     Strip<R> strip[MOST_STRIPS];
-    int64 count;
+    int64 count;  // how many of them have memory
 
     // Allocate memory for the strips of a layout. Return whether there is enough.
     bool lay_out(const Job &job, const Layout &layout)
@@ -269,37 +273,37 @@ struct Strips {
         // Without a spacing, arrays whose size is a power of 2 would evict each other from the
         // cache. `_strip_bytes` of engine.py counts these bytes.
         const int64 spacing = layout.n + 5;
-        V *at =
+        V *free_vectors =
             (V *)memory.take(int64(sizeof(V)) * (6 + 6 * count) * spacing +
                              int64(sizeof(double)) * count * (job.n_offset_ranges ? 8 : 4) * size);
-        if (!at) return false;
+        if (!free_vectors) return false;
         auto array = [&] {
-            at += spacing;
-            return at - spacing;
+            free_vectors += spacing;
+            return free_vectors - spacing;
         };
-        spare = {{array(), array(), array()}, {array(), array(), array()}};
+        spare_states = {{array(), array(), array()}, {array(), array(), array()}};
         for (int64 s = 0; s < count; s++) {
             strip[s].layout = &layout;
-            strip[s].spare = &spare;
+            strip[s].spare_states = &spare_states;
             strip[s].features = {array(), array(), array()};
-            strip[s].separate = {array(), array(), array()};
+            strip[s].pixel_kernels = {array(), array(), array()};
         }
-        double *numbers = (double *)at;
+        double *numbers = (double *)free_vectors;
         auto kinds = [&] {
             numbers += 2 * size;
             return numbers - 2 * size;
         };
         for (int64 s = 0; s < count; s++) {
             strip[s].sums = {
-                kinds(), kinds(), {}, left_pixels, lanes, size, layout.right_length > LONG, {}};
+                kinds(), kinds(), {}, left_pixels, lanes, size, layout.right_length > LONG_SUM, {}};
             if (!job.n_offset_ranges) continue;
-            for (double *&over : strip[s].sums.over_offsets) over = kinds();
+            for (double *&total : strip[s].sums.over_offsets) total = kinds();
         }
         return true;
     }
 
 private:
-    Spare<V> spare;
+    SpareStates<V> spare_states;
     Memory memory;
 };
 }  // namespace

@@ -85,7 +85,7 @@ class CudaEngine(Engine[Batch]):
     def _launch_plan(self, request: Request, X: Batch) -> LaunchPlan:
         """Return the shape of launches on the current device, or raise a ValueError."""
         channels, d = channels_and_length(X)
-        operations = operations_of(request, channels, len(request.axes(d)))
+        operations = operations_of(request, channels, len(request.pixel_shape(d)))
         return cached_launch_plan(request, d, operations, compiler.device_limits())
 
     def plan(
@@ -112,7 +112,7 @@ class CudaPlan(Plan):
         d = channels_and_length(X)[1]
         super().__init__(request, X, Z, paired, (d, d))
         self.xp, self.launches = import_module("cupy"), launches
-        self.home = np if array_module(X) is np else self.xp  # the array module of the results
+        self.result_xp = np if array_module(X) is np else self.xp  # the array module of the results
         self.free = compiler.free_bytes(self.xp)
 
         def signals(batch: Batch) -> TabledSignals:
@@ -139,7 +139,7 @@ class CudaPlan(Plan):
         return bytes_to_hold(self.left, self.right)
 
     def room_for_results(self) -> float:
-        return super().room_for_results() if self.home is np else _RESULT_SHARE * self.free
+        return super().room_for_results() if self.result_xp is np else _RESULT_SHARE * self.free
 
     def _compute(self, tick: Tick) -> ScaledKernel:
         try:
@@ -151,14 +151,14 @@ class CudaPlan(Plan):
 
     def _scaled(self, tick: Tick) -> ScaledKernel:
         """Compute all tiles; if the kernel matrix is symmetric, those on and above its diagonal."""
-        sizes = (len(self.request.depths), *self.result_axes)
-        values = {kind: self.home.zeros(sizes) for kind in self.request.kinds}
+        shape = (len(self.request.depths), *self.result_shape)
+        values = {kind: self.result_xp.zeros(shape) for kind in self.request.kinds}
 
-        def compute(left: BlockTables, rows: slice, right: BlockTables, cols: slice) -> None:
-            self._tiles(values, (left, rows), (right, cols), tick)
+        def compute(left: BlockTables, rows: slice, right: BlockTables, columns: slice) -> None:
+            self._tiles(values, (left, rows), (right, columns), tick)
 
         scales = over_blocks(self.left, self.right, self.paired, self.symmetric, compute)
-        left, right = (moved(scale, self.home) for scale in scales)
+        left, right = (moved(scale, self.result_xp) for scale in scales)
         return self.left.operations.scaled_kernel(self.request.depths, values, left, right)
 
     def _tiles(
@@ -169,7 +169,7 @@ class CudaPlan(Plan):
         tick: Tick,
     ) -> None:
         """Compute the pairs of a left and a right block, and write their kernels to `values`."""
-        (tables, rows), (other_tables, columns) = left, right
+        (left_tables, rows), (right_tables, columns) = left, right
         n, m = rows.stop - rows.start, columns.stop - columns.start
         most_rows, most_columns = self.launches.tile(n, 1 if self.paired else m, self.free)
         on_diagonal = self.symmetric and rows == columns
@@ -181,7 +181,7 @@ class CudaPlan(Plan):
                 if on_diagonal and rights.stop <= lefts.start:
                     continue
                 symmetric = on_diagonal and lefts == rights
-                tile = self._launch((tables, lefts), (other_tables, rights), symmetric)
+                tile = self._launch((left_tables, lefts), (right_tables, rights), symmetric)
                 i = slice(rows.start + lefts.start, rows.start + lefts.stop)
                 k = slice(columns.start + rights.start, columns.start + rights.stop)
                 for kind, kernels in tile.items():
@@ -191,8 +191,8 @@ class CudaPlan(Plan):
                         values[kind][:, i, k] = kernels
                 if tick is not silent:  # `tick` is to count pairs that are computed, not queued
                     self.xp.cuda.get_current_stream().synchronize()
-                wide = 1 if self.paired else rights.stop - rights.start
-                tick((lefts.stop - lefts.start) * wide)
+                n_rights = 1 if self.paired else rights.stop - rights.start
+                tick((lefts.stop - lefts.start) * n_rights)
 
     def _launch(
         self,
@@ -204,15 +204,20 @@ class CudaPlan(Plan):
 
         If the tile is `symmetric`, only those on and above its diagonal are valid.
         """
-        (tables, rows), (other_tables, columns) = left, right
+        (left_tables, rows), (right_tables, columns) = left, right
         plan, request, d = self.launches, self.request, self.left.longest
         shape = rows.stop - rows.start, 1 if self.paired else columns.stop - columns.start
-        sizes = (plan.n_partial_sums, len(request.depths), *shape, *request.pixel_axes(d))
-        parts = {kind: self.xp.zeros(sizes) for kind in request.kinds}
+        partial_shape = (
+            plan.n_partial_sums,
+            len(request.depths),
+            *shape,
+            *request.result_pixel_shape(d),
+        )
+        parts = {kind: self.xp.zeros(partial_shape) for kind in request.kinds}
         job = self.left.program.job(parts, shape, d, paired=self.paired, symmetric=symmetric)
         job["left"], job["right"] = (
-            tables.side(False),
-            other_tables.side(other_tables.n_interleaved > 1),
+            left_tables.side(False),
+            right_tables.side(right_tables.n_interleaved > 1),
         )
         job["first_left"], job["end_left"] = rows.start, rows.stop
         job["first_right"], job["end_right"] = columns.start, columns.stop
@@ -224,7 +229,7 @@ class CudaPlan(Plan):
             first_column=-columns.start,
             threads=plan.threads,
             teams=plan.teams,
-            units=plan.units,
+            blocks_per_pair=plan.blocks_per_pair,
             n_depths=len(request.depths),
             team_bytes=plan.team_bytes,
         )
@@ -234,6 +239,6 @@ class CudaPlan(Plan):
             grid, (plan.threads * plan.teams,), (launch,), shared_mem=plan.teams * plan.team_bytes
         )
         for part in parts.values():
-            for unit in range(1, plan.n_partial_sums):
-                part[0] += part[unit]
-        return {kind: moved(part[0], self.home) for kind, part in parts.items()}
+            for k in range(1, plan.n_partial_sums):
+                part[0] += part[k]
+        return {kind: moved(part[0], self.result_xp) for kind, part in parts.items()}

@@ -7,9 +7,9 @@ struct Launch {
     Job job;
     // The left signal i and the right signal k are the cases first_row + i and first_column + k.
     int64 first_row, first_column;
-    int64 threads, teams;  // the numbers of threads of a team, and of teams of a block
-    int64 units;           // the number of blocks for a pair of signals; each computes some offsets
-    int64 n_depths;    // the number of requested depths; each unit has its own sums for each depth
+    int64 threads, teams;   // the numbers of threads of a team, and of teams of a block
+    int64 blocks_per_pair;  // the number of blocks for a pair of signals; each has some offsets
+    int64 n_depths;    // the number of requested depths; each block has its own sums for each depth
     int64 team_bytes;  // the bytes of shared memory of a team
 };
 

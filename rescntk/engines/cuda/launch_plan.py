@@ -48,7 +48,7 @@ STRIPS_OF_TEAM = 8
 signals are computed by other blocks. With fewer strips per team, a few signals occupy a whole
 device, but each block makes its own partial sums."""
 
-MOST_UNITS = 64
+MOST_BLOCKS_PER_PAIR = 64
 """The largest number of blocks for one pair of signals."""
 
 LAYER_INSTRUCTIONS, LAUNCH_INSTRUCTIONS = 100, 1.0e11
@@ -84,7 +84,7 @@ class LaunchPlan:
     lanes, thread_pixels, threads : int
         The number of lanes of a strip, of pixels of a thread, and of threads of a team, which
         computes one strip at a time.
-    teams, units : int
+    teams, blocks_per_pair : int
         The number of teams of a block, and of blocks for one pair of signals.
     team_bytes : int
         The shared memory of a team, in bytes.
@@ -115,17 +115,18 @@ class LaunchPlan:
         self.lanes, self.thread_pixels = next(cut[1:] for cut in CUTS[request.dtype] if d <= cut[0])
         self.threads = -(-d // self.thread_pixels)
         self.teams = max(1, THREADS // self.threads)
-        self.units = 1
-        *_, line_pixels = request.axes(d)
+        self.blocks_per_pair = 1
+        *_, line_pixels = request.pixel_shape(d)
         line_offsets = [line_pixels] * (d // line_pixels)
         if pooled:
-            ranges = offset_ranges(request.pool, request.axes(d))
-            line_offsets = [len(along.pool_counts) for along in ranges]
+            ranges = offset_ranges(request.pool, request.pixel_shape(d))
+            line_offsets = [len(offset_range.pool_counts) for offset_range in ranges]
         groups = sum(-(-offsets // self.lanes) for offsets in line_offsets)  # strips of a pair
         if self.lanes_are_offsets:
             self.teams = 1 if request.shares else min(self.teams, groups)
             if not request.shares:
-                self.units = min(MOST_UNITS, max(1, groups // (self.teams * STRIPS_OF_TEAM)))
+                most = max(1, groups // (self.teams * STRIPS_OF_TEAM))
+                self.blocks_per_pair = min(MOST_BLOCKS_PER_PAIR, most)
         # The kernel numbers a table's entries with 32 bits.
         row_numbers = row_bytes(request, d, self.lanes if self.lanes_are_offsets else 0) // itemsize
         numbers = operations.n_rows * row_numbers * (1 if self.lanes_are_offsets else self.lanes)
@@ -156,10 +157,10 @@ class LaunchPlan:
         cost = device.double_cost if request.dtype == "float64" else 1
         pair_instructions = entries * request.depths[-1] * LAYER_INSTRUCTIONS * cost
         most_pairs = int(device.multiprocessors * LAUNCH_INSTRUCTIONS / pair_instructions)
-        self.most_pairs = max(1, min(most_pairs, MOST_BLOCKS // self.units))
-        self.n_partial_sums = self.units if request.has_sums else 1
+        self.most_pairs = max(1, min(most_pairs, MOST_BLOCKS // self.blocks_per_pair))
+        self.n_partial_sums = self.blocks_per_pair if request.has_sums else 1
         self.pair_bytes = 8 * len(request.kinds) * len(request.depths) * self.n_partial_sums
-        self.pair_bytes *= math.prod(request.pixel_axes(d))
+        self.pair_bytes *= math.prod(request.result_pixel_shape(d))
 
     def tile(self, n: int, m: int, free: int) -> tuple[int, int]:
         """Return the numbers of rows and columns of a tile of a kernel matrix (n, m).
@@ -175,11 +176,11 @@ class LaunchPlan:
 
     def blocks(self, rows: slice, columns: slice, paired: bool) -> int:
         """Return the number of blocks of the launch that computes a tile."""
-        height = rows.stop - rows.start
+        n_rows, n_columns = rows.stop - rows.start, columns.stop - columns.start
         if self.lanes_are_offsets:
-            return height * (1 if paired else columns.stop - columns.start) * self.units
-        wide = -(-columns.stop // self.lanes) - columns.start // self.lanes
-        return -(-height * (1 if paired else wide) // self.teams)
+            return n_rows * (1 if paired else n_columns) * self.blocks_per_pair
+        n_column_groups = -(-columns.stop // self.lanes) - columns.start // self.lanes
+        return -(-n_rows * (1 if paired else n_column_groups) // self.teams)
 
 
 cached_launch_plan = lru_cache(maxsize=64)(LaunchPlan)

@@ -25,10 +25,12 @@ struct Layers {
     const Job &job;
     const Activation<R> relu;
     R biases[PAIRS];  // the products of the standard deviations of both signals' biases
+    // The state of the features, or of the pre-activations if layers lead from these to the next
+    // ones.
     State state;
     struct {
         ThreadNumbers F0, F, A;
-    } separate;  // if KEEPS_PIXELS: F0, and F and A without multiples of F0
+    } pixel_kernels;  // if KEEPS_PIXELS: F0, and F and A without multiples of F0
     // The sums of F and A without multiples of F0, and of F0, over the pixels of the thread.
     double F[PAIRS], A[PAIRS], F0[PAIRS];
 
@@ -40,7 +42,7 @@ struct Layers {
     }
     FORMULA static int pair_of(int lane) { return ALL ? 0 : lane; }
 
-    // Take the strip through all layers, and call report(layer) behind each requested depth. The
+    // Take the strip through all layers, and call report(layer) after each requested depth. The
     // sum of F0 begins with `F0_sum`.
     template <class Report>
     FORMULA void run(double F0_sum, Report report)
@@ -49,7 +51,7 @@ struct Layers {
         for (int layer_number = 1; layer_number <= job.depth; layer_number++) {
             const Layer &l = job.layers[layer_number - 1];
             pass(l, layer_number == 1, !KEEPS_PIXELS && layer_number == job.depth);
-            if (l.report >= 0) report(l);
+            if (l.depth_index >= 0) report(l);
         }
     }
 
@@ -64,7 +66,7 @@ struct Layers {
         OVER_LANES (q) sum.lane[q] *= R(0.5);
         return sum;
     }
-    // Set U, U+ and A behind the input filter, and the sums of F0.
+    // Set U, U+ and A after the input filter, and the sums of F0.
     FORMULA void enter(double F0_sum)
     {
         const int64 C = job.channels, root = job.n_input ? job.operations[job.n_input - 1].row : C;
@@ -81,7 +83,7 @@ struct Layers {
                 state.A[p][q] = 0;
             }
         }
-        for (int m = 0; m < job.n_input; m++) convolution<true>(job.operations[m], state);
+        for (int m = 0; m < job.n_input; m++) convolve<true>(job.operations[m], state);
         UNROLL
         for (int m = 0; m < PAIRS; m++) {
             F[m] = A[m] = 0;
@@ -93,8 +95,8 @@ struct Layers {
                     covariance(strip.product(root, p, q), state.U[p][q], state.U_plus[p][q]);
                 state.A[p][q] = R(job.initial) * pair_F0;
                 if (KEEPS_PIXELS) {
-                    separate.F0[p][q] = pair_F0;
-                    separate.F[p][q] = separate.A[p][q] = 0;
+                    pixel_kernels.F0[p][q] = pair_F0;
+                    pixel_kernels.F[p][q] = pixel_kernels.A[p][q] = 0;
                 }
                 if (!ALL && strip.has_pixel(p)) F0[pair_of(q)] += double(pair_F0);
             }
@@ -134,7 +136,7 @@ struct Layers {
         case NORM:
             return normalize<WITH_U_PLUS>(o.row + FACTOR_ROW, s);
         case CONVOLUTION:
-            return convolution<WITH_U_PLUS>(o, s);
+            return convolve<WITH_U_PLUS>(o, s);
         case BIAS:
             return bias<WITH_U_PLUS>(o, s);
         case ACTIVATION:
@@ -153,43 +155,48 @@ struct Layers {
         FORMULA PairNumbers<R> at(int q) const { return {U[q], U_plus[q], A[q]}; }
     };
     template <bool WITH_U_PLUS>
-    FORMULA void taps(const Convolution &w, int64 first, const State &s, int p, int begin, int end,
-                      Taps &sum) const
+    FORMULA void taps(const Convolution &convolution, int64 row, const State &s, int p, int begin,
+                      int end, Taps &sum) const
     {
-        const auto ring = strip.ring_of(strip.pixel(p), w.axis);
-        const int size = ring.size,
-                  step = w.dilation < size ? int(w.dilation) : int(w.dilation % size);
-        int shift = (begin - int(w.n_taps) / 2) * step % size;
+        const auto ring = strip.ring_of(strip.pixel(p), convolution.axis);
+        const int size = ring.size, step = convolution.dilation < size
+                                               ? int(convolution.dilation)
+                                               : int(convolution.dilation % size);
+        int shift = (begin - int(convolution.n_taps) / 2) * step % size;
         if (shift < 0) shift += size;
-        const R *a = strip.left(first + begin, p), *b = strip.right(first + begin, p);
+        // The coordinate of tap t > 0 is in the row FACTOR_ROW + t. Both pointers move on before
+        // each tap; part 0, the middle tap, has no coordinate.
+        const R *a = strip.left(row + begin, p), *b = strip.right(row + begin, p);
         OVER_LANES (q) sum.U[q] = sum.U_plus[q] = sum.A[q] = sum.N[q] = 0;
         for (int tap = begin; tap < end; tap++) {
             a += strip.x_stride;
             b += strip.z_stride;
-            const int at = ring.wrapped(ring.index + shift);
+            const int neighbour = ring.wrapped(ring.index + shift);
             shift = shift + step < size ? shift + step : shift + step - size;
             if (tap > 0) strip.differ(*a, b, sum.N);
-            const R weight = R(w.is_triangle ? tap < 3 ? tap + 1 : 5 - tap : 1);
-            strip.add_difference(0, at, weight, s.U[p], sum.U);
-            if (NTK) strip.add_difference(1, at, weight, s.A[p], sum.A);
-            if (WITH_U_PLUS) strip.add_difference(1 + NTK, at, weight, s.U_plus[p], sum.U_plus);
+            const R weight = R(convolution.is_triangle ? tap < 3 ? tap + 1 : 5 - tap : 1);
+            strip.add_difference(0, neighbour, weight, s.U[p], sum.U);
+            if (NTK) strip.add_difference(1, neighbour, weight, s.A[p], sum.A);
+            if (WITH_U_PLUS)
+                strip.add_difference(1 + NTK, neighbour, weight, s.U_plus[p], sum.U_plus);
         }
     }
     template <bool WITH_U_PLUS>
-    FORMULA void convolution(const Operation &merge, State &s) const
+    FORMULA void convolve(const Operation &operation, State &s) const
     {
-        const Convolution w = job.convolutions[merge.convolution];
-        const R weight = R(w.weight);
+        const Convolution convolution = job.convolutions[operation.convolution];
+        const R weight = R(convolution.weight);
         strip.template show<WITH_U_PLUS, NTK>(s);
         OVER_PIXELS (p) {
             if (!strip.has_pixel(p)) continue;
             Taps sum;
-            const int n_taps = int(w.n_taps);
-            taps<WITH_U_PLUS>(w, merge.row, s, p, 0, n_taps < PART ? n_taps : int(PART), sum);
-            for (int begin = PART; begin < n_taps; begin += PART) {
+            const int n_taps = int(convolution.n_taps);
+            taps<WITH_U_PLUS>(convolution, operation.row, s, p, 0,
+                              n_taps < GROUP_TERMS ? n_taps : int(GROUP_TERMS), sum);
+            for (int begin = GROUP_TERMS; begin < n_taps; begin += GROUP_TERMS) {
                 Taps next;
-                const int end = begin + PART < n_taps ? begin + int(PART) : n_taps;
-                taps<WITH_U_PLUS>(w, merge.row, s, p, begin, end, next);
+                const int end = begin + GROUP_TERMS < n_taps ? begin + int(GROUP_TERMS) : n_taps;
+                taps<WITH_U_PLUS>(convolution, operation.row, s, p, begin, end, next);
                 OVER_LANES (q) {
                     sum.U[q] += next.U[q];
                     sum.U_plus[q] += next.U_plus[q];
@@ -198,7 +205,7 @@ struct Layers {
                 }
             }
             OVER_LANES (q) {
-                const R N = strip.product(merge.row + FACTOR_ROW, p, q) * sum.N[q];
+                const R N = strip.product(operation.row + FACTOR_ROW, p, q) * sum.N[q];
                 s.template put<WITH_U_PLUS, NTK>(
                     p, q, mean<WITH_U_PLUS, NTK>(s.at(p, q), sum.at(q), weight, N));
             }
@@ -252,12 +259,12 @@ struct Layers {
             const auto b = strip.lanes_of(strip.right(o.std_row, p)),
                        over_b = strip.lanes_of(strip.right(o.row, p));
             OVER_LANES (q) {
-                const Correlation<R> at =
-                    correlation<WITH_U_PLUS>(s.U[p][q], s.U_plus[p][q], over_a * over_b[q]);
+                const Correlation<R> correlation =
+                    ::correlation<WITH_U_PLUS>(s.U[p][q], s.U_plus[p][q], over_a * over_b[q]);
                 const Activated<R> result =
-                    activated<CARRIES_U_PLUS, NTK>(relu, at, a * b[q], s.A[p][q]);
+                    activated<CARRIES_U_PLUS, NTK>(relu, correlation, a * b[q], s.A[p][q]);
                 s.template put<CARRIES_U_PLUS, NTK>(p, q, result.branch);
-                if (KEEPS_PIXELS || q >= strip.valid) continue;
+                if (KEEPS_PIXELS || q >= strip.valid_lanes) continue;
                 R &K = K_sum[pair_of(q)], &M = M_sum[pair_of(q)];
                 K = POOLED ? fused(strip.pool_counts[q], result.K, K) : K + result.K;
                 M = POOLED ? fused(strip.pool_counts[q], result.branch.A, M) : M + result.branch.A;
@@ -265,10 +272,10 @@ struct Layers {
         }
         if (KEEPS_PIXELS) return;
         double times = count;  // how often the product of biases is added
-        if (ALL && !POOLED) times *= strip.valid;
+        if (ALL && !POOLED) times *= strip.valid_lanes;
         if (POOLED) {
             double count_sum = 0;
-            OVER_LANES (q) count_sum += q < strip.valid ? double(strip.pool_counts[q]) : 0.0;
+            OVER_LANES (q) count_sum += q < strip.valid_lanes ? double(strip.pool_counts[q]) : 0.0;
             times *= count_sum;
         }
         UNROLL
@@ -297,11 +304,12 @@ struct Layers {
                 add(U, branch.U[p][q], N[q]);
                 if (CARRIES_U_PLUS) add(U_plus, branch.U_plus[p][q], N[q]);
                 if (KEEPS_PIXELS)
-                    add(separate.F[p][q], strip.product(o.std_row, p, q) - branch.U[p][q]);
+                    add(pixel_kernels.F[p][q], strip.product(o.std_row, p, q) - branch.U[p][q]);
                 if (!NTK) continue;
-                R &passing = KEEPS_PIXELS ? separate.A[p][q] : state.A[p][q];
+                R &passing = KEEPS_PIXELS ? pixel_kernels.A[p][q] : state.A[p][q];
                 add(passing, branch.A[p][q]);
-                if (KEEPS_PIXELS) state.A[p][q] = fused(input_weight, separate.F0[p][q], passing);
+                if (KEEPS_PIXELS)
+                    state.A[p][q] = fused(input_weight, pixel_kernels.F0[p][q], passing);
             }
         }
     }

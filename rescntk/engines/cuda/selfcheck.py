@@ -84,7 +84,7 @@ _lock = threading.Lock()
 def failure(cupy: ModuleType, engine: AnyEngine) -> str | None:
     """Return why the check fails on the current device, or None if it passes.
 
-    The check runs once for each device, also if several threads ask. After a failure that may be
+    The check runs once for each device, even if several threads ask. After a failure that may be
     temporary, it runs again at the next use.
     """
     device = int(cupy.cuda.runtime.getDevice())
@@ -146,14 +146,14 @@ def errors_of(name: str, dtype: str, engine: AnyEngine) -> dict[str, float]:
     depth 1 and at the depth of the network.
     """
     network, head, d, n = CASES[name]
-    X, cases, every = signals(d)[:n], np.arange(n), slice(None)
+    X, cases, all_cases = signals(d)[:n], np.arange(n), slice(None)
     depths = tuple(sorted({1, network.depth}))
     request = Request(network, head, KINDS, depths, "float64", threads=1)
     exact = with_scales(ArrayEngine().plan(request, X).compute())
     request = replace(request, dtype=dtype)
     pairs = engine.plan(request, X, X[::-1], paired=True).compute()
     computed = (
-        (every, every, with_scales(engine.plan(request, X).compute())),
+        (all_cases, all_cases, with_scales(engine.plan(request, X).compute())),
         (slice(1), slice(1, None), with_scales(engine.plan(request, X[:1], X[1:]).compute())),
         (cases, cases[::-1], with_scales(pairs, paired=True)),
     )

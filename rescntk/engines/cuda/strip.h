@@ -65,17 +65,22 @@ struct Strip {
 
     const Launch &launch;
     const Job &job;
-    const int t, threads, team, n, lines, line_pixels;
+    const int thread;        // the index of the thread in its team
+    const int threads;       // the number of threads of a team
+    const int team;          // the index of the team in its block
+    const int n;             // the number of pixels of a signal
+    const int lines;         // the number of lines of an image, or 1 for signals
+    const int line_pixels;   // the number of pixels of a line
     char *const memory;      // the shared memory of the team
     const R *x, *z;          // the tables of the left and of the right signal
     int x_stride, z_stride;  // the numbers of a row of both tables
     int left_position[THREAD_PIXELS],
         right_position[THREAD_PIXELS];  // the pixels' positions in a table row
-    int valid;                          // how many lanes count
+    int valid_lanes;                    // how many lanes count
     R pool_counts[LANES];  // for pooled heads, the number n of the offset of each lane (heads.py)
 
     __device__ Strip(const Launch &launch, char *block_memory)
-        : launch(launch), job(launch.job), t(int(threadIdx.x % launch.threads)),
+        : launch(launch), job(launch.job), thread(int(threadIdx.x % launch.threads)),
           threads(int(launch.threads)), team(int(threadIdx.x / launch.threads)),
           n(int(launch.job.extent)), lines(launch.job.height ? int(launch.job.height) : 1),
           line_pixels(n / lines), memory(block_memory + team * launch.team_bytes)
@@ -84,7 +89,7 @@ struct Strip {
 
     // ------------------------------------------------------------------ pixels and tables
 
-    FORMULA int pixel(int p) const { return t + p * threads; }
+    FORMULA int pixel(int p) const { return thread + p * threads; }
     FORMULA bool has_pixel(int p) const { return THREAD_PIXELS == 1 || pixel(p) < n; }
     FORMULA const R *left(int64 row, int p) const
     {
@@ -94,20 +99,20 @@ struct Strip {
     {
         return z + (int(row) * z_stride + right_position[p]);
     }
-    FORMULA static Pack load_lanes(const R *at)
+    FORMULA static Pack load_lanes(const R *first)
     {
-        const LaneVector vector = *(const LaneVector *)at;
+        const LaneVector vector = *(const LaneVector *)first;
         Pack pack;
         OVER_LANES (q) pack.lane[q] = ((const R *)&vector)[q];
         return pack;
     }
     // Return one number for each lane. If all pixel pairs are computed, the first lane may be any
     // pixel, so that the numbers are not aligned and are loaded one by one.
-    FORMULA static Pack lanes_of(const R *at)
+    FORMULA static Pack lanes_of(const R *first)
     {
-        if (!ALL) return load_lanes(at);
+        if (!ALL) return load_lanes(first);
         Pack pack;
-        OVER_LANES (q) pack.lane[q] = at[q];
+        OVER_LANES (q) pack.lane[q] = first[q];
         return pack;
     }
     FORMULA R product(int64 row, int p, int q) const { return *left(row, p) * right(row, p)[q]; }
@@ -133,16 +138,16 @@ struct Strip {
     // apart. `index` is that of `pixel` on the ring.
     struct Ring {
         int size, stride, index, pixel;
-        FORMULA int wrapped(int at) const
+        FORMULA int wrapped(int position) const
         {
-            return pixel + ((at < size ? at : at - size) - index) * stride;
+            return pixel + ((position < size ? position : position - size) - index) * stride;
         }
     };
-    FORMULA Ring ring_of(int j, bool along) const
+    FORMULA Ring ring_of(int j, bool along_lines) const
     {
         if (lines == 1) return {line_pixels, 1, j, j};
-        return along ? Ring{line_pixels, 1, j % line_pixels, j}
-                     : Ring{lines, line_pixels, j / line_pixels, j};
+        return along_lines ? Ring{line_pixels, 1, j % line_pixels, j}
+                           : Ring{lines, line_pixels, j / line_pixels, j};
     }
     // Add the squares of a + sign b, for the coordinates a and b of one part, to the sums.
     FORMULA static void differ(R a, const R *b, R (&sum)[LANES], R sign = -1)
@@ -157,6 +162,8 @@ struct Strip {
     // product of the factors of both signals (merge.py).
     FORMULA void merge_term(int64 row, int parts, int p, R (&N)[LANES]) const
     {
+        // The coordinate of part t > 0 is in the row FACTOR_ROW + t. Both pointers move on before
+        // each part; part 0 has no coordinate.
         const R *a = left(row + FACTOR_ROW, p), *b = right(row + FACTOR_ROW, p);
         const Pack factor = lanes_of(b);
         R g[LANES];
@@ -187,10 +194,10 @@ struct Strip {
             if (!has_pixel(p)) continue;
             LaneVector vector;
             OVER_LANES (q) ((R *)&vector)[q] = numbers[p][q];
-            LaneVector *const at = (LaneVector *)ring(number) + pixel(p);
-            *at = vector;
-            if (halo && pixel(p) < HALO) at[n] = vector;
-            if (halo && pixel(p) >= n - HALO) at[-n] = vector;
+            LaneVector *const place = (LaneVector *)ring(number) + pixel(p);
+            *place = vector;
+            if (halo && pixel(p) < HALO) place[n] = vector;
+            if (halo && pixel(p) >= n - HALO) place[-n] = vector;
         }
     }
     // Write a state to shared memory, between two barriers, so that the team can read it.

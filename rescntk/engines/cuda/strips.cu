@@ -40,23 +40,23 @@ struct Pairs {
     {
         auto &strip = layers.strip;
         double *total = (double *)strip.memory;
-        const int t = strip.t, threads = strip.threads;
+        const int thread = strip.thread, threads = strip.threads;
         __syncthreads();
         UNROLL
         for (int m = 0; m < PAIRS; m++) {
             const double F = fma(input_weight, layers.F0[m], layers.F[m]);
-            total[m * threads + t] = F;
-            total[(PAIRS + m) * threads + t] = fma(
+            total[m * threads + thread] = F;
+            total[(PAIRS + m) * threads + thread] = fma(
                 job.later_readout, F, fma(input_weight * job.initial, layers.F0[m], layers.A[m]));
         }
         int half = 1;
         while (2 * half < threads) half *= 2;
         for (; half > 0; half /= 2) {
             __syncthreads();
-            if (t < half && t + half < threads) {
+            if (thread < half && thread + half < threads) {
                 UNROLL
                 for (int m = 0; m < 2 * PAIRS; m++)
-                    total[m * threads + t] += total[m * threads + t + half];
+                    total[m * threads + thread] += total[m * threads + thread + half];
             }
         }
         __syncthreads();
@@ -83,25 +83,25 @@ struct Pairs {
     {
         return !job.symmetric || launch.first_column + k >= launch.first_row + i;
     }
-    FORMULA void write(int64 at, double gpk, double ntk) const
+    FORMULA void write(int64 index, double gpk, double ntk) const
     {
-        if (job.gpk) job.gpk[at] = gpk;
-        if (job.ntk) job.ntk[at] = ntk;
+        if (job.gpk) job.gpk[index] = gpk;
+        if (job.ntk) job.ntk[index] = ntk;
     }
-    FORMULA void add_to(int64 at, double gpk, double ntk) const
+    FORMULA void add_to(int64 index, double gpk, double ntk) const
     {
-        if (job.gpk) job.gpk[at] += gpk;
-        if (job.ntk) job.ntk[at] += ntk;
+        if (job.gpk) job.gpk[index] += gpk;
+        if (job.ntk) job.ntk[index] += ntk;
     }
     // Compute both kernels at a pixel pair, with or without their multiples of F0.
     FORMULA void kernels(const Layer &l, int p, int q, bool with_F0, double &gpk, double &ntk) const
     {
         auto &strip = layers.strip;
-        const auto &separate = layers.separate;
+        const auto &pixel_kernels = layers.pixel_kernels;
         gpk = l.std_row >= 0 ? strip.product(l.std_row, p, q) - layers.state.U[p][q]
-              : with_F0      ? fused(R(l.input_weight), separate.F0[p][q], separate.F[p][q])
-                             : separate.F[p][q];
-        ntk = !NTK ? 0.0 : l.std_row >= 0 || with_F0 ? layers.state.A[p][q] : separate.A[p][q];
+              : with_F0 ? fused(R(l.input_weight), pixel_kernels.F0[p][q], pixel_kernels.F[p][q])
+                        : pixel_kernels.F[p][q];
+        ntk = !NTK ? 0.0 : l.std_row >= 0 || with_F0 ? layers.state.A[p][q] : pixel_kernels.A[p][q];
         if (NTK) ntk += job.later_readout * gpk;
     }
 
@@ -130,42 +130,49 @@ struct Pairs {
     FORMULA void all_pairs()
     {
         auto &strip = layers.strip;
-        const int64 unit = blockIdx.x % launch.units, pair = blockIdx.x / launch.units;
-        const int64 wide = job.paired ? 1 : job.end_right - job.first_right;
-        const int64 i = job.first_left + pair / wide,
-                    k = job.paired ? i : job.first_right + pair % wide;
+        const int64 block_of_pair = blockIdx.x % launch.blocks_per_pair,
+                    pair = blockIdx.x / launch.blocks_per_pair;
+        const int64 n_columns = job.paired ? 1 : job.end_right - job.first_right;
+        const int64 i = job.first_left + pair / n_columns,
+                    k = job.paired ? i : job.first_right + pair % n_columns;
         if (!is_needed(i, k)) return;
         const Sides sides = sides_of(i, k);
         layers.biases[0] = R(sides.left->bias[sides.i] * sides.right->bias[sides.k]);
-        const int64 at = case_at(i, k);
+        const int64 case_index = case_at(i, k);
         // The offsets of a line, or those of a range. All ranges have the same number of offsets.
-        const int along = POOLED ? int(job.offset_ranges[0].count) : strip.line_pixels,
+        const int n_line_offsets = POOLED ? int(job.offset_ranges[0].count) : strip.line_pixels,
                   lines = POOLED ? int(job.n_offset_ranges) : strip.lines,
-                  per_line = (along + LANES - 1) / LANES, groups = lines * per_line,
-                  step = int(launch.units * launch.teams);
-        const double means = POOLED && !KEEPS_PIXELS && unit == 0 ? thread_means(sides) : 0.0;
-        for (int first = int(unit * launch.teams); first < groups; first += step) {
+                  per_line = (n_line_offsets + LANES - 1) / LANES, groups = lines * per_line,
+                  step = int(launch.blocks_per_pair * launch.teams);
+        const double means =
+            POOLED && !KEEPS_PIXELS && block_of_pair == 0 ? thread_means(sides) : 0.0;
+        for (int first = int(block_of_pair * launch.teams); first < groups; first += step) {
             const bool active = first + strip.team < groups;
             const int group = active ? first + strip.team : groups - 1, line = group / per_line,
                       begin = group % per_line * LANES;
-            strip.valid = !active ? 0 : along - begin < LANES ? along - begin : LANES;
+            strip.valid_lanes = !active                          ? 0
+                                : n_line_offsets - begin < LANES ? n_line_offsets - begin
+                                                                 : LANES;
             int shift = line, offset = begin;
             if (POOLED) {
                 shift = int(job.offset_ranges[line].line_shift);
                 offset = (int(job.offset_ranges[line].first) + begin) % strip.line_pixels;
                 OVER_LANES (q)
                     strip.pool_counts[q] =
-                        q < strip.valid ? R(job.pool_counts[line * along + begin + q]) : R(0);
+                        q < strip.valid_lanes
+                            ? R(job.pool_counts[line * n_line_offsets + begin + q])
+                            : R(0);
             }
             strip.place(shift, offset);
             layers.run(first + strip.team == 0 ? means : 0.0, [&](const Layer &l) {
                 if (KEEPS_PIXELS)
-                    report_pixels(l, l.report * numbers(), at, shift, offset);
+                    report_pixels(l, l.depth_index * numbers(), case_index, shift, offset);
                 else
-                    report_sums(l, (unit * launch.n_depths + l.report) * numbers() + at);
+                    report_sums(l, (block_of_pair * launch.n_depths + l.depth_index) * numbers() +
+                                       case_index);
             });
         }
-        finish(unit, sides, at);
+        finish(block_of_pair, sides, case_index);
     }
     // The part of this thread in the sum of F0 over the pixel pairs of a pooled head.
     FORMULA double thread_means(const Sides &sides) const
@@ -184,16 +191,17 @@ struct Pairs {
         }
         return sum * job.pool_count_sum;
     }
-    FORMULA void report_sums(const Layer &l, int64 at) const
+    FORMULA void report_sums(const Layer &l, int64 index) const
     {
         auto &strip = layers.strip;
         const double *total = totals(POOLED ? l.input_weight : 0.0);
         if (threadIdx.x != 0) return;
         for (int64 team = 0; team < launch.teams; team++, total += launch.team_bytes / 8)
-            add_to(at, total[0], total[strip.threads]);
+            add_to(index, total[0], total[strip.threads]);
     }
     // Write the results of pixels. Those of this depth begin at the index `begin`.
-    FORMULA void report_pixels(const Layer &l, int64 begin, int64 at, int shift, int offset) const
+    FORMULA void report_pixels(const Layer &l, int64 begin, int64 case_index, int shift,
+                               int offset) const
     {
         auto &strip = layers.strip;
         const int n = strip.n, line_pixels = strip.line_pixels;
@@ -202,37 +210,38 @@ struct Pairs {
             const int j = strip.pixel(p), y = j / line_pixels, column = j % line_pixels;
             if (!strip.has_pixel(p)) continue;
             OVER_LANES (q) {
-                if (q >= strip.valid) continue;
+                if (q >= strip.valid_lanes) continue;
                 kernels(l, p, q, job.output == PIXELS, gpk, ntk);
                 gpk_sum += POOLED ? double(strip.pool_counts[q]) * gpk : gpk;
                 ntk_sum += POOLED ? double(strip.pool_counts[q]) * ntk : ntk;
                 const int64 other =
                     (y + shift) % strip.lines * line_pixels + (column + offset + q) % line_pixels;
-                if (job.output == PIXELS) write(begin + (at * n + j) * n + other, gpk, ntk);
+                if (job.output == PIXELS) write(begin + (case_index * n + j) * n + other, gpk, ntk);
             }
-            if (job.output == SHARES) add_to(begin + at * n + j, gpk_sum, ntk_sum);
+            if (job.output == SHARES) add_to(begin + case_index * n + j, gpk_sum, ntk_sum);
         }
     }
     // Replace the sums by means, and add the multiples of F0.
-    FORMULA void finish(int64 unit, const Sides &sides, int64 at) const
+    FORMULA void finish(int64 block_of_pair, const Sides &sides, int64 case_index) const
     {
         auto &strip = layers.strip;
         if (job.output == PIXELS || (!KEEPS_PIXELS && threadIdx.x != 0)) return;
         const double count = double(strip.n) * (POOLED ? job.pool_count_sum : double(strip.n));
         for (int layer_number = 1; layer_number <= job.depth; layer_number++) {
             const Layer &l = job.layers[layer_number - 1];
-            if (l.report < 0) continue;
+            if (l.depth_index < 0) continue;
             OVER_PIXELS (p) {
                 if (KEEPS_PIXELS ? !strip.has_pixel(p) : p > 0) continue;
                 const bool in_sums = POOLED && !KEEPS_PIXELS;  // the sums include F0
                 const double sum =
-                    unit == 0 && !in_sums
+                    block_of_pair == 0 && !in_sums
                         ? l.input_weight * F0_sum(sides, KEEPS_PIXELS ? strip.pixel(p) : -1)
                         : 0.0;
-                const int64 to = (unit * launch.n_depths + l.report) * numbers() +
-                                 (KEEPS_PIXELS ? at * strip.n + strip.pixel(p) : at);
-                write(to, job.gpk ? (job.gpk[to] + sum) / count : 0.0,
-                      job.ntk ? (job.ntk[to] + (job.initial + job.later_readout) * sum) / count
+                const int64 index =
+                    (block_of_pair * launch.n_depths + l.depth_index) * numbers() +
+                    (KEEPS_PIXELS ? case_index * strip.n + strip.pixel(p) : case_index);
+                write(index, job.gpk ? (job.gpk[index] + sum) / count : 0.0,
+                      job.ntk ? (job.ntk[index] + (job.initial + job.later_readout) * sum) / count
                               : 0.0);
             }
         }
@@ -243,12 +252,12 @@ struct Pairs {
     {
         auto &strip = layers.strip;
         const Side &a = *sides.left, &b = *sides.right;
-        const int64 C = job.terms, mean_pixel = POOLED ? pixel : 0;
-        const double sum = sum_of<double>(C, [&](int64 c, double part) {
+        const int64 terms = job.terms, mean_pixel = POOLED ? pixel : 0;
+        const double sum = sum_of<double>(terms, [&](int64 c, double part) {
             const double left = pixel < 0
-                                    ? a.means[sides.i * C + c]
-                                    : a.left_terms[(sides.i * C + c) * a.share_pixels + pixel];
-            return part + left * b.means[(sides.k * C + c) * job.mean_pixels + mean_pixel];
+                                    ? a.means[sides.i * terms + c]
+                                    : a.left_terms[(sides.i * terms + c) * a.share_pixels + pixel];
+            return part + left * b.means[(sides.k * terms + c) * job.mean_pixels + mean_pixel];
         });
         if (POOLED) return sum * job.pool_count_sum;
         return sum * double(strip.n) * (pixel < 0 ? double(strip.n) : 1.0);
@@ -261,12 +270,13 @@ struct Pairs {
     {
         auto &strip = layers.strip;
         const int64 first_block = job.first_right / LANES,
-                    wide = job.paired ? 1 : (job.end_right + LANES - 1) / LANES - first_block;
+                    n_column_groups =
+                        job.paired ? 1 : (job.end_right + LANES - 1) / LANES - first_block;
         const int64 item = blockIdx.x * launch.teams + strip.team,
-                    high = job.end_left - job.first_left;
-        const bool inside = item < high * wide;
-        const int64 i = inside ? job.first_left + item / wide : job.first_left,
-                    block = job.paired ? i / LANES : first_block + item % wide;
+                    n_rows = job.end_left - job.first_left;
+        const bool inside = item < n_rows * n_column_groups;
+        const int64 i = inside ? job.first_left + item / n_column_groups : job.first_left,
+                    block = job.paired ? i / LANES : first_block + item % n_column_groups;
         auto counts = [&](int q) {
             const int64 k = block * LANES + q;
             return inside && k >= job.first_right && k < job.end_right && is_needed(i, k) &&
@@ -282,7 +292,7 @@ struct Pairs {
         for (int q = 0; q < LANES; q++)
             layers.biases[layers.pair_of(q)] =
                 counts(q) ? R(job.left.bias[i] * job.right.bias[block * LANES + q]) : R(0);
-        strip.valid = LANES;
+        strip.valid_lanes = LANES;
         strip.place(0, 0);
         layers.run(0.0, [&](const Layer &l) {
             const double *total = KEEPS_PIXELS ? nullptr : totals(l.input_weight);
@@ -292,14 +302,14 @@ struct Pairs {
             }
         });
     }
-    FORMULA void report_lane(const Layer &l, int q, int64 at, const double *total) const
+    FORMULA void report_lane(const Layer &l, int q, int64 case_index, const double *total) const
     {
         auto &strip = layers.strip;
-        const int64 begin = l.report * numbers();
+        const int64 begin = l.depth_index * numbers();
         const int n = strip.n, pair = layers.pair_of(q);
         if (!KEEPS_PIXELS) {
-            if (strip.t == 0)
-                write(begin + at, total[pair * strip.threads] / n,
+            if (strip.thread == 0)
+                write(begin + case_index, total[pair * strip.threads] / n,
                       total[(PAIRS + pair) * strip.threads] / n);
             return;
         }
@@ -308,9 +318,9 @@ struct Pairs {
             if (!strip.has_pixel(p)) continue;
             kernels(l, p, q, true, gpk, ntk);
             if (job.output == SHARES)
-                write(begin + at * n + strip.pixel(p), gpk / n, ntk / n);
+                write(begin + case_index * n + strip.pixel(p), gpk / n, ntk / n);
             else if (strip.pixel(p) == 0)
-                write(begin + at, gpk, ntk);
+                write(begin + case_index, gpk, ntk);
         }
     }
 };

@@ -47,7 +47,9 @@ def read_scaled(x: jax.Array, exponent: jax.Array) -> jax.Array:
     return scaled(values, exponents + exponent)
 
 
-read_scaled.defjvp(lambda at, changes: (read_scaled(*at), scaled(changes[0], at[1])))
+read_scaled.defjvp(
+    lambda primals, tangents: (read_scaled(*primals), scaled(tangents[0], primals[1]))
+)
 
 
 def safe_root(values: jax.Array) -> jax.Array:
@@ -67,11 +69,12 @@ def k0_of(a: jax.Array) -> jax.Array:
 
 
 @k0_of.defjvp
-def k0_jvp(at: jax.Array, changes: jax.Array) -> jax.Array:
+def k0_jvp(primals: jax.Array, tangents: jax.Array) -> jax.Array:
     # Pixels with a smaller a are equal up to rounding errors.
-    differ = at[0] > (8.0 * jnp.finfo(at[0].dtype).eps) ** 2
-    a = jnp.where(differ, at[0], 1.0)
-    return k0_of(*at), jnp.where(differ, 1.0 / (pi * jnp.sqrt(a * (2.0 - a))), 0.0) * changes[0]
+    differ = primals[0] > (8.0 * jnp.finfo(primals[0].dtype).eps) ** 2
+    a = jnp.where(differ, primals[0], 1.0)
+    slope = jnp.where(differ, 1.0 / (pi * jnp.sqrt(a * (2.0 - a))), 0.0)
+    return k0_of(*primals), slope * tangents[0]
 
 
 @jax.custom_jvp
@@ -81,4 +84,4 @@ def k1_of(a: jax.Array) -> jax.Array:
     return a * safe_root(a) * jnp.polyval(R, 1.0 - a) / jnp.polyval(D, 1.0 - a)
 
 
-k1_of.defjvp(lambda at, changes: (k1_of(*at), k0_of(*at) * changes[0]))
+k1_of.defjvp(lambda primals, tangents: (k1_of(*primals), k0_of(*primals) * tangents[0]))

@@ -23,7 +23,7 @@ from ..heads import pool_pixels, pool_weights, right_pixels
 from ..layer.constants import LayerConstants
 from ..layer.means import compensated_sum, from_the_middle, pooled, weighted_mean
 from ..layer.operations import Operation, Operations
-from ..layer.recursion import by_kind, pairs_behind_layer
+from ..layer.recursion import by_kind, pairs_after_layer
 from ..layer.step import (
     Deficits,
     DualPairs,
@@ -120,7 +120,7 @@ class LayerNumbers(NamedTuple):
     branch_weight: jax.Array
     """b, the weight of the branch."""
 
-    def of(self, layers: int | slice) -> LayerNumbers:
+    def selected(self, layers: int | slice) -> LayerNumbers:
         """Return the numbers of one layer, or of several layers, from those of all layers."""
         return LayerNumbers(*(values[layers] for values in self))
 
@@ -142,7 +142,7 @@ def _numbers_of_layers(operations: Operations, dtype: DTypeLike) -> LayerNumbers
     return LayerNumbers(*jnp.asarray(every_layer, dtype).T)
 
 
-def _what_is_compiled(
+def _compilation_key(
     operations: Operations, layer_operations: tuple[Operation, ...]
 ) -> tuple[Hashable, ...]:
     """Return what is compiled into a scan, and therefore must be equal for all of its layers.
@@ -196,22 +196,24 @@ class SignalPair:
         state, F0 = self.enter()
         zeros, numbers = jnp.zeros_like(F0), _numbers_of_layers(operations, F0.dtype)
 
-        def passed(
+        def after_layer(
             layer_operations: tuple[Operation, ...], before: _Carried, numbers: LayerNumbers
         ) -> tuple[_Carried, None]:
             in_tangent = operations.constants.carried_parts.initial * numbers.input_weight
             context_of_step = PairLayer(self, numbers).context_of
             features = before.state()
-            after = pairs_behind_layer(context_of_step, layer_operations, features, in_tangent, F0)
+            after = pairs_after_layer(context_of_step, layer_operations, features, in_tangent, F0)
             return _Carried.of(after), None
 
         state = state._replace(kernels=Kernels(zeros, zeros if "ntk" in kinds else None))
-        carried, _ = passed(operations.layers[0], _Carried.of(state), numbers.of(0))
-        for _, group in groupby(operations.layers[1:], partial(_what_is_compiled, operations)):
+        carried, _ = after_layer(operations.layers[0], _Carried.of(state), numbers.selected(0))
+        for _, group in groupby(operations.layers[1:], partial(_compilation_key, operations)):
             alike = list(group)
             first = alike[0][0].layer_number - 1
-            layer = jax.checkpoint(partial(passed, alike[0]), prevent_cse=False)
-            carried, _ = lax.scan(layer, carried, numbers.of(slice(first, first + len(alike))))
+            layer = jax.checkpoint(partial(after_layer, alike[0]), prevent_cse=False)
+            carried, _ = lax.scan(
+                layer, carried, numbers.selected(slice(first, first + len(alike)))
+            )
         input_weight = operations.constants.input_weight(operations.depth)
         weighted = by_kind(operations.constants, carried.kernels, input_weight)
         return [self.with_head(*weighted[kind], F0) for kind in kinds]
@@ -219,11 +221,13 @@ class SignalPair:
     def enter(self) -> tuple[PairState, jax.Array]:
         """Return the state of the pixel pairs before layer 1, and F⁰."""
         x, z = self.x, self.z
-        F0 = self.over_channels(mul, x.scaled, z.scaled)
+        F0 = self.sum_over_channels(mul, x.scaled, z.scaled)
         sides = self.exact_variances(x.input_variance), self.exact_variances(z.input_variance)
         g, deficits = self.product(sides), []
         for sign in (-1.0, 1.0):
-            half = self.over_channels(lambda u, v, s=sign: 0.5 * (u + s * v) ** 2, x.unit, z.unit)
+            half = self.sum_over_channels(
+                lambda u, v, s=sign: 0.5 * (u + s * v) ** 2, x.unit, z.unit
+            )
             # Where g is 0, F⁰ is 0 too. There ± F⁰ is the deficit, 0, with the right derivatives.
             deficits.append(g * half + jnp.where(g > 0, 0.0, sign * F0))
         state = PairState(Deficits(*deficits), Kernels(F0, None), sides)
@@ -254,7 +258,7 @@ class SignalPair:
         n_sides = values.ndim // self.n_axes if isinstance(self.head, str) else 1
         return weighted_mean(self.at_taps(values, taps, n_sides), taps.weights)
 
-    def both(self, p: jax.Array, q: jax.Array) -> tuple[jax.Array, jax.Array]:
+    def as_pairs(self, p: jax.Array, q: jax.Array) -> tuple[jax.Array, jax.Array]:
         """Return arrays of the pixels of the left and the right signal in the form of pixel pairs.
 
         Both arrays broadcast to the shape of the pixel pairs.
@@ -265,13 +269,13 @@ class SignalPair:
 
     def product(self, sides: tuple[Variances, ...]) -> jax.Array:
         """Return g = a b at the pixel pairs, where a² and b² are the variances of both pixels."""
-        return mul(*self.both(*(side.std for side in sides)))
+        return mul(*self.as_pairs(*(side.std for side in sides)))
 
-    def over_channels(
+    def sum_over_channels(
         self, function: Callable[..., jax.Array], p: jax.Array, q: jax.Array
     ) -> jax.Array:
         """Return the sum over channels of `function` at the pixel pairs of `p` and `q`."""
-        return jax.vmap(lambda *channels: function(*self.both(*channels)))(p, q).sum(axis=0)
+        return jax.vmap(lambda *channels: function(*self.as_pairs(*channels)))(p, q).sum(axis=0)
 
     def with_head(self, kernel: jax.Array, input_weight: float, F0: jax.Array) -> jax.Array:
         """Return `kernel` + `input_weight` · `F0` with the head applied."""
@@ -331,7 +335,7 @@ class PairLayer:
 
 
 class JaxSignalContext:
-    """The `SignalContext` of one signal, with derivatives also at 0."""
+    """The `SignalContext` of one signal, with derivatives at 0 too."""
 
     xp = jnp
     least_std = 0.0  # no limit is needed: `JaxPairContext.dual` does not read the row 1/a
@@ -396,7 +400,7 @@ class JaxPairContext:
     def rows(self) -> list[tuple[jax.Array, jax.Array]]:
         """The step's rows of the left and the right signal, which broadcast to the pixel pairs."""
         pairs = zip(self._left_rows, self._right_rows, strict=True)
-        return [self.pair.both(*row) for row in pairs]
+        return [self.pair.as_pairs(*row) for row in pairs]
 
     def row(self, index: int) -> tuple[jax.Array, jax.Array]:
         return self.rows[index]
@@ -418,8 +422,8 @@ class JaxPairContext:
 
     def dual(self, deficits: Deficits, inner_variance: float | None) -> DualPairs:
         if inner_variance is not None:
-            raise NotImplementedError("JAX has the formulas of ReLU alone")
-        # These are the formulas of `activations.Relu`, in a form whose derivatives are right also
+            raise NotImplementedError("JAX has only the formulas of ReLU")
+        # These are the formulas of `activations.Relu`, in a form whose derivatives are right even
         # where g is 0, and where the two pixels are equal or opposite.
         linear_share, g = self.constants.linear_share, self.pair.product(self.before.variances)
         w, v = mapped(lambda u: jnp.where(g > 0, safe_quotient(u, g), 1.0), deficits)

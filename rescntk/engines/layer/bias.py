@@ -3,8 +3,8 @@
 A channel adds the same bias to both signals of a pair, so that the correlation of the biases is 1.
 Let c be the product of the standard deviations of both signals' biases (these differ because each
 signal was divided by its own size). Then c is added to Σ before the activation,
-or to K behind it; N of the merge to U, and N + 2 c to U⁺. A grows by ι c before the activation, and
-M by ([outer] + ι) c behind it.
+or to K after it; N of the merge to U, and N + 2 c to U⁺. A grows by ι c before the activation, and
+M by ([outer] + ι) c after it.
 """
 
 from __future__ import annotations

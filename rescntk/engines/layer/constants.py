@@ -14,7 +14,7 @@ are then ::
 
     f = [skip] S_{l−1} / S_l,  b = β / S_l;     S_0 = 1,  S_l = [skip] S_{l−1} + β.
 
-So n is the same in all layers, and the kernels behind layer L are divided by S_L.
+So n is the same in all layers, and the kernels after layer L are divided by S_L.
 
 All engines use the following words. A layer has two paths, the branch and the identity. A *factor*
 of a path multiplies its features, and a *weight* of a path multiplies its kernel in the sum of

@@ -62,4 +62,4 @@ class JoinedStep(Merge):
         return self.merged(context, parts, weights, variance, before.rounding_error)
 
     def pairs(self, context: PairContext, before: PairState, features: PairState) -> PairState:
-        raise NotImplementedError("compiled engines alone have joined steps for pixel pairs")
+        raise NotImplementedError("only compiled engines have joined steps for pixel pairs")

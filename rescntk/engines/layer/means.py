@@ -18,7 +18,7 @@ from ...arrays import AnyArray, Array
 from ..work import until_stopped
 from .taps import Taps
 
-OfTap = TypeVar("OfTap")
+TapItem = TypeVar("TapItem")
 """An object that belongs to one tap: the array of its values, or its weight."""
 
 
@@ -52,7 +52,7 @@ def at_taps(xp: ModuleType, values: Array, taps: Taps, *first: int) -> list[Arra
     return from_the_middle([values[tuple(index)] for index in indices])
 
 
-def from_the_middle(taps: Sequence[OfTap]) -> list[OfTap]:
+def from_the_middle(taps: Sequence[TapItem]) -> list[TapItem]:
     """Return a list with one object for each tap, reordered so that the middle tap is first."""
     middle = len(taps) // 2
     return [taps[middle], *taps[:middle], *taps[middle + 1 :]]
@@ -123,14 +123,14 @@ def compensated_sum(xp: ModuleType, values: AnyArray) -> AnyArray:
     The two halves of the axis are added until one number is left. The rounding error of each sum
     a + b is computed exactly (Knuth 1969), and the sum of these errors is added at the end.
     """
-    lost = 0.0 * values[..., 0]
+    error = 0.0 * values[..., 0]
     while (n := values.shape[-1]) > 1:
         half = n // 2
         a, b, odd = values[..., :half], values[..., half : 2 * half], values[..., 2 * half :]
-        sums, lost_here = sum_and_rest(a, b)
-        lost = lost + lost_here.sum(axis=-1)
+        sums, new_errors = sum_and_rest(a, b)
+        error = error + new_errors.sum(axis=-1)
         values = xp.concatenate([sums, odd], axis=-1)
-    return values[..., 0] + lost
+    return values[..., 0] + error
 
 
 def pooled(xp: ModuleType, values: AnyArray, pool_pixels: Sequence[int], step: int = 1) -> AnyArray:
@@ -139,28 +139,28 @@ def pooled(xp: ModuleType, values: AnyArray, pool_pixels: Sequence[int], step: i
     `pool_pixels` has the number of pixels of a pool along each of the last axes. The pool of a
     pixel begins with this pixel if `step` is 1, and ends with it if `step` is −1.
     """
-    total, lost = values, 0.0 * values
+    total, error = values, 0.0 * values
     for axis, n in zip(range(-len(pool_pixels), 0), pool_pixels, strict=True):
 
         def shifted(parts: Sequence[AnyArray], pixels: int, axis: int = axis) -> list[AnyArray]:
             return [xp.roll(part, -step * pixels, axis) for part in parts]
 
         # `sums` are sums of `size` neighbours, a power of two; `total` has `n_summed` neighbours.
-        sums, size, n_summed = (total, lost), 1, 0
+        sums, size, n_summed = (total, error), 1, 0
         while True:
             if n & size:
-                total, lost = _added((total, lost), shifted(sums, n_summed)) if n_summed else sums
+                total, error = _added((total, error), shifted(sums, n_summed)) if n_summed else sums
                 n_summed += size
             if n_summed == n:
                 break
             sums, size = _added(sums, shifted(sums, size)), 2 * size
-    return (total + lost) / math.prod(pool_pixels)
+    return (total + error) / math.prod(pool_pixels)
 
 
 def _added(one: Sequence[AnyArray], other: Sequence[AnyArray]) -> tuple[AnyArray, AnyArray]:
     """Return the sum of two numbers, each given as a rounded value and its rounding error."""
-    total, lost = sum_and_rest(one[0], other[0])
-    return total, one[1] + other[1] + lost
+    total, error = sum_and_rest(one[0], other[0])
+    return total, one[1] + other[1] + error
 
 
 def sum_and_rest(a: AnyArray, b: AnyArray) -> tuple[AnyArray, AnyArray]:

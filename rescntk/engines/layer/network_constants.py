@@ -27,7 +27,7 @@ from itertools import accumulate
 from typing import NamedTuple
 
 from ...lazy import once
-from ...network import OF_LAYERS, Network
+from ...network import PER_LAYER_FIELDS, Network
 from ...network.activations import activation_of
 from ...network.parameters import FILTER_FIELDS
 from ...network.parts import Layer
@@ -82,7 +82,9 @@ class NetworkConstants:
         constants.
         """
         net = self.network
-        alike = not any(isinstance(getattr(net, name), tuple) for name in OF_LAYERS - FILTER_FIELDS)
+        alike = not any(
+            isinstance(getattr(net, name), tuple) for name in PER_LAYER_FIELDS - FILTER_FIELDS
+        )
         return alike and not (net.norm and net.homogeneous)
 
     def of_layer(self, layer_number: int) -> LayerConstants:
@@ -105,17 +107,17 @@ class NetworkConstants:
     def feature_variances(self) -> tuple[Fraction, ...]:
         """S_0 … S_L of a network with normalization."""
 
-        def behind(before: Fraction, layer: Layer) -> Fraction:
-            after = layer.exact_identity_gain * before + layer.exact_branch_gain
-            return after or before  # a layer whose output is 0 divides by nothing
+        def after(before: Fraction, layer: Layer) -> Fraction:
+            variance = layer.exact_identity_gain * before + layer.exact_branch_gain
+            return variance or before  # a layer whose output is 0 divides by nothing
 
         layers = map(self.network.layer, range(1, self.depth + 1))
-        return tuple(accumulate(layers, behind, initial=Fraction(1)))
+        return tuple(accumulate(layers, after, initial=Fraction(1)))
 
     def input_weight(self, layer_number: int) -> float:
-        """Return the weight of F⁰ in the features behind a layer: the product of f up to it.
+        """Return the weight of F⁰ in the features after a layer: the product of f up to it.
 
-        Behind layer 0, the input filter, it is 1.
+        After layer 0, the input filter, it is 1.
         """
         if self.has_equal_constants:
             return float(self.of_layer(1).weights.features) ** layer_number
@@ -153,7 +155,7 @@ class NetworkConstants:
 
     @once
     def has_bias(self) -> bool:
-        """True if some layer of the network has biases, also if it comes after layer `depth`."""
+        """True if some layer of the network has biases, even if it comes after layer `depth`."""
         return self.network.has_bias
 
     @once
@@ -181,7 +183,7 @@ class NetworkConstants:
     def has_U_plus(self) -> bool:
         """True if U⁺ = a b (1 + ρ) is carried too, because v = 1 + ρ as 2 − w may be inaccurate.
 
-        Behind a ReLU layer, v is at least (1 − λ) b / 2 at most pixel pairs. If v is above 2^-5,
+        After a ReLU layer, v is at least (1 − λ) b / 2 at most pixel pairs. If v is above 2^-5,
         for which (1 − λ) b must be above 2^-4, the rounding error of 2 − w changes κ0 by less than
         two units in the last place. Other activations may leave v near 0, and so may normalization,
         whose branch is added to features of any size. Layers without features have b = 1, so that

@@ -13,6 +13,7 @@ of a layer, and if they compute only sums over pixels, they add the branch's bia
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from itertools import pairwise
 from typing import NamedTuple, TypeAlias
 
@@ -149,10 +150,10 @@ def with_five_taps(network_steps: NetworkSteps) -> NetworkSteps:
     if not later:
         return network_steps
     inner = later[0].steps[: _index_of_activation(later[0].steps)]
-    behind = tuple(ConvolutionStep(step.taps, after_activation=True) for step in inner)
+    convolutions = tuple(ConvolutionStep(step.taps, after_activation=True) for step in inner)
     return (
         input_filter,
-        RepeatedLayer(1, first.steps + behind),
+        RepeatedLayer(1, first.steps + convolutions),
         *(
             RepeatedLayer(n_layers, tuple(_with_triangles(steps[len(inner) :])))
             for n_layers, steps in later
@@ -163,9 +164,9 @@ def with_five_taps(network_steps: NetworkSteps) -> NetworkSteps:
 def _with_triangles(steps: tuple[Step, ...]) -> Iterator[Step]:
     """Yield steps in which each convolution of three taps is replaced by one of five taps."""
     for step in steps:
-        is_convolution = isinstance(step, ConvolutionStep)
-        five = step.taps._replace(n_taps=5, is_triangle=True)
-        yield ConvolutionStep(five, step.after_activation) if is_convolution else step
+        if isinstance(step, ConvolutionStep):
+            step = replace(step, taps=step.taps._replace(n_taps=5, is_triangle=True))
+        yield step
 
 
 def may_join(network: Network, constants: NetworkConstants, n_axes: int) -> bool:
@@ -188,8 +189,8 @@ def joined(network_steps: NetworkSteps) -> NetworkSteps:
     input_filter, *layers = network_steps
 
     def joined_steps(steps: tuple[Step, ...], n_feature_taps: int) -> tuple[Step, ...]:
-        activation, *behind = steps
-        return (activation, JoinedStep(n_feature_taps)) if behind else steps
+        activation, *later_steps = steps
+        return (activation, JoinedStep(n_feature_taps)) if later_steps else steps
 
     return (
         input_filter,

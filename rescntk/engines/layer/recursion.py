@@ -55,14 +55,14 @@ def variances_around_last_layer(
     return features, state
 
 
-def pairs_behind_layer(
+def pairs_after_layer(
     context_of_step: Callable[[Operation, PairState, PairState], PairContext],
     layer_operations: Sequence[Operation],
     features: PairState,
     in_tangent: AnyArray,
     F0: PairValues,
 ) -> PairState:
-    """Return the state of the pixel pairs behind a layer; `features` is their state before it.
+    """Return the state of the pixel pairs after a layer; `features` is their state before it.
 
     F and A are carried without their multiples of F⁰, the covariance of the input. These are added
     at the end (`by_kind`). The activation needs the whole A: `in_tangent` is the multiple of F⁰,

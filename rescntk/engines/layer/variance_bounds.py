@@ -67,16 +67,16 @@ class VarianceBounds:
         return bits * constants.depth if constants.has_equal_constants else bits
 
     def total_branch_share(self, layer_number: int) -> float:
-        """Return the share of all branches together in the features behind a layer.
+        """Return the share of all branches together in the features after a layer.
 
         The network has normalization. The share is 1 − `NetworkConstants.input_weight`, but it is
-        computed without cancellation, so that it is accurate also where branches are weak.
+        computed without cancellation, so that it is accurate even where branches are weak.
         """
         return self._total_branch_shares[layer_number]
 
     @once
     def _total_branch_shares(self) -> tuple[float, ...]:
-        """`total_branch_share` behind layers 0 … L."""
+        """`total_branch_share` after layers 0 … L."""
         layers = map(self.constants.network.layer, range(1, self.constants.depth + 1))
         gains = (layer.exact_identity_gain for layer in layers)
         input_parts = accumulate(gains, operator.mul, initial=Fraction(1))

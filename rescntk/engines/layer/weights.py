@@ -158,8 +158,12 @@ def _roundings(weight: Fraction, dtype: str) -> Iterator[float]:
     nearest = np.dtype(dtype).type(float(weight))
     if nearest < np.finfo(dtype).tiny:
         yield from repeat(float(nearest))
-    near = (nearest, np.nextafter(nearest, np.float32(0)), np.nextafter(nearest, np.float32(2)))
-    errors = {float(value): float(Fraction(float(value)) / weight - 1) for value in near}
+    candidates = (
+        nearest,
+        np.nextafter(nearest, np.float32(0)),
+        np.nextafter(nearest, np.float32(2)),
+    )
+    errors = {float(value): float(Fraction(float(value)) / weight - 1) for value in candidates}
     total = 0.0
     while True:
         value = min(errors, key=lambda value: abs(total + errors[value]))

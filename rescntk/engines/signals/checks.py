@@ -45,6 +45,16 @@ _LEAST_VARIANCE = 1e-153
 """The smallest variance that the last layer may have, if the features do not pass it undiminished
 and its kernels are to be accurate."""
 
+_STD_MARGIN = 4.0
+"""How many times `least_std` the standard deviations of pre-activations must be if features are
+normalized. A deficit below half the smallest subnormal number is rounded to 0, which changes κ₀ of
+nearly equal pixels by up to √(eps · tiny^0.1)/π, divided by this factor: by 3.5e-7 in float32."""
+
+_BRANCH_MARGIN = 100.0
+"""How many times the smallest normal number all branches together must be in a variance. Each layer
+adds its part with an error of up to eps/2 times this number, so that the errors of 100 layers are
+eps/2 together."""
+
 
 def least_std(dtype: str) -> float:
     """Return the smallest standard deviation by which engines divide in a precision.
@@ -95,8 +105,8 @@ def check_sizes(
     has_values = X.reshape(len(X), -1).any(axis=1)
     if request.reads_pixel_1:
         _, bias_weight = weights_at_pixel_1(operations, X.shape[2:])
-        reaches = has_values | (bias_weight > 0)  # for other signals the kernel is 0
-        fraction = xp.where(reaches, xp.maximum(sizes.squared, _UNDERFLOWED), 0.0)
+        has_kernel = has_values | (bias_weight > 0)  # for other signals the kernel is 0
+        fraction = xp.where(has_kernel, xp.maximum(sizes.squared, _UNDERFLOWED), 0.0)
         check_fraction(fraction / mean, request, "pixel 1 gets")
     if operations.constants.has_bias and "ntk" in request.kinds:
         _check_trained_parts(operations, request, X, powers, sizes)
@@ -124,8 +134,8 @@ def _check_trained_parts(
     fraction = signal_weight * sizes.signal_part
     fraction = fraction + bias_weight * (constants.largest_bias / powers) ** 2
     fraction = fraction / xp.where(sizes.squared > 0, sizes.squared, math.inf)
-    reaches = X.reshape(len(X), -1).any(axis=1) & (signal_weight + bias_weight > 0)
-    fraction = xp.where(reaches, xp.maximum(fraction, _UNDERFLOWED), 0.0)
+    has_kernel = X.reshape(len(X), -1).any(axis=1) & (signal_weight + bias_weight > 0)
+    fraction = xp.where(has_kernel, xp.maximum(fraction, _UNDERFLOWED), 0.0)
     check_fraction(fraction, request, "the trained parts have, beside biases,")
 
 
@@ -167,16 +177,16 @@ def check_branch(
         input_weight = 0.0
     limits = np.finfo(request.dtype)
     variance = _least_branch_variance(operations, request, norm_std)
-    is_beside = input_weight * input_part * float(limits.eps) ** 2 > variance
+    is_negligible = input_weight * input_part * float(limits.eps) ** 2 > variance
     share = min(map(operations.bounds.total_branch_share, request.depths))
     has_branch = (input_variance.reshape(len(input_variance), -1) > 0).any(axis=1) & (share > 0)
     # The standard deviations of pre-activations must be divisors, even if only one tap of a filter
-    # has values. Numbers above a hundred times the smallest normal one are accurate in sums.
+    # has values.
     taps = max(operations.network.values_of("filter_size"))
-    least_variance = (4.0 * least_std(request.dtype)) ** 2 * taps**operations.n_axes
-    least = {request.dtype: max(share * least_variance, 100.0 * float(limits.tiny))}
+    least_variance = (_STD_MARGIN * least_std(request.dtype)) ** 2 * taps**operations.n_axes
+    least = {request.dtype: max(share * least_variance, _BRANCH_MARGIN * float(limits.tiny))}
     branch = xp.maximum(share * variance, np.finfo(np.float64).smallest_subnormal)
-    branch = xp.where(has_branch & ~is_beside, branch, 1.0)
+    branch = xp.where(has_branch & ~is_negligible, branch, 1.0)
     check_fraction(branch, request, "branches of normalized features have", least)
 
 
@@ -209,11 +219,11 @@ def check_tiny(
 
     `divisor_exponents` are those of the powers of two that divide the signals.
     """
-    input_alone = "ntk" in request.kinds and operations.network.trained == ("input",)
-    undivided = exponents.input if input_alone else exponents.input_and_biases
+    only_input = "ntk" in request.kinds and operations.network.trained == ("input",)
+    undivided = exponents.input if only_input else exponents.input_and_biases
     is_tiny = undivided - divisor_exponents < _LEAST_EXPONENT
     if bool(((undivided > EXPONENT_OF_ZERO) & is_tiny).any()):
-        has_bias = operations.constants.largest_bias and not input_alone
+        has_bias = operations.constants.largest_bias and not only_input
         raise OverflowError(
             f"signals{' and biases' * bool(has_bias)} have standard deviations below "
             f"2^{_LEAST_EXPONENT} in layer 1, expected larger ones: float64 does not have their "
@@ -251,13 +261,15 @@ def check_preactivations(
         )
     if layer_number < operations.depth or layer.keeps_features or not layer.has_branch:
         return
-    last, enters = (
+    largest_last, largest_input = (
         values.reshape(len(variance), -1).max(axis=1) for values in (variance, input_variance)
     )
-    below = (net.layer(number) for number in range(1, layer_number))
-    too_small = (enters > 0) & (layer.inner_variance * last < _LEAST_VARIANCE)
-    # Behind a layer without a branch and without an identity path, variances are exactly 0.
-    if bool(too_small.any()) and all(each.has_branch or each.skip for each in below):
+    earlier_layers = (net.layer(number) for number in range(1, layer_number))
+    too_small = (largest_input > 0) & (layer.inner_variance * largest_last < _LEAST_VARIANCE)
+    # After a layer without a branch and without an identity path, variances are exactly 0.
+    if bool(too_small.any()) and all(
+        each.has_branch or each.identity_factor for each in earlier_layers
+    ):
         raise OverflowError(
             f"variances of layer {layer_number} fall below {_LEAST_VARIANCE:g}, expected a "
             f"smaller depth or larger {' and '.join(WEIGHT_VARIANCES)}: float64 does not resolve "
@@ -281,7 +293,7 @@ def check_last_layer(
     features: Variances,
     last: Variances,
 ) -> None:
-    """Raise an OverflowError if the variance behind the last layer is too small.
+    """Raise an OverflowError if the variance after the last layer is too small.
 
     `bias` is that of `Input`. `features` are the variances before the last layer, and `last` those
     after its last operation.
@@ -305,14 +317,16 @@ def check_pixel_1(
 ) -> None:
     """Raise an OverflowError if the variance at pixel 1 is too small to be accurate.
 
-    `scaled` is the field of `Input`, and `last` are the variances behind the last layer. Signals
-    whose values do not influence pixel 1 are not checked.
+    `scaled` is the field of `Input`, and `last` are the variances after the last layer. Signals
+    whose values do not influence pixel 1 are not checked. If the activation is homogeneous or
+    features are normalized, `check_sizes` and `check_branch` have checked pixel 1.
     """
     net, stds = operations.network, last.std
-    if not request.reads_pixel_1 or (net.homogeneous and not net.norm):  # `check_sizes` checks it
+    if not request.reads_pixel_1 or net.homogeneous or net.norm:
         return
-    # Pixels below `least_std` have a share below eps of what pixel 1 sees.
-    least = 4.0 * least_std(request.dtype) / math.sqrt(float(np.finfo(request.dtype).eps))
+    # The kernel of a pixel below `least_std` is inaccurate. By the Cauchy-Schwarz inequality, such
+    # pixels contribute less than eps √(K(x, x) K(z, z)) to K(x, z), whatever pixels z has.
+    least = least_std(request.dtype) / float(np.finfo(request.dtype).eps)
     seen = array_module(stds).asarray(seen_by_pixel_1(operations, stds.shape[1:]))
     sees_values = ((scaled != 0).any(axis=1) & seen).reshape(len(stds), -1).any(axis=1)
     if bool((sees_values & (stds.reshape(len(stds), -1)[:, 0] < least)).any()):

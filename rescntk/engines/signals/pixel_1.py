@@ -1,4 +1,4 @@
-"""Which pixels of a signal influence pixel 1 behind the last layer, and with which weights.
+"""Which pixels of a signal influence pixel 1 after the last layer, and with which weights.
 
 The head "equivariant" reads only pixel 1.
 """
@@ -19,7 +19,7 @@ from .context import ArraySignalContext
 
 @lru_cache(maxsize=64)
 def seen_by_pixel_1(operations: Operations, pixels: tuple[int, ...]) -> np.ndarray:
-    """Return a mask of the pixels whose values influence pixel 1 behind the last layer.
+    """Return a mask of the pixels whose values influence pixel 1 after the last layer.
 
     It is also right for pixels whose weights are outside the range of float64.
     """
@@ -41,7 +41,7 @@ def seen_by_pixel_1(operations: Operations, pixels: tuple[int, ...]) -> np.ndarr
 def weights_at_pixel_1(operations: Operations, pixels: tuple[int, ...]) -> tuple[np.ndarray, float]:
     """Return the weight of each pixel's variance in F at pixel 1, and that of biases with σ_b = 1.
 
-    The activation must be homogeneous. The weights are computed as the variances behind the last
+    The activation must be homogeneous. The weights are computed as the variances after the last
     layer of a signal that is 0 except at pixel 1: filters are symmetric, so that the weight of
     pixel j in pixel 1 is the weight of pixel 1 in pixel j.
     """

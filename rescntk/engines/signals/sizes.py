@@ -44,7 +44,7 @@ class SquaredSizes(NamedTuple):
 
     squared: SignalNumbers
     """The squared sizes. They are `mean`. But for the head "equivariant" of a network without
-    normalization they are F at pixel 1 behind the last layer, or 0 where `mean` is 0."""
+    normalization they are F at pixel 1 after the last layer, or 0 where `mean` is 0."""
     mean: SignalNumbers
     """The mean over pixels of the variances of the signal, its biases and its normalized features
     together."""

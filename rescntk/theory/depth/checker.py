@@ -20,7 +20,7 @@ from ...checks.values import check_depths, check_rng, check_signals
 from ...engines.heads import head_in_words, pixels_averaged
 from ...engines.layer.means import pooled
 from ...kernels import gram
-from ...network import OF_LAYERS, Network, check_network
+from ...network import PER_LAYER_FIELDS, Network, check_network
 from ...network.parameters import FIELDS_WITH_NORM
 from .. import multisphere
 from ..tools.argument_checks import check_cases, check_energies, check_layers
@@ -371,7 +371,7 @@ def _network(family: Callable[[int], Network], depth: int) -> Network:
             f"family is {shown(family)}, expected a function from a depth to a Network"
         )
     network = family(depth)
-    check_network(network, FIELDS_WITH_NORM, of_layers=OF_LAYERS)
+    check_network(network, FIELDS_WITH_NORM, per_layer=PER_LAYER_FIELDS)
     if network.depth != depth:
         raise ValueError(f"family returns a network of depth {network.depth}, expected {depth}")
     if network.input_scale == 0:

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ...checks.values import check_positive
-from ...network import OF_LAYERS, Network, check_network
+from ...network import PER_LAYER_FIELDS, Network, check_network
 from ...network.parameters import RELU_FIELDS
 from ..tools.argument_checks import (
     check_branch_of_layers,
@@ -205,7 +205,7 @@ def _variances(
     normalization they have a unit in which sums of large numbers stay in float64.
     """
     known = RELU_FIELDS | {"norm"}
-    check_network(network, known, ": the law is about ReLU", of_layers=OF_LAYERS)
+    check_network(network, known, ": the law is about ReLU", per_layer=PER_LAYER_FIELDS)
     asked = check_depths_of_layers(network, depths)
     start = check_positive(input_variance, "input_variance")
     layers = [network.layer(k) for k in range(1, (1 if network.is_uniform else max(asked)) + 1)]

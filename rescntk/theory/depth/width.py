@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ...checks.values import check_depths, check_positive
-from ...network import OF_LAYERS, Network, check_network
+from ...network import PER_LAYER_FIELDS, Network, check_network
 from ...network.parameters import FIELDS_WITH_NORM
 from ...network.parts import Layer
 from ...network.sampled import has_outer_weights, reads_signal
@@ -73,7 +73,7 @@ def relative_variance(
         FIELDS_WITH_NORM,
         ": its fluctuations are not known here",
         activations=frozenset(("relu",)),
-        of_layers=OF_LAYERS,
+        per_layer=PER_LAYER_FIELDS,
     )
     asked = check_depths_of_layers(network, depths)
     n = np.array(check_depths(widths, "widths"), dtype=float)

@@ -95,8 +95,8 @@ SOURCES = 'char *rescntk_sources() { return "0"; } '
     [
         ("", "rescntk_level"),
         (LEVEL, "rescntk_sources"),
-        (LEVEL + SOURCES, "rescntk_bytes"),
-        (LEVEL + SOURCES + "int rescntk_bytes() { return 16; }", "rescntk_run_float64"),
+        (LEVEL + SOURCES, "rescntk_vector_bytes"),
+        (LEVEL + SOURCES + "int rescntk_vector_bytes() { return 16; }", "rescntk_run_float64"),
     ],
 )
 def test_a_library_without_a_function_is_told(text, lacks, folder):

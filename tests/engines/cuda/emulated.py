@@ -155,7 +155,7 @@ ndarray.__module__ = "cupy"
 
 
 def build(text, folder):
-    """Return a library of C++ text behind `PRELUDE`, which the compiler reads once for all."""
+    """Return a library of C++ text after `PRELUDE`, which the compiler reads once for all."""
     folder.mkdir(parents=True, exist_ok=True)
     prelude = PRELUDE.read_text()
     library, header = folder / f"{_key(prelude + text)}.so", folder / f"{_key(prelude)}.h"

@@ -26,7 +26,7 @@ def test_strips_of_all_pixel_pairs():
     The 25 strips are too few for several blocks."""
     found = plan(100)
     assert (found.lanes, found.thread_pixels, found.threads, found.teams) == (4, 1, 100, 2)
-    assert found.units == found.n_partial_sums == 1
+    assert found.blocks_per_pair == found.n_partial_sums == 1
     assert found.team_bytes == 3 * (100 + 4) * 4 * 4  # U, U⁺ and A, with a halo of two pixels
     assert found.name == "strips<float, 4, 1, true, false, false, true, false>"
 
@@ -37,7 +37,7 @@ def test_kernels_of_pooled_heads_are_compiled_for_pools():
 
 def test_pooled_heads_have_blocks_for_offsets_below_their_width():
     """Pools of 129 of 2000 pixels share 257 offsets: 32 blocks of 8 strips."""
-    assert plan(2000, 129, kinds=("gpk",), dtype="float64").units == 257 // 8
+    assert plan(2000, 129, kinds=("gpk",), dtype="float64").blocks_per_pair == 257 // 8
 
 
 def test_launches_for_pooled_heads_have_more_pairs():
@@ -52,13 +52,13 @@ def test_long_strips_have_several_pixels_for_each_thread_and_several_blocks():
     eight strips of a block."""
     found = plan(2000, dtype="float64", kinds=("gpk",))
     assert (found.lanes, found.thread_pixels, found.threads, found.teams) == (1, 4, 500, 1)
-    assert found.units == 64  # of 2000 / 8 = 250
+    assert found.blocks_per_pair == 64  # of 2000 / 8 = 250
     assert found.team_bytes == 2 * 2004 * 8
 
 
 def test_strips_of_equal_pixels_take_right_signals_as_lanes():
     found = plan(100, "trace")
-    assert (found.lanes, found.threads, found.teams, found.units) == (4, 100, 2, 1)
+    assert (found.lanes, found.threads, found.teams, found.blocks_per_pair) == (4, 100, 2, 1)
     assert found.team_bytes == 2 * 8 * 100 * 4  # sums of four signals in float64
     assert found.name.startswith("strips<float, 4, 1, false")
 
