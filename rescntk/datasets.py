@@ -138,8 +138,8 @@ def read_folder(folder: str | Path, pattern: str = "*.csv", **options: Any) -> R
     ----------
     folder : str or Path
         Files in its subfolders are not read.
-    pattern : str, default "*.csv"
-        Which files are read, in the order of their names.
+    pattern : str, optional
+        Which files are read, in the order of their names. By default all that end with .csv.
     **options
         Of pandas' function read_csv: index_col="time" for a column of times, which is no channel;
         sep=";" and decimal="," for the files of many spreadsheets; usecols for some columns.
