@@ -204,7 +204,7 @@ def _table_of_means(official: pd.DataFrame, ours: pd.DataFrame) -> tuple[list[st
     return (
         harness.table(("mean accuracy", *NAMES, "our rank", "our rank, fast"), lines),
         f"Ranks are among {1 + len(every)} methods. Processor seconds, official splits: "
-        f"{seconds[OURS]:.0f}, and {seconds[FAST]:.0f} with views “fast”.",
+        f"{seconds[OURS]:.0f}, and {seconds[FAST]:.0f} with views “fast”, on two kinds of servers.",
     )
 
 

@@ -75,7 +75,7 @@ def test_other_measures_are_of_sets_and_methods_of_accuracies(measure):
 
 
 @pytest.mark.parametrize(
-    ("part", "ours", "of_hc2", "won"), [("test", 0.376, 0.404, 11), ("choose", 0.442, 0.476, 9)]
+    ("part", "ours", "of_hc2", "won"), [("test", 0.320, 0.360, 28), ("choose", 0.442, 0.476, 9)]
 )
 def test_mean_log_losses_and_sets_won(part, ours, of_hc2, won):
     """Means over sets of measured and published log losses, without the script's functions."""
@@ -88,8 +88,8 @@ def test_mean_log_losses_and_sets_won(part, ours, of_hc2, won):
     assert sum(rows < peers["HC2"]) == won and (peers.mean() > ours).all()
     page = (RESULTS / "ucr.md").read_text(encoding="utf-8")
     (line,) = [x for x in page.splitlines() if x.startswith(f"| log loss, {part} (")]
-    assert f"| **{ours}** |" in line and f"| {of_hc2} |" in line and line.endswith("| 1 |")
-    assert f"| log loss, {part} | rescntk {ours} |" in page
+    assert f"| **{ours:.3f}** |" in line and f"| {of_hc2:.3f} |" in line and line.endswith("| 1 |")
+    assert f"| log loss, {part} | rescntk {ours:.3f} |" in page
     assert f"| {won} to {len(rows) - won} |" in page
 
 
@@ -116,7 +116,7 @@ def test_left_out_scores_of_like_and_of_other_signals():
     parts = pd.read_csv(RESULTS.parent / "ucr_peers.csv").drop_duplicates("set")
     tested = rows["set"].isin(parts.loc[parts["part"] == "test", "set"])
     page = (RESULTS.parents[1] / "docs/guide/classification.md").read_text(encoding="utf-8")
-    for of, count in ((rows["seed"] > 0, 25), ((rows["seed"] == 0) & tested, 17)):
+    for of, count in ((rows["seed"] > 0, 25), ((rows["seed"] == 0) & tested, 36)):
         means = rows[of].groupby("set")[["left_out", "accuracy"]].mean()
         left_out, new = (f"{mean:.3f}"[1:] for mean in means.mean())
         assert len(means) == count
