@@ -58,7 +58,7 @@ def kernel(kernel: Kernel, *, block: int | None = None) -> Callable[..., jax.Arr
         Any kernel of a network of ReLU or leaky ReLU. The function returns (n_cases, m_cases); its
         arguments and errors are those of `gram`.
     block : int, optional
-        As for `gram`.
+        The same as for `gram`.
 
     Returns
     -------

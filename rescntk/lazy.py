@@ -11,8 +11,9 @@ Value = TypeVar("Value")
 class once(Generic[Value]):
     """Decorate a method without arguments: a property, made when it is first asked for.
 
-    Threads that ask at once each make it. `functools.cached_property` has one lock for all objects
-    in Python 3.11: threads wait for each other, and a process that forks meanwhile waits for ever.
+    If several threads ask for it at once, each of them computes it. `functools.cached_property` has
+    one lock for all objects in Python 3.11: threads wait for each other, and a process that forks
+    meanwhile waits for ever.
     """
 
     def __init__(self, make: Callable[[Any], Value]) -> None:

@@ -138,7 +138,7 @@ def kappa_0(rho: Array) -> Array:
 
 
 def kappa_1(rho: Array) -> Array:
-    """Return κ₁, twice the covariance of ReLU at two Gaussians of variance 1."""
+    """Return κ₁, twice the mean of the product of ReLU at two Gaussians of variance 1."""
     return (np.sqrt(1.0 - rho**2) + rho * (math.pi - np.arccos(rho))) / math.pi
 
 

@@ -103,16 +103,16 @@ class Activation(ABC):
     def dual(self, xp: ModuleType, pairs: Gaussians) -> Dual:
         """Return the dual activations of pixel pairs. Where a variance is 0, K and deficits are 0.
 
-        Let M = √(E[σ(u)²] E[σ(v)²]). The errors of deficits are at most some rounding units of M.
+        Let s = √(E[σ(u)²] E[σ(v)²]). The errors of deficits are at most some rounding units of s.
         Near ρ = 1 the deficit U must be more accurate for two activations. The slope of ReLU
         depends on the root of U, so that the error of U is some units of U itself. GELU becomes
-        ReLU if later layers enlarge variances, so that the error of U is some units of √(U M).
+        ReLU if later layers enlarge variances, so that the error of U is some units of √(U s).
         """
 
     def correlation_map(self, xp: ModuleType, w: Array, v: Array, q1: Array, q2: Array) -> Dual:
         """Return `dual` for Gaussians with variances `q1` and `q2`, 1 − ρ = `w` and 1 + ρ = `v`.
 
-        If the slope has no root at ρ = −1, `v` may be 2 − w.
+        If the slope has no square-root singularity at ρ = −1, `v` may be 2 − w.
         """
         return self.dual(xp, Gaussians(w, v, xp.sqrt(q1) * xp.sqrt(q2), (q1, q2)))
 

@@ -18,7 +18,7 @@ enum OperationKind { NORM, CONVOLUTION, BIAS, ACTIVATION, SKIP, JOINED };
 struct Operation {
     int64 kind;
     int64 row;               // the number of the first of its table rows
-    int64 std_row;           // the table row of the square roots of the variances before it
+    int64 std_row;           // the table row of the standard deviations before it
     int64 convolution;       // of CONVOLUTION and JOINED: the index of the convolution; else -1
     int64 after_activation;  // whether it is the activation of its layer, or comes after it
     double bias_variance;    // of BIAS: the variance of the biases, for two signals of size 1
@@ -28,10 +28,10 @@ struct Operation {
 
 struct Layer {
     int64 first, count;  // the index of its first operation, and the number of its operations
-    int64 std_row;       // the table row of the features' square roots; -1 if it ends with SKIP
+    int64 std_row;       // the row of the features' standard deviations; -1 if it ends with SKIP
     int64 depth_index;   // the index of this depth among the requested ones, or -1
     double feature_weight, branch_weight;  // for sums of F and A; they are not rounded
-    double bias_variance;  // the variance of the biases after the activation, like the one above
+    double bias_variance;  // of biases after the activation, in the unit of that of Operation
     double input_weight;   // the weight of F0 in the features after the layer
 };
 

@@ -288,8 +288,9 @@ class BlockTables:
     def side(self, is_interleaved: bool, first: int = 0) -> np.ndarray:
         """Return the record `Side` of the block.
 
-        The first signal of the block has the index `first` among all signals. If `is_interleaved`,
-        the record has the interleaved rows.
+        The first signal of the block has the index `first` among all signals. The loops count all
+        signals, so that each address is that of signal 0, before the block's own. If
+        `is_interleaved`, the record has the interleaved rows.
         """
         if (is_interleaved, first) not in self._sides:
             source = self._interleaved_rows() if is_interleaved else (self.rows, self.begin)

@@ -144,8 +144,8 @@ struct Pairs {
                   lines = POOLED ? int(job.n_offset_ranges) : strip.lines,
                   per_line = (n_line_offsets + LANES - 1) / LANES, groups = lines * per_line,
                   step = int(launch.blocks_per_pair * launch.teams);
-        const double means =
-            POOLED && !KEEPS_PIXELS && block_of_pair == 0 ? thread_means(sides) : 0.0;
+        const double F0_sum =
+            POOLED && !KEEPS_PIXELS && block_of_pair == 0 ? thread_F0_sum(sides) : 0.0;
         for (int first = int(block_of_pair * launch.teams); first < groups; first += step) {
             const bool active = first + strip.team < groups;
             const int group = active ? first + strip.team : groups - 1, line = group / per_line,
@@ -164,7 +164,7 @@ struct Pairs {
                             : R(0);
             }
             strip.place(shift, offset);
-            layers.run(first + strip.team == 0 ? means : 0.0, [&](const Layer &l) {
+            layers.run(first + strip.team == 0 ? F0_sum : 0.0, [&](const Layer &l) {
                 if (KEEPS_PIXELS)
                     report_pixels(l, l.depth_index * numbers(), case_index, shift, offset);
                 else
@@ -175,7 +175,7 @@ struct Pairs {
         finish(block_of_pair, sides, case_index);
     }
     // The part of this thread in the sum of F0 over the pixel pairs of a pooled head.
-    FORMULA double thread_means(const Sides &sides) const
+    FORMULA double thread_F0_sum(const Sides &sides) const
     {
         auto &strip = layers.strip;
         double sum = 0;

@@ -72,7 +72,9 @@ def read_input(operations: Operations, request: Request, X: SignalArray) -> Inpu
 def _divided_by_sizes(operations: Operations, request: Request, X: SignalArray) -> Input:
     """Return the input of signals, divided by their sizes, for a homogeneous activation.
 
-    For the head "equivariant", pixels that do not influence pixel 1 are set to 0.
+    Each signal is first divided by a power of two, so that its squares are in the range of float64,
+    and the quotient is then divided by its size. For the head "equivariant", pixels that do not
+    influence pixel 1 are set to 0.
     """
     xp, net, constants = array_module(X), operations.network, operations.constants
     unscaled = xp.ascontiguousarray(X, np.float64)
