@@ -81,6 +81,9 @@ class Covariances(BlockStep):
         """Return the number of bands of signals of this length, at least 1."""
         return min(_MOST_OCTAVES, Bands.octaves_of(length))
 
+    def n_points_after(self, n_points: int) -> int:
+        return 1
+
     def channel_scale(self, least: float = 0.0) -> ChannelScale:
         return CommonDeviation(least)
 
