@@ -41,8 +41,8 @@ class Ensemble:
     checked; `options` say how kernels are computed.
     """
 
-    views: tuple[ViewRegression, ...]
-    """The views that have a weight above 0."""
+    regressions: tuple[ViewRegression, ...]
+    """The fitted views that have a weight above 0."""
     overall_weights: np.ndarray
     """The views' weights at signals that are novel to no view, (n_views, n_regressions), of sum 1
     over views."""
@@ -71,7 +71,7 @@ class Ensemble:
         weights = weights_at_signals(
             self.overall_weights, view_novelties, distances.levels, self.depends_on_levels
         )
-        errors = np.array([view.mean_squared_errors for view in self.views])
+        errors = np.array([regression.mean_squared_errors for regression in self.regressions])
         novelty = mean_novelty(view_novelties, errors)
         return weights, np.maximum(novelty, distances.sizes**2)
 
@@ -85,7 +85,10 @@ class Ensemble:
         `ViewResults`.
         """
         units = np.array(
-            [view.mean_left_out_variances * view.prior_variances for view in self.views]
+            [
+                regression.mean_left_out_variances * regression.prior_variances
+                for regression in self.regressions
+            ]
         )
         spread = (view_means - averaged(view_means, view_weights)) ** 2
         return averaged(view_novelties * units[:, None] + spread, view_weights)
@@ -108,19 +111,22 @@ class Ensemble:
         counts = [x.shape[1] if of == "time" else len(x) for x in batch]
         totals = [np.zeros((len(self.mean_target), count)) for count in counts]
         view_weights = self._results_of(batch, options).view_weights
-        for view, weights in zip(self.views, view_weights, strict=True):
-            method = view.contributions if of == "time" else view.channel_contributions
+        for regression, weights in zip(self.regressions, view_weights, strict=True):
+            if of == "time":
+                method = regression.contributions
+            else:
+                method = regression.channel_contributions
             with one_blas_thread():
                 contributions = method(batch, options)
             for total, contribution, weight in zip(totals, contributions, weights, strict=True):
-                constants = (view.intercepts - self.mean_target) / contribution.shape[1]
+                constants = (regression.intercepts - self.mean_target) / contribution.shape[1]
                 total += weight[:, None] * (contribution + constants[:, None])
         return totals
 
     def _results_of(self, batch: Signals, options: KernelOptions) -> ViewResults:
         """Return what the views find about a batch of `_batches`."""
         with one_blas_thread():
-            pairs = [view.decisions_and_novelties(batch, options) for view in self.views]
+            pairs = [each.decisions_and_novelties(batch, options) for each in self.regressions]
         decisions, novelties = map(np.array, zip(*pairs, strict=True))
         distances = self.levels_and_sizes.distances(batch)
         return ViewResults(decisions, novelties, *self.weights_and_novelty(novelties, distances))
@@ -131,7 +137,7 @@ class Ensemble:
         A batch begins at a multiple of 64 rows and has at least 64. So products by one BLAS thread
         have the same last bits as the product of all signals.
         """
-        n_landmarks = max(len(view.landmarks) for view in self.views)
+        n_landmarks = max(len(regression.landmarks) for regression in self.regressions)
         numbers = max(n_landmarks, longest_length(X) * len(X[0]))
         size = 64 * max(1, _NUMBERS_OF_A_BATCH // (64 * numbers))
         *starts, last = range(0, max(len(X) - 63, 1), size)
@@ -193,7 +199,7 @@ def fit_ensemble(
         )
     used = np.flatnonzero(weights.any(axis=1))
     ensemble = Ensemble(
-        views=tuple(regressions[k] for k in used),
+        regressions=tuple(regressions[k] for k in used),
         overall_weights=weights[used],
         depends_on_levels=depends_on_levels[used],
         levels_and_sizes=levels_and_sizes,
@@ -243,7 +249,7 @@ def _table(
     """Return the attribute `views_`, from overall weights of fitted views."""
     n_views = len(suitable.views)
     errors, mean_weights = np.full(n_views, np.nan), np.zeros(n_views)
-    errors[suitable.view_indices] = [view.mean_squared_errors.mean() for view in regressions]
+    errors[suitable.view_indices] = [each.mean_squared_errors.mean() for each in regressions]
     mean_weights[suitable.view_indices] = weights.mean(axis=1)
     return {
         "view": np.array(suitable.views, dtype=object),
