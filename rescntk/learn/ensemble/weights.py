@@ -91,10 +91,11 @@ def weights_at_signals(
     novel to it, by `view_novelties` (n_views, n_cases, n_regressions), and a view that depends on
     levels has less where these are far away, by `level_distances` (n_cases,).
     """
-    above = np.maximum(1.0, view_novelties)
-    products = overall[:, None] * (above / above.min(axis=0)) ** -_NOVELTY_POWER
-    farther = np.clip(level_distances, 1.0, 1e9) ** -_LEVEL_POWER
-    products *= np.where(np.reshape(depends_on_levels, (-1, 1)), farther, 1.0)[:, :, None]
+    excess_novelty = np.maximum(1.0, view_novelties)
+    relative_novelty = excess_novelty / excess_novelty.min(axis=0)
+    products = overall[:, None] * relative_novelty**-_NOVELTY_POWER
+    level_factors = np.clip(level_distances, 1.0, 1e9) ** -_LEVEL_POWER
+    products *= np.where(np.reshape(depends_on_levels, (-1, 1)), level_factors, 1.0)[:, :, None]
     return products / products.sum(axis=0)
 
 
@@ -128,9 +129,9 @@ def residuals_of_folds(
     fold_residuals = np.zeros(residuals.shape[1:])
     for fold in np.unique(folds):
         inside = folds == fold
-        others = targets._replace(error_weights=np.where(inside, 0.0, targets.error_weights))
+        other_targets = targets._replace(error_weights=np.where(inside, 0.0, targets.error_weights))
         weights = weights_at_signals(
-            overall_weights(residuals, others),
+            overall_weights(residuals, other_targets),
             view_novelties[:, inside],
             level_distances[inside],
             depends_on_levels,
