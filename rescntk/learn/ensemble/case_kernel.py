@@ -24,7 +24,7 @@ class CaseKernel:
     Its eigenvalues are μ, (rank,), and λ is a penalty.
     """
 
-    spectrum: Decomposition
+    decomposition: Decomposition
     """The eigenvalues and eigenvectors of K."""
     root: np.ndarray
     """R √(μ + λ), (n_landmarks, rank), which no penalty changes, with R of `ViewRegression`."""
@@ -49,25 +49,26 @@ def case_kernel(
     landmark_indices: np.ndarray | None,
     options: KernelOptions,
 ) -> CaseKernel:
-    """Return the decomposed kernel matrix of cases, as a view shows them.
+    """Return the decomposed kernel matrix of cases.
 
-    `landmark_indices` are those of landmarks among the cases, or None if all are landmarks.
+    `seen` are the signals of cases as a view shows them. `landmark_indices` are those of landmarks
+    among the cases, or None if all are landmarks.
     """
     if landmark_indices is None:
-        return _of_all(kernel, seen, weights, options)
-    return _of_landmarks(kernel, seen, weights, landmark_indices, options)
+        return _full_case_kernel(kernel, seen, weights, options)
+    return _landmark_case_kernel(kernel, seen, weights, landmark_indices, options)
 
 
-def _of_all(
+def _full_case_kernel(
     kernel: ViewKernel, seen: Signals, weights: np.ndarray, options: KernelOptions
 ) -> CaseKernel:
-    """Return the decomposition of all of the kernel matrix."""
-    spectrum = decompose(kernel.matrix(seen, None, options), weights, clip=True)
-    root = spectrum.roots[:, None] * spectrum.eigenvectors
-    return CaseKernel(spectrum, root, np.zeros(len(seen)))
+    """Return the decomposition of the whole kernel matrix."""
+    decomposition = decompose(kernel.matrix(seen, None, options), weights, clip=True)
+    root = decomposition.sqrt_weights[:, None] * decomposition.eigenvectors
+    return CaseKernel(decomposition, root, np.zeros(len(seen)))
 
 
-def _of_landmarks(
+def _landmark_case_kernel(
     kernel: ViewKernel,
     seen: Signals,
     weights: np.ndarray,
@@ -94,6 +95,6 @@ def _of_landmarks(
     values = np.maximum(values, eps * values[-1])
     inverse_root, features = inverse_root @ rotation, features @ rotation
     eigenvectors = sqrt_weights * features / np.sqrt(values)
-    spectrum = Decomposition(values, eigenvectors, eps, sqrt_weights[:, 0])
+    decomposition = Decomposition(values, eigenvectors, eps, sqrt_weights[:, 0])
     root = inverse_root * np.sqrt(values)
-    return CaseKernel(spectrum, root, unexplained, inverse_root, features)
+    return CaseKernel(decomposition, root, unexplained, inverse_root, features)

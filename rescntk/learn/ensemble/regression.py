@@ -173,25 +173,26 @@ def fit_view(
     likelihood.
     """
     fitted_pipeline, seen = pipeline.fit_and_transform(cases.signals, cases.weights)
-    kernel = case_kernel(pipeline.kernel, seen, cases.weights, landmarks.indices, options)
-    spectrum, Y = kernel.spectrum, targets.values
+    case_matrix = case_kernel(pipeline.kernel, seen, cases.weights, landmarks.indices, options)
+    decomposition, Y = case_matrix.decomposition, targets.values
     groups = cases.groups if cases.n_groups < len(Y) else None  # takes less time without groups
-    choice = _chosen_penalties(spectrum, groups, targets, penalties)
-    beta, intercepts = _coefficients(spectrum, Y, choice.penalties)
-    different, positions = np.unique(choice.penalties, return_inverse=True)
-    left_out = [spectrum.left_out_variance(penalty, groups) for penalty in different]
-    variances = np.stack(left_out, axis=1)[:, positions] + kernel.unexplained[:, None]
+    choice = _chosen_penalties(decomposition, groups, targets, penalties)
+    beta, intercepts = _coefficients(decomposition, Y, choice.penalties)
+    distinct_penalties, penalty_indices = np.unique(choice.penalties, return_inverse=True)
+    left_out = [decomposition.left_out_variance(each, groups) for each in distinct_penalties]
+    variances = np.stack(left_out, axis=1)[:, penalty_indices] + case_matrix.unexplained[:, None]
     mean_variances = np.array([np.average(column, weights=cases.weights) for column in variances.T])
-    sums = spectrum.eigenvalues[:, None] + choice.penalties
-    root = kernel.root / np.sqrt(sums[:, 0])
-    is_one = targets.n_regressions == 1
+    penalized_eigenvalues = decomposition.eigenvalues[:, None] + choice.penalties
+    penalty_ratios = penalized_eigenvalues[:, :1] / penalized_eigenvalues
+    variance_root = case_matrix.root / np.sqrt(penalized_eigenvalues[:, 0])
+    has_one_regression = targets.n_regressions == 1
     regression = ViewRegression(
         fitted_pipeline,
         landmarks=landmarks.signals,
-        coefficients=kernel.at_landmarks(beta),
+        coefficients=case_matrix.at_landmarks(beta),
         intercepts=intercepts,
-        variance_root=_lower_triangular(root) if is_one else root,
-        penalty_ratios=None if is_one else sums[:, :1] / sums,
+        variance_root=_lower_triangular(variance_root) if has_one_regression else variance_root,
+        penalty_ratios=None if has_one_regression else penalty_ratios,
         penalties=choice.penalties,
         mean_left_out_variances=mean_variances,
         prior_variances=np.mean(beta * Y, axis=0),  # Σβ is 0: the intercept b does not matter
@@ -201,7 +202,7 @@ def fit_view(
 
 
 def _coefficients(
-    spectrum: Decomposition, Y: np.ndarray, penalties: np.ndarray
+    decomposition: Decomposition, Y: np.ndarray, penalties: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return coefficients of cases, (n_cases, n_outputs), and intercepts, (n_outputs,).
 
@@ -212,7 +213,7 @@ def _coefficients(
     for penalty in np.unique(penalties):
         has_penalty = output_penalties == penalty
         outputs = slice(None) if has_penalty.all() else has_penalty
-        beta[:, outputs], intercepts[outputs] = spectrum.ridge(
+        beta[:, outputs], intercepts[outputs] = decomposition.ridge(
             Y[:, outputs], penalty, intercept=True
         )
     return beta, intercepts
@@ -236,14 +237,14 @@ class _PenaltyChoice:
 
 
 def _chosen_penalties(
-    spectrum: Decomposition, groups: np.ndarray | None, targets: Targets, penalties: Penalties
+    decomposition: Decomposition, groups: np.ndarray | None, targets: Targets, penalties: Penalties
 ) -> _PenaltyChoice:
     """Return, for each regression, the first penalty whose error is near the least error.
 
     It is at most `Penalties.tolerance` times the least error of cases left out.
     """
     tried = np.asarray(penalties.tried)
-    residuals = spectrum.leave_one_out(targets.values, tried, intercept=True, groups=groups)
+    residuals = decomposition.leave_one_out(targets.values, tried, intercept=True, groups=groups)
     unit_weights = unit_sum(targets.error_weights)
     errors = np.array([(part**2).mean(axis=2) @ unit_weights for part in targets.split(residuals)])
     is_near = errors <= penalties.tolerance * errors.min(axis=1, keepdims=True)
