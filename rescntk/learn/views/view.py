@@ -353,7 +353,7 @@ class View:
         if only_differences or (self.differences and n_points > 1):
             yield Differences(only=only_differences)
         if self.standardize == "point":
-            yield PointScale(least=0.0) if self.linear else PointScale()
+            yield PointScale(least_ratio=0.0) if self.linear else PointScale()
         yield ConstantAndTime(radius_factor=self.time) if self.time else ConstantChannel()
 
     def _to_blocks(self, X: Signals) -> BlockStep:
