@@ -294,7 +294,9 @@ def test_single_time_points_are_classified_by_views_that_depend_on_levels(rng):
 
 def test_signals_that_no_view_can_have_are_refused(rng):
     X, y = waves(rng, 20, 2)
-    with pytest.raises(ValueError, match="views has none for these signals: one time point"):
+    with pytest.raises(
+        ValueError, match="views has no view that suits these signals: one time point"
+    ):
         ResidualKernelClassifier([View()]).fit(X[:, :, :1], y)
 
 
