@@ -18,7 +18,7 @@ from ..views.pipeline import ViewPipeline
 from ..views.suitable import SuitableViews
 from ..views.view import View
 from .blas import one_blas_thread
-from .budget import chosen_views, draw_landmarks
+from .budget import check_fit, chosen_views, draw_landmarks
 from .levels import Distances, LevelsAndSizes
 from .regression import ViewRegression, fit_view
 from .results import LeftOut, ViewResults, averaged, joined
@@ -27,7 +27,7 @@ from .targets import Landmarks, Targets
 from .weights import folds_of, mean_novelty, overall_weights, residuals_of_folds, weights_at_signals
 
 _NUMBERS_OF_A_BATCH = 2**22
-"""Numbers of signals, or of their kernels, that a view computes at once. More take more memory."""
+"""Numbers of signals, or of their kernels, that are computed at once. More take more memory."""
 
 _EXAMPLES = 40
 """Maximum number of training signals whose contributions are compared with those of others."""
@@ -37,7 +37,7 @@ _EXAMPLES = 40
 class Ensemble:
     """Views fitted to training signals, whose decisions are averaged.
 
-    A decision is what is regressed, such as 1 or −1 for a class. Signals are those of the user,
+    Decisions predict the targets, such as 1 or −1 for a class. Methods take the user's signals,
     checked; `options` say how kernels are computed.
     """
 
@@ -57,7 +57,7 @@ class Ensemble:
     """Up to `_EXAMPLES` training signals, as they were given."""
 
     def results(self, X: Signals, options: KernelOptions) -> ViewResults:
-        """Return what the views find about signals."""
+        """Return the results of the views at signals."""
         return joined([self._results_of(batch, options) for batch in self._batches(X)])
 
     def weights_and_novelty(
@@ -80,9 +80,8 @@ class Ensemble:
     ) -> np.ndarray:
         """Return variances of new observations, (n_cases, n_outputs).
 
-        Each view has a mean, (n_views, n_cases, n_outputs): its decision, or its residual, which
-        differs from other views' residuals by as much. Novelties and weights are as in
-        `ViewResults`.
+        Each view has a mean, (n_views, n_cases, n_outputs): its decision or its residual, of which
+        only the differences between views matter. Novelties and weights are as in `ViewResults`.
         """
         units = np.array(
             [
@@ -96,8 +95,8 @@ class Ensemble:
     def contributions(self, X: Signals, options: KernelOptions, of: str) -> list[np.ndarray]:
         """Return contributions of time points or of channels to decisions.
 
-        They are (n_outputs, d_i) each of "time", and (n_outputs, n_channels) of "channels". Their
-        sums and `mean_target` are the averaged decisions.
+        Those of a signal are (n_outputs, d_i) if `of` is "time", and (n_outputs, n_channels) if it
+        is "channels". Their sums plus `mean_target` are the averaged decisions.
         """
         parts = []
         for batch in self._batches(X):
@@ -124,7 +123,7 @@ class Ensemble:
         return totals
 
     def _results_of(self, batch: Signals, options: KernelOptions) -> ViewResults:
-        """Return what the views find about a batch of `_batches`."""
+        """Return the results of the views at a batch of `_batches`."""
         with one_blas_thread():
             pairs = [each.decisions_and_novelties(batch, options) for each in self.regressions]
         decisions, novelties = map(np.array, zip(*pairs, strict=True))
@@ -165,9 +164,9 @@ def fit_ensemble(
     settings : Settings
         The parameters of the estimator.
     default_views : mapping from str to sequence of View
-        The views that the estimator has by words.
+        The views that stand for each word of the parameter `views`.
     more_penalties : sequence of float
-        Penalties that networks try besides the least one, unless `settings` have penalties.
+        Penalties that views of networks try besides the least one, if `settings` have none.
 
     Returns
     -------
@@ -186,6 +185,7 @@ def fit_ensemble(
     suitable = chosen_views(settings, default_views, scaled_cases.signals)
     indices = draw_landmarks(settings, suitable.pipelines, scaled_cases.signals, rng)
     landmarks = Landmarks.of(scaled_cases.signals, indices)
+    check_fit(suitable.pipelines, scaled_cases.signals, len(landmarks.signals))
     depends_on_levels = np.array([pipeline.depends_on_levels for pipeline in suitable.pipelines])
     with one_blas_thread():
         regressions, residuals, novelties = _fit_views(
