@@ -8,10 +8,11 @@ import pytest
 
 import rescntk as rk
 from rescntk.learn import ResidualKernelClassifier, ResidualKernelRegressor, View
+from rescntk.learn.ensemble import settings
 from rescntk.learn.ensemble.settings import penalties_of
 from tests import tolerances
 from tests.helpers import assert_within
-from tests.learn.cases import ONE, OPTIONS, waves
+from tests.learn.cases import ONE, OPTIONS, ignores_scores, waves
 from tests.learn.estimators import fitted_views
 from tests.learn.refits import NET, bordered, mean_kernel, refits, signs
 
@@ -221,28 +222,52 @@ def mean_kernel_of(A, B):
     return np.mean(rk.gram(NET, A, B, kinds=("gpk", "ntk"), normalized=True), axis=0)
 
 
+def errors_of_penalties(X, y, penalties, **options):
+    """Return the errors of models of one view and one penalty, for each of some penalties."""
+    models = (ResidualKernelClassifier(penalty=each, **ONE, **options) for each in penalties)
+    return np.array([model.fit(X, y).views_["error"][0] for model in models])
+
+
 @pytest.mark.parametrize("noise", [0.1, 1.0])
 def test_landmarks_have_the_least_penalty_of_a_similar_error(noise, rng):
     """The first one of an error within a twentieth of the least, by models of one penalty."""
     X, y = waves(rng, 60, 3)
     X = X + noise * rng.standard_normal(X.shape)
-    options = {"n_landmarks": 25, "random_state": 3} | ONE
-    model = ResidualKernelClassifier(**options).fit(X, y)
+    options = {"n_landmarks": 25, "random_state": 3}
+    model = ResidualKernelClassifier(**options, **ONE).fit(X, y)
     (fitted,) = fitted_views(model)
     tried = penalties_of(model, fitted.pipeline.kernel, np.ones(60), (), 25).tried
-    errors = np.array(
-        [
-            ResidualKernelClassifier(**options, penalty=penalty).fit(X, y).views_["error"][0]
-            for penalty in tried
-        ]
-    )
+    errors = errors_of_penalties(X, y, tried, **options)
     assert fitted.penalties[0] == tried[int((errors <= 1.05 * errors.min()).argmax())] > tried[0]
 
 
-def tried_by(n, n_landmarks=None, settings=DEFAULTS):
+@ignores_scores
+@pytest.mark.parametrize("is_similar", [True, False])
+def test_just_above_a_thousand_signals_errors_of_half_more_are_similar_too(
+    is_similar, rng, monkeypatch
+):
+    """The half falls to nothing at one and a half times as many signals.
+
+    The signals do not tell the labels, for which the least penalty has a large error.
+    """
+    (X, _), y = waves(rng, 50, 2), np.arange(50) // 2 % 2
+    X += 0.05 * rng.standard_normal(X.shape)
+    model = ResidualKernelClassifier(**ONE)
+    monkeypatch.setattr(settings, "_FEW_SIGNALS", 49)
+    least, *larger = penalties_of(model, KERNEL, np.ones(50), (), 50).tried
+    errors = errors_of_penalties(X, y, [least, *larger])
+    more_error = errors[0] / errors.min() - 1.05
+    assert 0.3 < more_error < 0.5
+    more_signals = (1 - more_error / 0.5) / 2 + (-0.01 if is_similar else 0.01)
+    monkeypatch.setattr(settings, "_FEW_SIGNALS", 50 / (1 + more_signals))
+    (fitted,) = fitted_views(model.fit(X, y))
+    assert (fitted.penalties[0] == least) == is_similar
+
+
+def tried_by(n, n_landmarks=None, given=DEFAULTS):
     """Return the penalties that a view of a network tries for n signals, and their tolerance."""
     m = n if n_landmarks is None else n_landmarks
-    return penalties_of(settings, KERNEL, np.ones(n), (), m)
+    return penalties_of(given, KERNEL, np.ones(n), (), m)
 
 
 @pytest.mark.parametrize("n", [2, 1000, 1001, 9000])
@@ -255,11 +280,11 @@ def test_more_than_a_thousand_signals_choose_among_penalties(n, several):
     assert (len(tried_by(n).tried) > 1) == several
 
 
-def test_penalties_are_chosen_with_less_and_less_caution():
-    """From a little more than a thousand signals on; landmarks have the least caution at once."""
-    caution = [tried_by(n).tolerance for n in (1001, 1250, 1500, 9000)]
-    assert caution[0] > caution[1] > caution[2] == caution[3]
-    assert tried_by(1001, 400).tolerance == caution[3]
+def test_penalties_are_chosen_with_less_and_less_tolerance():
+    """From a little more than a thousand signals on; landmarks have the least one at once."""
+    tolerances = [tried_by(n).tolerance for n in (1001, 1250, 1500, 9000)]
+    assert tolerances[0] > tolerances[1] > tolerances[2] == tolerances[3]
+    assert tried_by(1001, 400).tolerance == tolerances[3]
 
 
 def test_penalties_that_are_given_are_those_that_are_tried():
