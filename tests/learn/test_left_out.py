@@ -114,7 +114,9 @@ def test_new_signals_are_above_a_quantile_of_left_out_novelties_as_often(rng):
 def test_a_coverage_that_signals_cannot_tell_warns(noisy):
     model = ResidualKernelClassifier(penalty=0.1, **ONE)
     model.fit(noisy.X, noisy.y, groups=noisy.groups)
-    with pytest.warns(UserWarning, match=f"and {noisy.n_groups} training signals or groups tell"):
+    with pytest.warns(
+        UserWarning, match=f"but {noisy.n_groups} training signals or groups support"
+    ):
         model.predict_set(noisy.Z, 0.99)
 
 

@@ -140,7 +140,7 @@ def model_of_thirty_signals():
 
 def test_a_coverage_that_too_few_signals_tell_warns(model_of_thirty_signals):
     model, X = model_of_thirty_signals
-    with pytest.warns(UserWarning, match="30 training signals or groups tell 0.968 at most"):
+    with pytest.warns(UserWarning, match="30 training signals or groups support at most 0.968"):
         model.predict_interval(X, 0.999)
 
 
