@@ -27,16 +27,17 @@ class CaseKernel:
     decomposition: Decomposition
     """The eigenvalues and eigenvectors of K."""
     root: np.ndarray
-    """R √(μ + λ), (n_landmarks, rank), which no penalty changes, with R of `ViewRegression`."""
+    """R √(μ + λ) with R of `ViewRegression`, (n_landmarks, rank): the same for all penalties."""
     unexplained: np.ndarray
     """The diagonal of what landmarks do not explain, (n_cases,)."""
     inverse_root: np.ndarray | None = None
-    """K(S, S)^(-1/2) of landmarks S, but for a rotation, (n_landmarks, rank); None if S are all."""
+    """K(S, S)^(-1/2) of landmarks S, but for a rotation, (n_landmarks, rank); None if all cases are
+    landmarks."""
     features: np.ndarray | None = None
-    """K(X, S) times `inverse_root`, (n_cases, rank); None if landmarks are all."""
+    """K(X, S) times `inverse_root`, (n_cases, rank); None if all cases are landmarks."""
 
     def at_landmarks(self, beta: np.ndarray) -> np.ndarray:
-        """Return coefficients of landmarks, of the same function as coefficients of cases."""
+        """Return coefficients of landmarks, which make the same function as those of cases."""
         if self.inverse_root is None or self.features is None:
             return beta
         return self.inverse_root @ (self.features.T @ beta)

@@ -27,9 +27,9 @@ from .targets import Landmarks, Targets
 class ViewRegression:
     """A view with ridge regression and a Gaussian process on its kernel.
 
-    One regression has all outputs, or each output has one: n_regressions with a penalty λ each. K
-    is the kernel matrix of cases, or the part of it that landmarks explain, and μ are its
-    eigenvalues, (rank,).
+    There is one regression for all outputs, or one for each output, and each has a penalty λ. K is
+    the kernel matrix of cases, or the part of it that landmarks explain, and μ are its eigenvalues,
+    (rank,).
     """
 
     pipeline: FittedPipeline
@@ -37,16 +37,16 @@ class ViewRegression:
     landmarks: Signals
     """As they were before the view's steps: all views share them."""
     coefficients: np.ndarray
-    """By which decisions are sums of the kernels with landmarks, (n_landmarks, n_outputs)."""
+    """Coefficients of the kernels with landmarks in decisions, (n_landmarks, n_outputs)."""
     intercepts: np.ndarray
-    """What is added to these sums, (n_outputs,)."""
+    """What is added to the sums of these kernels, (n_outputs,)."""
     variance_root: np.ndarray
     """R, (n_landmarks, rank), of the first penalty λ₀: the process has the variance
     K(x, x) − ‖Rᵀk‖² at a signal x with the kernel k with landmarks. R is lower triangular if there
     is one regression."""
     penalty_ratios: np.ndarray | None
-    """(μ + λ₀)/(μ + λ), (rank, n_regressions), by which the penalties λ of several regressions
-    multiply the squares of Rᵀk."""
+    """(μ + λ₀)/(μ + λ), (rank, n_regressions): factors of the squares of Rᵀk for the penalties λ of
+    several regressions. None if there is one regression."""
     penalties: np.ndarray
     """The penalty λ of each regression, (n_regressions,)."""
     mean_left_out_variances: np.ndarray
@@ -131,8 +131,8 @@ class ViewRegression:
     def channel_contributions(self, X: Signals, options: KernelOptions) -> list[np.ndarray]:
         """Return contributions of channels to decisions, (n_outputs, n_channels) each.
 
-        Their sums are decisions less intercepts. What signals that have no channel in common would
-        have is divided evenly.
+        Their sums are decisions less intercepts. What would be left if signals had no channel in
+        common is divided evenly.
         """
         seen, n_channels = self.pipeline.transform(X), len(X[0])
         channels = self.pipeline.channels(n_channels)
@@ -206,7 +206,7 @@ def _coefficients(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return coefficients of cases, (n_cases, n_outputs), and intercepts, (n_outputs,).
 
-    One penalty is that of all outputs, or each output has one.
+    There is one penalty for all outputs, or one for each output.
     """
     beta, intercepts = np.empty(Y.shape), np.empty(Y.shape[1])
     output_penalties = np.resize(penalties, Y.shape[1])
@@ -233,7 +233,7 @@ class _PenaltyChoice:
     residuals: np.ndarray
     """Targets less decisions, (n_cases, n_outputs)."""
     mean_squared_errors: np.ndarray
-    """The least errors, or errors near them, (n_regressions,)."""
+    """Mean squared errors of cases left out, (n_regressions,)."""
 
 
 def _chosen_penalties(
@@ -241,7 +241,7 @@ def _chosen_penalties(
 ) -> _PenaltyChoice:
     """Return, for each regression, the first penalty whose error is near the least error.
 
-    It is at most `Penalties.tolerance` times the least error of cases left out.
+    Errors are those of cases left out. Near are at most `Penalties.tolerance` times the least one.
     """
     tried = np.asarray(penalties.tried)
     residuals = decomposition.leave_one_out(targets.values, tried, intercept=True, groups=groups)

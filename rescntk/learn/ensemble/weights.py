@@ -15,22 +15,21 @@ _FOLDS = 10
 """Number of folds. The weights of views at a fold come from the errors of the other folds."""
 
 _NEGLIGIBLE = 0.02
-"""Largest sum of the least weights that become 0, so that their views need not be computed."""
+"""The least weights become 0, up to this sum, so that their views need not be computed."""
 
 _ERROR_POWER = 4.0
-"""Power of errors in w₀, near which weights of views stay: chosen for noise. Measured
-(`benchmarks/constants.py`): log loss on signals with noise of a twentieth of the deviation .118
-with 0, .114 with 4, .133 with 12. On signals that drift 0 is best, with .184, then .191 and .210.
-"""
+"""Power of errors in w₀, the weights near which those of views stay. It was chosen by signals with
+noise of a twentieth of their deviation (`benchmarks/constants.py`): the log loss is .118 with 0,
+.114 with 4 and .133 with 12. On signals that drift 0 is best: .184, .191 and .210."""
 
 _NOVELTY_POWER = 3.0
-"""Power of novelties above 1 in weights at a signal. Measured (`benchmarks/constants.py`): accuracy
-on the same signals .966 with 2, .968 with 3 and 4; with twice the noise .968, .967 and .965."""
+"""Power of novelties above 1 in weights at a signal. The accuracy on the same signals is .966 with
+2, .968 with 3 and .968 with 4; with twice the noise it is .968, .967 and .965."""
 
 _LEVEL_POWER = 8.0
-"""Power of distances of levels above 1, in weights of views that depend on levels. Measured
-(`benchmarks/constants.py`): accuracy on signals whose levels drift by half a deviation .931 with 0,
-and .943 with 8."""
+"""Power of distances of levels above 1, in weights of views that depend on levels. The accuracy on
+signals whose levels drift by half a deviation (`benchmarks/constants.py`) is .931 with 0, and .943
+with 8."""
 
 
 def folds_of(groups: np.ndarray, rng: np.random.RandomState) -> np.ndarray:
@@ -44,10 +43,11 @@ def folds_of(groups: np.ndarray, rng: np.random.RandomState) -> np.ndarray:
 def weights_of_one_regression(residuals: np.ndarray, error_weights: np.ndarray) -> np.ndarray:
     r"""Return the overall weights of views, (n_views,), for a regression of one or more outputs.
 
-    Its residuals are (n_views, n_cases, n_outputs).
-    G are sums of products of residuals, where cases count with `error_weights`, and e = diag G. The
-    weights, at least 0 and of sum 1, minimize the squared error of the average near w₀ ∝ e⁻⁴,
-    :math:`w^\top G w + \min e\, \|w - w_0\|^2`. The least weights become 0, up to a sum of .02.
+    Its residuals are (n_views, n_cases, n_outputs). The matrix G has the sums of products of the
+    residuals of two views, in which cases count with `error_weights`; e is its diagonal. The
+    weights w, at least 0 and of sum 1, minimize the squared error of the average, and stay near
+    :math:`w_0 \propto e^{-4}`: the minimum is that of :math:`w^\top G w + \min e\, \|w - w_0\|^2`.
+    The least weights become 0, up to a sum of .02.
     """
     rows = (residuals * np.sqrt(unit_sum(error_weights))[:, None]).reshape(len(residuals), -1)
     errors = (rows**2).sum(axis=1)
