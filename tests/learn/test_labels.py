@@ -109,7 +109,7 @@ def test_labels_keep_their_kind(values, kind, dtypes, rng):
 def test_groups_of_each_kind_are_told_apart(values, kind, dtypes, rng):
     X, places = waves(rng, 24, 3)
     groups = [values[k] for k in places]
-    says = f"and {len(set(values))} training signals or groups"
+    says = f"but {len(set(values))} training signals or groups"
     for form in forms_of_labels(groups, dtypes):
         if not hasattr(form, "columns"):
             model = ResidualKernelClassifier(**ONE).fit(X, np.arange(24) % 2, groups=form)
