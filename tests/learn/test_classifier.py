@@ -118,9 +118,8 @@ def test_class_weights_find_rare_classes(uneven_models, rng):
 
 
 def test_offsets_are_of_class_weights(uneven_models):
-    assert (uneven_models["plain"].offsets_ == 0).all() and uneven_models["balanced"].offsets_[
-        0
-    ] > 0
+    assert (uneven_models["plain"].offsets_ == 0).all()
+    assert uneven_models["balanced"].offsets_[0] > 0
 
 
 def test_balanced_classes_have_weights_inverse_to_their_numbers(uneven_models):

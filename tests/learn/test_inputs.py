@@ -22,7 +22,7 @@ from rescntk.learn import (
     View,
     ViewTransformer,
 )
-from rescntk.learn.reading.tables import continued_row
+from rescntk.learn.reading.tables import continued_row, overlapping_row
 from tests.learn.cases import ONE, classifier, ignores_scores, regressor, waves
 
 FORMS = {
@@ -147,6 +147,17 @@ def test_windows_that_overlap_warn_without_groups(recording):
     walk, y = recording
     with pytest.warns(UserWarning, match="^signals 0 and 1 of X overlap, as windows of one rec"):
         ResidualKernelClassifier(**ONE).fit(windows_of(walk, 10), y)
+
+
+@pytest.mark.parametrize(("n_overlapping", "first"), [(20, 0), (19, None)])
+def test_twenty_of_the_first_forty_signals_overlap_with_the_next_in_windows(
+    n_overlapping, first, rng
+):
+    """Signals behind these are not compared."""
+    X = rng.standard_normal((200, 2, 30))
+    windows = windows_of(rng.standard_normal((2, 300)), 10)[: n_overlapping + 1]
+    X[: len(windows)] = windows
+    assert overlapping_row(X) == first
 
 
 @ignores_scores
