@@ -11,7 +11,7 @@ from sklearn.base import clone
 from sklearn.linear_model import LogisticRegression, RidgeClassifier
 
 from rescntk.learn import EarlyClassifier, ResidualKernelClassifier
-from rescntk.learn.early.early import prefix_lengths
+from rescntk.learn.early.early_classifier import prefix_lengths
 from rescntk.learn.early.stopping import (
     SIGNIFICANCE,
     Progress,
