@@ -222,7 +222,7 @@ class SignalKernel(SklearnKernel):
         return self.kernel.diag(self._signals(X, "X"), **self.options())
 
     def is_stationary(self) -> bool:
-        """Return whether the kernel depends on the differences of signals alone.
+        """Return whether the kernel depends only on the differences of signals.
 
         Returns
         -------

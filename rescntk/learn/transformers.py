@@ -138,7 +138,7 @@ class KernelMatrix(ClassNamePrefixFeaturesOutMixin, TransformerMixin, SignalEsti
 
     @property
     def _n_flat_channels(self) -> int | None:
-        """The number of channels of flat arrays, which a `SignalKernel` may tell."""
+        """The number of channels of flat arrays, which a `SignalKernel` may have."""
         return getattr(self.kernel_, "n_channels", None)
 
     def _fit(self, X: ArrayLike) -> Signals:
@@ -153,7 +153,7 @@ class KernelMatrix(ClassNamePrefixFeaturesOutMixin, TransformerMixin, SignalEsti
         self._remember(X, given)
         # A copy, since the caller may change X.
         self.signals_ = take(given.signals, np.arange(len(given.signals)))
-        # Of the same object with itself the kernel computes half of the pairs.
+        # The kernel of an object with itself computes half of the pairs.
         return self.signals_
 
     def _features(self, signals: Signals) -> np.ndarray:
