@@ -64,8 +64,8 @@ class ResidualKernelClassifier(ClassifierMixin, ResidualKernelEstimator):
         have wrong labels, try ``(1e-4, 1e-2, 1)``.
     n_landmarks : int, optional
         Maximum number of landmarks: signals, drawn at random, on whose kernels decisions depend. By
-        default up to 1,000 signals are all landmarks; of more signals, as many are drawn as the
-        budget of work allows, from 1,000 to 3,000.
+        default all signals are landmarks if there are up to 1,000; if there are more, the budget of
+        work says how many are drawn, from 1,000 to 3,000.
     class_weight : dict, "balanced" or None, default None
         Weights of the classes by label; a class that is not named has the weight 1. "balanced"
         weighs each class by the inverse of its number of signals, or of the sum of their
@@ -256,7 +256,7 @@ class ResidualKernelClassifier(ClassifierMixin, ResidualKernelEstimator):
     def predict_log_proba(self, X: ArrayLike) -> np.ndarray:
         """Return the logarithm of the probability of each class.
 
-        Its digits are right also where a probability is below the least number of float64.
+        Its digits are right even if a probability is below the least number of float64.
 
         Parameters
         ----------

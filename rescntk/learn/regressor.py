@@ -48,8 +48,8 @@ class ResidualKernelRegressor(MultiOutputMixin, RegressorMixin, ResidualKernelEs
         errors allow, for exact ones.
     n_landmarks : int, optional
         Maximum number of landmarks: signals, drawn at random, on whose kernels decisions depend. By
-        default up to 1,000 signals are all landmarks; of more signals, as many are drawn as the
-        budget of work allows, from 1,000 to 3,000.
+        default all signals are landmarks if there are up to 1,000; if there are more, the budget of
+        work says how many are drawn, from 1,000 to 3,000.
     engine : str, default "auto"
         The engine that computes kernels, as for calling a `rescntk.Kernel`. "auto" is the fastest
         one that can.

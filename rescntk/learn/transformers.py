@@ -180,7 +180,7 @@ class LandmarkFeatures(KernelMatrix):
         The default is ``rescntk.ResCNTK(3, normalized=True)``. Features are computed in float64,
         and returned in the kernel's dtype.
     n_landmarks : int, default 100
-        Maximum number of landmarks, and so of features. There are fewer where these explain all
+        Maximum number of landmarks, and so of features. There are fewer if these explain all
         signals.
     random_state : int, RandomState or None, default 0
         Seed of the landmarks.

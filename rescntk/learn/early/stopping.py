@@ -19,7 +19,8 @@ SIGNIFICANCE = 0.1
 """Significance level of these tests: how often a bound may fail, over draws of training signals."""
 
 PrefixProba = Callable[[int, np.ndarray], np.ndarray]
-"""Returns probabilities, (n, n_classes), from the index of a prefix and those of cases, (n,)."""
+"""A function of the index of a prefix, and of the indices of cases, (n,), that returns the cases'
+probabilities at this prefix, (n, n_classes)."""
 
 
 @dataclass

@@ -127,7 +127,7 @@ class ResidualKernelEstimator(Settings, SignalEstimator):
         -------
         ndarray, (n_cases, n_outputs, n_timepoints) or (n_cases, n_outputs, n_channels)
             For lists and "time" it is a list of (n_outputs, n_timepoints_i). Each target, or each
-            class, has an output; of two classes only the second one has.
+            class, has an output; if there are two classes, only the second one has.
 
         Raises
         ------

@@ -49,7 +49,7 @@ class LevelsAndSizes:
     units: np.ndarray
     """Units of distances from these means, (3, n_channels)."""
     constants: np.ndarray
-    """The value c of a channel that is constant in all training signals, 0 of others,
+    """The value c of a channel that is constant in all training signals, 0 for others,
     (n_channels,)."""
 
     @classmethod

@@ -28,7 +28,7 @@ class Nonconformity:
     weights: np.ndarray
     """The weights of the cases in the quantile, (n_cases,)."""
     n_groups: int
-    """Number of groups that were left out; of different signals where no groups were given."""
+    """Number of groups that were left out, or of different signals if no groups were given."""
 
     def quantile(self, coverage: float) -> np.ndarray:
         """Return a quantile of scores, (…), which the share `coverage` of new cases do not exceed.

@@ -34,7 +34,7 @@ class ClassTargets:
     case_weights: np.ndarray
     """The weights of the cases without those of their classes, (n_cases,)."""
     score_weights: np.ndarray
-    """`case_weights` of cases that the left-out score counts, and 0 of others, (n_cases,).
+    """`case_weights` of cases that the left-out score counts, and 0 for others, (n_cases,).
 
     It does not count the only case, or group, of a class: when that is left out, no training signal
     has the class, and the error says nothing about a kernel.
@@ -59,7 +59,7 @@ class ClassTargets:
 
     @property
     def error_weights(self) -> np.ndarray:
-        """The `coverage_weights` of cases that the score counts, and 0 of others, (n_cases,)."""
+        """The `coverage_weights` of cases that the score counts, and 0 for others, (n_cases,)."""
         return self.class_weights[self.class_indices] * self.score_weights
 
     @property

@@ -111,7 +111,7 @@ def split_channels(flat: np.ndarray, n_channels: int | None, name: str) -> np.nd
 def check_shape_of_fit(given: GivenSignals, fitted: tuple[object, object]) -> None:
     """Raise a ValueError unless signals have the `GivenSignals.shape` of those of a fit.
 
-    Signals of any length have the shape of a list.
+    After a fit to a list, signals of any length are accepted.
     """
     shape = given.shape
     if shape[0] != fitted[0] or fitted[1] not in (None, shape[1]):

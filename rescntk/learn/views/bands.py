@@ -60,9 +60,9 @@ class LocalScale(LengthKeepingStep):
 class Bands(BlockStep):
     """Split signals into bands of an octave, and average nonlinear functions of them over blocks.
 
-    `split_into_bands` says what the bands are. Of each band b the kind "rectified" takes max(b, 0)
-    and max(−b, 0), and "magnitudes" takes |b|. The kind "signs" takes, for each of some thresholds,
-    1 where b is above it and 0 elsewhere.
+    `split_into_bands` says what the bands are. From each band b the kind "rectified" makes max(b,
+    0) and max(−b, 0), and "magnitudes" makes |b|. The kind "signs" has, for each of some
+    thresholds, 1 where b is above it and 0 elsewhere.
     """
 
     KINDS: ClassVar = ("rectified", "magnitudes", "signs")

@@ -43,7 +43,7 @@ class Whitening(NamedTuple):
     floor: np.ndarray
     """The diagonal of F, (n_directions,)"""
     directions: np.ndarray
-    """Orthonormal directions, of channels in units of their deviations, (n_channels,
+    """Orthonormal directions of the channels, each channel in units of its deviation, (n_channels,
     n_directions)"""
 
     @classmethod

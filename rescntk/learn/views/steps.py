@@ -318,7 +318,7 @@ class Scale(NamedTuple):
 
     subtracted: np.ndarray
     divisor: np.ndarray
-    """0 where all training signals have one value."""
+    """It is 0 where all training signals have one value."""
     size: np.ndarray
     """The size of the training signals' values; rounding errors are at most `ROUNDING` of it."""
 
