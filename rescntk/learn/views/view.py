@@ -191,10 +191,10 @@ class View:
         are averaged over blocks, whose length `fit` sets: new signals of a list that are longer
         than all in `fit` have more points. Signals that are not longer have neither short-time
         spectra nor statistics. "all" stands for no maximum. "fine" stands for 25,600/n points if
-        `fit` has n signals, rounded down to a power of two, but for at least 64 points and at most
-        512. So the kernel matrix of a GAP view takes about the same time for 50 to 400 signals.
+        `fit` has n signals, rounded down to a power of two, but for 64 points at least and 512 at
+        most. So the kernel matrix of a GAP view takes about the same time for 50 to 400 signals.
         With c > 10 channels, which take longer, "fine" stands for 256,000/(c n) points, rounded in
-        the same way, but for at least 32 points and at most 512.
+        the same way, but for 32 points at least and 512 at most.
     linear : bool, default False
         Whether the kernel is the inner product of all points, in place of a network's kernel. Ridge
         regression on it is ridge regression on the points. Linear views take only `differences`,
