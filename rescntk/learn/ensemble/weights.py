@@ -54,7 +54,7 @@ def weights_of_one_regression(residuals: np.ndarray, error_weights: np.ndarray) 
     least = max(errors.min(), np.finfo(np.float64).eps * errors.max()) or 1.0
     w0 = (np.maximum(errors, least) / least) ** -_ERROR_POWER
     w0 /= w0.sum()
-    # Least squares with a last row 1ᵀw = 1, which changes the scale of w and not its direction.
+    # The last row of these least squares, 1ᵀw = 1, changes the scale of w and not its direction.
     ones = np.ones(len(errors))
     distance = np.eye(len(errors)) - np.outer(w0, ones)
     system = np.vstack([rows.T / np.sqrt(least), distance, ones])

@@ -251,7 +251,7 @@ class ShortTimeSpectra(BlockStep):
 
 @dataclass(frozen=True)
 class WholeSpectrum(BlockStep):
-    """Take square roots of the magnitudes of the spectrum, and average them over `blocks`.
+    """Take square roots of the magnitudes of the spectrum, and apply `blocks` to them.
 
     Signals of d time points have the frequencies from 1/d to 1/2.
     """
