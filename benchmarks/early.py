@@ -89,7 +89,8 @@ def ours(X: np.ndarray, y: np.ndarray, Z: np.ndarray, truth: np.ndarray) -> list
 
 def teaser(X: np.ndarray, y: np.ndarray, Z: np.ndarray, truth: np.ndarray) -> list[Row]:
     """Return TEASER's row; where it raises an error, a row without scores."""
-    points = call_by_name("rescntk.learn.early.early.prefix_lengths", X.shape[2], 10).tolist()
+    lengths = "rescntk.learn.early.early_classifier.prefix_lengths"
+    points = call_by_name(lengths, X.shape[2], 10).tolist()
     path = "aeon.classification.early_classification.TEASER"
     model = call_by_name(path, classification_points=points, random_state=0)
 

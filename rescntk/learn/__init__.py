@@ -5,9 +5,18 @@ Import `rescntk.learn.aeon` for the estimators of aeon.
 
 from __future__ import annotations
 
-# reading/: what users give, checked. views/: what a network sees. ensemble/: a regression for each
-# view, their weights, and results of cases left out. early/: labels before a signal's end.
-# What users call: the files below, and aeon.py.
+# reading/ checks what users give, views/ has what networks see, ensemble/ the regressions of views,
+# and early/ labels before a signal's end. Users call the classes imported below, and aeon.py.
+#
+# `fit` of the classifier: `read_cases` returns the different signals, and `targets_of_classes` the
+# targets ±1. `fit_ensemble` then calls
+# - `chosen_views` and `draw_landmarks`, as a budget of work allows;
+# - `fit_view` for each view: ridge regression on its kernel, and errors of cases left out;
+# - `overall_weights`, which weighs the views by these errors.
+# `calibrate` chooses how averaged decisions become probabilities.
+#
+# `predict_proba`: `Ensemble.results` returns decisions of views, weighted at each signal by its
+# novelty, and `Calibration` the probabilities.
 from importlib.util import find_spec
 
 if find_spec("sklearn") is None:
@@ -15,7 +24,7 @@ if find_spec("sklearn") is None:
 
 from ..checks.messages import LeftOutWarning, SignalsWarning
 from .classifier import ResidualKernelClassifier
-from .early.early import EarlyClassifier
+from .early.early_classifier import EarlyClassifier
 from .regressor import ResidualKernelRegressor
 from .signal_kernel import SignalKernel
 from .transformers import KernelMatrix, LandmarkFeatures, ViewTransformer

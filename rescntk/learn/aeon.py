@@ -25,7 +25,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from . import classifier, regressor
-from .early import early
+from .early import early_classifier
 from .early.stopping import Progress, harmonic_mean
 from .ensemble.settings import Settings
 from .reading.class_targets import ClassWeight
@@ -37,7 +37,7 @@ __all__ = ["EarlyClassifier", "ResidualKernelClassifier", "ResidualKernelRegress
 class _FitWithOptions:
     """`fit` with weights and groups of signals, which aeon's own does not pass on to `_fit`."""
 
-    _model: ClassVar[Any]
+    _model_class: ClassVar[Any]
     """The class of the estimator that does the work."""
 
     __options: Mapping[str, Any] = MappingProxyType({})
@@ -76,7 +76,7 @@ class _FitWithOptions:
 
     def _fit(self, X: Signals, y: np.ndarray, **options: Any) -> Self:
         """Fit `model_` with some options, by default those of a `fit` that is running."""
-        model = self._model(**self.get_params(deep=False))  # type: ignore[attr-defined]
+        model = self._model_class(**self.get_params(deep=False))  # type: ignore[attr-defined]
         self.model_ = model.fit(X, y, **(options or self.__options))
         return self
 
@@ -105,13 +105,13 @@ class _Wrapper(_FitWithOptions, Settings):
 
 
 @dataclass(eq=False, repr=False)
-class _WithClasses(_Wrapper):
+class _ClassifierWrapper(_Wrapper):
     """`_Wrapper` with the parameter that only the classifier has."""
 
     class_weight: ClassWeight = field(default=None, kw_only=True)
 
 
-class ResidualKernelClassifier(_WithClasses, BaseClassifier):
+class ResidualKernelClassifier(_ClassifierWrapper, BaseClassifier):
     """`rescntk.learn.ResidualKernelClassifier` as an aeon classifier.
 
     Examples
@@ -123,25 +123,25 @@ class ResidualKernelClassifier(_WithClasses, BaseClassifier):
     True
     """
 
-    _model = classifier.ResidualKernelClassifier
+    _model_class = classifier.ResidualKernelClassifier
 
     def _predict_proba(self, X: Signals) -> np.ndarray:
-        return self._of_all_classes(self.model_.predict_proba(X))
+        return self._with_absent_classes(self.model_.predict_proba(X))
 
-    def _of_all_classes(self, proba: np.ndarray) -> np.ndarray:
-        """Return probabilities with columns of 0 for classes that have no weight in the fit."""
+    def _with_absent_classes(self, proba: np.ndarray) -> np.ndarray:
+        """Return probabilities with columns of 0 for classes that had no weight in the fit."""
         spread = np.zeros((len(proba), self.n_classes_))
         spread[:, np.searchsorted(self.classes_, self.model_.classes_)] = proba
         return spread
 
     def _fit_predict_proba(self, X: Signals, y: np.ndarray, **options: Any) -> np.ndarray:
-        """Return left-out probabilities; of signals without, those of `predict_proba`.
+        """Return left-out probabilities, and those of `predict_proba` for signals without them.
 
         `options` are `sample_weight` and `groups`.
         """
         proba = self._fit(X, y, **options).model_.left_out_proba_
         filled = np.where(np.isnan(proba), self.model_.predict_proba(X), proba)
-        return self._of_all_classes(filled)
+        return self._with_absent_classes(filled)
 
     def _fit_predict(self, X: Signals, y: np.ndarray, **options: Any) -> np.ndarray:
         most_probable = self._fit_predict_proba(X, y, **options).argmax(axis=1)
@@ -160,7 +160,7 @@ class ResidualKernelRegressor(_Wrapper, BaseRegressor):
     (2,)
     """
 
-    _model = regressor.ResidualKernelRegressor
+    _model_class = regressor.ResidualKernelRegressor
 
     def _fit_predict(self, X: Signals, y: np.ndarray) -> np.ndarray:
         return np.asarray(self._fit(X, y).model_.left_out_prediction_)
@@ -190,7 +190,7 @@ class EarlyClassifier(_FitWithOptions, BaseEarlyClassifier):
     """
 
     _tags: ClassVar = {"capability:multivariate": True}
-    _model = early.EarlyClassifier
+    _model_class = early_classifier.EarlyClassifier
 
     def __init__(
         self,

@@ -47,7 +47,7 @@ class SignalEstimator(BaseEstimator):
         """Set the attributes with which `_read` compares other signals than X, those of `fit`."""
         self.n_channels_, self.n_timepoints_ = given.shape
         self._columns = given.columns
-        # scikit-learn sets two attributes for tables. Those of an earlier fit do not stay.
+        # scikit-learn sets two attributes for tables: those of an earlier fit are deleted.
         for name in ("n_features_in_", "feature_names_in_"):
             self.__dict__.pop(name, None)
         if given.has_columns:
@@ -59,7 +59,7 @@ class SignalEstimator(BaseEstimator):
         return self._checked(X, read_signals(X))
 
     def _checked(self, X: object, given: GivenSignals) -> Signals:
-        """Return the signals of X, or raise a ValueError where those in `fit` had another shape."""
+        """Return the signals of X, or raise a ValueError if those in `fit` had another shape."""
         if given.has_columns:
             validate_data(self, X, reset=False, skip_check_array=True)
         check_shape_of_fit(given, (self.n_channels_, self.n_timepoints_))

@@ -34,9 +34,10 @@ from .reading.signals import Signals
 from .views.defaults import CLASSIFIER_DEFAULTS
 
 _NOVELTY_OF_DOUBT = 4.0
-"""Novelty above which probabilities are less certain. Measured on six sets, with and without it
-(`benchmarks/robustness.py`): mean largest probability of white noise .50 and .83; log loss of clean
-signals the same to .001, with noise of .1 .457 and .421, due to one set."""
+"""Novelty above which probabilities are less certain. On six sets (`benchmarks/robustness.py`) the
+mean largest probability of white noise is .50 with it and .83 without. The log loss of clean
+signals is the same to .001; with noise of .1 it is .457 with it and .421 without, due to one set.
+"""
 
 
 @dataclass(eq=False, repr=False)
@@ -51,19 +52,20 @@ class ResidualKernelClassifier(ClassifierMixin, ResidualKernelEstimator):
     ----------
     views : {"default", "fast"} or list of View, default "default"
         "default" has all views that come with the estimator, "fast" those that take less time, and
-        a list has your own (``docs/guide/classification.md``). Thousands of signals have fewer of
-        them, and shorter ones, as far as a budget of work demands (``docs/guide/large_data.md``).
+        a list has your own (``docs/guide/classification.md``). For thousands of signals, views of
+        "default" and "fast" are left out or shortened until the fit is within a budget of work
+        (``docs/guide/large_data.md``).
     penalty : float or sequence of float, optional
         Penalty of ridge regression, in units of the kernel's diagonal. If you give several, each
         view uses the one with the smallest leave-one-out error. By default a view of a network uses
         the least penalty that rounding errors allow, since the average of views has less noise than
-        each of them. Of more than 1,000 signals, or where not all signals are landmarks, it also
+        each of them. With more than 1,000 signals, or if not all signals are landmarks, it also
         tries penalties from 3e-4 to 0.1. Linear views try powers of ten. If some training signals
         have wrong labels, try ``(1e-4, 1e-2, 1)``.
     n_landmarks : int, optional
         Maximum number of landmarks: signals, drawn at random, on whose kernels decisions depend. By
-        default all of up to 1,000 signals are landmarks; of more signals, as many as the budget of
-        work allows, from 1,000 to 3,000.
+        default all signals are landmarks if there are up to 1,000; if there are more, the budget of
+        work says how many are drawn, from 1,000 to 3,000.
     class_weight : dict, "balanced" or None, default None
         Weights of the classes by label; a class that is not named has the weight 1. "balanced"
         weighs each class by the inverse of its number of signals, or of the sum of their
@@ -78,7 +80,8 @@ class ResidualKernelClassifier(ClassifierMixin, ResidualKernelEstimator):
         twice the time. They allow penalties below 1e-5, for targets nearly without noise.
     n_jobs : int, optional
         Number of threads that compute kernels, which does not change results. None and -1 stand for
-        one thread a core: give 1 where several processes fit. One thread decomposes matrices.
+        one thread a core: give 1 if several processes fit models. Matrices are always decomposed by
+        one thread.
     random_state : int, RandomState or None, default None
         Seed of the landmarks, and of the ten folds: the errors of nine of them weigh the views for
         the tenth.
@@ -189,7 +192,7 @@ class ResidualKernelClassifier(ClassifierMixin, ResidualKernelEstimator):
             Targets(class_targets.signs, class_targets.error_weights),
             default_views=CLASSIFIER_DEFAULTS,
         )
-        calibration, proba, nonconformity = _calibrated(left_out, class_targets, cases)
+        calibration, proba, nonconformity = _calibrate_left_out(left_out, class_targets, cases)
         is_right = proba.argmax(axis=1) == class_targets.class_indices
         score, error = _score_and_error(is_right, class_targets.score_weights, cases)
         self.classes_ = class_targets.classes
@@ -253,7 +256,7 @@ class ResidualKernelClassifier(ClassifierMixin, ResidualKernelEstimator):
     def predict_log_proba(self, X: ArrayLike) -> np.ndarray:
         """Return the logarithm of the probability of each class.
 
-        Its digits are right also where a probability is below the least number of float64.
+        Its digits are right even if a probability is below the least number of float64.
 
         Parameters
         ----------
@@ -324,9 +327,9 @@ class ResidualKernelClassifier(ClassifierMixin, ResidualKernelEstimator):
         is right more often. No share is guaranteed without such a condition (Barber et al. 2021).
         """
         check_is_fitted(self)
-        least = -self._nonconformity.quantile(coverage)
+        threshold = -self._nonconformity.quantile(coverage)
         proba = self.predict_proba(X)
-        return proba >= np.minimum(least, proba.max(axis=1, keepdims=True))
+        return proba >= np.minimum(threshold, proba.max(axis=1, keepdims=True))
 
     def predict(self, X: ArrayLike) -> np.ndarray:
         """Return the class with the greatest decision.
@@ -361,12 +364,12 @@ class ResidualKernelClassifier(ClassifierMixin, ResidualKernelEstimator):
         Parameters
         ----------
         of : {"time", "channels"}, default "time"
-            Of what contributions are, as for `contributions`.
+            Whether contributions are those of time points or of channels, as for `contributions`.
 
         Returns
         -------
         ndarray, (n_outputs, n_timepoints) or (n_outputs, n_channels), or None
-            None of time points if `fit` was given a list.
+            None for time points if `fit` was given a list.
 
         Raises
         ------
@@ -389,19 +392,21 @@ def _certainty(novelty: np.ndarray) -> np.ndarray:
     return 1.0 / np.maximum(1.0, novelty / _NOVELTY_OF_DOUBT)[:, None]
 
 
-class _Calibrated(NamedTuple):
-    """What makes probabilities and sets of decisions, and what it gives for cases left out."""
+class _CalibrationResults(NamedTuple):
+    """How decisions become probabilities and sets, and the probabilities of cases left out."""
 
     calibration: Calibration
-    """By all cases."""
+    """The calibration by all cases."""
     proba: np.ndarray
     """Probabilities of cases left out, (n_cases, n_classes), which the other folds calibrate."""
     nonconformity: Nonconformity
-    """Of the right classes. A threshold of sets is compared with `predict_proba`, so that these
-    probabilities of cases left out have the same calibration, by all cases."""
+    """The scores of the right classes. They come from probabilities with the calibration by all
+    cases, as those of `predict_proba`, with which thresholds of sets are compared."""
 
 
-def _calibrated(left_out: LeftOut, class_targets: ClassTargets, cases: Cases) -> _Calibrated:
+def _calibrate_left_out(
+    left_out: LeftOut, class_targets: ClassTargets, cases: Cases
+) -> _CalibrationResults:
     """Return the calibration of decisions, with probabilities and scores of cases left out."""
     averaged_decisions = class_targets.signs - left_out.residuals
     fold_decisions = class_targets.signs - left_out.fold_residuals
@@ -420,13 +425,13 @@ def _calibrated(left_out: LeftOut, class_targets: ClassTargets, cases: Cases) ->
     right = np.arange(len(averaged_decisions)), class_targets.class_indices
     right_proba = calibration.probabilities(fold_decisions, certainty)[right]
     nonconformity = Nonconformity(-right_proba, class_targets.coverage_weights, cases.n_groups)
-    return _Calibrated(calibration, proba, nonconformity)
+    return _CalibrationResults(calibration, proba, nonconformity)
 
 
 def _score_and_error(
     is_right: np.ndarray, weights: np.ndarray, cases: Cases
 ) -> tuple[float, float]:
-    """Return the share of cases, by weights (n_cases,), that are right, and its standard error.
+    """Return the share of cases that are right, by weights (n_cases,), and its standard error.
 
     Both are NaN if all weights are 0. Two right and two wrong answers are added (Agresti and Coull
     1998), so that the error is never 0.

@@ -38,8 +38,9 @@ class ResidualKernelRegressor(MultiOutputMixin, RegressorMixin, ResidualKernelEs
     ----------
     views : {"default", "fast"} or list of View, default "default"
         "default" has all views that come with the estimator, "fast" those that take less time, and
-        a list has your own (``docs/guide/classification.md``). Thousands of signals have fewer of
-        them, and shorter ones, as far as a budget of work demands (``docs/guide/large_data.md``).
+        a list has your own (``docs/guide/classification.md``). For thousands of signals, views of
+        "default" and "fast" are left out or shortened until the fit is within a budget of work
+        (``docs/guide/large_data.md``).
     penalty : float or sequence of float, optional
         Penalty of ridge regression, in units of the kernel's diagonal. If you give several, each
         view uses for each target the one with the smallest leave-one-out error. By default these
@@ -47,8 +48,8 @@ class ResidualKernelRegressor(MultiOutputMixin, RegressorMixin, ResidualKernelEs
         errors allow, for exact ones.
     n_landmarks : int, optional
         Maximum number of landmarks: signals, drawn at random, on whose kernels decisions depend. By
-        default all of up to 1,000 signals are landmarks; of more signals, as many as the budget of
-        work allows, from 1,000 to 3,000.
+        default all signals are landmarks if there are up to 1,000; if there are more, the budget of
+        work says how many are drawn, from 1,000 to 3,000.
     engine : str, default "auto"
         The engine that computes kernels, as for calling a `rescntk.Kernel`. "auto" is the fastest
         one that can.
@@ -57,7 +58,8 @@ class ResidualKernelRegressor(MultiOutputMixin, RegressorMixin, ResidualKernelEs
         twice the time. They allow penalties below 1e-5, for targets nearly without noise.
     n_jobs : int, optional
         Number of threads that compute kernels, which does not change results. None and -1 stand for
-        one thread a core: give 1 where several processes fit. One thread decomposes matrices.
+        one thread a core: give 1 if several processes fit models. Matrices are always decomposed by
+        one thread.
     random_state : int, RandomState or None, default None
         Seed of the landmarks, and of the ten folds: the errors of nine of them weigh the views for
         the tenth.
@@ -151,7 +153,7 @@ class ResidualKernelRegressor(MultiOutputMixin, RegressorMixin, ResidualKernelEs
         y_numbers = read_targets(y)
         columns = y_numbers.reshape(len(y_numbers), -1)
         given, cases = read_cases(X, y, columns, sample_weight, groups)
-        standardized = _standardized(cases.y, cases.weights)
+        standardized = _standardize_targets(cases.y, cases.weights)
         self._remember(X, given)
         self._target_shape = y_numbers.shape[1:]
         self.intercept_, self._target_scale = standardized.mean, standardized.scale
@@ -205,7 +207,7 @@ class ResidualKernelRegressor(MultiOutputMixin, RegressorMixin, ResidualKernelEs
         mean : ndarray, (n_cases,) or (n_cases, n_targets)
             In the units of the targets.
         deviation : ndarray, as the mean
-            Returned with `return_std` alone, in the same units.
+            Returned only with `return_std`, in the same units.
 
         Raises
         ------
@@ -278,12 +280,12 @@ class ResidualKernelRegressor(MultiOutputMixin, RegressorMixin, ResidualKernelEs
         Parameters
         ----------
         of : {"time", "channels"}, default "time"
-            Of what contributions are, as for `contributions`.
+            Whether contributions are those of time points or of channels, as for `contributions`.
 
         Returns
         -------
         ndarray, (n_outputs, n_timepoints) or (n_outputs, n_channels), or None
-            None of time points if `fit` was given a list.
+            None for time points if `fit` was given a list.
 
         Raises
         ------
@@ -300,7 +302,7 @@ class ResidualKernelRegressor(MultiOutputMixin, RegressorMixin, ResidualKernelEs
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class _Standardized:
+class _StandardizedTargets:
     """Targets of mean 0 and deviation 1. The targets themselves are mean + scale · values."""
 
     values: np.ndarray
@@ -308,19 +310,19 @@ class _Standardized:
     mean: np.ndarray
     """Weighted means of the targets, (n_targets,)."""
     scale: np.ndarray
-    """Deviations of the targets, (n_targets,), or some unit where all values are equal."""
+    """Deviations of the targets, (n_targets,), or some unit if all values are equal."""
     vary: bool
-    """Whether a target has several values."""
+    """Whether any target has several values."""
 
 
-def _standardized(y: np.ndarray, weights: np.ndarray) -> _Standardized:
-    """Return standardized targets, from those of weighted cases, (n_cases, n_targets)."""
+def _standardize_targets(y: np.ndarray, weights: np.ndarray) -> _StandardizedTargets:
+    """Return standardized targets from targets, (n_cases, n_targets), of weighted cases."""
     exponents = exponents_of(y)
     scaled = np.ldexp(y, -exponents)  # sums of squares stay in float64
     mean = np.average(scaled, axis=0, weights=weights)
     deviation = np.sqrt(np.average((scaled - mean) ** 2, axis=0, weights=weights))
     divisor = np.where(deviation > 0, deviation, 1.0)
-    return _Standardized(
+    return _StandardizedTargets(
         values=(scaled - mean) / divisor,
         mean=np.ldexp(mean, exponents),
         scale=np.ldexp(divisor, exponents),

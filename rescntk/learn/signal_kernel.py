@@ -183,7 +183,7 @@ class SignalKernel(SklearnKernel):
         -------
         K : ndarray, (n_cases, m_cases)
         derivative : ndarray, (n_cases, n_cases, 1)
-            Returned with `eval_gradient` alone; (n_cases, n_cases, 0) if α is fixed.
+            Returned only with `eval_gradient`; (n_cases, n_cases, 0) if α is fixed.
 
         Raises
         ------
@@ -222,7 +222,7 @@ class SignalKernel(SklearnKernel):
         return self.kernel.diag(self._signals(X, "X"), **self.options())
 
     def is_stationary(self) -> bool:
-        """Return whether the kernel depends on the differences of signals alone.
+        """Return whether the kernel depends only on the differences of signals.
 
         Returns
         -------

@@ -138,7 +138,7 @@ class KernelMatrix(ClassNamePrefixFeaturesOutMixin, TransformerMixin, SignalEsti
 
     @property
     def _n_flat_channels(self) -> int | None:
-        """The number of channels of flat arrays, which a `SignalKernel` may tell."""
+        """The number of channels of flat arrays, which a `SignalKernel` may have."""
         return getattr(self.kernel_, "n_channels", None)
 
     def _fit(self, X: ArrayLike) -> Signals:
@@ -153,7 +153,7 @@ class KernelMatrix(ClassNamePrefixFeaturesOutMixin, TransformerMixin, SignalEsti
         self._remember(X, given)
         # A copy, since the caller may change X.
         self.signals_ = take(given.signals, np.arange(len(given.signals)))
-        # Of the same object with itself the kernel computes half of the pairs.
+        # The kernel of an object with itself computes half of the pairs.
         return self.signals_
 
     def _features(self, signals: Signals) -> np.ndarray:
@@ -180,7 +180,7 @@ class LandmarkFeatures(KernelMatrix):
         The default is ``rescntk.ResCNTK(3, normalized=True)``. Features are computed in float64,
         and returned in the kernel's dtype.
     n_landmarks : int, default 100
-        Maximum number of landmarks, and so of features. There are fewer where these explain all
+        Maximum number of landmarks, and so of features. There are fewer if these explain all
         signals.
     random_state : int, RandomState or None, default 0
         Seed of the landmarks.

@@ -45,7 +45,7 @@ class Decomposition:
     """U, (n, k), in columns"""
     eps: float
     """Rounding unit of the numbers in K: eigenvalues below n·eps·μ_max are rounding errors."""
-    roots: np.ndarray
+    sqrt_weights: np.ndarray
     """√w, (n,); ones without weights"""
 
     @overload
@@ -86,7 +86,7 @@ class Decomposition:
         OverflowError
             If coefficients exceed float64.
         """
-        y, intercept = check_targets(y, len(self.roots)), check_flag(intercept, "intercept")
+        y, intercept = check_targets(y, len(self.sqrt_weights)), check_flag(intercept, "intercept")
         solutions = [self._fit(y, inverse, intercept)[:2] for inverse in self._inverses(penalty)]
         beta, b = (_stack(part, penalty) for part in zip(*solutions, strict=True))
         return (beta, b) if intercept else beta
@@ -122,7 +122,7 @@ class Decomposition:
         OverflowError
             If errors exceed float64.
         """
-        y, members = check_targets(y, len(self.roots)), self._members(groups)
+        y, members = check_targets(y, len(self.sqrt_weights)), self._members(groups)
         intercept = check_flag(intercept, "intercept")
         if intercept and len(y) == 1:
             raise ValueError("y has one case, expected two: the other gives the intercept")
@@ -163,7 +163,7 @@ class Decomposition:
             If K + λI is numerically singular, or labels name one group alone.
         """
         (inverse,) = self._inverses(check_positive(penalty, "penalty"))
-        variance = np.empty(len(self.roots))
+        variance = np.empty(len(self.sqrt_weights))
         for cases in self._members(groups):
             blocks = np.linalg.inv(self._block(inverse, cases))
             variance[cases] = blocks.diagonal(axis1=-2, axis2=-1)
@@ -189,7 +189,7 @@ class Decomposition:
         OverflowError
             If coefficients exceed float64.
         """
-        y = check_targets(y, len(self.roots))
+        y = check_targets(y, len(self.sqrt_weights))
         times = check_nonnegative_vector(time, "time", finite=False)
         # A direction is trained once μt > 1. A direction of rounding errors must not be.
         smallest = resolution(self.eigenvalues, self.eps)
@@ -224,13 +224,13 @@ class Decomposition:
     @property
     def _outside(self) -> bool:
         """True if U does not span all directions."""
-        return self.eigenvectors.shape[1] < len(self.roots)
+        return self.eigenvectors.shape[1] < len(self.sqrt_weights)
 
     def _check(self, penalty: float) -> None:
         """Refuse K + λI whose least eigenvalue is at most n·eps·μ_max."""
         least = penalty + (0.0 if self._outside else self.eigenvalues[0])
         largest = max(self.eigenvalues[-1] + penalty, 1e-300)
-        check_condition(least / largest, len(self.roots), self.eps)
+        check_condition(least / largest, len(self.sqrt_weights), self.eps)
 
     def _inverses(self, penalty: ArrayLike) -> list[Spectral]:
         """Return (K + λI)⁻¹ for each penalty, as a function of the eigenvalues."""
@@ -242,19 +242,20 @@ class Decomposition:
 
     def _apply(self, function: Spectral, y: np.ndarray) -> np.ndarray:
         """Return √W f(√W K √W) √W y."""
-        scaled, (f, zero) = (self.roots * y.T).T, function
+        scaled, (f, zero) = (self.sqrt_weights * y.T).T, function
         with np.errstate(over="ignore", invalid="ignore"):  # refused by `check_finite`
             result = self.eigenvectors @ (f * (self.eigenvectors.T @ scaled).T).T + zero * scaled
-            return np.asarray((self.roots * result.T).T)
+            return np.asarray((self.sqrt_weights * result.T).T)
 
     def _block(self, function: Spectral, cases: np.ndarray) -> np.ndarray:
         """Return √W f(√W K √W) √W between the cases of a group, (k, k), or of many, (…, k, k)."""
-        (f, zero), roots = function, self.roots[cases][..., None]
+        (f, zero), sqrt_weights = function, self.sqrt_weights[cases][..., None]
         if cases.shape[-1] == 1:  # many products of one row would take longer
             squares = self.eigenvectors[cases[..., 0]] ** 2 @ f
-            return np.asarray(roots**2 * (squares[..., None, None] + zero))
-        A = roots * self.eigenvectors[cases]
-        return np.asarray((f * A) @ A.swapaxes(-2, -1) + zero * roots**2 * np.eye(cases.shape[-1]))
+            return np.asarray(sqrt_weights**2 * (squares[..., None, None] + zero))
+        A = sqrt_weights * self.eigenvectors[cases]
+        rest = zero * sqrt_weights**2 * np.eye(cases.shape[-1])
+        return np.asarray((f * A) @ A.swapaxes(-2, -1) + rest)
 
     def _fit(self, y: np.ndarray, inverse: Spectral, intercept: bool) -> tuple[np.ndarray, ...]:
         """Return β = G(y − b), b = 1ᵀGy / 1ᵀG1 and G1 for the inverse G; b, G1 are 0 without it.
@@ -267,7 +268,7 @@ class Decomposition:
 
     def _members(self, groups: ArrayLike | None) -> list[np.ndarray]:
         """Return the indices of each group's cases, (k,), from n labels; without labels (n, 1)."""
-        n = len(self.roots)
+        n = len(self.sqrt_weights)
         if groups is None:
             return [np.arange(n)[:, None]]
         numbers = check_groups(groups, n)
@@ -306,8 +307,9 @@ def decompose(
            [ 1.125, -0.375]])
     """
     matrix, eps, clip = check_symmetric(K, "K"), rounding_unit(K), check_flag(clip, "clip")
-    roots = _roots(case_weights, len(matrix))
-    values, U = scipy.linalg.eigh(check_finite(roots[:, None] * matrix * roots), driver="evd")
+    sqrt_weights = _sqrt_weights(case_weights, len(matrix))
+    weighted = check_finite(sqrt_weights[:, None] * matrix * sqrt_weights)
+    values, U = scipy.linalg.eigh(weighted, driver="evd")
     least = resolution(values, eps)  # an eigendecomposition errs by about this much
     if values[0] < -10 * least and not clip:
         raise ValueError(
@@ -315,7 +317,7 @@ def decompose(
             f"semidefinite matrix (more than {least - values[0]:.3g} added to the diagonal, or "
             f"clip=True, which takes eigenvalues below 0 as 0)"
         )
-    return Decomposition(np.maximum(values, 0.0) if clip else values, U, eps, roots)
+    return Decomposition(np.maximum(values, 0.0) if clip else values, U, eps, sqrt_weights)
 
 
 def decompose_features(
@@ -349,14 +351,14 @@ def decompose_features(
     (array([1.]), 1.0)
     """
     Phi = check_shape(features, "features", "(n, n_features)", lambda s: len(s) == 2)
-    roots = _roots(case_weights, len(Phi))
-    U, S, _ = scipy.linalg.svd(roots[:, None] * Phi, full_matrices=False)
+    sqrt_weights = _sqrt_weights(case_weights, len(Phi))
+    U, S, _ = scipy.linalg.svd(sqrt_weights[:, None] * Phi, full_matrices=False)
     with np.errstate(over="ignore"):
         values = check_finite(np.square(S[::-1]))
-    return Decomposition(values, U[:, ::-1], rounding_unit(features), roots)
+    return Decomposition(values, U[:, ::-1], rounding_unit(features), sqrt_weights)
 
 
-def _roots(weights: ArrayLike | None, n: int) -> np.ndarray:
+def _sqrt_weights(weights: ArrayLike | None, n: int) -> np.ndarray:
     array = np.ones(n) if weights is None else check_shape(weights, "case_weights", (n,))
     if (array <= 0).any():
         raise ValueError(f"case_weights has {array.min():.3g}, expected positive numbers")

@@ -9,27 +9,27 @@ from rescntk.learn.views.defaults import CLASSIFIER_VIEWS, COVARIANCES
 ignores_scores = pytest.mark.filterwarnings("ignore:left_out_score_")
 """For tests whose labels or targets the signals do not tell, as a warning then says."""
 
-ONE = {"views": [View(standardize="channel", filter_size=3)], "dtype": "float64"}
+ONE_VIEW = {"views": [View(standardize="channel", filter_size=3)], "dtype": "float64"}
 """Parameters of an estimator of one view."""
 
-TRACE = {"views": [View(head="trace", standardize="point")], "dtype": "float64"}
+TRACE_VIEW = {"views": [View(head="trace", standardize="point")], "dtype": "float64"}
 """Parameters of an estimator that tells the time points of signals apart."""
 
 
 def classifier():
     """Return a new classifier that tells time points apart."""
-    return ResidualKernelClassifier(**TRACE)
+    return ResidualKernelClassifier(**TRACE_VIEW)
 
 
 def regressor():
     """Return a new regressor that tells time points apart."""
-    return ResidualKernelRegressor(**TRACE)
+    return ResidualKernelRegressor(**TRACE_VIEW)
 
 
 OPTIONS = {"engine": "auto", "dtype": "float64", "threads": None}
 """Options with which a view's kernel is computed."""
 
-FOUR = {
+FOUR_VIEWS = {
     "views": [
         View(standardize="channel", filter_size=3, depth=1),
         View(differences=True, time=1.0, head="trace"),

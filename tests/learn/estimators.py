@@ -44,7 +44,7 @@ def call(model, name, X):
 
 def fitted_views(model):
     """Return the views of a fitted model that have weight, as `ViewRegression`."""
-    return model._ensemble.views
+    return model._ensemble.regressions
 
 
 def assert_add_up(parts, model, X):

@@ -15,7 +15,7 @@ from rescntk.learn.views.defaults import (
     with_savings,
 )
 from rescntk.learn.views.suitable import suitable_views
-from tests.learn.cases import ONE, waves
+from tests.learn.cases import ONE_VIEW, waves
 from tests.learn.estimators import fitted_views
 
 SIZES = np.unique(np.geomspace(1001, 40_000, 30).astype(int))
@@ -99,7 +99,7 @@ def test_landmarks_are_drawn_within_the_budget_of_a_fit(rng, monkeypatch):
     X, y = waves(rng, 60, 2, length=4)
     monkeypatch.setattr(budget, "LEAST_LANDMARKS", 20)
     monkeypatch.setitem(budget._BUDGETS, "default", 7e4)
-    model = ResidualKernelClassifier(**ONE, random_state=0).fit(X, y)
+    model = ResidualKernelClassifier(**ONE_VIEW, random_state=0).fit(X, y)
     (view,) = fitted_views(model)
     m = len(view.landmarks)
     work = [budget._work([view.pipeline], X, k) for k in (m, m + 1)]
@@ -115,7 +115,7 @@ def test_a_fit_that_takes_long_warns(n, rng, monkeypatch):
     monkeypatch.setattr(budget, "_MUCH_WORK", 1e3)
     says = f"this fit computes {work:.0e} pixel pairs times layers"
     with pytest.warns(UserWarning, match=re.escape(says)):
-        ResidualKernelClassifier(**ONE).fit(X, y)
+        ResidualKernelClassifier(**ONE_VIEW).fit(X, y)
 
 
 def test_a_fit_without_room_in_memory_is_refused(rng, monkeypatch):
@@ -123,4 +123,4 @@ def test_a_fit_without_room_in_memory_is_refused(rng, monkeypatch):
     monkeypatch.setattr("rescntk.memory._ALWAYS_FREE", 0)
     monkeypatch.setattr("rescntk.memory.free_bytes", lambda: 4000.0)
     with pytest.raises(MemoryError, match="a fit of 20 signals with 20 landmarks and 1 views"):
-        ResidualKernelClassifier(**ONE).fit(X, y)
+        ResidualKernelClassifier(**ONE_VIEW).fit(X, y)

@@ -9,7 +9,7 @@ from rescntk.learn import ResidualKernelClassifier
 from rescntk.learn.ensemble.calibration import calibrate, columns_of_classes
 from tests import tolerances
 from tests.helpers import assert_within
-from tests.learn.cases import FOUR, ONE, waves
+from tests.learn.cases import FOUR_VIEWS, ONE_VIEW, waves
 
 
 def drawn(classes, rng):
@@ -87,7 +87,7 @@ def test_decisions_that_are_all_zero_are_calibrated():
 def test_classes_of_novel_signals_are_less_certain(classes, rng):
     """Decisions are divided by a quarter of the novelty above 4; others are as they were."""
     X, y = waves(rng, 40, classes)
-    model = ResidualKernelClassifier(**FOUR, random_state=0).fit(X, y)
+    model = ResidualKernelClassifier(**FOUR_VIEWS, random_state=0).fit(X, y)
     Z = np.concatenate([X[:5], 3.0 * rng.standard_normal((5, 1, 24))])
     novelty, decisions = model.novelty(Z), model.decision_function(Z).reshape(10, -1)
     assert (novelty[:5] < 4).all() and (novelty[5:] > 4).all()
@@ -98,13 +98,13 @@ def test_classes_of_novel_signals_are_less_certain(classes, rng):
 
 def test_probabilities_are_exponentials_of_their_logarithms(flat):
     X, y = flat
-    model = ResidualKernelClassifier(**ONE).fit(X, y)
+    model = ResidualKernelClassifier(**ONE_VIEW).fit(X, y)
     assert_within(np.exp(model.predict_log_proba(X)), model.predict_proba(X), tolerances.ROUTES)
 
 
 def test_logarithms_of_probabilities_below_float64_are_finite(flat):
     X, y = flat
-    model = ResidualKernelClassifier(**ONE).fit(X, y)
+    model = ResidualKernelClassifier(**ONE_VIEW).fit(X, y)
     model.inverse_temperature_ *= 1e4
     logs = model.predict_log_proba(X)
     assert np.isfinite(logs).all() and (np.exp(logs) == 0).any()

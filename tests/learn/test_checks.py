@@ -14,7 +14,7 @@ from rescntk import learn
 from rescntk.learn.early.stopping import StoppingRule
 from tests import tolerances
 from tests.helpers import assert_within, run
-from tests.learn.cases import ONE, beginnings, ignores_scores, waves
+from tests.learn.cases import ONE_VIEW, beginnings, ignores_scores, waves
 from tests.learn.estimators import ESTIMATORS
 
 ARRAY_API = """
@@ -112,11 +112,11 @@ def test_estimators_of_aeon_predict_what_ours_do(kind, lists, aeon, rng):
     X, y = waves(rng, 12, 2, channels=2)
     y = y if kind == "Classifier" else np.sqrt(np.arange(12.0))
     signals = [x[:, : 24 - k % 3] for k, x in enumerate(X)] if lists else X
-    model, expected = wrapper(**ONE).fit(signals, y), inner(**ONE).fit(signals, y)
+    model, expected = wrapper(**ONE_VIEW).fit(signals, y), inner(**ONE_VIEW).fit(signals, y)
     assert (model.predict(signals) == expected.predict(signals)).all()
 
 
-OPTIONS = {**ONE, "random_state": 0}
+OPTIONS = {**ONE_VIEW, "random_state": 0}
 
 
 @ignores_scores
@@ -140,7 +140,7 @@ def test_fit_predict_of_aeon_regressors_gives_left_out_results(aeon, rng):
 
 def test_fit_predict_of_aeon_predicts_signals_of_a_class_without_weight(aeon, rng):
     X, y = waves(rng, 18, 3)
-    model = aeon.ResidualKernelClassifier(**ONE, class_weight={0: 1, 1: 1, 2: 0})
+    model = aeon.ResidualKernelClassifier(**ONE_VIEW, class_weight={0: 1, 1: 1, 2: 0})
     proba = model.fit_predict_proba(X, y)
     assert np.isfinite(proba).all() and proba.shape == (18, 3) and (proba[:, 2] == 0).all()
     assert model.predict_proba(X).shape == (18, 3) and (model.fit_predict(X, y) < 2).all()
@@ -183,7 +183,7 @@ def test_a_later_fit_of_aeon_forgets_weights_and_groups(aeon, weighted):
 def test_early_fits_of_aeon_take_weights_and_groups(aeon, rng):
     X, y = beginnings(rng, 24)
     given = {"sample_weight": rng.uniform(0.5, 2.0, 24), "groups": np.arange(24) // 2}
-    inner = learn.ResidualKernelClassifier(**ONE, random_state=0)
+    inner = learn.ResidualKernelClassifier(**ONE_VIEW, random_state=0)
     model, ours = (
         of.EarlyClassifier(inner, n_prefixes=3).fit(X, y, **given) for of in (aeon, learn)
     )
@@ -193,7 +193,7 @@ def test_early_fits_of_aeon_take_weights_and_groups(aeon, rng):
 
 def test_undecided_texts_of_objects_are_texts(aeon, rng):
     X, y = beginnings(rng, 24, channels=1)
-    inner = learn.ResidualKernelClassifier(**ONE)
+    inner = learn.ResidualKernelClassifier(**ONE_VIEW)
     model = aeon.EarlyClassifier(inner, n_prefixes=3, error=0.001)
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "error is 0.001, and no label is early")
@@ -207,7 +207,7 @@ def arriving(aeon, rng):
     """Early classifiers of aeon and ours, forty new signals, their labels, times and truth."""
     X, y = beginnings(rng, 80, channels=2)
     truth = np.array(["left", "right"])[y]
-    inner = learn.ResidualKernelClassifier(**ONE, random_state=0)
+    inner = learn.ResidualKernelClassifier(**ONE_VIEW, random_state=0)
     model, ours = (
         of.EarlyClassifier(inner, n_prefixes=8, error=0.2).fit(X[:40], truth[:40])
         for of in (aeon, learn)

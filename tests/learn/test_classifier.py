@@ -20,7 +20,7 @@ from rescntk.learn import ResidualKernelClassifier, View
 from rescntk.learn.ensemble.calibration import columns_of_classes
 from tests import tolerances
 from tests.helpers import assert_within
-from tests.learn.cases import ONE, ignores_scores, waves
+from tests.learn.cases import ONE_VIEW, ignores_scores, waves
 from tests.learn.estimators import fitted_views
 from tests.learn.refits import mean_kernel, refits
 
@@ -39,7 +39,7 @@ def uneven(rng, rare=8, common=40):
 def test_sets_cover_signals_drawn_with_the_weights_of_classes(class_weight, rng):
     """Three standard errors: of new signals, and of those left out."""
     (X, y), (Z, truth) = uneven(rng, rare=40, common=160), uneven(rng, rare=200, common=800)
-    model = ResidualKernelClassifier(**ONE, class_weight=class_weight).fit(X, y)
+    model = ResidualKernelClassifier(**ONE_VIEW, class_weight=class_weight).fit(X, y)
     for coverage in (0.8, 0.9, 0.95):
         found = model.predict_set(Z, coverage)[np.arange(len(Z)), truth]
         shares = [found[truth == k].mean() for k in (0, 1)]
@@ -53,7 +53,9 @@ def test_scores_for_sets_count_with_the_weights_of_classes(rng):
     X, looks = waves(rng, 200, 2)
     X = np.concatenate([X[looks == 0][:88], X[looks == 1][:12]])
     y, weights = np.repeat([0, 1], [80, 20]), np.repeat([1.0, 4.0], [80, 20])
-    model = ResidualKernelClassifier(**ONE, class_weight="balanced", penalty=0.1, random_state=0)
+    model = ResidualKernelClassifier(
+        **ONE_VIEW, class_weight="balanced", penalty=0.1, random_state=0
+    )
     model.fit(X, y)
     signs = 2.0 * y[:, None] - 1.0
     errors = refits(mean_kernel(X, X), signs, np.full(100, 0.1), np.arange(100))
@@ -72,7 +74,7 @@ def test_scores_for_sets_count_with_the_weights_of_classes(rng):
 
 def test_a_coverage_of_one_is_refused(rng):
     X, y = waves(rng, 16, 2)
-    model = ResidualKernelClassifier(**ONE).fit(X, y)
+    model = ResidualKernelClassifier(**ONE_VIEW).fit(X, y)
     with pytest.raises(ValueError, match="coverage is 1.0, expected a number between 0 and 1"):
         model.predict_set(X, 1.0)
 
@@ -81,7 +83,7 @@ def test_gains_are_novel_either_way():
     """Half of the size is as novel as twice the size, and a millionth is novel, too."""
     pytest.importorskip("aeon")
     X, y = load_labelled("GunPoint")
-    model = ResidualKernelClassifier(**ONE).fit(X, y)
+    model = ResidualKernelClassifier(**ONE_VIEW).fit(X, y)
     usual, half, twice, tiny = (np.median(model.novelty(gain * X)) for gain in (1, 0.5, 2, 1e-6))
     assert usual < 1 < 5 < half and 1 / 5 < half / twice < 5 and tiny > twice
 
@@ -90,7 +92,7 @@ def test_novelties_do_not_depend_on_the_unit_of_signals():
     pytest.importorskip("aeon")
     X, y = load_labelled("GunPoint")
     large, small = (
-        ResidualKernelClassifier(**ONE).fit(unit * X, y).novelty(unit * X)
+        ResidualKernelClassifier(**ONE_VIEW).fit(unit * X, y).novelty(unit * X)
         for unit in (2.0**10, 2.0**-30)
     )
     # log2 of sizes, near −30 and 10, and its means are rounded to 16 and 8 eps. Their unit is 0.2
@@ -106,7 +108,7 @@ def uneven_models():
     # 48 / 2 / 40 and 48 / 2 / 8 are 0.6 and 3.
     weights = {"plain": None, "balanced": "balanced", "the same": {0: 0.6, 1: 3.0}}
     return {
-        name: ResidualKernelClassifier(**ONE, penalty=1.0, class_weight=weight).fit(X, y)
+        name: ResidualKernelClassifier(**ONE_VIEW, penalty=1.0, class_weight=weight).fit(X, y)
         for name, weight in weights.items()
     }
 
@@ -118,9 +120,8 @@ def test_class_weights_find_rare_classes(uneven_models, rng):
 
 
 def test_offsets_are_of_class_weights(uneven_models):
-    assert (uneven_models["plain"].offsets_ == 0).all() and uneven_models["balanced"].offsets_[
-        0
-    ] > 0
+    assert (uneven_models["plain"].offsets_ == 0).all()
+    assert uneven_models["balanced"].offsets_[0] > 0
 
 
 def test_balanced_classes_have_weights_inverse_to_their_numbers(uneven_models):
@@ -131,7 +132,7 @@ def test_balanced_classes_have_weights_inverse_to_their_numbers(uneven_models):
 def test_balanced_classes_have_weights_inverse_to_the_weights_of_their_signals(rng):
     """Signals of weight 3 count as three."""
     X, y = uneven(rng)
-    weights, options = 1.0 + 2.0 * (y == 1), {"penalty": 1.0, **ONE}
+    weights, options = 1.0 + 2.0 * (y == 1), {"penalty": 1.0, **ONE_VIEW}
     balanced = ResidualKernelClassifier(**options, class_weight="balanced").fit(
         X, y, sample_weight=weights
     )
@@ -147,14 +148,14 @@ def test_balanced_classes_have_weights_inverse_to_the_weights_of_their_signals(r
 def test_classes_of_weight_0_are_left_out(rng):
     X, y = uneven(rng)
     X, y = np.concatenate([X, X[:3] + 1]), np.append(y, [2, 2, 2])
-    model = ResidualKernelClassifier(**ONE, class_weight={2: 0}).fit(X, y)
+    model = ResidualKernelClassifier(**ONE_VIEW, class_weight={2: 0}).fit(X, y)
     assert model.classes_.tolist() == [0, 1]
 
 
 def test_a_class_that_is_not_named_has_the_weight_1(flat):
     X, y = flat
     named, both = (
-        ResidualKernelClassifier(**ONE, class_weight=given, random_state=0).fit(X, y).offsets_
+        ResidualKernelClassifier(**ONE_VIEW, class_weight=given, random_state=0).fit(X, y).offsets_
         for given in ({1: 3.0}, {0: 1.0, 1: 3.0})
     )
     assert named == both != 0
@@ -175,7 +176,7 @@ def test_class_weights_that_find_no_signal_warn(given, weights, lost, rng):
     y = np.where(np.arange(48) % 6 == 3, 3, y) if isinstance(given, dict) and 3 in given else y
     says = f"^class_weight has keys {lost}, which no signal of positive weight has"
     with pytest.warns(UserWarning, match=says) if lost else nullcontext():
-        ResidualKernelClassifier(**ONE, class_weight=given).fit(X, y, sample_weight=weights)
+        ResidualKernelClassifier(**ONE_VIEW, class_weight=given).fit(X, y, sample_weight=weights)
 
 
 @pytest.mark.parametrize("power", [1000, 1023, -1040])
@@ -184,11 +185,11 @@ def test_the_unit_of_weights_does_not_matter(power, rng):
     X, y = waves(rng, 24, 2)
     weights, unit = rng.uniform(0.5, 1.0, 24).astype(np.float16).astype(float), np.ldexp(1.0, power)
     class_weights = {0: 0.75, 1: 1.0}
-    expected = ResidualKernelClassifier(**ONE, class_weight=class_weights).fit(
+    expected = ResidualKernelClassifier(**ONE_VIEW, class_weight=class_weights).fit(
         X, y, sample_weight=weights
     )
     scaled = {label: weight * unit for label, weight in class_weights.items()}
-    model = ResidualKernelClassifier(**ONE, class_weight=scaled)
+    model = ResidualKernelClassifier(**ONE_VIEW, class_weight=scaled)
     model.fit(X, y, sample_weight=weights * unit)
     assert (model.predict_proba(X) == expected.predict_proba(X)).all()
     assert (model.predict_set(X, 0.9) == expected.predict_set(X, 0.9)).all()
@@ -197,14 +198,14 @@ def test_the_unit_of_weights_does_not_matter(power, rng):
 
 def test_class_weights_may_differ_by_all_of_float64(rng):
     X, y = waves(rng, 24, 2)
-    model = ResidualKernelClassifier(**ONE, class_weight={0: 1e-308, 1: 1e308}).fit(X, y)
+    model = ResidualKernelClassifier(**ONE_VIEW, class_weight={0: 1e-308, 1: 1e308}).fit(X, y)
     assert (model.predict(X) == 1).all() and np.isfinite(model.predict_proba(X)).all()
 
 
 def test_sets_of_a_tiny_coverage_have_the_most_probable_class_alone(rng):
     """One case is inside."""
     X, y = waves(rng, 24, 2)
-    model = ResidualKernelClassifier(**ONE).fit(X, y)
+    model = ResidualKernelClassifier(**ONE_VIEW).fit(X, y)
     for coverage in (1e-13, 5e-324):
         assert (model.predict_set(X, coverage).sum(axis=1) == 1).all()
 
@@ -212,27 +213,27 @@ def test_sets_of_a_tiny_coverage_have_the_most_probable_class_alone(rng):
 def test_noise_is_told_with_a_remedy(rng):
     X, y = rng.standard_normal((30, 1, 20)), np.arange(30) % 2
     with pytest.warns(UserWarning, match=r"these views do not find .* or try views such as View"):
-        ResidualKernelClassifier(**ONE).fit(X, y)
+        ResidualKernelClassifier(**ONE_VIEW).fit(X, y)
 
 
 def test_answers_that_are_always_the_most_common_class_are_told(rng):
     X, y = uneven(rng)
     with pytest.warns(UserWarning, match="left_out_score_ is 0.833, and the most common class has"):
-        ResidualKernelClassifier(**ONE, penalty=1e6).fit(X, y)
+        ResidualKernelClassifier(**ONE_VIEW, penalty=1e6).fit(X, y)
 
 
 def test_the_most_common_class_is_that_of_the_greatest_weight(rng):
     """Both have one weight here, although one has five times as many signals."""
     X, y = uneven(rng)
     X, weights = X - 0.1 * y[:, None, None], np.where(y == 1, 5.0, 1.0)
-    model = ResidualKernelClassifier(**ONE, penalty=1.0).fit(X, y, sample_weight=weights)
+    model = ResidualKernelClassifier(**ONE_VIEW, penalty=1.0).fit(X, y, sample_weight=weights)
     assert 1 / 2 < model.left_out_score_ < 40 / 48  # and this is no reason to warn
 
 
 def test_the_only_signal_of_a_class_does_not_count(rng):
     X, y = waves(rng, 21, 2)
     y[-1] = 5
-    model = ResidualKernelClassifier(**ONE).fit(X, y)
+    model = ResidualKernelClassifier(**ONE_VIEW).fit(X, y)
     assert model.left_out_score_ > 0.9 and 0 < model.left_out_score_error_ < 0.1
 
 
@@ -241,7 +242,7 @@ def test_the_error_of_a_score_counts_two_right_and_two_wrong_answers_more(groups
     """Agresti and Coull 1998. Answers about one group err together."""
     X, y = waves(rng, 40, 2)
     X, weights = X + 0.7 * rng.standard_normal(X.shape), rng.uniform(0.5, 2.0, 40)
-    model = ResidualKernelClassifier(**ONE, penalty=0.1, random_state=0)
+    model = ResidualKernelClassifier(**ONE_VIEW, penalty=0.1, random_state=0)
     model.fit(X, y, sample_weight=weights, groups=groups)
     right = model.left_out_proba_.argmax(axis=1) == y
     answers = np.append(right, [1, 1, 0, 0])
@@ -257,7 +258,7 @@ def test_the_error_of_a_score_counts_two_right_and_two_wrong_answers_more(groups
 def test_without_two_signals_of_a_class_there_is_no_score(rng):
     X, _ = waves(rng, 21, 2)
     with pytest.warns(UserWarning, match="no class has two signals"):
-        alone = ResidualKernelClassifier(**ONE).fit(X[:3], [0, 1, 2])
+        alone = ResidualKernelClassifier(**ONE_VIEW).fit(X[:3], [0, 1, 2])
     assert np.isnan(alone.left_out_score_) and np.isfinite(alone.predict_proba(X)).all()
 
 
@@ -265,7 +266,7 @@ def test_one_class_of_two_signals_is_told_once(rng):
     X, _ = waves(rng, 21, 2)
     says = "^only class 'a' has two signals, or groups: accuracy and probabilities are about it"
     with pytest.warns(UserWarning, match=says) as told:
-        ResidualKernelClassifier(**ONE).fit(X, np.where(np.arange(21) == 4, "b", "a"))
+        ResidualKernelClassifier(**ONE_VIEW).fit(X, np.where(np.arange(21) == 4, "b", "a"))
     assert len(told) == 1
 
 
@@ -298,7 +299,7 @@ def test_one_class_of_two_signals_is_told_once(rng):
 def test_wrong_parameters_are_refused(changes, says, rng):
     X, y = waves(rng, 16, 2)
     with pytest.raises(ValueError, match=says):
-        ResidualKernelClassifier(**(ONE | changes)).fit(X, y)
+        ResidualKernelClassifier(**(ONE_VIEW | changes)).fit(X, y)
 
 
 LABELS = np.arange(16) % 2
@@ -326,7 +327,7 @@ LABELS = np.arange(16) % 2
 def test_wrong_labels_weights_and_groups_are_refused(given, says, rng):
     X, y = waves(rng, 16, 2)
     with pytest.raises(ValueError, match=says):
-        ResidualKernelClassifier(**ONE).fit(X, **({"y": y} | given))
+        ResidualKernelClassifier(**ONE_VIEW).fit(X, **({"y": y} | given))
 
 
 @ignores_scores  # of the penalty 1e3
@@ -406,7 +407,7 @@ def test_equal_class_weights_are_none(weight, flat):
     X, y = flat
     X, y = X[:15], y[:15]
     class_weights = dict.fromkeys(np.unique(y).tolist(), weight)
-    options = {**ONE, "random_state": 0}
+    options = {**ONE_VIEW, "random_state": 0}
     models = [
         ResidualKernelClassifier(**options, class_weight=given).fit(X, y)
         for given in (None, class_weights)
@@ -420,7 +421,7 @@ def test_a_search_passes_groups_to_fit_with_metadata_routing(flat):
     """Without it scikit-learn gives groups to the folds alone."""
     X, y = flat
     groups = np.arange(len(y)) // 4
-    given = ResidualKernelClassifier(**ONE, random_state=0)
+    given = ResidualKernelClassifier(**ONE_VIEW, random_state=0)
     with config_context(enable_metadata_routing=True):
         search = GridSearchCV(given, {"penalty": [1e-2]}, cv=GroupKFold(2))
         best = search.fit(X, y, groups=groups).best_estimator_

@@ -11,7 +11,7 @@ from rescntk.datasets import load_labelled
 from rescntk.learn import ResidualKernelClassifier, ResidualKernelRegressor, View
 from tests import tolerances
 from tests.helpers import assert_within, nightly
-from tests.learn.cases import COVARIANCES, FOUR, ONE, OPTIONS, waves
+from tests.learn.cases import COVARIANCES, FOUR_VIEWS, ONE_VIEW, OPTIONS, waves
 from tests.learn.estimators import assert_add_up, fitted_views
 
 OF_CHANNELS = 2e-3
@@ -21,7 +21,7 @@ largest contribution, and as much for signals that are nearly those of training.
 
 @pytest.fixture(params=["float64", "float32"])
 def options(request):
-    return FOUR | {"dtype": request.param, "random_state": 0}
+    return FOUR_VIEWS | {"dtype": request.param, "random_state": 0}
 
 
 @pytest.mark.parametrize("n_landmarks", [None, 9])
@@ -36,7 +36,7 @@ def test_contributions_add_up_to_decisions(options, n_landmarks, rng):
 
 def test_contributions_are_of_each_class_and_time_point(rng):
     X, y = waves(rng, 16, 3, channels=2)
-    model = ResidualKernelClassifier(**ONE).fit(X, y)
+    model = ResidualKernelClassifier(**ONE_VIEW).fit(X, y)
     assert model.contributions(X[:5]).shape == (5, 3, 24) and model.intercept_.shape == (3,)
 
 
@@ -86,7 +86,7 @@ def mean_of_medians(parts, classes):
 def with_contributions(kind, n, rng):
     """Return a fitted model, its contributions to the training signals, and their classes."""
     X, y = waves(rng, n, 3)
-    model = kind(**ONE, random_state=0).fit(X, 1e9 * y)
+    model = kind(**ONE_VIEW, random_state=0).fit(X, 1e9 * y)
     classes = model.predict(X) if hasattr(model, "classes_") else np.zeros(n)
     return model, model.contributions(X), classes
 
@@ -123,7 +123,7 @@ def test_median_contributions_are_of_signals_of_all_classes(rng):
     X, y = waves(rng, 120, 2)
     X = np.round(10 * X)
     X[:, 0, 0] = 8 * y
-    model = ResidualKernelClassifier(**ONE, random_state=0).fit(X, y)
+    model = ResidualKernelClassifier(**ONE_VIEW, random_state=0).fit(X, y)
     parts, found = model.contributions(X), model.median_contributions()
     mean_of_classes = mean_of_medians(parts, y)
     class_medians = [np.median(parts[y == k], axis=0) for k in (0, 1)]
@@ -135,7 +135,7 @@ def test_median_contributions_are_of_the_classes_that_weights_predict(rng):
     """Weights of classes shift decisions: here the classes without the shift are others."""
     X, y = waves(rng, 40, 3)
     X = X + 2.0 * rng.standard_normal(X.shape)
-    model = ResidualKernelClassifier(**ONE, class_weight={0: 1, 1: 5, 2: 1}, random_state=0)
+    model = ResidualKernelClassifier(**ONE_VIEW, class_weight={0: 1, 1: 5, 2: 1}, random_state=0)
     parts, classes = model.fit(X, y).contributions(X), model.predict(X)
     unshifted = (model.decision_function(X) - model.offsets_).argmax(axis=1)
     assert (model.classes_[unshifted] != classes).any()
@@ -145,7 +145,7 @@ def test_median_contributions_are_of_the_classes_that_weights_predict(rng):
 
 def test_one_view_contributes_the_shares_of_its_kernel(rng):
     X, y = waves(rng, 20, 2)
-    model = ResidualKernelClassifier(**ONE).fit(X, y)
+    model = ResidualKernelClassifier(**ONE_VIEW).fit(X, y)
     (fitted,) = fitted_views(model)
     shares = [
         rk.pixel_shares(
@@ -359,7 +359,7 @@ def test_contributions_of_channels_are_integrals_over_their_covariances(head, rn
 def test_channels_in_another_order_have_the_same_contributions(rng):
     X, y = waves(rng, 20, 2, channels=3)
     order = [2, 0, 1]
-    options = FOUR | {"random_state": 0}
+    options = FOUR_VIEWS | {"random_state": 0}
     parts = ResidualKernelClassifier(**options).fit(X, y).contributions(X, of="channels")
     other = ResidualKernelClassifier(**options).fit(X[:, order], y)
     found = other.contributions(X[:, order], of="channels")
@@ -384,7 +384,7 @@ def test_dead_channels_contribute_alike_and_channels_that_tell_more(views, rng):
 @pytest.mark.parametrize("kind", [ResidualKernelClassifier, ResidualKernelRegressor])
 def test_contributions_are_of_time_or_of_channels(kind, rng):
     X, y = waves(rng, 12, 2)
-    model = kind(**ONE).fit(X, y)
+    model = kind(**ONE_VIEW).fit(X, y)
     for method in (partial(model.contributions, X), model.median_contributions):
         with pytest.raises(ValueError, match="^of is 'points', expected one of 'time', 'channels'"):
             method(of="points")

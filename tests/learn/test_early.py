@@ -11,7 +11,7 @@ from sklearn.base import clone
 from sklearn.linear_model import LogisticRegression, RidgeClassifier
 
 from rescntk.learn import EarlyClassifier, ResidualKernelClassifier
-from rescntk.learn.early.early import prefix_lengths
+from rescntk.learn.early.early_classifier import prefix_lengths
 from rescntk.learn.early.stopping import (
     SIGNIFICANCE,
     Progress,
@@ -22,11 +22,11 @@ from rescntk.learn.early.stopping import (
 )
 from tests import tolerances
 from tests.helpers import assert_within
-from tests.learn.cases import ONE, beginnings, ignores_scores
+from tests.learn.cases import ONE_VIEW, beginnings, ignores_scores
 from tests.learn.estimators import fitted_views
 
 PENALTY = 0.01
-INNER = ResidualKernelClassifier(**ONE, penalty=PENALTY, random_state=0)
+INNER = ResidualKernelClassifier(**ONE_VIEW, penalty=PENALTY, random_state=0)
 
 
 def drawn(rng, n, n_prefixes=6, n_classes=3, drift=0.4):
@@ -396,7 +396,7 @@ def test_a_random_state_takes_the_place_of_the_estimator_s_seed(estimator, state
 
 def test_clones_have_the_parameters_of_the_estimator():
     model = EarlyClassifier(INNER, n_prefixes=3, error=0.2)
-    assert clone(model).get_params()["estimator__views"] == ONE["views"]
+    assert clone(model).get_params()["estimator__views"] == ONE_VIEW["views"]
 
 
 def test_parameters_of_the_estimator_reach_all_classifiers(rng):
@@ -489,8 +489,11 @@ class WithoutSomeLeftOut(ResidualKernelClassifier):
 
 
 REFUSED = [
-    ({"estimator": Forgetful(**ONE)}, "estimator is Forgetful.*no left_out_proba_ of all signals"),
-    ({"estimator": WithoutSomeLeftOut(**ONE)}, "estimator is .*left_out_proba_ lacks signals"),
+    (
+        {"estimator": Forgetful(**ONE_VIEW)},
+        "estimator is Forgetful.*no left_out_proba_ of all signals",
+    ),
+    ({"estimator": WithoutSomeLeftOut(**ONE_VIEW)}, "estimator is .*left_out_proba_ lacks signals"),
     ({"estimator": RidgeClassifier()}, r"estimator is Ridge.*expected a classifier with predict_p"),
     ({"estimator": "fast"}, "estimator is 'fast', expected a classifier with predict_proba"),
     ({"n_prefixes": 0}, "n_prefixes is 0, expected an integer of at least 1"),
@@ -587,14 +590,14 @@ def test_beginnings_of_many_channels_do_not_look_transposed(rng):
     X += y[:, None, None] * np.hanning(60)
     with warnings.catch_warnings():
         warnings.filterwarnings("error", ".*transposed")
-        model = EarlyClassifier(ResidualKernelClassifier(**ONE), n_prefixes=3).fit(X, y)
+        model = EarlyClassifier(ResidualKernelClassifier(**ONE_VIEW), n_prefixes=3).fit(X, y)
         model.decide(X[:, :, :20])
 
 
 def test_a_bound_that_wrong_labels_do_not_meet_says_so(rng):
     """Of noise: 30 signals are enough for a bound of .25, which takes 9 right labels."""
     X, y = rng.standard_normal((30, 1, 24)), np.arange(30) % 2
-    model = EarlyClassifier(ResidualKernelClassifier(**ONE), n_prefixes=3, error=0.25)
+    model = EarlyClassifier(ResidualKernelClassifier(**ONE_VIEW), n_prefixes=3, error=0.25)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         model.fit(X, y)

@@ -19,7 +19,7 @@ from rescntk.learn.ensemble.weights import (
 )
 from tests import tolerances
 from tests.helpers import assert_within
-from tests.learn.cases import FOUR, ONE, OPTIONS, ignores_scores, waves
+from tests.learn.cases import FOUR_VIEWS, ONE_VIEW, OPTIONS, ignores_scores, waves
 from tests.learn.estimators import fitted_views
 
 
@@ -180,14 +180,16 @@ def four_views(rng):
     """A model of four views, the models of each view by itself, and their signals."""
     X, y = waves(rng, 24, 2)
     with warnings.catch_warnings(action="ignore"):  # one of the views finds little
-        singles = [ResidualKernelClassifier([v], dtype="float64").fit(X, y) for v in FOUR["views"]]
-    return ResidualKernelClassifier(**FOUR).fit(X, y), singles, X
+        singles = [
+            ResidualKernelClassifier([v], dtype="float64").fit(X, y) for v in FOUR_VIEWS["views"]
+        ]
+    return ResidualKernelClassifier(**FOUR_VIEWS).fit(X, y), singles, X
 
 
 def test_the_table_has_a_row_for_each_view(four_views):
     table = four_views[0].views_
     assert list(table) == ["view", "error", "weight", "note"]
-    assert table["view"].tolist() == FOUR["views"] and (table["note"] == "").all()
+    assert table["view"].tolist() == FOUR_VIEWS["views"] and (table["note"] == "").all()
 
 
 def test_weights_of_the_table_add_up_to_one(four_views):
@@ -223,7 +225,7 @@ def test_novelties_of_views_are_averaged_by_inverse_errors(rng):
     """Their logarithms; novelties of views are those of models of one view."""
     X, y = waves(rng, 24, 2)
     Z = rng.standard_normal((5, 1, 24)) * X.std()
-    model = ResidualKernelClassifier(**FOUR).fit(X, y)
+    model = ResidualKernelClassifier(**FOUR_VIEWS).fit(X, y)
     used = model.views_["weight"] > 0
     singles = [
         ResidualKernelClassifier([view], dtype="float64").fit(X, y)
@@ -256,7 +258,7 @@ def test_weights_of_classes_weigh_the_errors_by_which_views_are_averaged(rng):
 @pytest.mark.parametrize("method", ["decision_function", "novelty", "contributions"])
 def test_results_of_batches_are_those_of_all_signals(method, rng, little_memory):
     """The sizes of batches are 64 and 66 here."""
-    model = ResidualKernelClassifier(**ONE).fit(*waves(rng, 12, 3))
+    model = ResidualKernelClassifier(**ONE_VIEW).fit(*waves(rng, 12, 3))
     Z, _ = waves(rng, 130, 3)
     expected = getattr(model, method)(Z)
     little_memory()
@@ -294,7 +296,9 @@ def test_single_time_points_are_classified_by_views_that_depend_on_levels(rng):
 
 def test_signals_that_no_view_can_have_are_refused(rng):
     X, y = waves(rng, 20, 2)
-    with pytest.raises(ValueError, match="views has none for these signals: one time point"):
+    with pytest.raises(
+        ValueError, match="views has no view that suits these signals: one time point"
+    ):
         ResidualKernelClassifier([View()]).fit(X[:, :, :1], y)
 
 
@@ -353,7 +357,7 @@ def test_a_model_has_half_a_matrix_of_landmarks_for_each_view(n_landmarks, rng):
     """And the signals once, with a percent for all else: 41 MB for 1,000 signals and ten views."""
     X, y = waves(rng, 200, 2)
     options = {"n_landmarks": n_landmarks, "random_state": 0}
-    model = ResidualKernelClassifier(**FOUR, **options).fit(X, y)
+    model = ResidualKernelClassifier(**FOUR_VIEWS, **options).fit(X, y)
     file = pickle.dumps(model)
     m, n_views = n_landmarks or 200, len(fitted_views(model))
     assert len(file) <= 8 * n_views * m * (m + 1) / 2 + X.nbytes + 60_000
@@ -362,7 +366,7 @@ def test_a_model_has_half_a_matrix_of_landmarks_for_each_view(n_landmarks, rng):
 @pytest.mark.parametrize("n_landmarks", [None, 30])
 def test_models_of_one_penalty_keep_their_predictions_in_files(n_landmarks, rng):
     X, y = waves(rng, 60, 2)
-    model = ResidualKernelClassifier(**FOUR, n_landmarks=n_landmarks).fit(X, y)
+    model = ResidualKernelClassifier(**FOUR_VIEWS, n_landmarks=n_landmarks).fit(X, y)
     same = pickle.loads(pickle.dumps(model))
     assert (same.predict_proba(X) == model.predict_proba(X)).all()
 
@@ -370,7 +374,7 @@ def test_models_of_one_penalty_keep_their_predictions_in_files(n_landmarks, rng)
 def test_models_of_a_penalty_for_each_output_keep_their_predictions_in_files(rng):
     X, y = waves(rng, 40, 3)
     Y = np.stack([1.0 * y, X[:, 0, :3].sum(axis=1)], axis=1)
-    model = ResidualKernelRegressor(**FOUR, penalty=(1e-3, 1.0)).fit(X, Y)
+    model = ResidualKernelRegressor(**FOUR_VIEWS, penalty=(1e-3, 1.0)).fit(X, Y)
     same = pickle.loads(pickle.dumps(model))
     assert (same.predict(X) == model.predict(X)).all()
     assert (same.novelty(X) == model.novelty(X)).all()

@@ -22,8 +22,8 @@ from rescntk.learn import (
     View,
     ViewTransformer,
 )
-from rescntk.learn.reading.tables import continued_row
-from tests.learn.cases import ONE, classifier, ignores_scores, regressor, waves
+from rescntk.learn.reading.tables import continued_row, overlapping_row
+from tests.learn.cases import ONE_VIEW, classifier, ignores_scores, regressor, waves
 
 FORMS = {
     "with channels": lambda X, pd: X[:, None],
@@ -61,19 +61,19 @@ def ragged(X):
 @pytest.mark.parametrize(("form", "shape"), [(lambda X: X, (1, 24)), (ragged, (1, None))])
 def test_shapes_of_fits_are_remembered(form, shape, flat):
     X, y = flat
-    model = ResidualKernelClassifier(**ONE).fit(form(X), y)
+    model = ResidualKernelClassifier(**ONE_VIEW).fit(form(X), y)
     assert (model.n_channels_, model.n_timepoints_) == shape
 
 
 def test_models_of_lists_predict_signals_of_any_length(flat):
     X, y = flat
-    model = ResidualKernelClassifier(**ONE).fit(ragged(X), y)
+    model = ResidualKernelClassifier(**ONE_VIEW).fit(ragged(X), y)
     assert model.predict(X[:, :10]).shape == (20,)
 
 
 def test_models_of_lists_refuse_another_number_of_channels(flat):
     X, y = flat
-    model = ResidualKernelClassifier(**ONE).fit(ragged(X), y)
+    model = ResidualKernelClassifier(**ONE_VIEW).fit(ragged(X), y)
     with pytest.raises(ValueError, match="expected 1 channels × several time points as in fit"):
         model.predict(np.ones((3, 2, 24)))
 
@@ -81,7 +81,7 @@ def test_models_of_lists_refuse_another_number_of_channels(flat):
 def test_a_later_fit_forgets_the_columns_of_an_earlier_one(flat, pd):
     X, y = flat
     table = pd.DataFrame(np.hstack([X, X[:, :3]])).add_prefix("t")
-    model = ResidualKernelClassifier(**ONE).fit(table, y).fit(X[:, None], y)
+    model = ResidualKernelClassifier(**ONE_VIEW).fit(table, y).fit(X[:, None], y)
     assert (model.predict(X) == model.predict(X[:, None])).all()
     assert not hasattr(model, "feature_names_in_")
 
@@ -91,7 +91,7 @@ def test_one_time_point_warns_at_any_size(rng):
     X[y == 1] += 2
     says = r"X of shape \(12, 40, 1\) looks transposed, expected .*X.swapaxes"
     with pytest.warns(UserWarning, match=says):
-        ResidualKernelClassifier(**ONE).fit(X, y)
+        ResidualKernelClassifier(**ONE_VIEW).fit(X, y)
 
 
 @ignores_scores  # of noise
@@ -99,7 +99,7 @@ def test_one_time_point_warns_at_any_size(rng):
 def test_signals_of_usual_shapes_do_not_look_transposed(shape, rng):
     with warnings.catch_warnings():
         warnings.filterwarnings("error", "X of")
-        ResidualKernelRegressor(**ONE).fit(rng.standard_normal(shape), rng.standard_normal(12))
+        ResidualKernelRegressor(**ONE_VIEW).fit(rng.standard_normal(shape), rng.standard_normal(12))
 
 
 @pytest.mark.filterwarnings("error")
@@ -120,14 +120,14 @@ def test_a_time_point_that_equals_the_labels_warns(name, rng):
     (y, column), X = LABELS[name], rng.standard_normal((12, 24))
     X[:, 7] = column(y)
     with pytest.warns(UserWarning, match="^time point 7 of channel 0 of X equals y in all signals"):
-        ResidualKernelClassifier(**ONE).fit(X, y)
+        ResidualKernelClassifier(**ONE_VIEW).fit(X, y)
 
 
 @ignores_scores
 def test_a_column_that_equals_targets_warns_by_its_name(rng, pd):
     X = pd.DataFrame(rng.standard_normal((12, 24))).add_prefix("t")
     with pytest.warns(UserWarning, match="^column 't3' of X equals y in all signals"):
-        ResidualKernelRegressor(**ONE).fit(X, X["t3"].to_numpy())
+        ResidualKernelRegressor(**ONE_VIEW).fit(X, X["t3"].to_numpy())
 
 
 @pytest.fixture
@@ -146,7 +146,18 @@ def windows_of(recording, step):
 def test_windows_that_overlap_warn_without_groups(recording):
     walk, y = recording
     with pytest.warns(UserWarning, match="^signals 0 and 1 of X overlap, as windows of one rec"):
-        ResidualKernelClassifier(**ONE).fit(windows_of(walk, 10), y)
+        ResidualKernelClassifier(**ONE_VIEW).fit(windows_of(walk, 10), y)
+
+
+@pytest.mark.parametrize(("n_overlapping", "first"), [(20, 0), (19, None)])
+def test_twenty_of_the_first_forty_signals_overlap_with_the_next_in_windows(
+    n_overlapping, first, rng
+):
+    """Signals behind these are not compared."""
+    X = rng.standard_normal((200, 2, 30))
+    windows = windows_of(rng.standard_normal((2, 300)), 10)[: n_overlapping + 1]
+    X[: len(windows)] = windows
+    assert overlapping_row(X) == first
 
 
 @ignores_scores
@@ -154,7 +165,7 @@ def test_windows_that_continue_each_other_warn_without_groups(recording):
     walk, _ = recording
     y = np.arange(10) // 5
     with pytest.warns(UserWarning, match="^signals 0 and 1 of X, and others, continue each other"):
-        ResidualKernelClassifier(**ONE).fit(windows_of(walk, 30), y)
+        ResidualKernelClassifier(**ONE_VIEW).fit(windows_of(walk, 30), y)
 
 
 @pytest.mark.filterwarnings("error")
@@ -182,7 +193,7 @@ def test_labels_of_one_boolean_beside_a_column_of_ones_are_one_class(rng):
     X = rng.standard_normal((12, 24))
     X[:, 3] = 1.0
     with pytest.raises(ValueError, match="y has one class"):
-        ResidualKernelClassifier(**ONE).fit(X, np.ones(12, bool))
+        ResidualKernelClassifier(**ONE_VIEW).fit(X, np.ones(12, bool))
 
 
 @ignores_scores
@@ -202,7 +213,7 @@ def test_windows_in_groups_or_without_overlap_do_not_warn(what, recording):
     with warnings.catch_warnings():
         warnings.filterwarnings("error", "signals .* overlap")
         warnings.filterwarnings("ignore", "signals .* continue each other")
-        ResidualKernelClassifier(**ONE).fit(X, y, **options)
+        ResidualKernelClassifier(**ONE_VIEW).fit(X, y, **options)
 
 
 @pytest.mark.parametrize(
@@ -235,7 +246,7 @@ OTHER_THAN_IN_FIT = [
 @pytest.mark.parametrize(("other", "says"), OTHER_THAN_IN_FIT)
 def test_other_shapes_than_in_fit_are_refused(other, says, rng):
     X, y = waves(rng, 12, 2, channels=2)
-    fitted = ResidualKernelClassifier(**ONE).fit(X, y)
+    fitted = ResidualKernelClassifier(**ONE_VIEW).fit(X, y)
     with pytest.raises(ValueError, match=says):
         fitted.predict(other(X))
 
@@ -272,7 +283,7 @@ NO_SIGNALS = [
 def test_what_is_no_set_of_signals_is_refused(broken, says, rng):
     X, y = waves(rng, 12, 2, channels=2)
     with pytest.raises((ValueError, TypeError), match=says):
-        ResidualKernelClassifier(**ONE).fit(broken(X), y)
+        ResidualKernelClassifier(**ONE_VIEW).fit(broken(X), y)
 
 
 def with_a_text(X):
@@ -331,8 +342,8 @@ def test_ragged_arrays_of_awkward_tell_what_is_taken(flat):
     ak, (X, y) = pytest.importorskip("awkward"), flat
     ragged = ak.Array([x[: 24 - k % 2].tolist() for k, x in enumerate(X)])
     with pytest.raises(ValueError, match=r"^X is not a rectangular array, .*give X.to_list\(\)"):
-        ResidualKernelClassifier(**ONE).fit(ragged, y)
-    assert ResidualKernelClassifier(**ONE).fit(ragged.to_list(), y).n_timepoints_ is None
+        ResidualKernelClassifier(**ONE_VIEW).fit(ragged, y)
+    assert ResidualKernelClassifier(**ONE_VIEW).fit(ragged.to_list(), y).n_timepoints_ is None
 
 
 TAKING_SIGNALS = {

@@ -14,6 +14,7 @@ import scipy.linalg
 from sklearn.base import clone
 from threadpoolctl import threadpool_info, threadpool_limits
 
+import rescntk.learn
 from rescntk.learn import (
     EarlyClassifier,
     KernelMatrix,
@@ -25,7 +26,7 @@ from rescntk.learn import (
 )
 from rescntk.learn.ensemble.blas import one_blas_thread
 from tests.helpers import rarely
-from tests.learn.cases import FOUR, ONE, ignores_scores, waves
+from tests.learn.cases import FOUR_VIEWS, ONE_VIEW, ignores_scores, waves
 from tests.learn.estimators import ESTIMATORS
 
 
@@ -41,7 +42,7 @@ def test_blas_has_one_thread_in_fits_and_its_own_number_after_them(rng, monkeypa
     def work(k):
         barrier.wait()
         time.sleep(0.02 * k)  # the first ends while others work
-        return ResidualKernelClassifier(**FOUR, random_state=k).fit(X, y).predict(X)
+        return ResidualKernelClassifier(**FOUR_VIEWS, random_state=k).fit(X, y).predict(X)
 
     with threadpool_limits(2, "blas"):
         before = blas_threads()
@@ -74,7 +75,7 @@ def test_blas_has_its_own_number_of_threads_after_a_fit_that_fails(rng, monkeypa
     with threadpool_limits(2, "blas"):
         before = blas_threads()
         with pytest.raises(IndexError):
-            ResidualKernelClassifier(**ONE).fit(*waves(rng, 24, 2))
+            ResidualKernelClassifier(**ONE_VIEW).fit(*waves(rng, 24, 2))
         assert blas_threads() == before
 
 
@@ -94,11 +95,9 @@ INTERRUPTED = {
 
 @cache
 def is_of_estimators(file):
+    """Return whether a file is one of `rescntk.learn`, but for blas.py, which has its own tests."""
     path = Path(file)
-    return path.parent.name in ("learn", "early") and path.name not in (
-        "blas.py",
-        Path(__file__).name,
-    )
+    return Path(rescntk.learn.__file__).parent in path.parents and path.name != "blas.py"
 
 
 def each_line(call, at):

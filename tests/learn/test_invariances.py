@@ -12,7 +12,7 @@ from rescntk.learn import ResidualKernelClassifier, ResidualKernelRegressor
 from rescntk.learn.ensemble.levels import LevelsAndSizes
 from tests import tolerances
 from tests.helpers import assert_within
-from tests.learn.cases import FOUR, ONE, ignores_scores, waves
+from tests.learn.cases import FOUR_VIEWS, ONE_VIEW, ignores_scores, waves
 from tests.learn.estimators import call, methods_of
 
 ESTIMATORS = [ResidualKernelClassifier, ResidualKernelRegressor]
@@ -28,7 +28,7 @@ class Fits:
         X = np.round(10 * X)
         self.signals = [x[:, : 16 - k % 3] for k, x in enumerate(X)] if lists else X
         self.new = X[:6] + 1
-        self.kind, self.lists, self.settings = kind, lists, ONE if lists else FOUR
+        self.kind, self.lists, self.settings = kind, lists, ONE_VIEW if lists else FOUR_VIEWS
         self.expected = self.results(EVERY)
 
     def fit(self, cases, weights=None, form=np.asarray):
@@ -97,7 +97,7 @@ def test_weights_stand_for_copies(fits):
 
 
 @ignores_scores  # of views that do not suit
-@pytest.mark.parametrize("view", FOUR["views"])
+@pytest.mark.parametrize("view", FOUR_VIEWS["views"])
 @pytest.mark.parametrize("kind", ESTIMATORS)
 def test_weights_stand_for_signals_that_are_nearly_copies(kind, view, rng):
     """Which are other cases, of one group: scales of a view, its errors and the intercept."""
@@ -219,7 +219,7 @@ def test_novelties_do_not_depend_on_the_unit_of_all_signals(units):
 @errors_at_warnings
 def test_predictions_of_signals_in_another_unit_are_finite(rng):
     X, y = waves(rng, 24, 2, length=80)
-    far = ResidualKernelRegressor(**ONE).fit(X, y).predict(np.ldexp(X, 800))
+    far = ResidualKernelRegressor(**ONE_VIEW).fit(X, y).predict(np.ldexp(X, 800))
     assert np.isfinite(far).all()
 
 
@@ -229,7 +229,7 @@ def test_signals_below_zero_have_the_unit_of_their_magnitudes(rng):
     X, y = waves(rng, 24, 2)
     X -= X.max()
     predicted, large = (
-        ResidualKernelRegressor(**ONE).fit(signals, y).predict(signals)
+        ResidualKernelRegressor(**ONE_VIEW).fit(signals, y).predict(signals)
         for signals in (X, np.ldexp(X, 600))
     )
     assert (large == predicted).all()

@@ -11,7 +11,7 @@ from sklearn.exceptions import DataConversionWarning
 from sklearn.model_selection import cross_val_score
 
 from rescntk.learn import ResidualKernelClassifier
-from tests.learn.cases import ONE, ignores_scores, waves
+from tests.learn.cases import ONE_VIEW, ignores_scores, waves
 
 
 class Colour(Enum):
@@ -23,7 +23,7 @@ class Word(StrEnum):
 
 
 class Number(IntEnum):
-    ONE, TWO = 1, 2
+    ONE_VIEW, TWO = 1, 2
 
 
 def objects(values):
@@ -50,7 +50,7 @@ def test_texts_of_any_type_are_labels(rng):
     X, y = waves(rng, 16, 2)
     texts = np.array(["no", "yes"])[y]
     for form in forms_of_texts(texts):
-        assert (ResidualKernelClassifier(**ONE).fit(X, form).predict(X) == texts).all()
+        assert (ResidualKernelClassifier(**ONE_VIEW).fit(X, form).predict(X) == texts).all()
 
 
 LARGE = [2**53, 2**53 + 1, 2**53 + 3]
@@ -97,7 +97,7 @@ def test_labels_keep_their_kind(values, kind, dtypes, rng):
     for form in forms_of_labels(labels, dtypes):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", DataConversionWarning)
-            model = ResidualKernelClassifier(**ONE).fit(X, form)
+            model = ResidualKernelClassifier(**ONE_VIEW).fit(X, form)
         predicted, classes = model.predict(X), model.classes_
         assert classes.dtype.kind in kind and predicted.dtype.kind in kind
         assert classes.tolist() == np.unique(np.array(values)).tolist()
@@ -109,10 +109,10 @@ def test_labels_keep_their_kind(values, kind, dtypes, rng):
 def test_groups_of_each_kind_are_told_apart(values, kind, dtypes, rng):
     X, places = waves(rng, 24, 3)
     groups = [values[k] for k in places]
-    says = f"and {len(set(values))} training signals or groups"
+    says = f"but {len(set(values))} training signals or groups"
     for form in forms_of_labels(groups, dtypes):
         if not hasattr(form, "columns"):
-            model = ResidualKernelClassifier(**ONE).fit(X, np.arange(24) % 2, groups=form)
+            model = ResidualKernelClassifier(**ONE_VIEW).fit(X, np.arange(24) % 2, groups=form)
             with pytest.warns(UserWarning, match=says):
                 model.predict_set(X, 0.99)
 
@@ -130,7 +130,7 @@ def test_labels_that_would_change_are_refused(argument, labels, says, rng):
     X, places = waves(rng, 24, 3)
     given = {"y": places, argument: [labels[k] for k in places]}
     with pytest.raises(ValueError, match=f"^{argument}{says}"):
-        ResidualKernelClassifier(**ONE).fit(X, **given)
+        ResidualKernelClassifier(**ONE_VIEW).fit(X, **given)
 
 
 @pytest.mark.parametrize("form", [list, objects])
@@ -146,19 +146,19 @@ def test_objects_that_scores_refuse_are_refused_at_once(form, rng):
     ):
         says = f"y has objects of kinds {name}, .* numbers or texts: give {re.escape(remedy)}"
         with pytest.raises(ValueError, match=says):
-            ResidualKernelClassifier(**ONE).fit(X, labels)
+            ResidualKernelClassifier(**ONE_VIEW).fit(X, labels)
 
 
 @pytest.mark.parametrize("form", [list, objects])
 def test_texts_of_an_enumeration_are_labels(form, rng):
     X, y = waves(rng, 16, 2)
     labels = form([[*Word][k] for k in y])
-    model = ResidualKernelClassifier(**ONE).fit(X, labels)
+    model = ResidualKernelClassifier(**ONE_VIEW).fit(X, labels)
     assert model.score(X, labels) == 1 and cross_val_score(model, X, labels, cv=2).mean() > 0.5
 
 
 def test_integers_of_an_enumeration_are_labels(rng):
     X, y = waves(rng, 16, 2)
     labels = [[*Number][k] for k in y]
-    model = ResidualKernelClassifier(**ONE).fit(X, labels)
+    model = ResidualKernelClassifier(**ONE_VIEW).fit(X, labels)
     assert model.score(X, labels) == 1 and cross_val_score(model, X, labels, cv=2).mean() > 0.5

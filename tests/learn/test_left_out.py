@@ -18,7 +18,7 @@ from rescntk.learn.ensemble.weights import folds_of
 from rescntk.learn.reading.inputs import read_cases
 from tests import tolerances
 from tests.helpers import assert_within
-from tests.learn.cases import FOUR, ONE, ignores_scores, waves
+from tests.learn.cases import FOUR_VIEWS, ONE_VIEW, ignores_scores, waves
 from tests.learn.refits import bordered, mean_kernel, refits, signs
 
 BAR = tolerances.regression(30, 0.1)
@@ -58,7 +58,7 @@ def variances_of_refits(noisy):
 
 def test_sets_have_labels_as_probable_as_those_of_refits(noisy):
     X, y, Z = noisy.X, noisy.y, noisy.Z
-    model = ResidualKernelClassifier(penalty=0.1, **ONE).fit(X, y, groups=noisy.groups)
+    model = ResidualKernelClassifier(penalty=0.1, **ONE_VIEW).fit(X, y, groups=noisy.groups)
     Y = signs(y)
     errors = refits(noisy.K, Y, np.full(30, 0.1), noisy.members)
     left_out = softmax(model.inverse_temperature_ * (Y - errors), axis=1)[np.arange(30), y]
@@ -73,7 +73,7 @@ def test_sets_have_labels_as_probable_as_those_of_refits(noisy):
 
 def test_intervals_reach_as_far_as_refits(noisy):
     X, Z, targets = noisy.X, noisy.Z, noisy.targets
-    model = ResidualKernelRegressor(penalty=0.1, **ONE).fit(X, targets, groups=noisy.groups)
+    model = ResidualKernelRegressor(penalty=0.1, **ONE_VIEW).fit(X, targets, groups=noisy.groups)
     errors = refits(noisy.K, targets[:, None], np.full(30, 0.1), noisy.members)[:, 0]
     beta, b = bordered(noisy.K, targets[:, None], 0.1)
     variances = variances_of_refits(noisy)
@@ -92,8 +92,8 @@ def test_left_out_novelties_are_variances_of_refits_or_sizes(noisy):
     size_novelties = ((sizes - sizes.mean()) / (sizes.std() + 0.1)) ** 2 / 4
     expected = np.maximum(variances / variances.mean(), size_novelties)
     for model, targets in (
-        (ResidualKernelClassifier(penalty=0.1, **ONE), noisy.y),
-        (ResidualKernelRegressor(penalty=0.1, **ONE), noisy.targets),
+        (ResidualKernelClassifier(penalty=0.1, **ONE_VIEW), noisy.y),
+        (ResidualKernelRegressor(penalty=0.1, **ONE_VIEW), noisy.targets),
     ):
         model.fit(noisy.X, targets, groups=noisy.groups)
         assert_within(model.left_out_novelty_, expected, BAR)
@@ -102,7 +102,7 @@ def test_left_out_novelties_are_variances_of_refits_or_sizes(noisy):
 def test_new_signals_are_above_a_quantile_of_left_out_novelties_as_often(rng):
     X, y = waves(rng, 600, 3)
     X = X + rng.standard_normal(X.shape)
-    model = ResidualKernelClassifier(penalty=1e-3, **ONE).fit(X[:150], y[:150])
+    model = ResidualKernelClassifier(penalty=1e-3, **ONE_VIEW).fit(X[:150], y[:150])
     new = model.novelty(X[150:])
     assert model.novelty(X[:150]).mean() < 0.8 * new.mean()  # the model has seen them
     for share in (0.5, 0.8, 0.9):
@@ -112,9 +112,11 @@ def test_new_signals_are_above_a_quantile_of_left_out_novelties_as_often(rng):
 
 
 def test_a_coverage_that_signals_cannot_tell_warns(noisy):
-    model = ResidualKernelClassifier(penalty=0.1, **ONE)
+    model = ResidualKernelClassifier(penalty=0.1, **ONE_VIEW)
     model.fit(noisy.X, noisy.y, groups=noisy.groups)
-    with pytest.warns(UserWarning, match=f"and {noisy.n_groups} training signals or groups tell"):
+    with pytest.warns(
+        UserWarning, match=f"but {noisy.n_groups} training signals or groups support"
+    ):
         model.predict_set(noisy.Z, 0.99)
 
 
@@ -156,7 +158,7 @@ def repeated(request, rng):
         members = FIRST // 4
     weights[[2, 20]] = 0.0
     counted = np.flatnonzero(weights)
-    K = mean_kernel(X[counted], X, ONE["views"][0])[counted]
+    K = mean_kernel(X[counted], X, ONE_VIEW["views"][0])[counted]
 
     def errors_of(Y, told):
         n_cases = len(np.unique(np.column_stack([FIRST, told])[counted], axis=0))
@@ -181,7 +183,7 @@ def test_left_out_predictions_are_those_of_refits(repeated):
     expected = np.full(targets.shape, np.nan)
     expected[counted] = targets[counted] - repeated.errors_of(targets, targets)
     for given, predictions in ((targets, expected), (targets[:, 0], expected[:, 0])):
-        model = ResidualKernelRegressor(penalty=0.05, **ONE)
+        model = ResidualKernelRegressor(penalty=0.05, **ONE_VIEW)
         model.fit(repeated.X, given, sample_weight=repeated.weights, groups=repeated.groups)
         assert_within(
             model.left_out_prediction_[counted],
@@ -195,7 +197,7 @@ def test_left_out_predictions_are_those_of_refits(repeated):
 def test_left_out_probabilities_are_those_of_refits(repeated):
     """Log-probabilities are decisions of refits times a scale, which other folds calibrate."""
     y, counted = repeated.y, repeated.counted
-    model = ResidualKernelClassifier(penalty=0.05, **ONE, random_state=0)
+    model = ResidualKernelClassifier(penalty=0.05, **ONE_VIEW, random_state=0)
     model.fit(repeated.X, y, sample_weight=repeated.weights, groups=repeated.groups)
     Y = signs(y)
     decisions = Y[counted] - repeated.errors_of(Y, y)
@@ -213,7 +215,7 @@ def test_other_folds_calibrate_left_out_probabilities(class_weight, rng):
     X = X + 0.5 * rng.standard_normal(X.shape)
     order = sorted(range(40), key=lambda k: X[k].tobytes())  # that of cases
     X, y = X[order], y[order]
-    options = {"penalty": 0.1, "class_weight": class_weight, "random_state": 0} | ONE
+    options = {"penalty": 0.1, "class_weight": class_weight, "random_state": 0} | ONE_VIEW
     model = ResidualKernelClassifier(**options).fit(X, y)
     folds = folds_of(np.arange(40), np.random.RandomState(0))
     Y, weights = signs(y), np.array([1.0, 2.0, 1.5] if class_weight else [1] * 3)[y]
@@ -277,18 +279,18 @@ def folds_of_fit(X, y, n_regressions=1, **parameters):
 def test_folds_are_the_same_for_all_fits_of_a_seed(rng):
     """Also of other views and landmarks, and of the other estimator."""
     X, y = waves(rng, 24, 2)
-    folds = folds_of_fit(X, y, **FOUR, random_state=3)
-    assert (folds_of_fit(X, y, **ONE, n_landmarks=9, random_state=3) == folds).all()
-    assert (folds_of_fit(X, y, n_regressions=2, **ONE, random_state=3) == folds).all()
+    folds = folds_of_fit(X, y, **FOUR_VIEWS, random_state=3)
+    assert (folds_of_fit(X, y, **ONE_VIEW, n_landmarks=9, random_state=3) == folds).all()
+    assert (folds_of_fit(X, y, n_regressions=2, **ONE_VIEW, random_state=3) == folds).all()
 
 
 def test_folds_of_another_seed_are_others(rng):
     X, y = waves(rng, 24, 2)
-    assert (folds_of_fit(X, y, **ONE, random_state=4) != folds_of_fit(X, y, **ONE)).any()
+    assert (folds_of_fit(X, y, **ONE_VIEW, random_state=4) != folds_of_fit(X, y, **ONE_VIEW)).any()
 
 
 def test_folds_have_nearly_as_many_cases(rng):
-    folds = folds_of_fit(*waves(rng, 24, 2), **ONE, random_state=3)
+    folds = folds_of_fit(*waves(rng, 24, 2), **ONE_VIEW, random_state=3)
     assert set(np.bincount(folds, minlength=10)) == {2, 3}
 
 
@@ -323,9 +325,9 @@ def test_groups_show_what_single_signals_hide(rng):
     wearers = np.arange(40) // 4
     y = wearers % 2
     X = rng.standard_normal((10, 1, 24))[wearers] + 0.2 * rng.standard_normal((40, 1, 24))
-    single = ResidualKernelClassifier(**FOUR, random_state=0).fit(X, y)
+    single = ResidualKernelClassifier(**FOUR_VIEWS, random_state=0).fit(X, y)
     with pytest.warns(UserWarning, match="these views do not find"):
-        whole = ResidualKernelClassifier(**FOUR, random_state=0).fit(
+        whole = ResidualKernelClassifier(**FOUR_VIEWS, random_state=0).fit(
             X, y, groups=[f"wearer {k}" for k in wearers]
         )
     assert single.left_out_score_ > 0.95 and whole.left_out_score_ < 0.8
@@ -338,7 +340,7 @@ def test_weights_of_less_than_a_trillionth_count_as_zero(share, counts, kind, rn
     """Of the largest one, as documented: such a signal is no case."""
     X, y = waves(rng, 20, 2)
     weights = np.where(np.arange(20) == 3, share * 5.0, 5.0)
-    model = kind(**ONE, penalty=0.1).fit(X, y, sample_weight=weights)
+    model = kind(**ONE_VIEW, penalty=0.1).fit(X, y, sample_weight=weights)
     assert np.isfinite(model.left_out_novelty_[3]) == counts
 
 
@@ -348,7 +350,9 @@ def test_a_score_of_right_answers_alone_is_one(rng):
     y[7] = 2  # the only signal of its class
     weights = rng.uniform(0.1, 1.0, 24)
     with warnings.catch_warnings(action="ignore"):
-        model = ResidualKernelClassifier(**ONE, random_state=0).fit(X, y, sample_weight=weights)
+        model = ResidualKernelClassifier(**ONE_VIEW, random_state=0).fit(
+            X, y, sample_weight=weights
+        )
     others = np.arange(24) != 7
     assert (model.left_out_proba_.argmax(axis=1) == y)[others].all()
     assert model.left_out_score_ == 1

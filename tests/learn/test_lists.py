@@ -21,7 +21,7 @@ from rescntk.learn import (
     View,
     ViewTransformer,
 )
-from tests.learn.cases import ONE, ignores_scores, waves
+from tests.learn.cases import ONE_VIEW, ignores_scores, waves
 
 
 @pytest.fixture
@@ -34,8 +34,8 @@ def lists(rng, tmp_path):
         y=y,
         kernel=kernel,
         folder=tmp_path / "gram",
-        classifier=ResidualKernelClassifier(**ONE).fit(X, y),
-        regressor=ResidualKernelRegressor(**ONE).fit(X, 1.0 * y),
+        classifier=ResidualKernelClassifier(**ONE_VIEW).fit(X, y),
+        regressor=ResidualKernelRegressor(**ONE_VIEW).fit(X, 1.0 * y),
         machine=make_pipeline(KernelMatrix(kernel), SVC(kernel="precomputed")),
         process=GaussianProcessRegressor(SignalKernel(n_channels=2)),
     )

@@ -10,7 +10,7 @@ from rescntk.learn.ensemble.levels import LevelsAndSizes
 from rescntk.learn.views.defaults import CLASSIFIER_VIEWS
 from tests import tolerances
 from tests.helpers import assert_within
-from tests.learn.cases import FOUR, ONE, ignores_scores
+from tests.learn.cases import FOUR_VIEWS, ONE_VIEW, ignores_scores
 from tests.learn.estimators import fitted_views
 
 PENALTIES = (1e-3, 1e-1)
@@ -61,7 +61,7 @@ def test_errors_of_one_size_leave_no_error_of_the_score(rng):
     """Means of the others, far from targets 1 and −1 by one number."""
     X, y = rng.standard_normal((20, 1, 8)), (-1.0) ** np.arange(20)
     with pytest.warns(UserWarning, match="these views do not find"):
-        model = ResidualKernelRegressor(**ONE, penalty=1e9).fit(X, y)
+        model = ResidualKernelRegressor(**ONE_VIEW, penalty=1e9).fit(X, y)
     assert abs(model.left_out_score_ - (1 - (20 / 19) ** 2)) <= BAR
     assert 0 <= model.left_out_score_error_ <= BAR
 
@@ -75,7 +75,7 @@ def test_penalties_for_noise_are_powers_of_ten_up_to_ten(noise, rng):
         y = rng.standard_normal(40)
     powers = [10.0**k for k in range(-4, 3)]
     *errors, default, most = (
-        ResidualKernelRegressor(**ONE, penalty=penalty).fit(X, y).views_["error"][0]
+        ResidualKernelRegressor(**ONE_VIEW, penalty=penalty).fit(X, y).views_["error"][0]
         for penalty in (*powers, None, powers)
     )
     assert_within(default, min(errors[:-1]), BAR)
@@ -88,7 +88,7 @@ def test_intervals_reach_as_far_as_weights_of_errors_say(rng):
     X, y = rising(rng, 60)
     weights = np.where(np.arange(60) % 2, 1.0, 3.0)
     y = y + np.where(weights > 1, 0.3, 0.02) * rng.standard_normal(60)
-    model = ResidualKernelRegressor(**ONE, penalty=0.1).fit(X, y, sample_weight=weights)
+    model = ResidualKernelRegressor(**ONE_VIEW, penalty=0.1).fit(X, y, sample_weight=weights)
     ratios = np.abs(y - model.left_out_prediction_) / np.sqrt(model.left_out_novelty_)
     ratios = np.sort(np.repeat(ratios, weights.astype(int)))
     widths = [
@@ -124,7 +124,7 @@ def test_deviations_are_positive(fitted):
 def test_intervals_cover_new_targets_as_often_as_they_say(coverage, rng):
     X, y = rising(rng, 80, noise=0.1)
     Z, truth = rising(rng, 400, noise=0.1)
-    model = ResidualKernelRegressor(**FOUR, random_state=0).fit(X, y)
+    model = ResidualKernelRegressor(**FOUR_VIEWS, random_state=0).fit(X, y)
     low, high = model.predict_interval(Z, coverage)
     inside = np.mean((low <= truth) & (truth <= high))
     # Two standard errors of a share of .5 among 80 training signals and 400: √(1/80 + 1/400).
@@ -135,12 +135,12 @@ def test_intervals_cover_new_targets_as_often_as_they_say(coverage, rng):
 @pytest.fixture(scope="module")
 def model_of_thirty_signals():
     X, y = rising(np.random.default_rng(0), 30, noise=0.1)
-    return ResidualKernelRegressor(**FOUR, random_state=0).fit(X, y), X
+    return ResidualKernelRegressor(**FOUR_VIEWS, random_state=0).fit(X, y), X
 
 
 def test_a_coverage_that_too_few_signals_tell_warns(model_of_thirty_signals):
     model, X = model_of_thirty_signals
-    with pytest.warns(UserWarning, match="30 training signals or groups tell 0.968 at most"):
+    with pytest.warns(UserWarning, match="30 training signals or groups support at most 0.968"):
         model.predict_interval(X, 0.999)
 
 
@@ -156,7 +156,7 @@ def model_of_three_targets():
     """Return a model of one target, in two units, and of equal numbers; its signals and target."""
     X, y = rising(np.random.default_rng(0), 30)
     Y = np.column_stack([y, 1e200 - 1e200 * y, np.full(30, 3.0)])
-    return ResidualKernelRegressor(**ONE, penalty=PENALTIES).fit(X, Y), X, y
+    return ResidualKernelRegressor(**ONE_VIEW, penalty=PENALTIES).fit(X, Y), X, y
 
 
 def test_units_of_targets_do_not_matter(model_of_three_targets):
@@ -174,7 +174,7 @@ def test_equal_targets_are_predicted_beside_others(model_of_three_targets):
 
 def test_a_single_target_has_one_axis(model_of_three_targets):
     model, X, y = model_of_three_targets
-    single = ResidualKernelRegressor(**ONE, penalty=PENALTIES).fit(X, y)
+    single = ResidualKernelRegressor(**ONE_VIEW, penalty=PENALTIES).fit(X, y)
     assert_within(single.predict(X), model.predict(X)[:, 0], BAR)
 
 
@@ -199,7 +199,7 @@ def at_the_ends(request, rng):
     (X, y), power = rising(rng, 30), request.param
     Y, weights = np.column_stack([y, 1 - y]) - 0.5, rng.uniform(0.5, 1.0, 30)
     usual, far = (
-        ResidualKernelRegressor(**ONE, random_state=0).fit(
+        ResidualKernelRegressor(**ONE_VIEW, random_state=0).fit(
             X, np.ldexp(Y, shift), sample_weight=np.ldexp(weights, shift)
         )
         for shift in (0, power)
@@ -243,7 +243,7 @@ def test_each_target_of_several_is_predicted_as_if_alone(n_landmarks, rng):
     """Its penalties, weights of views, deviations and intervals are its own."""
     X, y = rising(rng, 30)
     Y = np.column_stack([y, rng.standard_normal(30), 2 * X[:, 0, 3], rng.standard_normal(30)])
-    options = FOUR | {"n_landmarks": n_landmarks, "random_state": 0}
+    options = FOUR_VIEWS | {"n_landmarks": n_landmarks, "random_state": 0}
     model, Z = ResidualKernelRegressor(**options).fit(X, Y), rising(rng, 9)[0]
     several = [*model.predict(Z, return_std=True), *model.predict_interval(Z, 0.8)]
     parts, penalties, tables = model.contributions(Z), set(), []
@@ -269,7 +269,7 @@ def test_the_novelty_for_several_targets_is_a_geometric_mean(rng):
     X, y = rising(rng, 30)
     Y = np.column_stack([y, rng.standard_normal(30)])
     Z = rng.permuted(X[:6], axis=2)  # of the same sizes
-    options = {"penalty": PENALTIES, **ONE}
+    options = {"penalty": PENALTIES, **ONE_VIEW}
     found = ResidualKernelRegressor(**options).fit(X, Y).novelty(Z)
     singles = [ResidualKernelRegressor(**options).fit(X, target).novelty(Z) for target in Y.T]
     size_novelties = LevelsAndSizes.of(X, np.ones(30)).distances(Z).sizes ** 2
@@ -280,25 +280,25 @@ def test_the_novelty_for_several_targets_is_a_geometric_mean(rng):
 def test_equal_targets_have_intervals_of_no_width(rng):
     X = rng.standard_normal((8, 1, 20))
     with pytest.warns(UserWarning, match="^y has one value"):
-        model = ResidualKernelRegressor(**ONE).fit(X, np.full(8, 3.0))
+        model = ResidualKernelRegressor(**ONE_VIEW).fit(X, np.full(8, 3.0))
     assert all((end == 3).all() for end in model.predict_interval(X, 0.5))
 
 
 @pytest.mark.filterwarnings("ignore:y has one value")
 def test_signals_of_equal_targets_have_novelties(rng):
     X = rng.standard_normal((8, 1, 20))
-    assert np.isfinite(ResidualKernelRegressor(**ONE).fit(X, np.full(8, 3.0)).novelty(X)).all()
+    assert np.isfinite(ResidualKernelRegressor(**ONE_VIEW).fit(X, np.full(8, 3.0)).novelty(X)).all()
 
 
 def test_targets_of_noise_warn(rng):
     X, _ = rising(rng, 20)
     with pytest.warns(UserWarning, match="R² on signals left out, is .* these views do not find"):
-        ResidualKernelRegressor(**ONE, penalty=1e-3).fit(X, rng.standard_normal(20))
+        ResidualKernelRegressor(**ONE_VIEW, penalty=1e-3).fit(X, rng.standard_normal(20))
 
 
 def test_one_target_of_noise_among_several_warns(rng):
     X, y = rising(rng, 20)
-    y, model = np.stack([y, rng.standard_normal(20)], axis=1), ResidualKernelRegressor(**ONE)
+    y, model = np.stack([y, rng.standard_normal(20)], axis=1), ResidualKernelRegressor(**ONE_VIEW)
     with pytest.warns(UserWarning, match=r"at most 0 of the columns \[1\] of y"):
         model.set_params(penalty=1e-3).fit(X, y)
 
@@ -313,13 +313,13 @@ def test_one_target_of_noise_among_several_warns(rng):
 )
 def test_what_is_no_set_of_targets_is_refused(targets, says, rng):
     with pytest.raises(ValueError, match=says):
-        ResidualKernelRegressor(**ONE).fit(rising(rng, 20)[0], targets)
+        ResidualKernelRegressor(**ONE_VIEW).fit(rising(rng, 20)[0], targets)
 
 
 def test_copies_of_one_signal_are_refused(rng):
     X, y = rising(rng, 1)
     with pytest.raises(ValueError, match="n_samples=1 up to copies"):
-        ResidualKernelRegressor(**ONE).fit(X[[0, 0]], y[[0, 0]])
+        ResidualKernelRegressor(**ONE_VIEW).fit(X[[0, 0]], y[[0, 0]])
 
 
 def test_weights_are_inverse_noise(rng):
@@ -327,8 +327,8 @@ def test_weights_are_inverse_noise(rng):
     noisy = np.arange(60) % 2 == 0
     targets = y + noisy * rng.standard_normal(60)
     Z, truth = rising(rng, 60)
-    plain = ResidualKernelRegressor(**FOUR, random_state=0).fit(X, targets)
-    weighted = ResidualKernelRegressor(**FOUR, random_state=0).fit(
+    plain = ResidualKernelRegressor(**FOUR_VIEWS, random_state=0).fit(X, targets)
+    weighted = ResidualKernelRegressor(**FOUR_VIEWS, random_state=0).fit(
         X, targets, sample_weight=np.where(noisy, 1e-3, 1.0)
     )
     assert weighted.score(Z, truth) > plain.score(Z, truth) + 0.05
@@ -337,7 +337,7 @@ def test_weights_are_inverse_noise(rng):
 def test_equal_targets_have_no_score(rng):
     X = rng.standard_normal((8, 1, 20))
     with pytest.warns(UserWarning, match="^y has one value, which predictions then have"):
-        model = ResidualKernelRegressor(**ONE).fit(X, np.ones(len(X)))
+        model = ResidualKernelRegressor(**ONE_VIEW).fit(X, np.ones(len(X)))
     assert np.isnan(model.left_out_score_) and (model.predict(X) == 1.0).all()
 
 

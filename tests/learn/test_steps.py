@@ -92,19 +92,20 @@ def fitted_steps(view, X):
 
 @pytest.mark.parametrize("view", EVERY_STEP)
 def test_a_point_changes_points_within_reach(view, rng):
-    """Neighbours change places: mean and deviation of the signal stay."""
+    """Two points change places: mean and deviation of the signal stay.
+
+    They are neighbours, or half of the signal apart, where a running sum changes in between.
+    """
     for step, X in fitted_steps(view, rng.standard_normal((3, 2, 150)).cumsum(axis=2)):
         length, after = X.shape[2], step.transform(X)
         size = -(-length // after.shape[2])
         farthest = 0
-        for j in range(0, length - 1, 7):
+        for pair in [(j, j + gap) for gap in (1, length // 2) for j in range(0, length - gap, 7)]:
             changed = X.copy()
-            changed[:, :, [j, j + 1]] = X[:, :, [j + 1, j]]
+            changed[:, :, pair] = X[:, :, pair[::-1]]
             differs = np.abs(step.transform(changed) - after).max(axis=(0, 1)) > tolerances.CHANGED
-            places = np.flatnonzero(differs)
-            ends = j // size, (j + 1) // size
-            farther = np.maximum(ends[0] - places, places - ends[1])
-            farthest = max(farthest, *farther, 0)
+            distances = np.abs(np.flatnonzero(differs)[:, None] - np.array(pair) // size)
+            farthest = max(farthest, distances.min(axis=1).max(initial=0))
         if math.isinf(step.reach):
             assert farthest >= (after.shape[2] - 1) / 4
         else:
@@ -173,11 +174,11 @@ def test_no_step_magnifies_rounding_errors_of_a_ramp_or_an_impulse(view, shape, 
 @pytest.mark.parametrize("length", [200, 37])
 @pytest.mark.parametrize("view", EVERY_STEP)
 def test_signals_have_as_many_points_after_a_step_as_it_says(view, length, rng):
-    """Also shorter signals than those of the fit, if it takes lists; and behind all steps."""
+    """Also shorter and longer signals than in the fit, if it takes lists; and behind all steps."""
     for step, X in fitted_steps(view, rng.standard_normal((6, 2, length))):
-        takes_lists = not step.reason_against_lists
-        for n_points in (*takes_lists * [1, X.shape[2] // 2], X.shape[2]):
-            after = step.transform(X[:, :, :n_points])
+        others = [1, length // 2, 3 * length] if not step.reason_against_lists else []
+        for n_points in (*others, X.shape[2]):
+            after = step.transform(np.resize(X, (*X.shape[:2], n_points)))
             assert after.shape[2] == step.n_points_after(n_points)
     assert view.pipeline(np.zeros((6, 2, length))).n_points == after.shape[2]
 
@@ -325,8 +326,12 @@ def test_energy_of_bands_divides_a_block(kind, rng):
 
 
 @pytest.mark.parametrize("view", EVERY_STEP)
-def test_views_depend_on_levels_if_all_steps_do(view, rng):
+def test_steps_depend_on_levels_as_they_say_and_views_if_all_steps_do(view, rng):
     X = rng.standard_normal((6, 2, 200))
+    for step, before in fitted_steps(view, X):
+        levels = rng.uniform(1.0, 3.0, (before.shape[1], 1))
+        change = np.abs(step.transform(before + levels) - step.transform(before)).max()
+        assert (change > tolerances.CHANGED) == step.depends_on_levels
     fitted, seen = view.pipeline(X).fit_and_transform(X, np.ones(6))
     changed = (
         np.abs(fitted.transform(X + np.array([[3.0], [-2.0]])) - seen).max() > tolerances.CHANGED

@@ -18,7 +18,7 @@ from rescntk.learn import (
 )
 from tests import tolerances
 from tests.helpers import assert_within
-from tests.learn.cases import ONE, classifier, waves
+from tests.learn.cases import ONE_VIEW, classifier, waves
 
 NAMES = [f"t{k}" for k in range(24)]
 
@@ -369,7 +369,7 @@ def test_an_array_file_with_time_before_channels_warns(rng, tmp_path):
     np.save(tmp_path / "signals.npy", smooth)
     X = np.load(tmp_path / "signals.npy")
     with pytest.warns(UserWarning, match=r"X of shape \(20, 80, 4\) looks transposed") as found:
-        ResidualKernelRegressor(**ONE).fit(X, X[:, 0, 0] + 1.0)
+        ResidualKernelRegressor(**ONE_VIEW).fit(X, X[:, 0, 0] + 1.0)
     assert re.search(r"X.swapaxes\(1, 2\)", str(found[0].message))
 
 
@@ -380,7 +380,7 @@ def wavelengths(flat, pd):
 
 
 def test_names_that_are_numbers_in_fit_and_texts_in_predict_are_refused(wavelengths, flat):
-    model = ResidualKernelClassifier(**ONE).fit(wavelengths, flat[1])
+    model = ResidualKernelClassifier(**ONE_VIEW).fit(wavelengths, flat[1])
     says = "X has the column '1100', expected 1100 as in fit"
     with warnings.catch_warnings(action="ignore"), pytest.raises(ValueError, match=says):
         model.predict(wavelengths.rename(columns=str))
@@ -389,4 +389,4 @@ def test_names_that_are_numbers_in_fit_and_texts_in_predict_are_refused(waveleng
 def test_names_of_two_kinds_in_one_table_are_refused(wavelengths, flat):
     mixed = wavelengths.rename(columns={1100: "1100"})
     with pytest.raises(ValueError, match="X has the columns 1102 and '1100', expected names"):
-        ResidualKernelClassifier(**ONE).fit(mixed, flat[1])
+        ResidualKernelClassifier(**ONE_VIEW).fit(mixed, flat[1])

@@ -11,7 +11,7 @@ from rescntk.learn import (
     ResidualKernelClassifier,
     ResidualKernelRegressor,
 )
-from tests.learn.cases import ONE, TRACE, classifier, ignores_scores, regressor
+from tests.learn.cases import ONE_VIEW, TRACE_VIEW, classifier, ignores_scores, regressor
 
 NAMES = {
     "texts": [f"t{k}" for k in range(24)],
@@ -24,7 +24,7 @@ NAMES = {
 def named(request, flat, pd):
     """A classifier of a table, and the table."""
     frame = pd.DataFrame(flat[0], columns=request.param)
-    return ResidualKernelClassifier(**TRACE).fit(frame, flat[1]), frame
+    return ResidualKernelClassifier(**TRACE_VIEW).fit(frame, flat[1]), frame
 
 
 def test_columns_in_another_order_are_refused(named):
@@ -250,7 +250,7 @@ def test_labels_are_for_the_classifier(flat):
     with pytest.raises(
         ValueError, match="^y has texts, .*'good', .*: ResidualKernelClassifier predicts"
     ):
-        ResidualKernelRegressor(**ONE).fit(flat[0], labels)
+        ResidualKernelRegressor(**ONE_VIEW).fit(flat[0], labels)
 
 
 def test_texts_among_signals_are_refused(flat, texts):

@@ -51,6 +51,11 @@ def test_the_work_of_a_view_is_of_all_its_layers(rng):
     assert View(depth=6).pipeline(X).work == 3 * View(depth=2).pipeline(X).work
 
 
+@pytest.mark.parametrize(("n_points", "work"), [(1, 1), (32, 1), (33, 2), (3200, 100)])
+def test_32_points_of_a_linear_view_are_the_work_of_a_pixel_pair(n_points, work):
+    assert POINTS.pipeline(np.zeros((2, 3, n_points))).work == work
+
+
 @pytest.mark.parametrize("n", [20, 70])
 def test_a_linear_view_predicts_as_ridge_regression_does(n, rng):
     (X, y), (Z, _) = walks(rng, n), walks(rng, 9)

@@ -100,7 +100,7 @@ def refused_beside(name):
     refused = set()
     for sentence in re.split(r"[.:] ", " ".join(paragraph.split()) + " "):
         settings = set(re.findall(r"\w+", sentence)) & set(NAMES) - {name}
-        if re.search(r"\bviews\b.* have .* alone$", sentence, re.IGNORECASE):
+        if re.search(r"\bviews\b.* take only ", sentence, re.IGNORECASE):
             refused |= set(NAMES) - {name} - settings
         elif re.search(rf"^Views of {name} have no |must then have their defaults$", sentence):
             refused |= settings

@@ -8,10 +8,11 @@ import pytest
 
 import rescntk as rk
 from rescntk.learn import ResidualKernelClassifier, ResidualKernelRegressor, View
+from rescntk.learn.ensemble import settings
 from rescntk.learn.ensemble.settings import penalties_of
 from tests import tolerances
 from tests.helpers import assert_within
-from tests.learn.cases import ONE, OPTIONS, waves
+from tests.learn.cases import ONE_VIEW, OPTIONS, ignores_scores, waves
 from tests.learn.estimators import fitted_views
 from tests.learn.refits import NET, bordered, mean_kernel, refits, signs
 
@@ -31,7 +32,7 @@ def one_view(rng):
     """
     X, y = waves(rng, 18, 3, channels=2)
     Z = rng.standard_normal((4, 2, 24))
-    model = ResidualKernelClassifier(penalty=PENALTY, **ONE).fit(X, y)
+    model = ResidualKernelClassifier(penalty=PENALTY, **ONE_VIEW).fit(X, y)
     return SimpleNamespace(
         model=model,
         X=X,
@@ -67,7 +68,7 @@ def test_one_penalty_is_chosen_for_all_classes(one_view):
     class_errors = np.mean(errors, axis=1)  # (n_penalties, n_classes)
     expected = class_errors.mean(axis=1).min()
     assert class_errors.min(axis=0).mean() < 0.99 * expected
-    model = ResidualKernelClassifier(penalty=penalties, **ONE)
+    model = ResidualKernelClassifier(penalty=penalties, **ONE_VIEW)
     with warnings.catch_warnings(action="ignore"):  # little is found
         found = model.fit(one_view.X, y).views_["error"][0]
     assert_within(found, expected, tolerances.regression(18, penalties[0]))
@@ -75,7 +76,7 @@ def test_one_penalty_is_chosen_for_all_classes(one_view):
 
 def test_errors_of_a_view_count_with_the_weights_of_classes(one_view):
     class_weights = {0: 1.0, 1: 2.0, 2: 5.0}
-    model = ResidualKernelClassifier(penalty=PENALTY, class_weight=class_weights, **ONE)
+    model = ResidualKernelClassifier(penalty=PENALTY, class_weight=class_weights, **ONE_VIEW)
     errors = refits(one_view.K, one_view.Y, np.full(18, PENALTY), np.arange(18))
     weights = np.array([1.0, 2.0, 5.0])[one_view.y]
     found = model.fit(one_view.X, one_view.y).views_["error"][0]
@@ -84,7 +85,7 @@ def test_errors_of_a_view_count_with_the_weights_of_classes(one_view):
 
 def test_errors_of_a_view_are_not_of_the_only_signal_of_a_class(one_view):
     y = np.where(np.arange(18) == 7, 3, one_view.y)
-    model = ResidualKernelClassifier(penalty=PENALTY, **ONE).fit(one_view.X, y)
+    model = ResidualKernelClassifier(penalty=PENALTY, **ONE_VIEW).fit(one_view.X, y)
     errors = refits(one_view.K, signs(y), np.full(18, PENALTY), np.arange(18))
     assert_within(model.views_["error"][0], np.mean(np.delete(errors, 7, axis=0) ** 2), BAR)
 
@@ -116,7 +117,7 @@ def test_rounding_errors_of_kernels_are_no_variances(n_landmarks, penalty, rng):
     """Variances of known signals are below rounding errors: novelties are not below 0."""
     X, y = near_copies(rng)
     options = {"penalty": penalty, "n_landmarks": n_landmarks, "random_state": 0}
-    model = ResidualKernelClassifier(ONE["views"], dtype="float32", **options).fit(X, y)
+    model = ResidualKernelClassifier(ONE_VIEW["views"], dtype="float32", **options).fit(X, y)
     for novelty in (model.novelty(X), model.left_out_novelty_):
         assert np.isfinite(novelty).all() and (novelty >= 0).all()
     assert (model.predict(X) == y).all()
@@ -127,7 +128,7 @@ def test_a_heavy_signal_has_a_greater_least_penalty(rng):
     X, y = waves(rng, 40, 2)
 
     def penalty(weights):
-        model = ResidualKernelClassifier(ONE["views"]).fit(X, y, sample_weight=weights)
+        model = ResidualKernelClassifier(ONE_VIEW["views"]).fit(X, y, sample_weight=weights)
         return fitted_views(model)[0].penalties[0]
 
     equal, heavy = map(penalty, (np.ones(40), np.where(np.arange(40) == 7, 1000.0, 1.0)))
@@ -139,7 +140,7 @@ def test_landmarks_are_of_signals_of_all_classes(rng):
     X, y = waves(rng, 120, 2)
     X = np.round(10 * X)
     X[:, 0, 0] = 8 * y
-    model = ResidualKernelClassifier(**ONE, n_landmarks=20, random_state=0).fit(X, y)
+    model = ResidualKernelClassifier(**ONE_VIEW, n_landmarks=20, random_state=0).fit(X, y)
     class_errors = [np.median(model.left_out_novelty_[y == k]) for k in (0, 1)]
     assert max(class_errors) < 1.5 * min(class_errors)
 
@@ -151,7 +152,7 @@ def test_landmarks_may_be_nearly_equal(dtype, rng):
     Z = X[::3] + 0.3 * rng.standard_normal((8, 1, 24))
     options = {"penalty": 0.01, "dtype": dtype, "random_state": 0}
     some, every = (
-        ResidualKernelClassifier(ONE["views"], n_landmarks=m, **options)
+        ResidualKernelClassifier(ONE_VIEW["views"], n_landmarks=m, **options)
         .fit(X, y)
         .decision_function(Z)
         for m in (18, None)
@@ -168,7 +169,7 @@ def landmarked(request, rng):
     """
     X, y = waves(rng, 20, 2)
     Z, penalty, weights = rng.standard_normal((3, 1, 24)), 0.02, rng.uniform(0.5, 2.0, 20)
-    options = {"penalty": penalty, "n_landmarks": 7, "random_state": 3, **ONE}
+    options = {"penalty": penalty, "n_landmarks": 7, "random_state": 3, **ONE_VIEW}
     model = ResidualKernelRegressor(**options)
     model.fit(X, y * 1.0, sample_weight=weights, groups=request.param)
     (fitted,) = fitted_views(model)
@@ -221,28 +222,52 @@ def mean_kernel_of(A, B):
     return np.mean(rk.gram(NET, A, B, kinds=("gpk", "ntk"), normalized=True), axis=0)
 
 
+def errors_of_penalties(X, y, penalties, **options):
+    """Return the errors of models of one view and one penalty, for each of some penalties."""
+    models = (ResidualKernelClassifier(penalty=each, **ONE_VIEW, **options) for each in penalties)
+    return np.array([model.fit(X, y).views_["error"][0] for model in models])
+
+
 @pytest.mark.parametrize("noise", [0.1, 1.0])
 def test_landmarks_have_the_least_penalty_of_a_similar_error(noise, rng):
     """The first one of an error within a twentieth of the least, by models of one penalty."""
     X, y = waves(rng, 60, 3)
     X = X + noise * rng.standard_normal(X.shape)
-    options = {"n_landmarks": 25, "random_state": 3} | ONE
-    model = ResidualKernelClassifier(**options).fit(X, y)
+    options = {"n_landmarks": 25, "random_state": 3}
+    model = ResidualKernelClassifier(**options, **ONE_VIEW).fit(X, y)
     (fitted,) = fitted_views(model)
     tried = penalties_of(model, fitted.pipeline.kernel, np.ones(60), (), 25).tried
-    errors = np.array(
-        [
-            ResidualKernelClassifier(**options, penalty=penalty).fit(X, y).views_["error"][0]
-            for penalty in tried
-        ]
-    )
+    errors = errors_of_penalties(X, y, tried, **options)
     assert fitted.penalties[0] == tried[int((errors <= 1.05 * errors.min()).argmax())] > tried[0]
 
 
-def tried_by(n, n_landmarks=None, settings=DEFAULTS):
+@ignores_scores
+@pytest.mark.parametrize("is_similar", [True, False])
+def test_just_above_a_thousand_signals_errors_of_half_more_are_similar_too(
+    is_similar, rng, monkeypatch
+):
+    """The half falls to nothing at one and a half times as many signals.
+
+    The signals do not tell the labels, for which the least penalty has a large error.
+    """
+    (X, _), y = waves(rng, 50, 2), np.arange(50) // 2 % 2
+    X += 0.05 * rng.standard_normal(X.shape)
+    model = ResidualKernelClassifier(**ONE_VIEW)
+    monkeypatch.setattr(settings, "_FEW_SIGNALS", 49)
+    least, *larger = penalties_of(model, KERNEL, np.ones(50), (), 50).tried
+    errors = errors_of_penalties(X, y, [least, *larger])
+    more_error = errors[0] / errors.min() - 1.05
+    assert 0.3 < more_error < 0.5
+    more_signals = (1 - more_error / 0.5) / 2 + (-0.01 if is_similar else 0.01)
+    monkeypatch.setattr(settings, "_FEW_SIGNALS", 50 / (1 + more_signals))
+    (fitted,) = fitted_views(model.fit(X, y))
+    assert (fitted.penalties[0] == least) == is_similar
+
+
+def tried_by(n, n_landmarks=None, given=DEFAULTS):
     """Return the penalties that a view of a network tries for n signals, and their tolerance."""
     m = n if n_landmarks is None else n_landmarks
-    return penalties_of(settings, KERNEL, np.ones(n), (), m)
+    return penalties_of(given, KERNEL, np.ones(n), (), m)
 
 
 @pytest.mark.parametrize("n", [2, 1000, 1001, 9000])
@@ -255,11 +280,11 @@ def test_more_than_a_thousand_signals_choose_among_penalties(n, several):
     assert (len(tried_by(n).tried) > 1) == several
 
 
-def test_penalties_are_chosen_with_less_and_less_caution():
-    """From a little more than a thousand signals on; landmarks have the least caution at once."""
-    caution = [tried_by(n).tolerance for n in (1001, 1250, 1500, 9000)]
-    assert caution[0] > caution[1] > caution[2] == caution[3]
-    assert tried_by(1001, 400).tolerance == caution[3]
+def test_penalties_are_chosen_with_less_and_less_tolerance():
+    """From a little more than a thousand signals on; landmarks have the least one at once."""
+    tolerances = [tried_by(n).tolerance for n in (1001, 1250, 1500, 9000)]
+    assert tolerances[0] > tolerances[1] > tolerances[2] == tolerances[3]
+    assert tried_by(1001, 400).tolerance == tolerances[3]
 
 
 def test_penalties_that_are_given_are_those_that_are_tried():
@@ -270,7 +295,7 @@ def test_penalties_that_are_given_are_those_that_are_tried():
 @pytest.mark.parametrize("given", [{"penalty": 0.1}, {"n_landmarks": None}])
 def test_penalties_by_landmarks_are_tried_by_default_alone(given, rng):
     X, y = waves(rng, 60, 3)
-    options = {"n_landmarks": 45, "random_state": 3} | ONE | given
+    options = {"n_landmarks": 45, "random_state": 3} | ONE_VIEW | given
     (fitted,) = fitted_views(ResidualKernelClassifier(**options).fit(X, y))
     least = fitted.pipeline.kernel.least_penalty(np.ones(60), "float64")
     assert fitted.penalties[0] == given.get("penalty", least)

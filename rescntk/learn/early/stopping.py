@@ -13,13 +13,14 @@ _MOST_THRESHOLDS = 200
 """Maximum number of thresholds that `best_rule` compares. More take more time."""
 
 _TESTED_THRESHOLDS = 20
-"""Number of thresholds that a bound tests. Each makes labels of another twentieth early."""
+"""Number of thresholds that a bound tests. Each makes the labels of another twentieth early."""
 
 SIGNIFICANCE = 0.1
-"""Level of these tests: how often a bound may fail, over draws of the training signals."""
+"""Significance level of these tests: how often a bound may fail, over draws of training signals."""
 
 PrefixProba = Callable[[int, np.ndarray], np.ndarray]
-"""Probabilities (n, n_classes) at a prefix, by its index, of some cases, by their indices (n,)."""
+"""A function of the index of a prefix, and of the indices of cases, (n,), that returns the cases'
+probabilities at this prefix, (n, n_classes)."""
 
 
 @dataclass
@@ -95,30 +96,31 @@ def best_rule(
     proba: np.ndarray,
     class_indices: np.ndarray,
     lengths: np.ndarray,
-    value: Callable[[float, float], float],
+    objective: Callable[[float, float], float],
     weights: np.ndarray | None = None,
 ) -> StoppingRule:
-    """Return the rule of the greatest value of accuracy and earliness.
+    """Return the rule with the largest objective, a function of accuracy and earliness.
 
     Earliness is the mean share of time points that is seen (Schäfer and Leser 2020). `proba` are
-    left-out probabilities (n_prefixes, n_cases, n_classes), `class_indices` are of the right
-    classes, (n_cases,), `lengths` of the prefixes, (n_prefixes,), and `weights` of the cases. Of
-    equal values the strictest rule counts.
+    left-out probabilities, (n_prefixes, n_cases, n_classes), `class_indices` those of the right
+    classes, (n_cases,), `lengths` those of the prefixes, (n_prefixes,), and `weights` those of the
+    cases. Among rules with the same objective it is the strictest one.
     """
 
-    def value_of(rule: StoppingRule) -> float:
+    def objective_of(rule: StoppingRule) -> float:
         end = rule.simulate(proba)
         earliness = np.average(lengths[end.last], weights=weights) / lengths[-1]
-        return value(np.average(end.class_indices == class_indices, weights=weights), earliness)
+        accuracy = np.average(end.class_indices == class_indices, weights=weights)
+        return objective(accuracy, earliness)
 
     chosen = StoppingRule(np.inf)
-    best = value_of(chosen)
+    best = objective_of(chosen)
     thresholds = np.unique(proba[:-1].max(axis=2))[::-1]
     if len(thresholds) > _MOST_THRESHOLDS:
         levels = np.linspace(1.0, 0.0, _MOST_THRESHOLDS)
         thresholds = np.quantile(thresholds, levels, method="inverted_cdf")
     for rule in (StoppingRule(t, agreement) for agreement in (2, 1) for t in thresholds):
-        found = value_of(rule)
+        found = objective_of(rule)
         if found > best:
             best, chosen = found, rule
     return chosen

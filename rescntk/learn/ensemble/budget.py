@@ -1,4 +1,4 @@
-"""How much a fit computes: its views and landmarks, as a budget of work allows, and a warning.
+"""How much a fit computes: a budget limits views and landmarks, and much work has a warning.
 
 Work is counted in pixel pairs times layers; for two signals it is `ViewPipeline.work`.
 """
@@ -22,19 +22,19 @@ from .settings import Settings
 
 _BUDGETS = {"fast": 2e10, "default": 5e10}
 """Most work of a fit of these views, or of "default" for a list of views, unless `LEAST_LANDMARKS`
-need more. Both are some half more than 1,000 signals of up to ten channels take, which thus have
-all views, and all are landmarks. For one channel of 64 points and more 5e10 takes some 100 seconds
-of one core of Zen 4."""
+need more. Each is about one and a half times the work of 1,000 signals of up to ten channels, so
+such fits keep all views, and all signals are landmarks. With one channel of 64 points or more, 5e10
+takes some 100 seconds of one core of Zen 4."""
 
 LEAST_LANDMARKS = 1000
-"""Least number of landmarks by default, or all signals if they are fewer. Kernels take time in
-proportion."""
+"""Least number of landmarks by default, if there are as many signals. The time of kernels is
+proportional to the number of landmarks."""
 
 MOST_LANDMARKS = 3000
-"""Most landmarks by default: each view then has a matrix of 72 MB."""
+"""Maximum number of landmarks by default: each view then has a matrix of 72 MB."""
 
 _SOLVING = 1 / 8
-"""Work of eigenvectors and of products of matrices, for each pair of signals and landmark."""
+"""Work of eigenvectors and of products of matrices, for each pair of signals, per landmark."""
 
 _MUCH_WORK = 1e12
 """Work of a fit above which it warns: a quarter of an hour on two cores."""
@@ -45,13 +45,13 @@ def chosen_views(
 ) -> SuitableViews:
     """Return the views of a fit to signals X.
 
-    `default` has the views that are named by a word. Of them many signals have fewer, or shorter
-    ones: as many that the kernels of all pairs are within the budget, if that can be.
+    `default` has the views that are named by a word. For many signals, views are left out or
+    shortened until the kernels of all pairs are within the budget, if that is possible.
     """
     views = settings.views
     if isinstance(views, str) and views in default:
-        of_channels = () if len(X[0]) == 1 else (COVARIANCES,)
-        for fewer in with_savings((*default[views], *of_channels)):
+        covariance_views = () if len(X[0]) == 1 else (COVARIANCES,)
+        for fewer in with_savings((*default[views], *covariance_views)):
             suitable = suitable_views(fewer, X)
             if _work(suitable.pipelines, X, len(X)) <= _BUDGETS[views]:
                 return suitable
@@ -77,21 +77,10 @@ def draw_landmarks(
         m = least + bisect_right(more, budget, key=lambda m: _work(pipelines, X, m))
     else:
         m = min(n, check_integer(settings.n_landmarks, "n_landmarks", at_least=2))
-    _check_fit(pipelines, X, m)
     return None if m == n else np.sort(rng.permutation(n)[:m])
 
 
-def _work(pipelines: Sequence[ViewPipeline], X: Signals, n_landmarks: int) -> float:
-    """Return the work of a fit to signals X with some of them as landmarks.
-
-    The kernel of a pair of landmarks is computed once.
-    """
-    n_pairs = n_landmarks * (len(X) - n_landmarks / 2)
-    works = [p.work * channel_factor(X) + _SOLVING * n_landmarks for p in pipelines]
-    return n_pairs * sum(works)
-
-
-def _check_fit(pipelines: Sequence[ViewPipeline], X: Signals, n_landmarks: int) -> None:
+def check_fit(pipelines: Sequence[ViewPipeline], X: Signals, n_landmarks: int) -> None:
     """Refuse a fit that has no room in memory, and warn of one that takes long."""
     check_free_memory(
         8 * n_landmarks * (len(pipelines) * n_landmarks + 2 * len(X)),
@@ -103,3 +92,13 @@ def _check_fit(pipelines: Sequence[ViewPipeline], X: Signals, n_landmarks: int) 
             f"this fit computes {work:.0e} pixel pairs times layers: fewer landmarks or shorter "
             f"views take less time"
         )
+
+
+def _work(pipelines: Sequence[ViewPipeline], X: Signals, n_landmarks: int) -> float:
+    """Return the work of a fit to signals X with some of them as landmarks.
+
+    The kernel of a pair of landmarks is computed once.
+    """
+    n_pairs = n_landmarks * (len(X) - n_landmarks / 2)
+    works = [p.work * channel_factor(X) + _SOLVING * n_landmarks for p in pipelines]
+    return n_pairs * sum(works)

@@ -22,7 +22,7 @@ def columns_of_classes(decisions: np.ndarray) -> np.ndarray:
 
 
 class Calibration(NamedTuple):
-    """What makes decisions and probabilities of averaged decisions, (n_cases, n_outputs).
+    """How averaged decisions, (n_cases, n_outputs), become decisions and probabilities.
 
     A decision of a classifier is an averaged one plus an offset. Log-probabilities are s · c times
     the decision, up to a constant for each case, with the certainty c of the case, (n_cases, 1),
@@ -60,8 +60,8 @@ def calibrate(
 
     The decisions are those of cases left out. Log-probabilities minimize the mean cross-entropy, in
     which cases count with `error_weights`, and which is convex (Guo et al. 2017). All offsets are 0
-    unless `with_offsets`. As by Platt (1999), the class of a case has the target probability
-    (n + 1)/(n + 2), so that s is finite where all decisions are right. If all weights are 0, s is 1
+    unless `with_offsets`. As in Platt (1999), the class of a case has the target probability
+    (n + 1)/(n + 2), so that s is finite if all decisions are right. If all weights are 0, s is 1
     over the largest decision.
     """
     columns = columns_of_classes(averaged_decisions)
@@ -99,7 +99,7 @@ def probabilities_of_folds(
     """Return probabilities of cases, (n_cases, n_classes), which the other folds calibrate.
 
     `folds` are the numbers of the cases' folds, (n_cases,). `calibration_by` returns the
-    calibration by some cases, which a mask tells.
+    calibration by the cases of a mask.
     """
     proba = np.empty(columns_of_classes(averaged_decisions).shape)
     for fold in np.unique(folds):

@@ -24,19 +24,20 @@ class CaseKernel:
     Its eigenvalues are μ, (rank,), and λ is a penalty.
     """
 
-    spectrum: Decomposition
+    decomposition: Decomposition
     """The eigenvalues and eigenvectors of K."""
     root: np.ndarray
-    """R √(μ + λ), (n_landmarks, rank), which no penalty changes, with R of `ViewRegression`."""
+    """R √(μ + λ) with R of `ViewRegression`, (n_landmarks, rank): the same for all penalties."""
     unexplained: np.ndarray
     """The diagonal of what landmarks do not explain, (n_cases,)."""
     inverse_root: np.ndarray | None = None
-    """K(S, S)^(-1/2) of landmarks S, but for a rotation, (n_landmarks, rank); None if S are all."""
+    """K(S, S)^(-1/2) of landmarks S, but for a rotation, (n_landmarks, rank); None if all cases are
+    landmarks."""
     features: np.ndarray | None = None
-    """K(X, S) times `inverse_root`, (n_cases, rank); None if landmarks are all."""
+    """K(X, S) times `inverse_root`, (n_cases, rank); None if all cases are landmarks."""
 
     def at_landmarks(self, beta: np.ndarray) -> np.ndarray:
-        """Return coefficients of landmarks, of the same function as coefficients of cases."""
+        """Return coefficients of landmarks, which make the same function as those of cases."""
         if self.inverse_root is None or self.features is None:
             return beta
         return self.inverse_root @ (self.features.T @ beta)
@@ -49,25 +50,26 @@ def case_kernel(
     landmark_indices: np.ndarray | None,
     options: KernelOptions,
 ) -> CaseKernel:
-    """Return the decomposed kernel matrix of cases, as a view shows them.
+    """Return the decomposed kernel matrix of cases.
 
-    `landmark_indices` are those of landmarks among the cases, or None if all are landmarks.
+    `seen` are the signals of cases as a view shows them. `landmark_indices` are those of landmarks
+    among the cases, or None if all are landmarks.
     """
     if landmark_indices is None:
-        return _of_all(kernel, seen, weights, options)
-    return _of_landmarks(kernel, seen, weights, landmark_indices, options)
+        return _full_case_kernel(kernel, seen, weights, options)
+    return _landmark_case_kernel(kernel, seen, weights, landmark_indices, options)
 
 
-def _of_all(
+def _full_case_kernel(
     kernel: ViewKernel, seen: Signals, weights: np.ndarray, options: KernelOptions
 ) -> CaseKernel:
-    """Return the decomposition of all of the kernel matrix."""
-    spectrum = decompose(kernel.matrix(seen, None, options), weights, clip=True)
-    root = spectrum.roots[:, None] * spectrum.eigenvectors
-    return CaseKernel(spectrum, root, np.zeros(len(seen)))
+    """Return the decomposition of the whole kernel matrix."""
+    decomposition = decompose(kernel.matrix(seen, None, options), weights, clip=True)
+    root = decomposition.sqrt_weights[:, None] * decomposition.eigenvectors
+    return CaseKernel(decomposition, root, np.zeros(len(seen)))
 
 
-def _of_landmarks(
+def _landmark_case_kernel(
     kernel: ViewKernel,
     seen: Signals,
     weights: np.ndarray,
@@ -94,6 +96,6 @@ def _of_landmarks(
     values = np.maximum(values, eps * values[-1])
     inverse_root, features = inverse_root @ rotation, features @ rotation
     eigenvectors = sqrt_weights * features / np.sqrt(values)
-    spectrum = Decomposition(values, eigenvectors, eps, sqrt_weights[:, 0])
+    decomposition = Decomposition(values, eigenvectors, eps, sqrt_weights[:, 0])
     root = inverse_root * np.sqrt(values)
-    return CaseKernel(spectrum, root, unexplained, inverse_root, features)
+    return CaseKernel(decomposition, root, unexplained, inverse_root, features)

@@ -18,7 +18,7 @@ from ..views.pipeline import ViewPipeline
 from ..views.suitable import SuitableViews
 from ..views.view import View
 from .blas import one_blas_thread
-from .budget import chosen_views, draw_landmarks
+from .budget import check_fit, chosen_views, draw_landmarks
 from .levels import Distances, LevelsAndSizes
 from .regression import ViewRegression, fit_view
 from .results import LeftOut, ViewResults, averaged, joined
@@ -27,7 +27,7 @@ from .targets import Landmarks, Targets
 from .weights import folds_of, mean_novelty, overall_weights, residuals_of_folds, weights_at_signals
 
 _NUMBERS_OF_A_BATCH = 2**22
-"""Numbers of signals, or of their kernels, that a view computes at once. More take more memory."""
+"""Numbers of signals, or of their kernels, that are computed at once. More take more memory."""
 
 _EXAMPLES = 40
 """Maximum number of training signals whose contributions are compared with those of others."""
@@ -37,12 +37,12 @@ _EXAMPLES = 40
 class Ensemble:
     """Views fitted to training signals, whose decisions are averaged.
 
-    A decision is what is regressed, such as 1 or −1 for a class. Signals are those of the user,
+    Decisions predict the targets, such as 1 or −1 for a class. Methods take the user's signals,
     checked; `options` say how kernels are computed.
     """
 
-    views: tuple[ViewRegression, ...]
-    """The views that have a weight above 0."""
+    regressions: tuple[ViewRegression, ...]
+    """The fitted views that have a weight above 0."""
     overall_weights: np.ndarray
     """The views' weights at signals that are novel to no view, (n_views, n_regressions), of sum 1
     over views."""
@@ -57,7 +57,7 @@ class Ensemble:
     """Up to `_EXAMPLES` training signals, as they were given."""
 
     def results(self, X: Signals, options: KernelOptions) -> ViewResults:
-        """Return what the views find about signals."""
+        """Return the results of the views at signals."""
         return joined([self._results_of(batch, options) for batch in self._batches(X)])
 
     def weights_and_novelty(
@@ -71,7 +71,7 @@ class Ensemble:
         weights = weights_at_signals(
             self.overall_weights, view_novelties, distances.levels, self.depends_on_levels
         )
-        errors = np.array([view.mean_squared_errors for view in self.views])
+        errors = np.array([regression.mean_squared_errors for regression in self.regressions])
         novelty = mean_novelty(view_novelties, errors)
         return weights, np.maximum(novelty, distances.sizes**2)
 
@@ -80,12 +80,14 @@ class Ensemble:
     ) -> np.ndarray:
         """Return variances of new observations, (n_cases, n_outputs).
 
-        Each view has a mean, (n_views, n_cases, n_outputs): its decision, or its residual, which
-        differs from other views' residuals by as much. Novelties and weights are as in
-        `ViewResults`.
+        Each view has a mean, (n_views, n_cases, n_outputs): its decision or its residual, of which
+        only the differences between views matter. Novelties and weights are as in `ViewResults`.
         """
         units = np.array(
-            [view.mean_left_out_variances * view.prior_variances for view in self.views]
+            [
+                regression.mean_left_out_variances * regression.prior_variances
+                for regression in self.regressions
+            ]
         )
         spread = (view_means - averaged(view_means, view_weights)) ** 2
         return averaged(view_novelties * units[:, None] + spread, view_weights)
@@ -93,8 +95,8 @@ class Ensemble:
     def contributions(self, X: Signals, options: KernelOptions, of: str) -> list[np.ndarray]:
         """Return contributions of time points or of channels to decisions.
 
-        They are (n_outputs, d_i) each of "time", and (n_outputs, n_channels) of "channels". Their
-        sums and `mean_target` are the averaged decisions.
+        Those of a signal are (n_outputs, d_i) if `of` is "time", and (n_outputs, n_channels) if it
+        is "channels". Their sums plus `mean_target` are the averaged decisions.
         """
         parts = []
         for batch in self._batches(X):
@@ -108,19 +110,22 @@ class Ensemble:
         counts = [x.shape[1] if of == "time" else len(x) for x in batch]
         totals = [np.zeros((len(self.mean_target), count)) for count in counts]
         view_weights = self._results_of(batch, options).view_weights
-        for view, weights in zip(self.views, view_weights, strict=True):
-            method = view.contributions if of == "time" else view.channel_contributions
+        for regression, weights in zip(self.regressions, view_weights, strict=True):
+            if of == "time":
+                method = regression.contributions
+            else:
+                method = regression.channel_contributions
             with one_blas_thread():
                 contributions = method(batch, options)
             for total, contribution, weight in zip(totals, contributions, weights, strict=True):
-                constants = (view.intercepts - self.mean_target) / contribution.shape[1]
+                constants = (regression.intercepts - self.mean_target) / contribution.shape[1]
                 total += weight[:, None] * (contribution + constants[:, None])
         return totals
 
     def _results_of(self, batch: Signals, options: KernelOptions) -> ViewResults:
-        """Return what the views find about a batch of `_batches`."""
+        """Return the results of the views at a batch of `_batches`."""
         with one_blas_thread():
-            pairs = [view.decisions_and_novelties(batch, options) for view in self.views]
+            pairs = [each.decisions_and_novelties(batch, options) for each in self.regressions]
         decisions, novelties = map(np.array, zip(*pairs, strict=True))
         distances = self.levels_and_sizes.distances(batch)
         return ViewResults(decisions, novelties, *self.weights_and_novelty(novelties, distances))
@@ -131,7 +136,7 @@ class Ensemble:
         A batch begins at a multiple of 64 rows and has at least 64. So products by one BLAS thread
         have the same last bits as the product of all signals.
         """
-        n_landmarks = max(len(view.landmarks) for view in self.views)
+        n_landmarks = max(len(regression.landmarks) for regression in self.regressions)
         numbers = max(n_landmarks, longest_length(X) * len(X[0]))
         size = 64 * max(1, _NUMBERS_OF_A_BATCH // (64 * numbers))
         *starts, last = range(0, max(len(X) - 63, 1), size)
@@ -159,9 +164,9 @@ def fit_ensemble(
     settings : Settings
         The parameters of the estimator.
     default_views : mapping from str to sequence of View
-        The views that the estimator has by words.
+        The views that stand for each word of the parameter `views`.
     more_penalties : sequence of float
-        Penalties that networks try besides the least one, unless `settings` have penalties.
+        Penalties that views of networks try besides the least one, if `settings` have none.
 
     Returns
     -------
@@ -180,6 +185,7 @@ def fit_ensemble(
     suitable = chosen_views(settings, default_views, scaled_cases.signals)
     indices = draw_landmarks(settings, suitable.pipelines, scaled_cases.signals, rng)
     landmarks = Landmarks.of(scaled_cases.signals, indices)
+    check_fit(suitable.pipelines, scaled_cases.signals, len(landmarks.signals))
     depends_on_levels = np.array([pipeline.depends_on_levels for pipeline in suitable.pipelines])
     with one_blas_thread():
         regressions, residuals, novelties = _fit_views(
@@ -193,7 +199,7 @@ def fit_ensemble(
         )
     used = np.flatnonzero(weights.any(axis=1))
     ensemble = Ensemble(
-        views=tuple(regressions[k] for k in used),
+        regressions=tuple(regressions[k] for k in used),
         overall_weights=weights[used],
         depends_on_levels=depends_on_levels[used],
         levels_and_sizes=levels_and_sizes,
@@ -243,7 +249,7 @@ def _table(
     """Return the attribute `views_`, from overall weights of fitted views."""
     n_views = len(suitable.views)
     errors, mean_weights = np.full(n_views, np.nan), np.zeros(n_views)
-    errors[suitable.view_indices] = [view.mean_squared_errors.mean() for view in regressions]
+    errors[suitable.view_indices] = [each.mean_squared_errors.mean() for each in regressions]
     mean_weights[suitable.view_indices] = weights.mean(axis=1)
     return {
         "view": np.array(suitable.views, dtype=object),

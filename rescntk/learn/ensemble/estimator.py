@@ -23,7 +23,7 @@ REMEDY = (
     "Look at views_, cut the signals to the part that matters, or try views such as "
     "View(length=256) and View(head='trace')"
 )
-"""What to do where views find nothing, for warnings."""
+"""What to do if views find nothing, for warnings."""
 
 
 class ResidualKernelEstimator(Settings, SignalEstimator):
@@ -40,7 +40,7 @@ class ResidualKernelEstimator(Settings, SignalEstimator):
     left_out_novelty_: np.ndarray
     _ensemble: Ensemble
     _target_scale: np.ndarray
-    """By what the targets of `_ensemble` were divided, (n_outputs,), or (1,) for all outputs."""
+    """Divisors that made the targets of `_ensemble`, (n_outputs,), or (1,) for all outputs."""
 
     def _fit_ensemble(
         self,
@@ -50,7 +50,7 @@ class ResidualKernelEstimator(Settings, SignalEstimator):
         default_views: Mapping[str, Sequence[View]],
         more_penalties: Sequence[float] = (),
     ) -> LeftOut:
-        """Fit the ensemble to cases, as `fit_ensemble`, and set the attributes that tell of it.
+        """Fit the ensemble to cases, as `fit_ensemble`, and set the attributes about it.
 
         Returns
         -------
@@ -80,8 +80,8 @@ class ResidualKernelEstimator(Settings, SignalEstimator):
         -------
         ndarray, (n_cases,)
             About 1 for new signals like the training signals, and larger for signals far from them
-            or of other sizes. The training signals themselves have less. For limits,
-            `left_out_novelty_` has theirs, each left out.
+            or of other sizes. The training signals themselves have less. To set a limit, take a
+            quantile of `left_out_novelty_`, the novelties of training signals left out.
 
         Raises
         ------
@@ -92,7 +92,7 @@ class ResidualKernelEstimator(Settings, SignalEstimator):
 
         Notes
         -----
-        The novelty is :math:`\max(\prod_v \nu_v^{p_v}, s)`, from the views and from sizes.
+        The novelty is :math:`\max(\prod_v \nu_v^{p_v}, s)`, from the views v and from sizes.
 
         In the Gaussian process of view v, :math:`\nu_v` is the variance of an observation, divided
         by its mean over training signals left out. The powers :math:`p_v` are proportional to the
@@ -119,15 +119,15 @@ class ResidualKernelEstimator(Settings, SignalEstimator):
             Signals as for `fit`, with as many channels and, unless `fit` was given a list, as many
             time points.
         of : {"time", "channels"}, default "time"
-            Whether time points or channels have contributions. That of a time point includes what
-            the network sees around it. Those of channels take about the time of 3(c + 1)
-            predictions, of c channels.
+            Whether contributions are those of time points or of channels. The contribution of a
+            time point includes what the network sees around it. Contributions of c channels take
+            about as long as 3(c + 1) predictions.
 
         Returns
         -------
         ndarray, (n_cases, n_outputs, n_timepoints) or (n_cases, n_outputs, n_channels)
-            For lists and "time" a list of (n_outputs, n_timepoints_i). Each target, or each class,
-            has an output; if there are two classes, only the second one has.
+            For lists and "time" it is a list of (n_outputs, n_timepoints_i). Each target, or each
+            class, has an output; if there are two classes, only the second one has.
 
         Raises
         ------
@@ -155,7 +155,7 @@ class ResidualKernelEstimator(Settings, SignalEstimator):
         return np.array(contributions) if one_size else contributions
 
     def _results(self, X: Signals) -> ViewResults:
-        """Return what the views find about checked signals."""
+        """Return the results of the views at checked signals."""
         return self._ensemble.results(X, kernel_options(self))
 
     def _median_contributions(

@@ -12,10 +12,10 @@ from ..reading.signals import Signals, as_arrays
 from ..views.steps import ROUNDING
 
 _LEAST_LEVEL_UNIT = 0.1
-"""Least unit of levels, in mean deviations inside of signals: equal levels have no unit."""
+"""Least unit of levels, in units of the mean deviation inside signals: levels may be all equal."""
 
 _ADDED_TO_SIZES = 0.1
-"""What is added to the deviation of sizes, which are binary logarithms, to make their unit."""
+"""What is added to the deviation of sizes, which are binary logarithms, before it is doubled."""
 
 
 class Distances(NamedTuple):
@@ -32,10 +32,10 @@ class LevelsAndSizes:
     """Means of the levels and sizes of training signals, and units of distances from them.
 
     Each channel of a signal has a level, its mean, and two sizes: log2 of its mean magnitude, and
-    log2 of its deviation from its mean. The unit of a level is its deviation over signals, that of
-    a size twice its deviation and .2. The units of all levels are magnified by one factor, and
-    those of all sizes by another, so that at most one of twenty training signals, left out, is
-    farther than 1.
+    log2 of its deviation from its mean. The unit of a level is its deviation over signals, and the
+    unit of a size is .2 plus twice its deviation. The units of all levels are magnified by one
+    factor, and those of all sizes by another, so that at most one of twenty training signals, left
+    out, is farther than 1.
 
     All signals are in the units in which views see them: their squares are in float64.
 
@@ -49,7 +49,7 @@ class LevelsAndSizes:
     units: np.ndarray
     """Units of distances from these means, (3, n_channels)."""
     constants: np.ndarray
-    """The value c of a channel that is constant in all training signals, 0 of others,
+    """The value c of a channel that is constant in all training signals, 0 for others,
     (n_channels,)."""
 
     @classmethod
@@ -62,8 +62,8 @@ class LevelsAndSizes:
         deviation_of_levels, *deviations_of_sizes = np.sqrt(
             np.average(squares, axis=0, weights=weights)
         )
-        inside = np.reshape([x.std(axis=-1) for x in as_arrays(X)], (len(X), -1))
-        mean_inside = np.average(inside, axis=0, weights=weights)
+        deviations_inside = np.reshape([x.std(axis=-1) for x in as_arrays(X)], (len(X), -1))
+        mean_inside = np.average(deviations_inside, axis=0, weights=weights)
         level_unit = np.maximum(deviation_of_levels, _LEAST_LEVEL_UNIT * mean_inside)
         largest = np.reshape([np.abs(x).max(axis=-1) for x in as_arrays(X)], (len(X), -1)).max(
             axis=0

@@ -10,7 +10,7 @@ from ...checks.messages import shown, warn
 from ...checks.values import check_positive
 
 _ROUNDING_OF_LEVELS = 1e-12
-"""Part of a level that rounding errors may add: without it the rank would be one more."""
+"""What rounding errors may add to a level, which could make its rank one too large."""
 
 COVERAGE = 0.9
 """Default share of sets and intervals that contain the truth. Nine signals are needed for it."""
@@ -28,7 +28,7 @@ class Nonconformity:
     weights: np.ndarray
     """The weights of the cases in the quantile, (n_cases,)."""
     n_groups: int
-    """Number of groups that were left out; of different signals where no groups were given."""
+    """Number of groups that were left out, or of different signals if no groups were given."""
 
     def quantile(self, coverage: float) -> np.ndarray:
         """Return a quantile of scores, (…), which the share `coverage` of new cases do not exceed.
@@ -42,8 +42,8 @@ class Nonconformity:
         n = self.n_groups
         if coverage * (n + 1) > n:
             warn(
-                f"coverage is {coverage}, and {n} training signals or groups tell "
-                f"{n / (n + 1):.3g} at most",
+                f"coverage is {coverage}, but {n} training signals or groups support at most "
+                f"{n / (n + 1):.3g}",
             )
         level = min(1.0, max(0.0, coverage * (n + 1) / n - _ROUNDING_OF_LEVELS))
         return np.quantile(self.scores, level, axis=0, weights=self.weights, method="inverted_cdf")

@@ -27,9 +27,9 @@ from .targets import Landmarks, Targets
 class ViewRegression:
     """A view with ridge regression and a Gaussian process on its kernel.
 
-    One regression has all outputs, or each output has one: n_regressions with a penalty λ each. K
-    is the kernel matrix of cases, or the part of it that landmarks explain, and μ are its
-    eigenvalues, (rank,).
+    There is one regression for all outputs, or one for each output, and each has a penalty λ. K is
+    the kernel matrix of cases, or the part of it that landmarks explain, and μ are its eigenvalues,
+    (rank,).
     """
 
     pipeline: FittedPipeline
@@ -37,16 +37,16 @@ class ViewRegression:
     landmarks: Signals
     """As they were before the view's steps: all views share them."""
     coefficients: np.ndarray
-    """By which decisions are sums of the kernels with landmarks, (n_landmarks, n_outputs)."""
+    """Coefficients of the kernels with landmarks in decisions, (n_landmarks, n_outputs)."""
     intercepts: np.ndarray
-    """What is added to these sums, (n_outputs,)."""
+    """What is added to the sums of these kernels, (n_outputs,)."""
     variance_root: np.ndarray
     """R, (n_landmarks, rank), of the first penalty λ₀: the process has the variance
     K(x, x) − ‖Rᵀk‖² at a signal x with the kernel k with landmarks. R is lower triangular if there
     is one regression."""
     penalty_ratios: np.ndarray | None
-    """(μ + λ₀)/(μ + λ), (rank, n_regressions), by which the penalties λ of several regressions
-    multiply the squares of Rᵀk."""
+    """(μ + λ₀)/(μ + λ), (rank, n_regressions): factors of the squares of Rᵀk for the penalties λ of
+    several regressions. None if there is one regression."""
     penalties: np.ndarray
     """The penalty λ of each regression, (n_regressions,)."""
     mean_left_out_variances: np.ndarray
@@ -131,8 +131,8 @@ class ViewRegression:
     def channel_contributions(self, X: Signals, options: KernelOptions) -> list[np.ndarray]:
         """Return contributions of channels to decisions, (n_outputs, n_channels) each.
 
-        Their sums are decisions less intercepts. What signals that have no channel in common would
-        have is divided evenly.
+        Their sums are decisions less intercepts. What would be left if signals had no channel in
+        common is divided evenly.
         """
         seen, n_channels = self.pipeline.transform(X), len(X[0])
         channels = self.pipeline.channels(n_channels)
@@ -173,25 +173,26 @@ def fit_view(
     likelihood.
     """
     fitted_pipeline, seen = pipeline.fit_and_transform(cases.signals, cases.weights)
-    kernel = case_kernel(pipeline.kernel, seen, cases.weights, landmarks.indices, options)
-    spectrum, Y = kernel.spectrum, targets.values
+    case_matrix = case_kernel(pipeline.kernel, seen, cases.weights, landmarks.indices, options)
+    decomposition, Y = case_matrix.decomposition, targets.values
     groups = cases.groups if cases.n_groups < len(Y) else None  # takes less time without groups
-    choice = _chosen_penalties(spectrum, groups, targets, penalties)
-    beta, intercepts = _coefficients(spectrum, Y, choice.penalties)
-    different, positions = np.unique(choice.penalties, return_inverse=True)
-    left_out = [spectrum.left_out_variance(penalty, groups) for penalty in different]
-    variances = np.stack(left_out, axis=1)[:, positions] + kernel.unexplained[:, None]
+    choice = _chosen_penalties(decomposition, groups, targets, penalties)
+    beta, intercepts = _coefficients(decomposition, Y, choice.penalties)
+    distinct_penalties, penalty_indices = np.unique(choice.penalties, return_inverse=True)
+    left_out = [decomposition.left_out_variance(each, groups) for each in distinct_penalties]
+    variances = np.stack(left_out, axis=1)[:, penalty_indices] + case_matrix.unexplained[:, None]
     mean_variances = np.array([np.average(column, weights=cases.weights) for column in variances.T])
-    sums = spectrum.eigenvalues[:, None] + choice.penalties
-    root = kernel.root / np.sqrt(sums[:, 0])
-    is_one = targets.n_regressions == 1
+    penalized_eigenvalues = decomposition.eigenvalues[:, None] + choice.penalties
+    penalty_ratios = penalized_eigenvalues[:, :1] / penalized_eigenvalues
+    variance_root = case_matrix.root / np.sqrt(penalized_eigenvalues[:, 0])
+    has_one_regression = targets.n_regressions == 1
     regression = ViewRegression(
         fitted_pipeline,
         landmarks=landmarks.signals,
-        coefficients=kernel.at_landmarks(beta),
+        coefficients=case_matrix.at_landmarks(beta),
         intercepts=intercepts,
-        variance_root=_lower_triangular(root) if is_one else root,
-        penalty_ratios=None if is_one else sums[:, :1] / sums,
+        variance_root=_lower_triangular(variance_root) if has_one_regression else variance_root,
+        penalty_ratios=None if has_one_regression else penalty_ratios,
         penalties=choice.penalties,
         mean_left_out_variances=mean_variances,
         prior_variances=np.mean(beta * Y, axis=0),  # Σβ is 0: the intercept b does not matter
@@ -201,18 +202,18 @@ def fit_view(
 
 
 def _coefficients(
-    spectrum: Decomposition, Y: np.ndarray, penalties: np.ndarray
+    decomposition: Decomposition, Y: np.ndarray, penalties: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return coefficients of cases, (n_cases, n_outputs), and intercepts, (n_outputs,).
 
-    One penalty is that of all outputs, or each output has one.
+    There is one penalty for all outputs, or one for each output.
     """
     beta, intercepts = np.empty(Y.shape), np.empty(Y.shape[1])
     output_penalties = np.resize(penalties, Y.shape[1])
     for penalty in np.unique(penalties):
         has_penalty = output_penalties == penalty
         outputs = slice(None) if has_penalty.all() else has_penalty
-        beta[:, outputs], intercepts[outputs] = spectrum.ridge(
+        beta[:, outputs], intercepts[outputs] = decomposition.ridge(
             Y[:, outputs], penalty, intercept=True
         )
     return beta, intercepts
@@ -232,18 +233,18 @@ class _PenaltyChoice:
     residuals: np.ndarray
     """Targets less decisions, (n_cases, n_outputs)."""
     mean_squared_errors: np.ndarray
-    """The least errors, or errors near them, (n_regressions,)."""
+    """Mean squared errors of cases left out, (n_regressions,)."""
 
 
 def _chosen_penalties(
-    spectrum: Decomposition, groups: np.ndarray | None, targets: Targets, penalties: Penalties
+    decomposition: Decomposition, groups: np.ndarray | None, targets: Targets, penalties: Penalties
 ) -> _PenaltyChoice:
     """Return, for each regression, the first penalty whose error is near the least error.
 
-    It is at most `Penalties.tolerance` times the least error of cases left out.
+    Errors are those of cases left out. Near are at most `Penalties.tolerance` times the least one.
     """
     tried = np.asarray(penalties.tried)
-    residuals = spectrum.leave_one_out(targets.values, tried, intercept=True, groups=groups)
+    residuals = decomposition.leave_one_out(targets.values, tried, intercept=True, groups=groups)
     unit_weights = unit_sum(targets.error_weights)
     errors = np.array([(part**2).mean(axis=2) @ unit_weights for part in targets.split(residuals)])
     is_near = errors <= penalties.tolerance * errors.min(axis=1, keepdims=True)

@@ -1,4 +1,4 @@
-"""What views find about signals, each for itself and all together; and about cases left out."""
+"""Results of views, each for itself and all together, at signals and at cases left out."""
 
 from __future__ import annotations
 
@@ -18,17 +18,18 @@ def averaged(values: np.ndarray, view_weights: np.ndarray) -> np.ndarray:
 
 @dataclass(frozen=True, eq=False)
 class ViewResults:
-    """What views find about signals, each for itself, and all together."""
+    """Results of views at signals, each for itself, and all together."""
 
     view_decisions: np.ndarray
     """The decisions of each view, (n_views, n_cases, n_outputs)."""
     view_novelties: np.ndarray
-    """Of each view, (n_views, n_cases, n_regressions): the variance of an observation, in units of
-    its mean over cases left out."""
+    """The novelty for each view, (n_views, n_cases, n_regressions): the variance of an observation,
+    in units of its mean over cases left out."""
     view_weights: np.ndarray
     """The views' weights at the signals, (n_views, n_cases, n_regressions), of sum 1 over views."""
     novelty: np.ndarray
-    """Of all views, and of sizes, (n_cases,), as `ResidualKernelEstimator.novelty` says."""
+    """The novelty by all views and by sizes, (n_cases,), as `ResidualKernelEstimator.novelty`
+    defines it."""
 
     @property
     def averaged_decisions(self) -> np.ndarray:
@@ -57,8 +58,8 @@ class LeftOut:
     view_weights: np.ndarray
     """As in `ViewResults`, by the errors of all cases."""
     novelty: np.ndarray
-    """As in `ViewResults`. The case is one of the training signals with whose levels and sizes it
-    is compared."""
+    """As in `ViewResults`. The training signals with whose levels and sizes a case is compared
+    include the case."""
     fold_residuals: np.ndarray
     """Targets less averaged decisions, (n_cases, n_outputs), where the weights of views at a fold
     come from the errors of the other folds."""

@@ -12,7 +12,7 @@ from ..reading.signals import Signals, take
 class Targets(NamedTuple):
     """What is regressed on the signals of cases, and how errors count.
 
-    One regression has all outputs, or each output has one.
+    There is one regression for all outputs, or one for each output.
     """
 
     values: np.ndarray
@@ -21,7 +21,7 @@ class Targets(NamedTuple):
     """The weights of cases in the errors by which penalties and weights of views are chosen,
     (n_cases,)."""
     n_regressions: int = 1
-    """1, or the number of outputs. Each regression has a penalty and weights of views."""
+    """1, or the number of outputs. Each regression has its own penalty and weights of views."""
 
     def split(self, residuals: np.ndarray) -> list[np.ndarray]:
         """Return the residuals of each regression, from those of all outputs, (…, n_outputs)."""
@@ -32,7 +32,7 @@ class Landmarks(NamedTuple):
     """The signals on whose kernels decisions depend: all cases, or some of them."""
 
     signals: Signals
-    """As they are before the steps of views, which share them."""
+    """The signals before the steps of views, which share them."""
     indices: np.ndarray | None
     """Their indices among the cases; None if they are all cases."""
 

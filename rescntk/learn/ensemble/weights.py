@@ -15,22 +15,21 @@ _FOLDS = 10
 """Number of folds. The weights of views at a fold come from the errors of the other folds."""
 
 _NEGLIGIBLE = 0.02
-"""Largest sum of the least weights that become 0, so that their views need not be computed."""
+"""The least weights become 0, up to this sum, so that their views need not be computed."""
 
 _ERROR_POWER = 4.0
-"""Power of errors in w₀, near which weights of views stay: chosen for noise. Measured
-(`benchmarks/constants.py`): log loss on signals with noise of a twentieth of the deviation .118
-with 0, .114 with 4, .133 with 12. On signals that drift 0 is best, with .184, then .191 and .210.
-"""
+"""Power of errors in w₀, the weights near which those of views stay. It was chosen by signals with
+noise of a twentieth of their deviation (`benchmarks/constants.py`): the log loss is .118 with 0,
+.114 with 4 and .133 with 12. On signals that drift 0 is best: .184, .191 and .210."""
 
 _NOVELTY_POWER = 3.0
-"""Power of novelties above 1 in weights at a signal. Measured (`benchmarks/constants.py`): accuracy
-on the same signals .966 with 2, .968 with 3 and 4; with twice the noise .968, .967 and .965."""
+"""Power of novelties above 1 in weights at a signal. The accuracy on the same signals is .966 with
+2, .968 with 3 and .968 with 4; with twice the noise it is .968, .967 and .965."""
 
 _LEVEL_POWER = 8.0
-"""Power of distances of levels above 1, in weights of views that depend on levels. Measured
-(`benchmarks/constants.py`): accuracy on signals whose levels drift by half a deviation .931 with 0,
-and .943 with 8."""
+"""Power of distances of levels above 1, in weights of views that depend on levels. The accuracy on
+signals whose levels drift by half a deviation (`benchmarks/constants.py`) is .931 with 0, and .943
+with 8."""
 
 
 def folds_of(groups: np.ndarray, rng: np.random.RandomState) -> np.ndarray:
@@ -44,17 +43,18 @@ def folds_of(groups: np.ndarray, rng: np.random.RandomState) -> np.ndarray:
 def weights_of_one_regression(residuals: np.ndarray, error_weights: np.ndarray) -> np.ndarray:
     r"""Return the overall weights of views, (n_views,), for a regression of one or more outputs.
 
-    Its residuals are (n_views, n_cases, n_outputs).
-    G are sums of products of residuals, where cases count with `error_weights`, and e = diag G. The
-    weights, at least 0 and of sum 1, minimize the squared error of the average near w₀ ∝ e⁻⁴,
-    :math:`w^\top G w + \min e\, \|w - w_0\|^2`. The least weights become 0, up to a sum of .02.
+    Its residuals are (n_views, n_cases, n_outputs). The matrix G has the sums of products of the
+    residuals of two views, in which cases count with `error_weights`; e is its diagonal. The
+    weights w, at least 0 and of sum 1, minimize the squared error of the average, and stay near
+    :math:`w_0 \propto e^{-4}`: the minimum is that of :math:`w^\top G w + \min e\, \|w - w_0\|^2`.
+    The least weights become 0, up to a sum of .02.
     """
     rows = (residuals * np.sqrt(unit_sum(error_weights))[:, None]).reshape(len(residuals), -1)
     errors = (rows**2).sum(axis=1)
     least = max(errors.min(), np.finfo(np.float64).eps * errors.max()) or 1.0
     w0 = (np.maximum(errors, least) / least) ** -_ERROR_POWER
     w0 /= w0.sum()
-    # Least squares with a last row 1ᵀw = 1, which changes the scale of w and not its direction.
+    # The last row of these least squares, 1ᵀw = 1, changes the scale of w and not its direction.
     ones = np.ones(len(errors))
     distance = np.eye(len(errors)) - np.outer(w0, ones)
     system = np.vstack([rows.T / np.sqrt(least), distance, ones])
@@ -91,10 +91,11 @@ def weights_at_signals(
     novel to it, by `view_novelties` (n_views, n_cases, n_regressions), and a view that depends on
     levels has less where these are far away, by `level_distances` (n_cases,).
     """
-    above = np.maximum(1.0, view_novelties)
-    products = overall[:, None] * (above / above.min(axis=0)) ** -_NOVELTY_POWER
-    farther = np.clip(level_distances, 1.0, 1e9) ** -_LEVEL_POWER
-    products *= np.where(np.reshape(depends_on_levels, (-1, 1)), farther, 1.0)[:, :, None]
+    excess_novelty = np.maximum(1.0, view_novelties)
+    relative_novelty = excess_novelty / excess_novelty.min(axis=0)
+    products = overall[:, None] * relative_novelty**-_NOVELTY_POWER
+    level_factors = np.clip(level_distances, 1.0, 1e9) ** -_LEVEL_POWER
+    products *= np.where(np.reshape(depends_on_levels, (-1, 1)), level_factors, 1.0)[:, :, None]
     return products / products.sum(axis=0)
 
 
@@ -128,9 +129,9 @@ def residuals_of_folds(
     fold_residuals = np.zeros(residuals.shape[1:])
     for fold in np.unique(folds):
         inside = folds == fold
-        others = targets._replace(error_weights=np.where(inside, 0.0, targets.error_weights))
+        other_targets = targets._replace(error_weights=np.where(inside, 0.0, targets.error_weights))
         weights = weights_at_signals(
-            overall_weights(residuals, others),
+            overall_weights(residuals, other_targets),
             view_novelties[:, inside],
             level_distances[inside],
             depends_on_levels,

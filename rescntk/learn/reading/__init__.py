@@ -1,1 +1,1 @@
-"""What users give: tables, arrays, lists, labels, weights and groups, read and checked."""
+"""Tables, arrays, lists, labels, weights and groups as users give them, read and checked."""

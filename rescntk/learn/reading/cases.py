@@ -1,4 +1,4 @@
-"""Cases: signals with what is known of them, as fits take them."""
+"""Cases: the different signals of a fit, with their labels or targets, weights and groups."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Cases(NamedTuple):
     weights: np.ndarray
     """The sum of the weights of all copies of each case, (n_cases,), in units of their mean."""
     groups: np.ndarray
-    """The number of each case's group, (n_cases,)."""
+    """The number of each case's group, (n_cases,), from 0."""
     case_indices: np.ndarray
     """The index of the case of each signal that was given, (n_signals,); -1 if it has no case."""
 

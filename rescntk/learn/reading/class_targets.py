@@ -34,10 +34,10 @@ class ClassTargets:
     case_weights: np.ndarray
     """The weights of the cases without those of their classes, (n_cases,)."""
     score_weights: np.ndarray
-    """`case_weights` of cases that the left-out score counts, and 0 of others, (n_cases,).
+    """`case_weights` of cases that the left-out score counts, and 0 for others, (n_cases,).
 
     It does not count the only case, or group, of a class: when that is left out, no training signal
-    has the class, and the error tells nothing of a kernel.
+    has the class, and the error says nothing about a kernel.
     """
 
     @property
@@ -53,13 +53,13 @@ class ClassTargets:
     def coverage_weights(self) -> np.ndarray:
         """The weights of the cases times those of their classes, (n_cases,).
 
-        Of signals drawn with these weights, sets have the right class as often as they are to.
+        On signals drawn with these weights, sets contain the right class as often as requested.
         """
         return self.class_weights[self.class_indices] * self.case_weights
 
     @property
     def error_weights(self) -> np.ndarray:
-        """The `coverage_weights` of cases that the score counts, and 0 of others, (n_cases,)."""
+        """The `coverage_weights` of cases that the score counts, and 0 for others, (n_cases,)."""
         return self.class_weights[self.class_indices] * self.score_weights
 
     @property
@@ -69,26 +69,28 @@ class ClassTargets:
 
 
 def weights_of_labels(class_weight: ClassWeight, labels: np.ndarray) -> np.ndarray:
-    """Return the weight of each of some labels: 1, or what a dictionary says.
+    """Return the weight of each of some labels: that of a dictionary, or else 1.
 
-    The weights of "balanced" are known when cases are: `targets_of_classes` computes them.
+    The weights of "balanced" depend on cases: `targets_of_classes` computes them.
     """
-    names = labels.tolist()
+    label_list = labels.tolist()
     if class_weight is None or (isinstance(class_weight, str) and class_weight == "balanced"):
-        return np.ones(len(names))
+        return np.ones(len(label_list))
     if not isinstance(class_weight, dict):
         raise ValueError(
             f"class_weight is {shown(class_weight)}, expected None, 'balanced' or a dict"
         )
     checked = {
-        name: check_nonnegative(weight, f"class_weight of {shown(name)}")
-        for name, weight in class_weight.items()
+        label: check_nonnegative(weight, f"class_weight of {shown(label)}")
+        for label, weight in class_weight.items()
     }
     # A fold of cross-validation may lack a class: `targets_of_classes` warns of it.
-    unknown = [name for name in class_weight if name not in names]
-    if unknown and any(name not in class_weight for name in names):
-        raise ValueError(f"class_weight has keys {shown(unknown)}, expected some of {shown(names)}")
-    weights = np.array([checked.get(name, 1.0) for name in names])
+    unknown = [label for label in class_weight if label not in label_list]
+    if unknown and any(label not in class_weight for label in label_list):
+        raise ValueError(
+            f"class_weight has keys {shown(unknown)}, expected some of {shown(label_list)}"
+        )
+    weights = np.array([checked.get(label, 1.0) for label in label_list])
     relative = np.maximum(np.ldexp(weights, -exponents_of(weights)), _LEAST_CLASS_WEIGHT)
     return np.where(weights > 0, relative, 0.0)
 
@@ -96,15 +98,15 @@ def weights_of_labels(class_weight: ClassWeight, labels: np.ndarray) -> np.ndarr
 def targets_of_classes(cases: Cases, labels: np.ndarray, class_weight: ClassWeight) -> ClassTargets:
     """Return the targets of cases, whose `y` are indices of labels.
 
-    Only labels with a case are classes of the targets. A single one is refused, and a weight of a
-    label without cases is warned of.
+    Only labels with a case are classes of the targets. A single class is refused, and a warning
+    names the weights of labels without cases.
     """
     present, class_indices = np.unique(cases.y[:, 0], return_inverse=True)
     classes = labels[present].tolist()
     if len(classes) < 2:
         raise ValueError(f"y has one class, {shown(classes)}, expected several of positive weight")
     if isinstance(class_weight, dict):
-        lost = [name for name, weight in class_weight.items() if weight and name not in classes]
+        lost = [label for label, weight in class_weight.items() if weight and label not in classes]
         if lost:
             warn(f"class_weight has keys {shown(lost)}, which no signal of positive weight has")
     if class_weight == "balanced":

@@ -42,14 +42,13 @@ from .tables import (
 _SHAPE = "(n_cases, n_channels, n_timepoints)"
 
 _LEAST_WEIGHT = 1e-12
-"""Weight above which a signal counts, in units of the largest: a sum has few digits of less."""
-
+"""Weight above which a signal counts, in units of the largest: sums lose most digits of less."""
 
 _LABELS_AS_TEXTS = {
     bytes: "[label.decode() for label in y]",
     Enum: "[label.name for label in y]",
 }
-"""What makes texts of labels that scikit-learn cannot score, by their kinds."""
+"""Expressions that make texts of labels that scikit-learn cannot score, by their kinds."""
 
 
 class GivenSignals(NamedTuple):
@@ -57,7 +56,7 @@ class GivenSignals(NamedTuple):
 
     signals: Signals
     columns: list[Hashable] | None
-    """The names of a table's columns; None of arrays and lists."""
+    """The names of a table's columns; None for arrays and lists."""
     has_columns: bool
     """Whether each time point was a column, of a table or of an array of two axes."""
 
@@ -90,9 +89,9 @@ def read_signals(X: object, *, n_channels: int | None = None, images: bool = Fal
 def read_training_signals(
     X: object, *, n_channels: int | None = None, images: bool = False
 ) -> GivenSignals:
-    """Return `X` as `read_signals` does, for a fit, and warn of what it seems to mean.
+    """Return `X` as `read_signals` does, for a fit.
 
-    That is a column that numbers the signals, and the axes of time and channels in another order.
+    Warn of a column that seems to number the signals, and of axes that seem exchanged.
     """
     given = read_signals(X, n_channels=n_channels, images=images)
     _warn_of_shape(given)
@@ -112,7 +111,7 @@ def split_channels(flat: np.ndarray, n_channels: int | None, name: str) -> np.nd
 def check_shape_of_fit(given: GivenSignals, fitted: tuple[object, object]) -> None:
     """Raise a ValueError unless signals have the `GivenSignals.shape` of those of a fit.
 
-    Signals of any length have the shape of a list.
+    After a fit to a list, signals of any length are accepted.
     """
     shape = given.shape
     if shape[0] != fitted[0] or fitted[1] not in (None, shape[1]):
@@ -244,13 +243,13 @@ def read_labels(y: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
 
 def _warn_of_windows(signals: np.ndarray) -> None:
     """Warn of signals that overlap with the signal before, or continue it."""
-    cure = "scores are too good, unless groups has the recording, or the part of it, of each signal"
+    remedy = "scores are too optimistic unless groups names each signal's recording, or part of it"
     what = "as windows of one recording do"
     if (row := overlapping_row(signals)) is not None:
-        warn(f"signals {row} and {row + 1} of X overlap, {what}: {cure}", SignalsWarning)
+        warn(f"signals {row} and {row + 1} of X overlap, {what}: {remedy}", SignalsWarning)
     elif (row := continued_row(signals)) is not None:
         found = f"signals {row} and {row + 1} of X, and others, continue each other"
-        warn(f"{found}, {what}: {cure}", SignalsWarning)
+        warn(f"{found}, {what}: {remedy}", SignalsWarning)
 
 
 def _warn_of_target(
@@ -286,7 +285,7 @@ def read_cases(
     """Return all signals that were given to a fit, and their different cases.
 
     Cases have the `y_numbers`, (n_signals, n_columns): indices of labels, or targets. They were
-    read from `y`, which is looked at for errors and warnings alone. Signals have a case where
+    read from `y`, which serves only error messages and warnings. Signals have a case where
     `is_used` is true, by default all.
     """
     _check_together(X, y=y, sample_weight=sample_weight, groups=groups)
@@ -306,7 +305,7 @@ def read_cases(
 
 
 def _check_together(X: object, **arguments: object) -> None:
-    """Raise a ValueError if X and other arguments of a fit are no containers, or do not match."""
+    """Raise a ValueError if X or other arguments of a fit are no containers, or do not match."""
     for name, values in {"X": X, **arguments}.items():
         check_container(values, name)
     check_index_order({"X": X, **arguments}.items())
@@ -316,7 +315,7 @@ def _check_together(X: object, **arguments: object) -> None:
 def _read_weights(
     sample_weight: ArrayLike | None, is_used: bool | np.ndarray, n: int
 ) -> np.ndarray:
-    """Return the weights of n signals, in some unit: above 0, or 0 of signals without a case."""
+    """Return the weights of n signals, in some unit; they are 0 for signals without a case."""
     given = np.ones(n) if sample_weight is None else sample_weight
     weights = np.where(is_used, check_shape(given, "sample_weight", (n,)), 0.0)
     if weights.min() < 0:
@@ -328,7 +327,7 @@ def _read_weights(
 
 
 def _read_groups(groups: ArrayLike, weights: np.ndarray) -> np.ndarray:
-    """Return the numbers of the groups of signals, (n_signals,); 0 of signals of weight 0."""
+    """Return the numbers of the groups of signals, (n_signals,); 0 for signals of weight 0."""
     counted = np.flatnonzero(weights)
     numbers = np.zeros(len(weights), dtype=np.intp)
     numbers[counted] = check_groups(groups, len(weights), counted)

@@ -1,4 +1,4 @@
-"""Signals that were checked, an array or a list: copies, lengths, and powers of two as units."""
+"""Checked signals, an array or a list: copies, lengths, and powers of two as units."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def exponents_of(numbers: np.ndarray) -> np.ndarray:
 
 
 def scaled(X: Signals, exponent: int) -> Signals:
-    """Return signals divided by 2 to the power `exponent`; what leaves float64 is infinite."""
+    """Return signals divided by 2 to the power `exponent`; numbers above float64 are infinite."""
     if not exponent:
         return X
     with np.errstate(over="ignore"):

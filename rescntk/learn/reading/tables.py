@@ -1,7 +1,7 @@
-"""Tables, series and arrays as files give them: what counts as numbers, and what is refused.
+"""Tables, series and arrays as files give them: which contents are numbers, and which are refused.
 
-All guesses about what a file meant are here: separators, decimal commas, saved indices,
-transposed signals. Each is refused, or warned of, with a remedy, and tests read such files.
+Guesses about what a file meant are here: separators, decimal commas, saved indices, transposed
+signals. An error or a warning names the remedy, and tests read such files.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def check_container(values: object, name: str) -> None:
 
 
 def check_columns(X: Any) -> list[Hashable]:
-    """Return a table's columns; refuse several levels, a saved index, and columns of no numbers."""
+    """Return a table's columns; refuse several levels, a saved index, and cells without numbers."""
     check_container(X, "X")
     _check_names_of_columns(X)
     for name in X.columns:
@@ -102,7 +102,7 @@ def _check_names_of_columns(X: Any) -> None:
 
 
 def _check_column(X: Any, name: Hashable) -> None:
-    """Raise a ValueError unless a column of a table has numbers alone."""
+    """Raise a ValueError unless a column of a table has only numbers."""
     column = X[name]
     values = np.asarray(column)
     if str(getattr(column, "dtype", "")).startswith("Sparse"):
@@ -141,7 +141,10 @@ def check_numbers(values: object, name: str) -> None:
 
 
 def _non_numeric_content(values: np.ndarray, name: str) -> tuple[str, str]:
-    """Return what an array has in the place of numbers, and the remedy; two empty texts if none."""
+    """Return what an array has in the place of numbers, and the remedy.
+
+    Both are empty texts if it has numbers.
+    """
     kind = values.dtype.kind
     if kind in "biuf" or not values.size:
         return "", ""
@@ -228,7 +231,7 @@ def numbering_column(flat: np.ndarray) -> int | None:
     """Return the column that seems to number the cases of `flat`, (n_cases, n_columns), or None.
 
     It has a different whole number in each row. They rise or fall from row to row, or no other
-    column has whole numbers alone. Fewer than ten rows may be so by chance.
+    column has only whole numbers. Fewer than ten rows may be so by chance.
     """
     n_cases, n_columns = flat.shape
     if n_cases < 10 or n_columns < 3:
@@ -237,8 +240,8 @@ def numbering_column(flat: np.ndarray) -> int | None:
     for column in whole[:10]:
         steps = np.sign(np.diff(flat[:, column]))
         in_order = steps.all() and abs(steps.sum()) == n_cases - 1
-        alone = len(whole) == 1 and len(np.unique(flat[:, column])) == n_cases
-        if in_order or alone:
+        is_only_one = len(whole) == 1 and len(np.unique(flat[:, column])) == n_cases
+        if in_order or is_only_one:
             return int(column)
     return None
 
@@ -246,8 +249,8 @@ def numbering_column(flat: np.ndarray) -> int | None:
 def overlapping_row(X: np.ndarray) -> int | None:
     """Return an index of signals, (n_cases, n_channels, d), whose end begins the next signal.
 
-    At least half of some rows have such ends, of four time points or more that are not all equal:
-    they are windows of one recording that overlap. Otherwise this returns None.
+    At least half of the compared rows have such ends, of four time points or more that are not all
+    equal: they are windows of one recording that overlap. Otherwise this returns None.
     """
     rows = range(min(len(X) - 1, _COMPARED_ROWS))
     found = [row for row in rows if _overlap(X[row], X[row + 1])]
@@ -305,8 +308,9 @@ def check_padding(X: np.ndarray) -> None:
 def looks_transposed(X: np.ndarray) -> bool:
     """Return whether signals look like (n_cases, n_timepoints, n_channels).
 
-    Then channels differ less than time points. Ratios of squared differences, channels over time
-    points, are 1.4 to 140 for sets of aeon, 1 for noise.
+    They do if they change less from channel to channel than from time point to time point. The
+    ratio of mean squared differences, channels over time points, is 1.4 to 140 for sets of aeon,
+    and 1 for noise.
     """
     if X.shape[2:] == (1,):
         return X.shape[1] > 1
@@ -364,15 +368,15 @@ def check_no_label_column(X: Any, **arguments: Any) -> None:
 def continued_row(X: np.ndarray) -> int | None:
     """Return an index of signals, (n_cases, n_channels, d), whose end the next signal continues.
 
-    Of at least a quarter of some rows, and of eight, the next signal begins nearer to where the
-    signal ends than any other does: they are windows of one recording, one after the other. Of
-    signals in any order this is so for about one row, and in order of their classes for one row of
-    each class. Otherwise this returns None.
+    In at least a quarter of the compared rows, and at least eight, the next signal begins nearer to
+    where the signal ends than any other does: they are windows of one recording, one after the
+    other. If signals come in any order, this is so for about one row; if they come in order of
+    their classes, for about one row of each class. Otherwise this returns None.
     """
-    some = X[:_COMPARED_ROWS]
-    points = np.concatenate([some[:-1, :, -1], some[:, :, 0]])
+    compared = X[:_COMPARED_ROWS]
+    points = np.concatenate([compared[:-1, :, -1], compared[:, :, 0]])
     points = np.ldexp(points, -exponents_of(points))  # squares of their deviations are in float64
-    ends, starts = points[: len(some) - 1], points[len(some) - 1 :]
+    ends, starts = points[: len(compared) - 1], points[len(compared) - 1 :]
     deviations = points.std(axis=0)
     varies = deviations > 0
     distances = np.zeros((len(ends), len(starts)))

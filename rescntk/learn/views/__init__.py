@@ -1,1 +1,1 @@
-"""What a network sees: views, their steps, and the kernels of what is left of a signal."""
+"""What a network sees: views, the steps that prepare signals, and kernels of prepared signals."""

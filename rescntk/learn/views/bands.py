@@ -23,7 +23,7 @@ _FINEST = 0.7
 """Deviation of the narrowest Gaussian, in points."""
 
 _COARSEST = 1 / 8
-"""Largest deviation of the widest Gaussian, as a part of the longest signal's length."""
+"""Largest deviation of the widest Gaussian, as a share of the longest signal's length."""
 
 _LOCAL_WINDOWS = 16
 """A signal's length, in deviations of the Gaussian window that is called local."""
@@ -31,23 +31,23 @@ _LOCAL_WINDOWS = 16
 _ADDED_TO_LOCAL = 0.1
 """What is added to local deviations, in deviations of the signal, before they divide it."""
 
-_LEVELS_OF_SIGNS = (-1.0, -0.3, 0.3, 1.0)
-"""Levels of which "signs" tells whether a band is above them, in deviations of the band."""
+_SIGN_THRESHOLDS = (-1.0, -0.3, 0.3, 1.0)
+"""The thresholds of "signs", in deviations of the band."""
 
 
 @dataclass(frozen=True)
 class LocalScale(LengthKeepingStep):
-    """Subtract local means, and divide by local deviations and a tenth.
+    """Subtract local means, and divide by local deviations plus a tenth.
 
-    The signals have mean 0 and deviation 1. Means and deviations are local over a Gaussian window,
-    whose deviation is a sixteenth of the signal. A point keeps its contribution, since its value
-    decides more than those around it.
+    The signals come with mean 0 and deviation 1. Means and deviations are taken over a Gaussian
+    window, whose deviation is a sixteenth of the signal. A point keeps its contribution, since its
+    value decides more than those around it.
     """
 
     stage = "each signal's own scale"
-    reason_against_one_point = "one time point has no deviation"
     reach = math.inf
     depends_on_levels = False
+    reason_against_one_point = "one time point has no deviation"
 
     def transform(self, X: np.ndarray) -> np.ndarray:
         width = X.shape[2] / _LOCAL_WINDOWS
@@ -60,8 +60,9 @@ class LocalScale(LengthKeepingStep):
 class Bands(BlockStep):
     """Split signals into bands of an octave, and average nonlinear functions of them over blocks.
 
-    `split_into_bands` says what the bands are. Kinds: "rectified" has max(b, 0) and
-    max(−b, 0) of each band b, "magnitudes" |b|, and "signs" where b is above some levels.
+    `split_into_bands` says what the bands are. From each band b the kind "rectified" makes max(b,
+    0) and max(−b, 0), and "magnitudes" makes |b|. The kind "signs" has, for each of some
+    thresholds, 1 where b is above it and 0 elsewhere.
     """
 
     KINDS: ClassVar = ("rectified", "magnitudes", "signs")
@@ -70,8 +71,8 @@ class Bands(BlockStep):
     octaves: int
     blocks: Blocks
     reach = math.inf
-    reason_against_one_point = "one time point has no bands"
     depends_on_levels = False
+    reason_against_one_point = "one time point has no bands"
 
     @property
     def block_length(self) -> int:  # type: ignore[override]
@@ -82,8 +83,8 @@ class Bands(BlockStep):
         """Return the number of bands of signals of this length, at least 1."""
         return max(1, math.ceil(math.log2(length * _COARSEST / _FINEST)))
 
-    def channel_scale(self, least: float = 0.0) -> ChannelScale:
-        return self.blocks.channel_scale(max(least, _LEAST_SCALE))
+    def channel_scale(self, least_ratio: float = 0.0) -> ChannelScale:
+        return self.blocks.channel_scale(max(least_ratio, _LEAST_SCALE))
 
     def transform(self, X: np.ndarray) -> np.ndarray:
         bands = split_into_bands(X, self.octaves)
@@ -93,20 +94,21 @@ class Bands(BlockStep):
             parts = [np.abs(bands)]
         else:
             unit = bands.std(axis=2, keepdims=True)
-            parts = [np.where(bands > level * unit, 1.0, 0.0) for level in _LEVELS_OF_SIGNS]
+            parts = [np.where(bands > threshold * unit, 1.0, 0.0) for threshold in _SIGN_THRESHOLDS]
         return self.blocks.transform(np.concatenate(parts, axis=1))
 
     def channels_after(self, channels: np.ndarray) -> np.ndarray:
-        of_kind = {"rectified": 2, "magnitudes": 1, "signs": len(_LEVELS_OF_SIGNS)}[self.kind]
-        return self.blocks.channels_after(np.tile(channels, of_kind * self.octaves))
+        n_functions = {"rectified": 2, "magnitudes": 1, "signs": len(_SIGN_THRESHOLDS)}[self.kind]
+        return self.blocks.channels_after(np.tile(channels, n_functions * self.octaves))
 
     def contributions_before(
         self, contributions: np.ndarray, x: np.ndarray, reach: float
     ) -> np.ndarray:
         """Divide the contribution of each block by the bands' energy at its points.
 
-        Each band has its root mean square as unit, but at least `_LEAST_SCALE` of the largest one.
-        Blocks without energy, and all blocks of "signs", are divided into equal parts.
+        The unit of a band is its root mean square, but at least `_LEAST_SCALE` times the largest
+        one. Contributions of blocks without energy, and of all blocks of "signs", are divided into
+        equal parts.
         """
         equal = self.blocks.contributions_before(contributions, x, reach)
         if self.kind == "signs":
@@ -124,7 +126,8 @@ def split_into_bands(X: np.ndarray, octaves: int) -> np.ndarray:
     """Return the bands of signals at their points, (n_cases, octaves · n_channels, n_points).
 
     Band 0 is the signal less its smoothing by a Gaussian of .7 points. Band j is the difference of
-    smoothings by .7 · 2^(j − 1) and .7 · 2^j points. Band by band the channels follow each other.
+    smoothings by .7 · 2^(j − 1) and .7 · 2^j points. The channels of band 0 come first, then those
+    of band 1, and so on.
     """
     smoothing, bands, finer = Smoothing(X), [], X
     for octave in range(octaves):

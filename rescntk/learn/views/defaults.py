@@ -1,4 +1,4 @@
-"""The views that estimators have where none are given.
+"""The views that estimators have by default.
 
 Views were chosen by accuracy and log loss on the sets for choosing of `benchmarks/ucr.py`, on
 thirteen more sets, and on smaller sets and simulated machines, with noise and without.
@@ -57,12 +57,12 @@ CLASSIFIER_DEFAULTS = {"fast": FAST_VIEWS, "default": CLASSIFIER_VIEWS}
 """Views of the classifier, by the words that its parameter `views` takes."""
 
 REGRESSOR_DEFAULTS = {name: (*views, _LINEAR_BLOCKS) for name, views in CLASSIFIER_DEFAULTS.items()}
-"""Views of the regressor. The last one has means over blocks: they have little of the noise of
-recorded spectra, whose ends may have nothing else."""
+"""Views of the regressor. The last one is linear in means over blocks, which average out the noise
+of recorded spectra, whose ends may have nothing else."""
 
 COVARIANCES = View(covariances=True, standardize="channel")
-"""View that the defaults have besides, for signals of several channels. Of one channel it would see
-the logarithms of its bands' energies; whether that helps was not measured."""
+"""View that is added to the defaults for signals of several channels. With one channel it would see
+the logarithms of the energies of its bands; whether that helps was not measured."""
 
 _SAVINGS: tuple[tuple[View, tuple[View, ...]], ...] = (
     (_STATISTICS_BESIDE, ()),
@@ -73,15 +73,14 @@ _SAVINGS: tuple[tuple[View, tuple[View, ...]], ...] = (
     (_BANDS, (replace(_BANDS, length=32),)),
     (_CHANNELS, (replace(_CHANNELS, length=32),)),
 )
-"""Views of much work, in the order in which many signals do without them, and what takes their
-place. All together save three quarters of the work of the default views of long signals of one
-channel. Measured on 1,500 signals of InsectWingbeatSound with 1,000 landmarks, before views chose
-among the penalties of today: accuracy .737 and log loss .845 without savings, .740 and .849 with
-the first four, .738 and .865 with all."""
+"""Views that cost much work, in the order in which fits to many signals do without them, and the
+views that take their place. All together save three quarters of the work of the default views of
+long signals of one channel. Accuracies, log losses and times of such fits are in
+benchmarks/results/many_signals.md."""
 
 
 def with_savings(views: Sequence[View]) -> Iterator[tuple[View, ...]]:
-    """Yield the views, then fewer or shorter ones, of less and less work."""
+    """Yield the views, then fewer and shorter ones, which take less and less work."""
     yield tuple(views)
     for view, substitutes in _SAVINGS:
         if view in views:

@@ -1,4 +1,4 @@
-r"""Kernels of views: of a network's normalized kernels, or of inner products.
+r"""Kernels of views: means of a network's normalized kernels, or inner products.
 
 The kernel of a network is the mean of its normalized Gaussian process kernel and tangent kernel. A
 linear view has the inner product of its points, divided by their number: ridge regression on it
@@ -27,7 +27,7 @@ from ...network import Network
 from ..reading.signals import Signals, longest_length, map_signals
 
 _SHARES_AT_ONCE = 2**20
-"""Shares of points in kernels that are in memory at once; a single signal may have more."""
+"""Number of shares of points in kernels that are in memory at once, unless one signal has more."""
 
 
 class KernelOptions(TypedDict):
@@ -39,14 +39,14 @@ class KernelOptions(TypedDict):
 
 
 _NODES, _NODE_WEIGHTS = 0.5 * np.polynomial.legendre.leggauss(3)[0] + 0.5, np.array([5, 8, 5]) / 18
-"""Nodes and weights of Gauss and Legendre, from 0 to 1, of the integral over shares of channels. It
-errs by about a thousandth of the largest contribution."""
+"""Nodes and weights of Gauss–Legendre quadrature from 0 to 1, for the integral over the shares of
+channels. It errs by about a thousandth of the largest contribution."""
 
 _DIFFERENCE = 1e-5
-"""By how much shares of channels differ for a derivative."""
+"""By how much the shares of channels differ in difference quotients."""
 
 PreparedLandmarks: TypeAlias = PreparedSignals | np.ndarray
-"""Landmarks in a form for many calls: of a network's kernel, or as rows."""
+"""Landmarks prepared for many calls: by a network's kernel, or as flat rows."""
 
 
 class ViewKernel(ABC):
@@ -55,12 +55,12 @@ class ViewKernel(ABC):
     largest_magnitude: float = math.inf
     """The largest number of a signal, as a view shows it, that the kernel takes."""
     penalties: ClassVar[tuple[float, ...]] = ()
-    """Penalties that are tried besides the least one if an estimator is given none."""
+    """Penalties that are tried besides the least one if an estimator's `penalty` is None."""
 
     @property
     @abstractmethod
     def reach(self) -> float:
-        """How many points on each side of a point it sees."""
+        """How many points on each side of a point the kernel sees."""
 
     @abstractmethod
     def work(self, n_points: int) -> int:
@@ -175,11 +175,12 @@ class NetworkKernel(ViewKernel):
     ) -> np.ndarray:
         r"""Return Aumann–Shapley values of groups of channels.
 
-        The kernel :math:`K(s)` has the covariances :math:`\sum_k s_k x_k z_k` of two signals, and
-        their own variances. The value of a group is
-        :math:`\int_0^1 \sum_k \partial K / \partial s_k \, dt`, of its channels k, where
-        :math:`s_k` is t in all groups and 1 in none. Sums over groups are the difference of the
-        kernels at t = 1 and at t = 0, where signals have no group in common.
+        The kernel :math:`K(s)` is that of two signals with the covariances
+        :math:`\sum_k s_k x_k z_k` and their own variances. The value of a group is
+        :math:`\int_0^1 \sum_k \partial K / \partial s_k \, dt`, a sum over the channels k of the
+        group. Here :math:`s_k` is t for a channel of any group, and 1 for others. The sum over all
+        groups is the difference of the kernels at t = 1 and at t = 0, where signals have no group
+        in common.
         """
         options = options | {"dtype": "float64"}  # differences magnify rounding errors
         in_groups = np.any(groups, axis=0)
@@ -223,7 +224,10 @@ class LinearKernel(ViewKernel):
     penalties = tuple(10.0**k for k in range(-8, 2))
 
     def work(self, n_points: int) -> int:
-        """Return a thirty-second part: BLAS multiplies so many numbers in a pixel pair's time."""
+        """Return n_points / 32, rounded up.
+
+        BLAS multiplies about 32 numbers in the time of one pixel pair.
+        """
         return -(-n_points // 32)
 
     def least_penalty(self, weights: np.ndarray, dtype: str) -> float:
@@ -236,7 +240,7 @@ class LinearKernel(ViewKernel):
     def matrix(
         self, X: Signals, Z: Signals | PreparedLandmarks | None, options: KernelOptions
     ) -> np.ndarray:
-        assert not isinstance(Z, PreparedSignals)  # they are of networks
+        assert not isinstance(Z, PreparedSignals)  # only networks prepare signals so
         x = _flat(X)
         z = x if Z is None else _flat(Z)
         return x @ z.T / x.shape[1]
@@ -247,7 +251,7 @@ class LinearKernel(ViewKernel):
     def contributions(
         self, X: Signals, landmarks: Signals, coefficients: np.ndarray, options: KernelOptions
     ) -> np.ndarray:
-        """Return the points of X times coefficients, added up over channels."""
+        """Return the points of X times their coefficients, summed over channels."""
         x = np.asarray(X)
         point_coefficients = np.tensordot(coefficients.T, np.asarray(landmarks), 1) / x[0].size
         return np.einsum("ncd,kcd->nkd", x, point_coefficients)
@@ -260,7 +264,7 @@ class LinearKernel(ViewKernel):
         coefficients: np.ndarray,
         options: KernelOptions,
     ) -> np.ndarray:
-        """Return the parts of groups of channels in inner products times coefficients."""
+        """Return inner products over the channels of each group, times coefficients."""
         x, z = np.asarray(X), np.asarray(landmarks)
         parts = [_flat(x[:, group]) @ _flat(z[:, group]).T @ coefficients for group in groups]
         return np.stack(parts, axis=2) / x[0].size
@@ -269,8 +273,8 @@ class LinearKernel(ViewKernel):
 def _with_shares(X: Signals, shares: np.ndarray) -> Signals:
     """Return signals whose covariances with others are multiplied by shares of channels.
 
-    What they lose is in channels of its own, so that their covariances with themselves stay. These
-    channels are 0 where all shares are 1, as they are in the other signals.
+    Added channels have what these channels lose, so that variances of signals do not change. They
+    are 0 if all shares are 1, which the other signals have.
     """
     factors = np.concatenate([shares, np.sqrt(1.0 - shares**2)])[:, None]
     return map_signals(lambda X: np.concatenate([X, X], axis=1) * factors, X)

@@ -54,20 +54,23 @@ class FittedPipeline(_Pipeline):
         with np.errstate(over="ignore", invalid="ignore"):
             for step in self.steps:
                 X = map_signals(step.transform, X)
-        most = self.kernel.largest_magnitude
-        if not all((np.isfinite(x) & (np.abs(x) <= most)).all() for x in as_arrays(X)):
+        largest = self.kernel.largest_magnitude
+        if not all((np.isfinite(x) & (np.abs(x) <= largest)).all() for x in as_arrays(X)):
             raise ValueError("X has values above float64 in units of fit, expected smaller ones")
         return X
 
     def channels(self, n_channels: int) -> np.ndarray:
-        """Return from which channel of the signal each channel of `separated` comes; −1 is none."""
+        """Return from which channel of the signal each channel of `separated` comes, or −1."""
         channels = np.arange(n_channels)
         for step in self.steps:
             channels = step.channels_after(channels)
         return channels
 
     def separated(self, seen: Signals) -> Signals:
-        """Return what the kernel sees, in which each channel comes from one channel at most."""
+        """Return what the kernel sees, with channels that come from one channel each, or from none.
+
+        Inner products of points are as before.
+        """
         for step in self.steps:
             seen = map_signals(step.separated, seen)
         return seen

@@ -24,8 +24,26 @@ class Step(ABC):
 
     `fit` and `transform` are as in scikit-learn, but `fit` returns another step: subclasses are
     frozen dataclasses. Steps of the same settings are equal, whatever they were fitted to. No step
-    magnifies rounding errors: what `ROUNDING` allows for a constant channel becomes 0.
+    magnifies rounding errors: a deviation that `ROUNDING` counts as 0 becomes 0.
     """
+
+    @property
+    @abstractmethod
+    def stage(self) -> str:
+        """The item of the list in the docstring of `View` to which the step belongs."""
+
+    @property
+    @abstractmethod
+    def reach(self) -> float:
+        """The largest distance at which a point before the step changes a point after it.
+
+        The unit is a point after the step. Changes by a signal's mean and deviation do not count.
+        """
+
+    @property
+    @abstractmethod
+    def depends_on_levels(self) -> bool:
+        """True if a constant, added to a channel of a signal, changes the step's result."""
 
     @property
     def reason_against_one_point(self) -> str:
@@ -37,30 +55,15 @@ class Step(ABC):
         """Why signals of different lengths cannot have the step; empty if they can."""
         return ""
 
-    @property
-    @abstractmethod
-    def stage(self) -> str:
-        """The item of the list in the docstring of `View` to which the step belongs."""
-
-    @property
-    @abstractmethod
-    def depends_on_levels(self) -> bool:
-        """True if a constant, added to a channel of a signal, changes the step's result."""
-
-    @property
-    @abstractmethod
-    def reach(self) -> float:
-        """The largest distance at which a point before the step changes a point after it.
-
-        The unit is a point after the step. Changes by a signal's mean and deviation do not count.
-        """
-
     @abstractmethod
     def n_points_after(self, n_points: int) -> int:
         """Return the number of points of a signal after the step, from that before it."""
 
     def reach_before(self, reach: float) -> float:
-        """Return how many points before the step are seen around one, from those after it."""
+        """Return how many points are seen on each side of one, counted before the step.
+
+        `reach` is their number counted after the step.
+        """
         return reach + self.reach
 
     def channels_after(self, channels: np.ndarray) -> np.ndarray:
@@ -114,8 +117,8 @@ class SignalScale(LengthKeepingStep):
 
     stage = "each signal's own scale"
     reach = 0
-    reason_against_one_point = "one time point has no deviation"
     depends_on_levels = False
+    reason_against_one_point = "one time point has no deviation"
 
     def transform(self, X: np.ndarray) -> np.ndarray:
         mean, deviation = X.mean(axis=2, keepdims=True), X.std(axis=2, keepdims=True)
@@ -124,7 +127,10 @@ class SignalScale(LengthKeepingStep):
 
 
 class BlockStep(Step):
-    """A step from time points to blocks of points, or of frequencies; the last may be shorter."""
+    """A step from time points to blocks of points, or of frequencies.
+
+    The last block may be shorter.
+    """
 
     stage = "spectra, bands, covariances or blocks"
     block_length: int
@@ -137,8 +143,11 @@ class BlockStep(Step):
         return (reach + self.reach + 1) * self.block_length - 1
 
     @abstractmethod
-    def channel_scale(self, least: float = 0.0) -> ChannelScale:
-        """Return the step that scales channels; `least` of the largest scale is the least one."""
+    def channel_scale(self, least_ratio: float = 0.0) -> ChannelScale:
+        """Return the step that scales channels.
+
+        No channel is divided by less than `least_ratio` times the largest scale.
+        """
 
 
 @dataclass(frozen=True)
@@ -149,8 +158,8 @@ class Blocks(BlockStep):
     reach = 0
     depends_on_levels = True
 
-    def channel_scale(self, least: float = 0.0) -> ChannelScale:
-        return ChannelScale(least)
+    def channel_scale(self, least_ratio: float = 0.0) -> ChannelScale:
+        return ChannelScale(least_ratio)
 
     def transform(self, X: np.ndarray) -> np.ndarray:
         return self.means(X)
@@ -181,8 +190,8 @@ class Statistics(Blocks):
 
     NAMES: ClassVar = ("mean", "deviation", "minimum", "maximum")
 
-    def channel_scale(self, least: float = 0.0) -> ChannelScale:
-        return StatisticsScale(least)
+    def channel_scale(self, least_ratio: float = 0.0) -> ChannelScale:
+        return StatisticsScale(least_ratio)
 
     def transform(self, X: np.ndarray) -> np.ndarray:
         means, sizes = self.means(X), self.sizes(X.shape[2])
@@ -202,19 +211,20 @@ class Statistics(Blocks):
 
 @dataclass(frozen=True)
 class ShortTimeSpectra(BlockStep):
-    """Take roots of short-time spectra: a channel for each frequency, b + 1 for blocks of b points.
+    """Take square roots of short-time spectra; blocks of b points have b + 1 frequencies.
 
-    A Hann window of two blocks is centred at each block. Around the signal are zeros.
-    The result has channels by channel of the signal, then by rising frequency.
+    A Hann window of two blocks is centred at each block, and the signal has zeros around it. The
+    result has a channel for each frequency of each channel: those of the first channel by rising
+    frequency, then those of the second, and so on.
     """
 
     block_length: int
     reach = 1
     depends_on_levels = True
 
-    def channel_scale(self, least: float = 0.0) -> ChannelScale:
+    def channel_scale(self, least_ratio: float = 0.0) -> ChannelScale:
         """Return one scale of all channels, which magnifies none."""
-        return CommonScale(least)
+        return CommonScale(least_ratio)
 
     def transform(self, X: np.ndarray) -> np.ndarray:
         n, n_channels, length = X.shape
@@ -241,12 +251,15 @@ class ShortTimeSpectra(BlockStep):
 
 @dataclass(frozen=True)
 class WholeSpectrum(BlockStep):
-    """Take roots of magnitudes at frequencies from 1/d to 1/2, in blocks of frequencies."""
+    """Take square roots of the magnitudes of the spectrum, and apply `blocks` to them.
+
+    Signals of d time points have the frequencies from 1/d to 1/2.
+    """
 
     blocks: Blocks
     reach = math.inf
-    reason_against_one_point = "one time point has no spectrum"
     depends_on_levels = False
+    reason_against_one_point = "one time point has no spectrum"
 
     @property
     def block_length(self) -> int:  # type: ignore[override]
@@ -260,12 +273,12 @@ class WholeSpectrum(BlockStep):
     def n_points_after(self, n_points: int) -> int:
         return self.blocks.n_points_after(self.frequencies_of(n_points))
 
-    def channel_scale(self, least: float = 0.0) -> ChannelScale:
-        return self.blocks.channel_scale(least)
+    def channel_scale(self, least_ratio: float = 0.0) -> ChannelScale:
+        return self.blocks.channel_scale(least_ratio)
 
     def transform(self, X: np.ndarray) -> np.ndarray:
         roots = np.sqrt(np.abs(np.fft.rfft(X, axis=2, norm="ortho")[:, :, 1:]))
-        if not roots.shape[2]:  # a single time point has no frequencies, as if constant
+        if not roots.shape[2]:  # a single time point has no frequencies, and counts as constant
             roots = np.zeros((*X.shape[:2], 1))
         return self.blocks.transform(roots)
 
@@ -305,21 +318,21 @@ class Scale(NamedTuple):
 
     subtracted: np.ndarray
     divisor: np.ndarray
-    """0 where all training signals have one value."""
+    """It is 0 where all training signals have one value."""
     size: np.ndarray
-    """The size of the training signals' values, of which `ROUNDING` may be a rounding error."""
+    """The size of the training signals' values; rounding errors are at most `ROUNDING` of it."""
 
 
 @dataclass(frozen=True)
 class ChannelScale(LengthKeepingStep):
-    """Give each channel of all signals mean 0 and deviation 1; constant ones are 0.
+    """Give each channel mean 0 and deviation 1 over all signals; constant ones become 0.
 
-    Channels whose deviation is below `least` of the largest one stay smaller, so that noise is not
-    magnified. Where a channel is constant in `fit`, rounding errors of its value are 0, and other
-    values keep their unit.
+    No channel is divided by less than `least_ratio` times the largest deviation, so that the noise
+    of weak channels is not magnified. If a channel is constant in `fit`, differences from its value
+    that may be rounding errors become 0, and others keep their unit.
     """
 
-    least: float = 0.0
+    least_ratio: float = 0.0
     subtracted: float | np.ndarray = field(default=0.0, compare=False, kw_only=True)
     divisor: float | np.ndarray = field(default=1.0, compare=False, kw_only=True)
     rounding: float | np.ndarray = field(default=0.0, compare=False, kw_only=True)
@@ -346,15 +359,14 @@ class ChannelScale(LengthKeepingStep):
 
     def scale_of(self, X: Signals, weights: np.ndarray) -> Scale:
         """Return the scale of training signals X with weights, (n_cases,)."""
-        channels = moments(X, weights)
-        divisor = np.maximum(channels.deviation, self.least * channels.deviation.max())
-        sizes = channels.root_mean_square
-        return Scale(channels.mean[:, None], divisor[:, None], sizes[:, None])
+        mean, deviation, root_mean_square = moments(X, weights)
+        divisor = np.maximum(deviation, self.least_ratio * deviation.max())
+        return Scale(mean[:, None], divisor[:, None], root_mean_square[:, None])
 
 
 @dataclass(frozen=True)
 class CommonScale(ChannelScale):
-    """Give all channels together the root mean square 1; means stay."""
+    """Divide all channels by their common root mean square; no mean is subtracted."""
 
     def scale_of(self, X: Signals, weights: np.ndarray) -> Scale:
         size = np.sqrt(np.mean(moments(X, weights).root_mean_square ** 2))
@@ -363,17 +375,17 @@ class CommonScale(ChannelScale):
 
 @dataclass(frozen=True)
 class StatisticsScale(ChannelScale):
-    """Give each channel of `Statistics` the root mean square 1; means stay.
+    """Divide each channel of `Statistics` by its root mean square; no mean is subtracted.
 
-    Channels whose root mean square is below `least` of the largest one of the same statistic stay
-    smaller.
+    No channel is divided by less than `least_ratio` times the largest root mean square of the same
+    statistic.
     """
 
     def scale_of(self, X: Signals, weights: np.ndarray) -> Scale:
         sizes = moments(X, weights).root_mean_square.reshape(len(Statistics.NAMES), -1)
         # Smaller sizes are rounding errors of constant channels.
         large = sizes > ROUNDING * sizes.max(axis=0)
-        least = self.least * sizes.max(axis=1, keepdims=True)
+        least = self.least_ratio * sizes.max(axis=1, keepdims=True)
         divisor = np.maximum(np.where(large, sizes, 0.0), least)
         largest = np.broadcast_to(sizes.max(axis=0), sizes.shape)
         return Scale(np.zeros(()), divisor.reshape(-1, 1), largest.reshape(-1, 1))
@@ -381,13 +393,13 @@ class StatisticsScale(ChannelScale):
 
 @dataclass(frozen=True)
 class PointScale(ChannelScale):
-    """Give each time point of each channel mean 0 and deviation 1, over signals.
+    """Give each time point of each channel mean 0 and deviation 1 over all signals.
 
-    Points whose deviation is below `least` of their channel's root mean square deviation stay
-    smaller.
+    No point is divided by less than `least_ratio` times the root mean square of the deviations of
+    its channel's points.
     """
 
-    least: float = 0.1
+    least_ratio: float = 0.1
     stage = "the scale of time points"
     reason_against_lists = "signals of different lengths have no time points in common"
 
@@ -397,7 +409,7 @@ class PointScale(ChannelScale):
         mean, deviation = (part.reshape(X.shape[1:]) for part in (points.mean, points.deviation))
         sizes = np.broadcast_to(np.abs(mean).max(axis=1, keepdims=True), mean.shape)
         deviation = np.where(deviation > ROUNDING * sizes, deviation, 0.0)
-        least = self.least * np.sqrt(np.mean(deviation**2, axis=1, keepdims=True))
+        least = self.least_ratio * np.sqrt(np.mean(deviation**2, axis=1, keepdims=True))
         return Scale(mean, np.maximum(deviation, least), sizes)
 
 
@@ -408,21 +420,21 @@ class Differences(LengthKeepingStep):
     With `only` they take the place of the channels.
     """
 
-    stage = "differences"
-    reach = 1
     only: bool = False
     factor: float | np.ndarray = field(default=1.0, compare=False)
-    """What differences of each channel are multiplied by; 0 of channels without differences."""
-
-    @property
-    def reason_against_one_point(self) -> str:
-        """With `only` a single point would have no channel left."""
-        return "one point has no differences" if self.only else ""
+    """By what the differences of each channel are multiplied; 0 for a channel without any."""
+    stage = "differences"
+    reach = 1
 
     @property
     def depends_on_levels(self) -> bool:
         """False with `only`: differences lose the levels of channels."""
         return not self.only
+
+    @property
+    def reason_against_one_point(self) -> str:
+        """With `only`, signals of a single point would have no channel left."""
+        return "one point has no differences" if self.only else ""
 
     def fit(self, X: Signals, weights: np.ndarray) -> Self:
         slopes = moments(map_signals(self.central_differences, X), weights).deviation
@@ -439,13 +451,13 @@ class Differences(LengthKeepingStep):
         return channels if self.only else np.tile(channels, 2)
 
     def central_differences(self, X: np.ndarray) -> np.ndarray:
-        """Return central differences along time, one-sided at the ends; of one point 0."""
+        """Return central differences along time, one-sided at the ends; 0 for a single point."""
         return np.gradient(X, axis=2) if X.shape[2] > 1 else np.zeros(X.shape)
 
 
 @dataclass(frozen=True)
 class ConstantChannel(LengthKeepingStep):
-    """Add a constant channel, of the root mean square of all channels."""
+    """Add a constant channel, whose value is the root mean square of all others."""
 
     value: float = field(default=1.0, compare=False)
     stage = "a constant channel"
@@ -468,8 +480,8 @@ class ConstantChannel(LengthKeepingStep):
 class ConstantAndTime(ConstantChannel):
     """Add a constant channel, and two channels with the relative time on a half circle.
 
-    The radius of the circle is `radius_factor` times the root of the sum, over the channels before,
-    of mean squares.
+    The radius of the circle is `radius_factor` times the square root of the sum of the mean squares
+    of all channels before the step.
     """
 
     radius_factor: float = field(kw_only=True)
@@ -496,16 +508,16 @@ class Moments(NamedTuple):
 
     mean: np.ndarray
     deviation: np.ndarray
-    """From the mean; 0 of a constant channel."""
+    """The root mean square difference from the mean; 0 for a constant channel."""
     root_mean_square: np.ndarray
 
 
 def moments(X: Signals, weights: np.ndarray) -> Moments:
-    """Return the moments of signals with weights (n_cases,), which all their points have."""
+    """Return the moments of signals; their weights, (n_cases,), are those of all their points."""
     points, weights = np.concatenate(list(X), axis=1), weights.repeat([x.shape[1] for x in X])
     weights = weights / weights.sum()
     mean = points @ weights
-    mean = mean + (points - mean[:, None]) @ weights  # a sum of n numbers errs by n units
+    mean = mean + (points - mean[:, None]) @ weights  # the first sum errs by a unit a point
     deviation = np.sqrt((points - mean[:, None]) ** 2 @ weights)
     deviation = np.where(deviation > ROUNDING * np.abs(points).max(axis=1), deviation, 0.0)
     return Moments(mean, deviation, np.sqrt(points**2 @ weights))

@@ -1,4 +1,4 @@
-"""Which of several views signals can have, and which of these do not see the same."""
+"""Which of several views suit some signals, and which of these see different things."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from .view import UnsuitableSignals, View
 
 @dataclass(frozen=True, eq=False)
 class SuitableViews:
-    """The views that suit some signals, among others that do not or that see the same."""
+    """Several views, and the pipelines of those that suit some signals."""
 
     views: Sequence[View]
     """All views, in the order in which they were given."""
     pipelines: list[ViewPipeline]
-    """The different pipelines of views that suit the signals."""
+    """The pipelines of views that suit the signals; views that see the same have one pipeline."""
     view_indices: list[int]
     """The index in `views` of the view of each pipeline."""
     notes: np.ndarray
@@ -27,7 +27,7 @@ class SuitableViews:
 
 
 def suitable_views(views: Sequence[View], X: Signals) -> SuitableViews:
-    """Return the views that signals X can have; it is a ValueError if there is none."""
+    """Return which views suit signals X, or raise a ValueError if none does."""
     notes, indices = np.full(len(views), "", dtype=object), dict[ViewPipeline, int]()
     for k, view in enumerate(views):
         try:
@@ -40,5 +40,5 @@ def suitable_views(views: Sequence[View], X: Signals) -> SuitableViews:
         else:
             indices[pipeline] = k
     if not indices:
-        raise ValueError(f"views has none for these signals: {notes[0]}")
+        raise ValueError(f"views has no view that suits these signals: {notes[0]}")
     return SuitableViews(views, [*indices], [*indices.values()], notes)

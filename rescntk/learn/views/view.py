@@ -54,20 +54,21 @@ _EXCLUDED = {
 """For some parameters of `View`, others that must have their defaults beside them."""
 
 _FINE_POINTS = (64, 512)
-"""Least and most points of views with ``length="fine"``. Many channels have half of the least."""
+"""Least and largest number of points of views with ``length="fine"``. For signals of many channels
+the least number is half as large."""
 
 _FINE_PRODUCT = 25_600
-"""Most points times signals of views with ``length="fine"``, above the least points; where signals
-have many channels, it is this divided by `channel_factor`."""
+"""Points times signals that views with ``length="fine"`` have at most, unless they have the least
+number of points. For signals of many channels it is divided by `channel_factor`."""
 
 _FEW_CHANNELS = 10
-"""Most channels of a signal that take no more time than one."""
+"""Number of channels up to which kernels take no more time than for one channel."""
 
 T = TypeVar("T")
 
 
 def channel_factor(X: Signals) -> float:
-    """Return how many times as long kernels of signals take as of signals of few channels."""
+    """Return how many times as long the kernels of signals take as those of few channels."""
     return max(1.0, len(X[0]) / _FEW_CHANNELS)
 
 
@@ -147,8 +148,8 @@ class View:
     3. the scale of channels
     4. differences
     5. the scale of time points (`standardize="point"`)
-    6. a constant channel, of the root mean square of all others, which is always added, and two
-       channels of time (`time`)
+    6. a constant channel, which is always added and whose value is the root mean square of all
+       others, and two channels of time (`time`)
 
     Before these steps, all signals are divided by one power of two if their squares leave float64.
 
@@ -162,41 +163,43 @@ class View:
         take the place of the signals. The network sees the square roots of magnitudes.
     bands : {"rectified", "magnitudes", "signs"}, optional
         Whether bands of an octave take the place of the signals, at the signals' own resolution. A
-        band b is the difference of two smoothings by Gaussians, from 0.7 points to an eighth of the
-        longest signal. Blocks then average max(b, 0) and max(−b, 0) ("rectified"), or the absolute
-        value of b ("magnitudes"), or whether b is above −1, −0.3, 0.3 and 1 of its deviations
-        ("signs"), and so keep detail that blocks of the signals lose. Views of bands have no
-        differences and no spectra.
+        band b is the difference of two smoothings by Gaussians, whose deviations go from 0.7 points
+        to an eighth of the longest signal. Blocks then average max(b, 0) and max(−b, 0)
+        ("rectified"), or the absolute value of b ("magnitudes"), or whether b is above −1, −0.3,
+        0.3 and 1 of its deviations ("signs"), and so keep detail that blocks of the signals lose.
+        Views of bands have no differences and no spectra.
     covariances : bool, default False
-        Whether the logarithms of covariances of channels take the place of the signals: of the
-        signal and of up to four bands of an octave, each whitened by the mean covariance of `fit`
-        and shrunk to it by a fifth. The network sees one point. Of more than 32 channels, the 32
-        directions of most variance are seen. Views of covariances have `standardize`, `depth` and
-        `network` alone: ``standardize="channel"`` keeps what the energies of channels tell.
+        Whether logarithms of covariances of channels take the place of the signals: covariances of
+        the signal and of up to four bands of an octave, each whitened by the mean covariance in
+        `fit` and shrunk towards it by a fifth. The network sees one point. If there are more than
+        32 channels, only the 32 directions with the largest variance are used. Views of covariances
+        take only `standardize`, `depth` and `network`: ``standardize="channel"`` keeps what the
+        energies of channels show.
     statistics : bool, default False
         Whether the deviation, minimum and maximum of each block are added to its mean, as channels.
     standardize : {"signal", "local", "channel", "point"}, default "signal"
-        Over what a mean is subtracted, and a deviation divided by. "signal": over each channel of
-        each signal, and then over each channel of all signals; "local": the same, with local
-        means and deviations in between; "channel": over each channel of all signals; "point": over
-        each channel of all signals, and then over each time point of all signals.
+        Over what signals are standardized: a mean is subtracted, and the difference is divided by a
+        deviation. "signal": over each channel of each signal, and then over each channel of all
+        signals; "local": the same, with local means and deviations in between; "channel": over each
+        channel of all signals; "point": over each channel of all signals, and then over each time
+        point of all signals.
     time : float, default 0.0
         Scale of two channels that show the relative time, as the points of a half circle. If it is
-        0, there are none. With the head "gap", 1 lets the network tell at which time a pattern is.
+        0, there are none. With the head "gap", 1 lets the network see at which time a pattern is.
     length : int, "all" or "fine", default 64
         Maximum number of points that the network sees of the signals given to `fit`. Longer signals
         are averaged over blocks, whose length `fit` sets: new signals of a list that are longer
         than all in `fit` have more points. Signals that are not longer have neither short-time
-        spectra nor statistics. "all" stands for no maximum. "fine" stands for 25,600/n points of
-        the n signals in `fit`, rounded down to a power of two, but for at least 64 points and at
-        most 512. So the kernel matrix of a GAP view takes about the same time for 50 to 400
-        signals. Of c > 10 channels, which take longer, "fine" stands for 256,000/(c n) points,
-        rounded in the same way, but for at least 32 points and at most 512.
+        spectra nor statistics. "all" stands for no maximum. "fine" stands for 25,600/n points if
+        `fit` has n signals, rounded down to a power of two, but for 64 points at least and 512 at
+        most. So the kernel matrix of a GAP view takes about the same time for 50 to 400 signals.
+        With c > 10 channels, which take longer, "fine" stands for 256,000/(c n) points, rounded in
+        the same way, but for 32 points at least and 512 at most.
     linear : bool, default False
-        Whether the kernel is the inner product of all points, in place of a network's kernel.
-        Ridge regression on it is ridge regression on the points. Linear views have `differences`,
-        `standardize` and `length` alone. Their time points, standardized by ``"point"``, have
-        deviation 1 however little they vary.
+        Whether the kernel is the inner product of all points, in place of a network's kernel. Ridge
+        regression on it is ridge regression on the points. Linear views take only `differences`,
+        `standardize` and `length`. Their time points, standardized by ``"point"``, have deviation 1
+        however little they vary.
     filter_size : int, default 9
         Size of the network's inner and outer filters, an odd number. It is cut to the number of
         points.
@@ -208,14 +211,13 @@ class View:
         Number of residual layers of the network. Deeper networks see longer patterns, and take more
         time.
     network : Network, optional
-        The network that sees the signals, in place of one of `depth`, `filter_size` and
-        `input_filter_size`, which must then have their defaults. Its filters are cut to the number
-        of points too.
+        The network that sees the signals. `depth`, `filter_size` and `input_filter_size` must then
+        have their defaults. Its filters are cut to the number of points too.
 
     Raises
     ------
     ValueError
-        For values that a parameter does not take, alone or beside those of other parameters.
+        For values that a parameter does not take, by itself or beside those of other parameters.
 
     Notes
     -----
@@ -265,7 +267,7 @@ class View:
                 self._check_defaults(others, name)
 
     def _check_defaults(self, others: set[str], name: str) -> None:
-        """Raise a ValueError if one of some parameters, beside `name`, has not its default."""
+        """Raise a ValueError if one of the `others` does not have its default beside `name`."""
         for f in fields(self):
             value = getattr(self, f.name)
             if f.name in others and value != f.default:
@@ -353,7 +355,7 @@ class View:
         if only_differences or (self.differences and n_points > 1):
             yield Differences(only=only_differences)
         if self.standardize == "point":
-            yield PointScale(least=0.0) if self.linear else PointScale()
+            yield PointScale(least_ratio=0.0) if self.linear else PointScale()
         yield ConstantAndTime(radius_factor=self.time) if self.time else ConstantChannel()
 
     def _to_blocks(self, X: Signals) -> BlockStep:

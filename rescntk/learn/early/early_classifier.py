@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import KW_ONLY, dataclass
 from functools import partial
 from typing import Any, ClassVar, Protocol, Self
@@ -80,7 +80,7 @@ class EarlyClassifier(ClassifierMixin, SignalEstimator):
     delay_cost : float, optional
         Cost of waiting for all time points, at least 0, where a wrong label costs 1. Threshold and
         agreement then have the least mean error + `delay_cost` · earliness of left-out labels, in
-        place of the largest harmonic mean. It is not given together with `error`.
+        place of the largest harmonic mean. It cannot be given together with `error`.
     random_state : int, RandomState or None, default None
         Seed of all classifiers, in place of the seed of `estimator`. If None, the integer seed of
         `estimator` is kept.
@@ -113,10 +113,10 @@ class EarlyClassifier(ClassifierMixin, SignalEstimator):
     ten training sets at most. Left-out results come near to this, but are not independent of each
     other. The bound is about all early labels together. It is not about each prefix or class, nor
     about signals of new persons, machines or days: for these, give `groups`. If none is wrong,
-    log(.1)/log(1 − error) early labels are needed, 45 for .05 and 22 for .1: fewer signals, or
-    groups, have no early labels, with a warning.
+    log(.1)/log(1 − error) early labels are needed, 45 for .05 and 22 for .1: with fewer signals, or
+    groups, no label is early, and a warning says so.
 
-    A label depends on the time points up to its prefix alone. Signals that were standardized over
+    A label depends only on the time points up to its prefix. Signals that were standardized over
     all time points break this before they come here: standardize each by what is known at its time.
 
     References
@@ -218,18 +218,10 @@ class EarlyClassifier(ClassifierMixin, SignalEstimator):
         lengths = prefix_lengths(signals.shape[2], n_prefixes)
         n_equal = _n_equal_points(np.asarray(cases.signals))
         prefixes = lengths[(lengths > n_equal) | (lengths == signals.shape[2])]
-        estimators, left_out = [], []
-        for length in prefixes:
-            beginnings = signals[:, :, :length]
-            with warnings.catch_warnings():
-                # `read_cases` has warned of whole signals, and a beginning may tell nothing.
-                warnings.simplefilter("ignore", SignalsWarning)
-                if length < signals.shape[2]:
-                    warnings.simplefilter("ignore", LeftOutWarning)
-                fitted = clone(classifier).fit(beginnings, signal_labels, **fit_options)
-            estimators.append(fitted)
-            left_out.append(_left_out_proba(fitted, beginnings, counted))
-        proba, classes = np.array(left_out), estimators[-1].classes_
+        estimators, proba = _fit_prefixes(
+            classifier, prefixes, signals, signal_labels, counted, fit_options
+        )
+        classes = estimators[-1].classes_
         class_indices = np.searchsorted(classes, signal_labels)
         rule = self._chosen_rule(proba, class_indices, prefixes, cases, sample_weight)
         left_out_end = rule.simulate(proba)
@@ -289,10 +281,10 @@ class EarlyClassifier(ClassifierMixin, SignalEstimator):
             if sample_weight is not None:
                 given = np.asarray(sample_weight, dtype=np.float64)[counted]
                 weights = given / given.max()
-            value: Callable[[float, float], float] = harmonic_mean
+            objective: Callable[[float, float], float] = harmonic_mean
             if self.delay_cost is not None:
-                value = partial(negative_cost, delay_cost=self.delay_cost)
-            return best_rule(*results, prefixes, value, weights)
+                objective = partial(negative_cost, delay_cost=self.delay_cost)
+            return best_rule(*results, prefixes, objective, weights)
         groups = cases.groups[cases.case_indices[counted]]
         rule = rule_with_error_bound(*results, groups, self.error)
         if not np.isfinite(rule.threshold) and len(left_out) > 1:
@@ -403,7 +395,7 @@ class EarlyClassifier(ClassifierMixin, SignalEstimator):
         return self._at_last_prefix(X, "novelty")
 
     def _at_last_prefix(self, X: ArrayLike, method: str, *arguments: object) -> np.ndarray:
-        """Return what a method of the classifiers returns, of the prefix of each final label."""
+        """Return what a method of the classifiers returns at the prefix of each final label."""
         signals = self._read(X)
         if not hasattr(self.estimators_[-1], method):
             raise ValueError(
@@ -520,7 +512,7 @@ class EarlyClassifier(ClassifierMixin, SignalEstimator):
         return signals
 
     def _follow(self, signals: np.ndarray, progress: Progress | None = None) -> Progress:
-        """Return the progress of checked signals; a progress so far is changed and goes on.
+        """Return the progress of checked signals. A progress so far is changed, and goes on.
 
         The form of aeon, in aeon.py, calls this with the progress that it has stored.
         """
@@ -539,6 +531,33 @@ def _n_equal_points(signals: np.ndarray) -> int:
     """Return the number of time points at the beginning in which all signals are equal."""
     is_equal = (signals == signals[0]).all(axis=(0, 1))
     return int(np.logical_and.accumulate(is_equal).sum())
+
+
+def _fit_prefixes(
+    classifier: ProbabilityClassifier,
+    prefixes: np.ndarray,
+    signals: np.ndarray,
+    labels: np.ndarray,
+    counted: np.ndarray,
+    fit_options: Mapping[str, Any],
+) -> tuple[list[Any], np.ndarray]:
+    """Return a clone of the classifier fitted to each prefix, and left-out probabilities.
+
+    `prefixes` are lengths. Signals that are not `counted`, a mask (n_signals,), have weight 0. The
+    probabilities are (n_prefixes, n_signals, n_classes).
+    """
+    estimators, left_out = [], []
+    for length in prefixes:
+        beginnings = signals[:, :, :length]
+        with warnings.catch_warnings():
+            # `read_cases` has warned of whole signals, and the labels may not show in a beginning.
+            warnings.simplefilter("ignore", SignalsWarning)
+            if length < signals.shape[2]:
+                warnings.simplefilter("ignore", LeftOutWarning)
+            fitted = clone(classifier).fit(beginnings, labels, **fit_options)
+        estimators.append(fitted)
+        left_out.append(_left_out_proba(fitted, beginnings, counted))
+    return estimators, np.array(left_out)
 
 
 def _left_out_proba(fitted: Any, signals: np.ndarray, counted: np.ndarray) -> np.ndarray:
