@@ -147,13 +147,16 @@ def read_folder(folder: str | Path, pattern: str = "*.csv", **options: Any) -> R
     Returns
     -------
     Recordings
-        ``signals``, ``files`` and ``channels``. Channels are in the order of the first file.
+        ``signals``: an array (n_cases, n_channels, n_timepoints), or a list of arrays (n_channels,
+        n_timepoints_i) if the files have different numbers of rows; ``files``: their names in the
+        order of the signals, by which labels are looked up; ``channels``: the names of channels,
+        in the order of the first file.
 
     Raises
     ------
     ValueError
-        If no file has the pattern, and for files without rows, with other columns than the first
-        one, with texts or with missing values.
+        If there is no such folder or no such file, and for files that pandas cannot read, without
+        rows, with other columns than the first one, with texts or with missing values.
     ImportError
         Without pandas.
 
@@ -176,6 +179,8 @@ def read_folder(folder: str | Path, pattern: str = "*.csv", **options: Any) -> R
         import pandas
     except ModuleNotFoundError:
         raise ImportError("read_folder needs pandas: pip install 'rescntk[learn]'") from None
+    if not Path(folder).is_dir():
+        raise ValueError(f"folder is {str(folder)!r}, expected a folder that exists")
     paths = sorted(path for path in Path(folder).glob(pattern) if path.is_file())
     if not paths:
         raise ValueError(
@@ -183,7 +188,13 @@ def read_folder(folder: str | Path, pattern: str = "*.csv", **options: Any) -> R
         )
     signals, channels = list[np.ndarray](), list[str]()
     for path in paths:
-        table = pandas.read_csv(path, **options)
+        try:
+            table = pandas.read_csv(path, **options)
+        except ValueError as error:
+            raise ValueError(
+                f"folder has the file {path.name!r}, which pandas cannot read: {error}; pattern "
+                f"says which files are signals"
+            ) from error
         channels = channels or [*map(str, table.columns)]
         signals.append(_signal_of_table(table.rename(columns=str), channels, path.name))
     for name, *rows in zip(channels, *signals, strict=True):
@@ -212,7 +223,8 @@ def _signal_of_table(table: DataFrame, channels: list[str], file: str) -> np.nda
         if table[name].dtype.kind not in "biuf":
             raise ValueError(
                 f"folder has the file {file!r}, whose column {name!r} has {table[name].dtype} "
-                f"values, expected numbers; sep and decimal say how a file is written"
+                f"values, expected numbers; index_col names a column of times, sep and decimal say "
+                f"how a file is written"
             )
         if table[name].isna().any():
             row = int(table[name].isna().to_numpy().argmax())

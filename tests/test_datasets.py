@@ -112,6 +112,17 @@ def test_a_folder_without_files_is_refused(write):
         write()
 
 
+def test_a_folder_that_does_not_exist_is_refused(tmp_path):
+    pytest.importorskip("pandas")
+    with pytest.raises(ValueError, match=r"^folder is .*none', expected a folder that exists"):
+        datasets.read_folder(tmp_path / "none")
+
+
+def test_a_file_that_pandas_cannot_read_is_named(write):
+    with pytest.raises(ValueError, match="^folder has the file '1.csv', which pandas cannot read"):
+        write("t,a\n0,1\n", "file,label\n0,good\n", index_col="t")
+
+
 def test_a_column_of_times_is_told(write):
     """It rises in all files; what rises in one alone may be a signal."""
     with pytest.warns(UserWarning, match="^column 't' rises from row to row in all files"):

@@ -254,8 +254,9 @@ class Network:
     def homogeneous(self) -> bool:
         """True if σ(cu) = c σ(u) for c > 0, so that signals and layers may be divided by sizes.
 
-        The biases are then divided by the size of the signal too. Among signals of one size all kernels
-        have the same bounds, and float32 keeps the digits of small signals and deep networks.
+        The biases are then divided by the size of the signal too. Among signals of one size all
+        kernels have the same bounds, and float32 keeps the digits of small signals and deep
+        networks.
         """
         return activation_of(self).homogeneous
 
