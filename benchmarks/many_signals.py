@@ -172,6 +172,7 @@ def picture(rows: pd.DataFrame) -> Any:
             ax.xaxis.set(major_formatter="{x:g}", minor_formatter="")
             ax.set_xticks([n for n in LADDER if n != 1500 and n <= most])  # 1,500 is near 2,000
             style.style_axes(ax)
+        column[0].locator_params(axis="y", nbins=4)
         column[2].set_yscale("log")
         column[2].set_xlabel("training signals")
     for ax, text in zip(panels[:, 0], names.values(), strict=True):
