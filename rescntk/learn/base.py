@@ -44,7 +44,7 @@ class SignalEstimator(BaseEstimator):
         return tags
 
     def _remember(self, X: object, given: GivenSignals) -> None:
-        """Set the attributes with which `_read` compares other signals than X, those of `fit`."""
+        """Remember the shape and the columns of X, the signals of `fit`, which `_read` compares."""
         self.n_channels_, self.n_timepoints_ = given.shape
         self._columns = given.columns
         # scikit-learn sets two attributes for tables: those of an earlier fit are deleted.
@@ -73,8 +73,8 @@ class SignalEstimator(BaseEstimator):
         version = state.pop("_rescntk_version", "(unknown)")
         if version.split(".")[:2] != __version__.split(".")[:2]:
             warn(
-                f"this {type(self).__name__} is of rescntk {version}, and rescntk {__version__} is "
-                "here: it may predict other values, or none; fit it again",
+                f"this {type(self).__name__} was saved by rescntk {version}, and is loaded by "
+                f"rescntk {__version__}: its predictions may differ or fail; fit it again",
             )
         super().__setstate__(state)
 

@@ -33,7 +33,7 @@ from .reading.inputs import read_cases, read_labels
 from .reading.signals import Signals
 from .views.defaults import CLASSIFIER_DEFAULTS
 
-_NOVELTY_OF_DOUBT = 4.0
+_NOVELTY_THRESHOLD = 4.0
 """Novelty above which probabilities are less certain. On six sets (`benchmarks/robustness.py`) the
 mean largest probability of white noise is .50 with it and .83 without. The log loss of clean
 signals is the same to .001; with noise of .1 it is .457 with it and .421 without, due to one set.
@@ -209,8 +209,8 @@ class ResidualKernelClassifier(ClassifierMixin, ResidualKernelEstimator):
         Parameters
         ----------
         X : array, table or list
-            Signals as for `fit`, with as many channels and, unless `fit` was given a list, as many
-            time points.
+            Signals as for `fit`, with the same number of channels and, unless `fit` was given a
+            list, the same number of time points.
 
         Returns
         -------
@@ -236,8 +236,8 @@ class ResidualKernelClassifier(ClassifierMixin, ResidualKernelEstimator):
         Parameters
         ----------
         X : array, table or list
-            Signals as for `fit`, with as many channels and, unless `fit` was given a list, as many
-            time points.
+            Signals as for `fit`, with the same number of channels and, unless `fit` was given a
+            list, the same number of time points.
 
         Returns
         -------
@@ -261,8 +261,8 @@ class ResidualKernelClassifier(ClassifierMixin, ResidualKernelEstimator):
         Parameters
         ----------
         X : array, table or list
-            Signals as for `fit`, with as many channels and, unless `fit` was given a list, as many
-            time points.
+            Signals as for `fit`, with the same number of channels and, unless `fit` was given a
+            list, the same number of time points.
 
         Returns
         -------
@@ -293,8 +293,8 @@ class ResidualKernelClassifier(ClassifierMixin, ResidualKernelEstimator):
         Parameters
         ----------
         X : array, table or list
-            Signals as for `fit`, with as many channels and, unless `fit` was given a list, as many
-            time points.
+            Signals as for `fit`, with the same number of channels and, unless `fit` was given a
+            list, the same number of time points.
         coverage : float, default 0.9
             Share of sets that have the right class, between 0 and 1.
 
@@ -337,8 +337,8 @@ class ResidualKernelClassifier(ClassifierMixin, ResidualKernelEstimator):
         Parameters
         ----------
         X : array, table or list
-            Signals as for `fit`, with as many channels and, unless `fit` was given a list, as many
-            time points.
+            Signals as for `fit`, with the same number of channels and, unless `fit` was given a
+            list, the same number of time points.
 
         Returns
         -------
@@ -389,7 +389,7 @@ class ResidualKernelClassifier(ClassifierMixin, ResidualKernelEstimator):
 
 def _certainty(novelty: np.ndarray) -> np.ndarray:
     """Return the factors of decisions, (n_cases, 1), of signals with a novelty (n_cases,)."""
-    return 1.0 / np.maximum(1.0, novelty / _NOVELTY_OF_DOUBT)[:, None]
+    return 1.0 / np.maximum(1.0, novelty / _NOVELTY_THRESHOLD)[:, None]
 
 
 class _CalibrationResults(NamedTuple):

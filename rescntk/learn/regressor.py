@@ -197,8 +197,8 @@ class ResidualKernelRegressor(MultiOutputMixin, RegressorMixin, ResidualKernelEs
         Parameters
         ----------
         X : array, table or list
-            Signals as for `fit`, with as many channels and, unless `fit` was given a list, as many
-            time points.
+            Signals as for `fit`, with the same number of channels and, unless `fit` was given a
+            list, the same number of time points.
         return_std : bool, default False
             Whether standard deviations of new observations are returned too.
 
@@ -237,8 +237,8 @@ class ResidualKernelRegressor(MultiOutputMixin, RegressorMixin, ResidualKernelEs
         Parameters
         ----------
         X : array, table or list
-            Signals as for `fit`, with as many channels and, unless `fit` was given a list, as many
-            time points.
+            Signals as for `fit`, with the same number of channels and, unless `fit` was given a
+            list, the same number of time points.
         coverage : float, default 0.9
             Share of intervals that cover the target, between 0 and 1.
 

@@ -113,8 +113,8 @@ class KernelMatrix(ClassNamePrefixFeaturesOutMixin, TransformerMixin, SignalEsti
         Parameters
         ----------
         X : array, (m_cases, …), table or list
-            Signals as for `fit`, with as many channels and, unless `fit` was given a list, as many
-            time points.
+            Signals as for `fit`, with the same number of channels and, unless `fit` was given a
+            list, the same number of time points.
 
         Returns
         -------
@@ -309,8 +309,8 @@ class ViewTransformer(TransformerMixin, SignalEstimator, auto_wrap_output_keys=N
         Parameters
         ----------
         X : array, table or list
-            Signals as for `fit`, with as many channels and, unless `fit` was given a list, as many
-            time points.
+            Signals as for `fit`, with the same number of channels and, unless `fit` was given a
+            list, the same number of time points.
 
         Returns
         -------

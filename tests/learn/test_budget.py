@@ -112,7 +112,7 @@ def test_a_fit_that_takes_long_warns(n, rng, monkeypatch):
     X, y = waves(rng, n, 2, length=4)
     pairs, pixel_pairs, layers, solving = n * n / 2, 4 * 4, 2, n / 8
     work = pairs * (pixel_pairs * layers + solving)
-    monkeypatch.setattr(budget, "_MUCH_WORK", 1e3)
+    monkeypatch.setattr(budget, "_WORK_THAT_WARNS", 1e3)
     says = f"this fit computes {work:.0e} pixel pairs times layers"
     with pytest.warns(UserWarning, match=re.escape(says)):
         ResidualKernelClassifier(**ONE_VIEW).fit(X, y)

@@ -32,9 +32,9 @@ def products(view, X):
 def band_of(k, X):
     """Return band k of signals: the signal itself has number 0."""
     centred = X - X.mean(axis=2, keepdims=True)
-    octaves = covariances.Covariances.octaves_of(X.shape[2])
-    bands = split_into_bands(X, octaves)
-    return [centred, *np.split(bands, octaves, axis=1)][k]
+    n_octaves = covariances.Covariances.n_octaves_of(X.shape[2])
+    bands = split_into_bands(X, n_octaves)
+    return [centred, *np.split(bands, n_octaves, axis=1)][k]
 
 
 def test_a_view_of_covariances_sees_logarithms_whitened_by_the_mean(rng):
@@ -42,7 +42,7 @@ def test_a_view_of_covariances_sees_logarithms_whitened_by_the_mean(rng):
     X = mixed(rng, 12, 3)
     expected = np.zeros((12, 12))
     logarithms, share = [], 1 / 5  # of the mean, as the docstring of `View` says
-    for k in range(1 + covariances.Covariances.octaves_of(60)):
+    for k in range(1 + covariances.Covariances.n_octaves_of(60)):
         S = np.array([y @ y.T / 60 for y in band_of(k, X)])
         inverse = scipy.linalg.inv(scipy.linalg.sqrtm(S.mean(axis=0)))
         whitened = (1 - share) * inverse @ S @ inverse + share * np.eye(3)
@@ -82,7 +82,7 @@ def test_any_numbers_of_channels_and_points_are_seen(view, shape, rng):
     X = rng.standard_normal(shape).cumsum(axis=2)
     seen = ViewTransformer(view).fit(X).transform(np.concatenate([X, 0 * X[:1], 1e9 * X[:1]]))
     assert np.isfinite(seen).all() and seen.shape[2] == 1
-    p, n_bands = min(shape[1], 32), 1 + covariances.Covariances.octaves_of(shape[2])
+    p, n_bands = min(shape[1], 32), 1 + covariances.Covariances.n_octaves_of(shape[2])
     assert seen.shape[1] == n_bands * p * (p + 1) // 2 + 1
 
 

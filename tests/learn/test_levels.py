@@ -124,8 +124,8 @@ def test_any_other_value_than_a_constant_zero_is_far(rng):
 @pytest.mark.parametrize("deviation", [0.0, 0.5, 2.0])
 def test_the_unit_of_sizes_is_twice_their_deviation_and_a_fifth_of_an_octave(deviation):
     """Of waves of +1 and −1, in two sizes that are as many octaves from their mean."""
-    wave, octaves = np.resize([1.0, -1.0], (1, 1, 20)), deviation * np.resize([1, -1], (30, 1, 1))
-    training = LevelsAndSizes.of(wave * 2.0**octaves, np.ones(30))
+    wave, n_octaves = np.resize([1.0, -1.0], (1, 1, 20)), deviation * np.resize([1, -1], (30, 1, 1))
+    training = LevelsAndSizes.of(wave * 2.0**n_octaves, np.ones(30))
     for sign in (1, -1):
         Z = wave * 2.0 ** (sign * (2 * deviation + 0.2))
         assert_within(training.distances(Z).sizes, 1, tolerances.ROUTES)

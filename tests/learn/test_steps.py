@@ -117,7 +117,7 @@ def test_channels_come_from_the_channels_that_change_them(view, rng):
     """What is seen of one of three channels changes if it does, and no other channel does."""
     X = rng.standard_normal((6, 3, 200)).cumsum(axis=2)
     pipeline, seen = view.pipeline(X).fit_and_transform(X, np.ones(6))
-    channels = pipeline.channels(3)
+    channels = pipeline.source_channels(3)
     for k in range(3):
         changed = X.copy()
         changed[:, k] = X[:, k, ::-1] ** 3

@@ -204,7 +204,8 @@ def test_models_of_other_versions_warn(version, told, rng, monkeypatch):
     monkeypatch.undo()
     if version == "(unknown)":
         file = file.replace(b"_rescntk_version", b"_another_version")
-    says = f"this KernelMatrix is of rescntk {version}, and rescntk {rk.__version__} is here: "
+    loaded = f"and is loaded by rescntk {rk.__version__}: "
+    says = f"this KernelMatrix was saved by rescntk {version}, {loaded}"
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         again = pickle.loads(file)

@@ -139,7 +139,7 @@ def smoothed(X, deviation):
 
 
 def bands_of(X):
-    """Return three octaves: deviations of 0.7, 1.4 and 2.8 points, at most an eighth of 25."""
+    """Return three n_octaves: deviations of 0.7, 1.4 and 2.8 points, at most an eighth of 25."""
     levels = [X, *(smoothed(X, 0.7 * 2**j) for j in range(3))]
     return np.concatenate([levels[j] - levels[j + 1] for j in range(3)], axis=1)
 

@@ -254,10 +254,10 @@ class EarlyClassifier(ClassifierMixin, SignalEstimator):
                 raise ValueError(
                     f"{name} is given, and the fit of estimator {shown(classifier)} takes none"
                 )
-        parameters, seed = classifier.get_params(), self.random_state
-        free = parameters.get("random_state", 0) is None
-        if free or (seed is not None and "random_state" in parameters):
-            seed = check_random_state(seed).randint(np.iinfo(np.int32).max)
+        parameters, random_state = classifier.get_params(), self.random_state
+        is_unseeded = parameters.get("random_state", 0) is None
+        if is_unseeded or (random_state is not None and "random_state" in parameters):
+            seed = check_random_state(random_state).randint(np.iinfo(np.int32).max)
             classifier = clone(classifier).set_params(random_state=seed)
         return classifier
 

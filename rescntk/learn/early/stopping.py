@@ -138,15 +138,15 @@ def rule_with_error_bound(
     passed over. A group, by its number in `groups`, counts as one signal, with its share of wrong
     labels; the test, which is exact for whole numbers, is then interpolated between them.
     """
-    last, chosen = len(proba) - 1, StoppingRule(np.inf)
-    if not last:
+    last_prefix, chosen = len(proba) - 1, StoppingRule(np.inf)
+    if not last_prefix:
         return chosen
     peaks = proba[:-1].max(axis=(0, 2))
     levels = 1.0 - np.arange(1, _TESTED_THRESHOLDS + 1) / _TESTED_THRESHOLDS
     for threshold in np.unique(np.quantile(peaks, levels, method="inverted_cdf"))[::-1]:
         rule = StoppingRule(threshold)
         end = rule.simulate(proba)
-        early = end.last < last
+        early = end.last < last_prefix
         counts = np.bincount(groups[early])
         wrong = np.bincount(groups[early], (end.class_indices != class_indices)[early])
         n, n_wrong = np.count_nonzero(counts), float(np.sum(wrong[counts > 0] / counts[counts > 0]))

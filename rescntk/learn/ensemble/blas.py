@@ -30,8 +30,8 @@ def one_blas_thread() -> Iterator[None]:
     Where each Python thread has its own number, as with OpenMP, each block restores what it found.
 
     Several threads are no faster on two idle cores: a fit of 600 signals took 2.2 s with one and
-    2.6 s with two. On busy cores they wait for each other: 4 and 23 s, and .3 and 8 s for the
-    eigenvectors of 1,000 signals.
+    2.6 s with two. On busy cores the threads wait for each other: the fit took 4 s with one
+    and 23 s with two, and the eigenvectors of 1,000 signals .3 s and 8 s.
     """
     global _users, _before
     with _lock:

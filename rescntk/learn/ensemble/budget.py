@@ -33,10 +33,10 @@ proportional to the number of landmarks."""
 MOST_LANDMARKS = 3000
 """Maximum number of landmarks by default: each view then has a matrix of 72 MB."""
 
-_SOLVING = 1 / 8
+_WORK_OF_SOLVING = 1 / 8
 """Work of eigenvectors and of products of matrices, for each pair of signals, per landmark."""
 
-_MUCH_WORK = 1e12
+_WORK_THAT_WARNS = 1e12
 """Work of a fit above which it warns: a quarter of an hour on two cores."""
 
 
@@ -87,7 +87,7 @@ def check_fit(pipelines: Sequence[ViewPipeline], X: Signals, n_landmarks: int) -
         f"a fit of {len(X)} signals with {n_landmarks} landmarks and {len(pipelines)} views",
         "set n_landmarks to fewer, or views to fewer",
     )
-    if (work := _work(pipelines, X, n_landmarks)) > _MUCH_WORK:
+    if (work := _work(pipelines, X, n_landmarks)) > _WORK_THAT_WARNS:
         warn(
             f"this fit computes {work:.0e} pixel pairs times layers: fewer landmarks or shorter "
             f"views take less time"
@@ -100,5 +100,5 @@ def _work(pipelines: Sequence[ViewPipeline], X: Signals, n_landmarks: int) -> fl
     The kernel of a pair of landmarks is computed once.
     """
     n_pairs = n_landmarks * (len(X) - n_landmarks / 2)
-    works = [p.work * channel_factor(X) + _SOLVING * n_landmarks for p in pipelines]
+    works = [p.work * channel_factor(X) + _WORK_OF_SOLVING * n_landmarks for p in pipelines]
     return n_pairs * sum(works)

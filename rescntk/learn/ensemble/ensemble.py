@@ -29,7 +29,7 @@ from .weights import folds_of, mean_novelty, overall_weights, residuals_of_folds
 _NUMBERS_OF_A_BATCH = 2**22
 """Numbers of signals, or of their kernels, that are computed at once. More take more memory."""
 
-_EXAMPLES = 40
+_MOST_EXAMPLES = 40
 """Maximum number of training signals whose contributions are compared with those of others."""
 
 
@@ -54,7 +54,7 @@ class Ensemble:
     mean_target: np.ndarray
     """The mean of each output's targets, (n_outputs,)."""
     examples: Signals
-    """Up to `_EXAMPLES` training signals, as they were given."""
+    """Up to `_MOST_EXAMPLES` training signals, as they were given."""
 
     def results(self, X: Signals, options: KernelOptions) -> ViewResults:
         """Return the results of the views at signals."""
@@ -205,7 +205,7 @@ def fit_ensemble(
         levels_and_sizes=levels_and_sizes,
         exponent=exponent,
         mean_target=np.average(targets.values, axis=0, weights=cases.weights),
-        examples=take(cases.signals, np.sort(rng.permutation(len(cases.weights))[:_EXAMPLES])),
+        examples=take(cases.signals, np.sort(rng.permutation(len(cases.weights))[:_MOST_EXAMPLES])),
     )
     view_weights, novelty = ensemble.weights_and_novelty(novelties[used], distances)
     left_out = LeftOut(

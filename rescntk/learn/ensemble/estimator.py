@@ -68,13 +68,13 @@ class ResidualKernelEstimator(Settings, SignalEstimator):
         return left_out
 
     def novelty(self, X: ArrayLike) -> np.ndarray:
-        r"""Return how unlike the training signals some signals are.
+        r"""Return how unlike the training signals new signals are.
 
         Parameters
         ----------
         X : array, table or list
-            Signals as for `fit`, with as many channels and, unless `fit` was given a list, as many
-            time points.
+            Signals as for `fit`, with the same number of channels and, unless `fit` was given a
+            list, the same number of time points.
 
         Returns
         -------
@@ -116,8 +116,8 @@ class ResidualKernelEstimator(Settings, SignalEstimator):
         Parameters
         ----------
         X : array, table or list
-            Signals as for `fit`, with as many channels and, unless `fit` was given a list, as many
-            time points.
+            Signals as for `fit`, with the same number of channels and, unless `fit` was given a
+            list, the same number of time points.
         of : {"time", "channels"}, default "time"
             Whether contributions are those of time points or of channels. The contribution of a
             time point includes what the network sees around it. Contributions of c channels take

@@ -88,11 +88,14 @@ class LevelsAndSizes:
         return _distances((_levels_and_sizes(X, self.constants) - self.means) / self.units)
 
 
-def _distances(deviations: np.ndarray) -> Distances:
-    """Return the distances of signals from their deviations in units, (n_cases, 3, n_channels)."""
+def _distances(standardized: np.ndarray) -> Distances:
+    """Return the distances of signals.
+
+    `standardized` has their levels and sizes less the means, in units, (n_cases, 3, n_channels).
+    """
     with np.errstate(over="ignore"):  # a distance may be infinite
-        levels = np.sqrt(np.mean(deviations[:, 0] ** 2, axis=1))
-    return Distances(levels, np.abs(deviations[:, 1:]).max(axis=(1, 2)))
+        levels = np.sqrt(np.mean(standardized[:, 0] ** 2, axis=1))
+    return Distances(levels, np.abs(standardized[:, 1:]).max(axis=(1, 2)))
 
 
 def _levels_and_sizes(X: Signals, constants: np.ndarray) -> np.ndarray:

@@ -135,11 +135,11 @@ class ViewRegression:
         common is divided evenly.
         """
         seen, n_channels = self.pipeline.transform(X), len(X[0])
-        channels = self.pipeline.channels(n_channels)
+        source_channels = self.pipeline.source_channels(n_channels)
         contributions = self.pipeline.kernel.channel_contributions(
             self.pipeline.separated(seen),
             self.pipeline.separated(self._seen_landmarks),
-            [channels == k for k in range(n_channels)],
+            [source_channels == k for k in range(n_channels)],
             self.coefficients,
             options,
         )

@@ -97,7 +97,7 @@ def penalties_of(
 
 
 def kernel_options(settings: Settings) -> KernelOptions:
-    """Return the options with which the settings say that kernels are computed."""
+    """Return the options of kernels that the settings ask for."""
     n_jobs = settings.n_jobs
     threads = None if n_jobs is None else effective_n_jobs(check_integer(n_jobs, "n_jobs"))
     return {"engine": settings.engine, "dtype": check_dtype(settings.dtype), "threads": threads}

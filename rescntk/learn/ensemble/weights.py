@@ -11,7 +11,7 @@ from ..reading.cases import unit_sum
 from .results import averaged
 from .targets import Targets
 
-_FOLDS = 10
+_N_FOLDS = 10
 """Number of folds. The weights of views at a fold come from the errors of the other folds."""
 
 _NEGLIGIBLE = 0.02
@@ -20,7 +20,8 @@ _NEGLIGIBLE = 0.02
 _ERROR_POWER = 4.0
 """Power of errors in w₀, the weights near which those of views stay. It was chosen by signals with
 noise of a twentieth of their deviation (`benchmarks/constants.py`): the log loss is .118 with 0,
-.114 with 4 and .133 with 12. On signals that drift 0 is best: .184, .191 and .210."""
+.114 with 4 and .133 with 12. On signals that drift, the power 0 is best: .184
+with 0, .191 with 4 and .210 with 12."""
 
 _NOVELTY_POWER = 3.0
 """Power of novelties above 1 in weights at a signal. The accuracy on the same signals is .966 with
@@ -37,7 +38,7 @@ def folds_of(groups: np.ndarray, rng: np.random.RandomState) -> np.ndarray:
 
     `groups` are numbers of groups, (n_cases,).
     """
-    return (rng.permutation(groups.max() + 1) % _FOLDS)[groups]
+    return (rng.permutation(groups.max() + 1) % _N_FOLDS)[groups]
 
 
 def weights_of_one_regression(residuals: np.ndarray, error_weights: np.ndarray) -> np.ndarray:

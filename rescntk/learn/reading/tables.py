@@ -333,10 +333,11 @@ def check_index_order(named_values: Iterable[tuple[str, object]]) -> None:
             continue
         last = index
         entries = frozenset(Counter(index).items())
-        first, other = firsts.setdefault(entries, (name, index))
-        if not index.equals(other):
+        first_name, first_index = firsts.setdefault(entries, (name, index))
+        if not index.equals(first_index):
             raise ValueError(
-                f"{name} has the index of {first} in another order: give {name}.loc[{first}.index]"
+                f"{name} has the index of {first_name} in another order: give "
+                f"{name}.loc[{first_name}.index]"
             )
 
 

@@ -68,7 +68,7 @@ class Bands(BlockStep):
     KINDS: ClassVar = ("rectified", "magnitudes", "signs")
 
     kind: str
-    octaves: int
+    n_octaves: int
     blocks: Blocks
     reach = math.inf
     depends_on_levels = False
@@ -79,7 +79,7 @@ class Bands(BlockStep):
         return self.blocks.block_length
 
     @staticmethod
-    def octaves_of(length: int) -> int:
+    def n_octaves_of(length: int) -> int:
         """Return the number of bands of signals of this length, at least 1."""
         return max(1, math.ceil(math.log2(length * _COARSEST / _FINEST)))
 
@@ -87,7 +87,7 @@ class Bands(BlockStep):
         return self.blocks.channel_scale(max(least_ratio, _LEAST_SCALE))
 
     def transform(self, X: np.ndarray) -> np.ndarray:
-        bands = split_into_bands(X, self.octaves)
+        bands = split_into_bands(X, self.n_octaves)
         if self.kind == "rectified":
             parts = [np.maximum(sign * bands, 0.0) for sign in (1, -1)]
         elif self.kind == "magnitudes":
@@ -97,9 +97,11 @@ class Bands(BlockStep):
             parts = [np.where(bands > threshold * unit, 1.0, 0.0) for threshold in _SIGN_THRESHOLDS]
         return self.blocks.transform(np.concatenate(parts, axis=1))
 
-    def channels_after(self, channels: np.ndarray) -> np.ndarray:
+    def source_channels_after(self, source_channels: np.ndarray) -> np.ndarray:
         n_functions = {"rectified": 2, "magnitudes": 1, "signs": len(_SIGN_THRESHOLDS)}[self.kind]
-        return self.blocks.channels_after(np.tile(channels, n_functions * self.octaves))
+        return self.blocks.source_channels_after(
+            np.tile(source_channels, n_functions * self.n_octaves)
+        )
 
     def contributions_before(
         self, contributions: np.ndarray, x: np.ndarray, reach: float
@@ -113,7 +115,7 @@ class Bands(BlockStep):
         equal = self.blocks.contributions_before(contributions, x, reach)
         if self.kind == "signs":
             return equal
-        bands = split_into_bands(x[None], self.octaves)
+        bands = split_into_bands(x[None], self.n_octaves)
         units = np.sqrt(np.mean(bands**2, axis=2, keepdims=True))
         units = np.maximum(units, _LEAST_SCALE * units.max())
         energy = ((bands / np.where(units > 0, units, np.inf)) ** 2).sum(axis=1, keepdims=True)
@@ -122,7 +124,7 @@ class Bands(BlockStep):
         return np.asarray(equal * parts[0, 0])
 
 
-def split_into_bands(X: np.ndarray, octaves: int) -> np.ndarray:
+def split_into_bands(X: np.ndarray, n_octaves: int) -> np.ndarray:
     """Return the bands of signals at their points, (n_cases, octaves · n_channels, n_points).
 
     Band 0 is the signal less its smoothing by a Gaussian of .7 points. Band j is the difference of
@@ -130,7 +132,7 @@ def split_into_bands(X: np.ndarray, octaves: int) -> np.ndarray:
     of band 1, and so on.
     """
     smoothing, bands, finer = Smoothing(X), [], X
-    for octave in range(octaves):
+    for octave in range(n_octaves):
         coarser = smoothing.by(_FINEST * 2.0**octave)
         bands.append(finer - coarser)
         finer = coarser

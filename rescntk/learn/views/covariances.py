@@ -69,7 +69,7 @@ class Covariances(BlockStep):
     """
 
     block_length: int
-    octaves: int
+    n_octaves: int
     whitenings: tuple[Whitening, ...] = field(default=(), compare=False)
     """The whitening of the signal's covariance, and of that of each octave."""
     reach = math.inf
@@ -77,9 +77,9 @@ class Covariances(BlockStep):
     reason_against_one_point = "one time point has no covariances"
 
     @staticmethod
-    def octaves_of(length: int) -> int:
+    def n_octaves_of(length: int) -> int:
         """Return the number of bands of signals of this length, at least 1."""
-        return min(_MOST_OCTAVES, Bands.octaves_of(length))
+        return min(_MOST_OCTAVES, Bands.n_octaves_of(length))
 
     def n_points_after(self, n_points: int) -> int:
         return 1
@@ -89,7 +89,7 @@ class Covariances(BlockStep):
 
     def fit(self, X: Signals, weights: np.ndarray) -> Self:
         n_channels = len(X[0])
-        means = np.zeros((1 + self.octaves, n_channels, n_channels))
+        means = np.zeros((1 + self.n_octaves, n_channels, n_channels))
         for x, share in zip(X, weights / weights.sum(), strict=True):
             for mean, y in zip(means, self.bands(x), strict=True):
                 mean += share * _covariance(y)
@@ -106,10 +106,10 @@ class Covariances(BlockStep):
             seen.append((logarithms[:, i, j] * factors).reshape(-1, 1))
         return np.array(seen)
 
-    def channels_after(self, channels: np.ndarray) -> np.ndarray:
+    def source_channels_after(self, source_channels: np.ndarray) -> np.ndarray:
         """Return the channels of what `separated` returns."""
         n_directions = len(self.whitenings[0].matrix)
-        return np.tile(np.repeat(channels, n_directions), len(self.whitenings))
+        return np.tile(np.repeat(source_channels, n_directions), len(self.whitenings))
 
     def separated(self, seen: np.ndarray) -> np.ndarray:
         """Take rows of logarithms, one for each channel, in place of the logarithms.
@@ -142,8 +142,8 @@ class Covariances(BlockStep):
         centred = x - x.mean(axis=1, keepdims=True)
         rounding = ROUNDING * np.abs(x).max(axis=1, keepdims=True)
         centred = np.where(np.abs(centred).max(axis=1, keepdims=True) <= rounding, 0.0, centred)
-        bands = split_into_bands(centred[None], self.octaves)[0]
-        return [centred, *bands.reshape(self.octaves, *x.shape)]
+        bands = split_into_bands(centred[None], self.n_octaves)[0]
+        return [centred, *bands.reshape(self.n_octaves, *x.shape)]
 
     def contributions_before(
         self, contributions: np.ndarray, x: np.ndarray, reach: float

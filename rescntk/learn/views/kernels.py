@@ -42,7 +42,7 @@ _NODES, _NODE_WEIGHTS = 0.5 * np.polynomial.legendre.leggauss(3)[0] + 0.5, np.ar
 """Nodes and weights of Gauss–Legendre quadrature from 0 to 1, for the integral over the shares of
 channels. It errs by about a thousandth of the largest contribution."""
 
-_DIFFERENCE = 1e-5
+_SHARE_INCREMENT = 1e-5
 """By how much the shares of channels differ in difference quotients."""
 
 PreparedLandmarks: TypeAlias = PreparedSignals | np.ndarray
@@ -102,13 +102,13 @@ class ViewKernel(ABC):
         self,
         X: Signals,
         landmarks: Signals,
-        groups: Sequence[np.ndarray],
+        channel_masks: Sequence[np.ndarray],
         coefficients: np.ndarray,
         options: KernelOptions,
     ) -> np.ndarray:
         """Return contributions of groups of channels to ``matrix(X, landmarks) @ coefficients``.
 
-        Each group is a mask of channels. The contributions are (n_cases, n_outputs, n_groups).
+        Each mask has the channels of a group. The contributions are (n_cases, n_outputs, n_masks).
         """
 
 
@@ -169,7 +169,7 @@ class NetworkKernel(ViewKernel):
         self,
         X: Signals,
         landmarks: Signals,
-        groups: Sequence[np.ndarray],
+        channel_masks: Sequence[np.ndarray],
         coefficients: np.ndarray,
         options: KernelOptions,
     ) -> np.ndarray:
@@ -183,19 +183,19 @@ class NetworkKernel(ViewKernel):
         in common.
         """
         options = options | {"dtype": "float64"}  # differences magnify rounding errors
-        in_groups = np.any(groups, axis=0)
-        prepared = self.prepare(_with_shares(landmarks, np.ones(len(in_groups))), options)
+        in_any_mask = np.any(channel_masks, axis=0)
+        prepared = self.prepare(_with_shares(landmarks, np.ones(len(in_any_mask))), options)
 
         def product(shares: np.ndarray) -> np.ndarray:
             return self.matrix(_with_shares(X, shares), prepared, options) @ coefficients
 
-        contributions = np.zeros((len(X), coefficients.shape[1], len(groups)))
+        contributions = np.zeros((len(X), coefficients.shape[1], len(channel_masks)))
         for t, weight in zip(_NODES, _NODE_WEIGHTS, strict=True):
-            shares = np.where(in_groups, t, 1.0)
+            shares = np.where(in_any_mask, t, 1.0)
             at_shares = product(shares)
-            for k, group in enumerate(groups):
-                difference = at_shares - product(shares - _DIFFERENCE * group)
-                contributions[:, :, k] += weight / _DIFFERENCE * difference
+            for k, mask in enumerate(channel_masks):
+                difference = at_shares - product(shares - _SHARE_INCREMENT * mask)
+                contributions[:, :, k] += weight / _SHARE_INCREMENT * difference
         return contributions
 
     @property
@@ -260,13 +260,13 @@ class LinearKernel(ViewKernel):
         self,
         X: Signals,
         landmarks: Signals,
-        groups: Sequence[np.ndarray],
+        channel_masks: Sequence[np.ndarray],
         coefficients: np.ndarray,
         options: KernelOptions,
     ) -> np.ndarray:
         """Return inner products over the channels of each group, times coefficients."""
         x, z = np.asarray(X), np.asarray(landmarks)
-        parts = [_flat(x[:, group]) @ _flat(z[:, group]).T @ coefficients for group in groups]
+        parts = [_flat(x[:, mask]) @ _flat(z[:, mask]).T @ coefficients for mask in channel_masks]
         return np.stack(parts, axis=2) / x[0].size
 
 

@@ -59,12 +59,12 @@ class FittedPipeline(_Pipeline):
             raise ValueError("X has values above float64 in units of fit, expected smaller ones")
         return X
 
-    def channels(self, n_channels: int) -> np.ndarray:
-        """Return from which channel of the signal each channel of `separated` comes, or −1."""
-        channels = np.arange(n_channels)
+    def source_channels(self, n_channels: int) -> np.ndarray:
+        """Return the channel of the signal from which each one of `separated` comes; −1 is none."""
+        source_channels = np.arange(n_channels)
         for step in self.steps:
-            channels = step.channels_after(channels)
-        return channels
+            source_channels = step.source_channels_after(source_channels)
+        return source_channels
 
     def separated(self, seen: Signals) -> Signals:
         """Return what the kernel sees, with channels that come from one channel each, or from none.
@@ -80,11 +80,11 @@ class FittedPipeline(_Pipeline):
 
         They are (…, n_timepoints) and (…, n_points). x is a signal, (n_channels, n_timepoints).
         """
-        before = [x[None]]
+        signals_before = [x[None]]
         for step in self.steps[:-1]:
-            before.append(step.transform(before[-1]))
+            signals_before.append(step.transform(signals_before[-1]))
         reach = self.kernel.reach
-        for step, seen in zip(reversed(self.steps), reversed(before), strict=True):
-            contributions = step.contributions_before(contributions, seen[0], reach)
+        for step, signal in zip(reversed(self.steps), reversed(signals_before), strict=True):
+            contributions = step.contributions_before(contributions, signal[0], reach)
             reach = step.reach_before(reach)
         return contributions

@@ -66,12 +66,14 @@ class Step(ABC):
         """
         return reach + self.reach
 
-    def channels_after(self, channels: np.ndarray) -> np.ndarray:
-        """Return from which channel of the signal each channel after the step comes.
+    def source_channels_after(self, source_channels: np.ndarray) -> np.ndarray:
+        """Return the channel of the signal from which each channel after the step comes.
 
-        `channels` says this of the channels before the step; −1 stands for none.
+        `source_channels` has it for the channels before the step; −1 stands for none. A step that
+        adds, removes or reorders channels overrides this. One that mixes them answers for the
+        channels of `separated`.
         """
-        return channels
+        return source_channels
 
     def separated(self, seen: np.ndarray) -> np.ndarray:
         """Return signals after all steps, in which each channel comes from one channel at most.
@@ -205,8 +207,8 @@ class Statistics(Blocks):
         }
         return np.concatenate([statistics[name] for name in self.NAMES], axis=1)
 
-    def channels_after(self, channels: np.ndarray) -> np.ndarray:
-        return np.tile(channels, len(self.NAMES))
+    def source_channels_after(self, source_channels: np.ndarray) -> np.ndarray:
+        return np.tile(source_channels, len(self.NAMES))
 
 
 @dataclass(frozen=True)
@@ -235,8 +237,8 @@ class ShortTimeSpectra(BlockStep):
         roots = np.sqrt(np.abs(np.fft.rfft(windows * np.hanning(2 * b + 1)[:-1], axis=3)))
         return roots.transpose(0, 1, 3, 2).reshape(n, n_channels * (b + 1), -1)
 
-    def channels_after(self, channels: np.ndarray) -> np.ndarray:
-        return np.repeat(channels, self.block_length + 1)
+    def source_channels_after(self, source_channels: np.ndarray) -> np.ndarray:
+        return np.repeat(source_channels, self.block_length + 1)
 
     def contributions_before(
         self, contributions: np.ndarray, x: np.ndarray, reach: float
@@ -266,12 +268,12 @@ class WholeSpectrum(BlockStep):
         return self.blocks.block_length
 
     @staticmethod
-    def frequencies_of(length: int) -> int:
+    def n_frequencies_of(length: int) -> int:
         """Return the number of frequencies of signals of this length, at least 1."""
         return max(1, length // 2)
 
     def n_points_after(self, n_points: int) -> int:
-        return self.blocks.n_points_after(self.frequencies_of(n_points))
+        return self.blocks.n_points_after(self.n_frequencies_of(n_points))
 
     def channel_scale(self, least_ratio: float = 0.0) -> ChannelScale:
         return self.blocks.channel_scale(least_ratio)
@@ -282,8 +284,8 @@ class WholeSpectrum(BlockStep):
             roots = np.zeros((*X.shape[:2], 1))
         return self.blocks.transform(roots)
 
-    def channels_after(self, channels: np.ndarray) -> np.ndarray:
-        return self.blocks.channels_after(channels)
+    def source_channels_after(self, source_channels: np.ndarray) -> np.ndarray:
+        return self.blocks.source_channels_after(source_channels)
 
     def contributions_before(
         self, contributions: np.ndarray, x: np.ndarray, reach: float
@@ -447,8 +449,8 @@ class Differences(LengthKeepingStep):
         slopes = self.central_differences(X) * self.factor
         return slopes if self.only else np.concatenate([X, slopes], axis=1)
 
-    def channels_after(self, channels: np.ndarray) -> np.ndarray:
-        return channels if self.only else np.tile(channels, 2)
+    def source_channels_after(self, source_channels: np.ndarray) -> np.ndarray:
+        return source_channels if self.only else np.tile(source_channels, 2)
 
     def central_differences(self, X: np.ndarray) -> np.ndarray:
         """Return central differences along time, one-sided at the ends; 0 for a single point."""
@@ -472,8 +474,8 @@ class ConstantChannel(LengthKeepingStep):
         n, _, length = X.shape
         return np.concatenate([X, np.full((n, 1, length), self.value)], axis=1)
 
-    def channels_after(self, channels: np.ndarray) -> np.ndarray:
-        return np.append(channels, -1)
+    def source_channels_after(self, source_channels: np.ndarray) -> np.ndarray:
+        return np.append(source_channels, -1)
 
 
 @dataclass(frozen=True)
@@ -499,8 +501,8 @@ class ConstantAndTime(ConstantChannel):
         times = np.broadcast_to(circle, (n, 2, length))
         return np.concatenate([super().transform(X), times], axis=1)
 
-    def channels_after(self, channels: np.ndarray) -> np.ndarray:
-        return np.append(channels, [-1, -1, -1])
+    def source_channels_after(self, source_channels: np.ndarray) -> np.ndarray:
+        return np.append(source_channels, [-1, -1, -1])
 
 
 class Moments(NamedTuple):

@@ -362,13 +362,13 @@ class View:
         """Return the step from signals X to blocks of time points, or of frequencies."""
         length = longest_length(X)
         if self.covariances:
-            return Covariances(length, Covariances.octaves_of(length))
-        n_before = WholeSpectrum.frequencies_of(length) if self.spectra == "whole" else length
+            return Covariances(length, Covariances.n_octaves_of(length))
+        n_before = WholeSpectrum.n_frequencies_of(length) if self.spectra == "whole" else length
         block_length = -(-n_before // self._most_points(X, n_before))
         has_statistics = self.statistics and block_length > 1
         blocks = Statistics(block_length) if has_statistics else Blocks(block_length)
         if self.bands:
-            return Bands(self.bands, Bands.octaves_of(length), blocks)
+            return Bands(self.bands, Bands.n_octaves_of(length), blocks)
         if self.spectra == "whole":
             return WholeSpectrum(blocks)
         if self.spectra and block_length > 1:
