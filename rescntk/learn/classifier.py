@@ -197,7 +197,7 @@ class ResidualKernelClassifier(ClassifierMixin, ResidualKernelEstimator):
         score, error = _score_and_error(is_right, class_targets.score_weights, cases)
         self.classes_ = class_targets.classes
         self.inverse_temperature_, self.offsets_ = calibration
-        self.intercept_ = self._ensemble.mean_target + calibration.offsets
+        self.intercept_ = self._ensemble.mean_targets + calibration.offsets
         self.left_out_proba_ = cases.at_signals(proba)
         self.left_out_score_, self.left_out_score_error_ = score, error
         self._nonconformity = nonconformity
@@ -446,7 +446,7 @@ def _score_and_error(
 
 
 def _warn_of_score(score: float, class_targets: ClassTargets) -> None:
-    """Warn of classes that the score does not count, and if one answer for all is as good."""
+    """Warn if the score counts fewer than two classes, or is no better than one answer for all."""
     weights = class_targets.score_weights
     classes = class_targets.classes[np.unique(class_targets.class_indices[weights > 0])].tolist()
     if len(classes) < 2:

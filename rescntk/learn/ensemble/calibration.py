@@ -68,8 +68,9 @@ def calibrate(
     n, n_classes = columns.shape
     smoothed = np.full(columns.shape, 1.0 / ((n + 2) * (n_classes - 1)))
     smoothed[np.arange(n), class_indices] = (n + 1) / (n + 2)
-    unit_weights, scale = unit_sum(error_weights)[:, None], np.abs(columns).max() or 1.0
-    columns = columns / scale
+    unit_weights = unit_sum(error_weights)[:, None]
+    largest_decision = np.abs(columns).max() or 1.0
+    columns = columns / largest_decision
 
     def loss(parameters: np.ndarray) -> tuple[float, np.ndarray]:
         """Return the cross-entropy and its gradient in s and the biases, s times offsets."""
@@ -80,14 +81,14 @@ def calibrate(
 
     s, *biases = minimize(
         loss,
-        np.eye(1, n_classes + 1)[0],
+        np.eye(1, n_classes + 1)[0],  # s = 1 of decisions over the largest one, no biases
         jac=True,
         method="L-BFGS-B",
         bounds=[(_LEAST_INVERSE_TEMPERATURE, None)] + [(None, None)] * n_classes,
         options={"ftol": 1e-15, "gtol": 1e-10, "maxiter": 1000},
     ).x
-    offsets = (biases - np.mean(biases)) * scale / s
-    return Calibration(float(s / scale), offsets[1:] if n_classes == 2 else offsets)
+    offsets = (biases - np.mean(biases)) * largest_decision / s
+    return Calibration(float(s / largest_decision), offsets[1:] if n_classes == 2 else offsets)
 
 
 def probabilities_of_folds(

@@ -51,7 +51,7 @@ class Ensemble:
     levels_and_sizes: LevelsAndSizes
     exponent: int
     """Signals are divided by this power of two before views see them."""
-    mean_target: np.ndarray
+    mean_targets: np.ndarray
     """The mean of each output's targets, (n_outputs,)."""
     examples: Signals
     """Up to `_MOST_EXAMPLES` training signals, as they were given."""
@@ -96,7 +96,7 @@ class Ensemble:
         """Return contributions of time points or of channels to decisions.
 
         Those of a signal are (n_outputs, d_i) if `of` is "time", and (n_outputs, n_channels) if it
-        is "channels". Their sums plus `mean_target` are the averaged decisions.
+        is "channels". Their sums plus `mean_targets` are the averaged decisions.
         """
         parts = []
         for batch in self._batches(X):
@@ -108,7 +108,7 @@ class Ensemble:
     ) -> list[np.ndarray]:
         """Return the contributions to decisions about a batch of `_batches`."""
         counts = [x.shape[1] if of == "time" else len(x) for x in batch]
-        totals = [np.zeros((len(self.mean_target), count)) for count in counts]
+        totals = [np.zeros((len(self.mean_targets), count)) for count in counts]
         view_weights = self._results_of(batch, options).view_weights
         for regression, weights in zip(self.regressions, view_weights, strict=True):
             if of == "time":
@@ -118,30 +118,33 @@ class Ensemble:
             with one_blas_thread():
                 contributions = method(batch, options)
             for total, contribution, weight in zip(totals, contributions, weights, strict=True):
-                constants = (regression.intercepts - self.mean_target) / contribution.shape[1]
+                constants = (regression.intercepts - self.mean_targets) / contribution.shape[1]
                 total += weight[:, None] * (contribution + constants[:, None])
         return totals
 
     def _results_of(self, batch: Signals, options: KernelOptions) -> ViewResults:
         """Return the results of the views at a batch of `_batches`."""
         with one_blas_thread():
-            pairs = [each.decisions_and_novelties(batch, options) for each in self.regressions]
-        decisions, novelties = map(np.array, zip(*pairs, strict=True))
+            results = [
+                regression.decisions_and_novelties(batch, options)
+                for regression in self.regressions
+            ]
+        decisions, novelties = map(np.array, zip(*results, strict=True))
         distances = self.levels_and_sizes.distances(batch)
         return ViewResults(decisions, novelties, *self.weights_and_novelty(novelties, distances))
 
     def _batches(self, X: Signals) -> Iterator[Signals]:
         """Yield signals in the units of views, in batches that take little memory.
 
-        A batch begins at a multiple of 64 rows and has at least 64. So products by one BLAS thread
-        have the same last bits as the product of all signals.
+        A batch begins at a multiple of 64 rows and has at least 64, if X has as many. So products
+        by one BLAS thread have the same last bits as the product of all signals.
         """
         n_landmarks = max(len(regression.landmarks) for regression in self.regressions)
-        numbers = max(n_landmarks, longest_length(X) * len(X[0]))
-        size = 64 * max(1, _NUMBERS_OF_A_BATCH // (64 * numbers))
-        *starts, last = range(0, max(len(X) - 63, 1), size)
+        numbers_per_signal = max(n_landmarks, longest_length(X) * len(X[0]))
+        batch_size = 64 * max(1, _NUMBERS_OF_A_BATCH // (64 * numbers_per_signal))
+        *starts, last = range(0, max(len(X) - 63, 1), batch_size)
         for start in starts:
-            yield scaled(X[start : start + size], self.exponent)
+            yield scaled(X[start : start + batch_size], self.exponent)
         yield scaled(X[last:], self.exponent)
 
 
@@ -204,7 +207,7 @@ def fit_ensemble(
         depends_on_levels=depends_on_levels[used],
         levels_and_sizes=levels_and_sizes,
         exponent=exponent,
-        mean_target=np.average(targets.values, axis=0, weights=cases.weights),
+        mean_targets=np.average(targets.values, axis=0, weights=cases.weights),
         examples=take(cases.signals, np.sort(rng.permutation(len(cases.weights))[:_MOST_EXAMPLES])),
     )
     view_weights, novelty = ensemble.weights_and_novelty(novelties[used], distances)
@@ -249,7 +252,9 @@ def _table(
     """Return the attribute `views_`, from overall weights of fitted views."""
     n_views = len(suitable.views)
     errors, mean_weights = np.full(n_views, np.nan), np.zeros(n_views)
-    errors[suitable.view_indices] = [each.mean_squared_errors.mean() for each in regressions]
+    errors[suitable.view_indices] = [
+        regression.mean_squared_errors.mean() for regression in regressions
+    ]
     mean_weights[suitable.view_indices] = weights.mean(axis=1)
     return {
         "view": np.array(suitable.views, dtype=object),

@@ -179,8 +179,12 @@ def fit_view(
     choice = _chosen_penalties(decomposition, groups, targets, penalties)
     beta, intercepts = _coefficients(decomposition, Y, choice.penalties)
     distinct_penalties, penalty_indices = np.unique(choice.penalties, return_inverse=True)
-    left_out = [decomposition.left_out_variance(each, groups) for each in distinct_penalties]
-    variances = np.stack(left_out, axis=1)[:, penalty_indices] + case_matrix.unexplained[:, None]
+    left_out_variances = [
+        decomposition.left_out_variance(penalty, groups) for penalty in distinct_penalties
+    ]
+    variances = (
+        np.stack(left_out_variances, axis=1)[:, penalty_indices] + case_matrix.unexplained[:, None]
+    )
     mean_variances = np.array([np.average(column, weights=cases.weights) for column in variances.T])
     penalized_eigenvalues = decomposition.eigenvalues[:, None] + choice.penalties
     penalty_ratios = penalized_eigenvalues[:, :1] / penalized_eigenvalues

@@ -48,16 +48,15 @@ _ERROR_TOLERANCE = 1.05
 one. The average of views has less noise than each view, and needs smaller penalties."""
 
 _ADDED_TOLERANCE = 0.5
-"""What is added to `_ERROR_TOLERANCE` just above `_FEW_SIGNALS`, if all signals are landmarks. For
-more signals less is added, and nothing from one and a half times `_FEW_SIGNALS` on. So one signal
-more than `_FEW_SIGNALS`, up to which views have the least penalty, does not change all penalties.
-"""
+"""What is added to `_ERROR_TOLERANCE` just above `_FEW_SIGNALS`, if all signals are landmarks.
+There larger penalties begin to be tried, and with a larger tolerance they do not jump. The addition
+falls linearly to 0 at one and a half times `_FEW_SIGNALS`."""
 
 
 def _tolerance(n: int, n_landmarks: int) -> float:
     """Return `Penalties.tolerance` for n signals, of which `n_landmarks` are landmarks."""
-    share = 2.0 * (n / _FEW_SIGNALS - 1.0) if n_landmarks == n else 1.0
-    return _ERROR_TOLERANCE + _ADDED_TOLERANCE * max(0.0, 1.0 - share)
+    relative_excess = 2.0 * (n / _FEW_SIGNALS - 1.0) if n_landmarks == n else 1.0
+    return _ERROR_TOLERANCE + _ADDED_TOLERANCE * max(0.0, 1.0 - relative_excess)
 
 
 class Penalties(NamedTuple):

@@ -50,15 +50,18 @@ def weights_of_one_regression(residuals: np.ndarray, error_weights: np.ndarray) 
     :math:`w_0 \propto e^{-4}`: the minimum is that of :math:`w^\top G w + \min e\, \|w - w_0\|^2`.
     The least weights become 0, up to a sum of .02.
     """
-    rows = (residuals * np.sqrt(unit_sum(error_weights))[:, None]).reshape(len(residuals), -1)
-    errors = (rows**2).sum(axis=1)
+    weighted_residuals = (residuals * np.sqrt(unit_sum(error_weights))[:, None]).reshape(
+        len(residuals), -1
+    )
+    errors = (weighted_residuals**2).sum(axis=1)
     least = max(errors.min(), np.finfo(np.float64).eps * errors.max()) or 1.0
     w0 = (np.maximum(errors, least) / least) ** -_ERROR_POWER
     w0 /= w0.sum()
-    # The last row of these least squares, 1ᵀw = 1, changes the scale of w and not its direction.
+    # wᵀGw is ‖Rᵀw‖² of the rows R of weighted residuals, and w − w₀ is (I − w₀1ᵀ)w where 1ᵀw = 1.
+    # The last of these least squares, 1ᵀw = 1, changes the scale of w and not its direction.
     ones = np.ones(len(errors))
-    distance = np.eye(len(errors)) - np.outer(w0, ones)
-    system = np.vstack([rows.T / np.sqrt(least), distance, ones])
+    difference_from_w0 = np.eye(len(errors)) - np.outer(w0, ones)
+    system = np.vstack([weighted_residuals.T / np.sqrt(least), difference_from_w0, ones])
     weights = nnls(system, np.append(np.zeros(len(system) - 1), 1.0))[0]
     weights /= weights.sum()
     rising = np.argsort(weights, kind="stable")
@@ -92,8 +95,8 @@ def weights_at_signals(
     novel to it, by `view_novelties` (n_views, n_cases, n_regressions), and a view that depends on
     levels has less where these are far away, by `level_distances` (n_cases,).
     """
-    excess_novelty = np.maximum(1.0, view_novelties)
-    relative_novelty = excess_novelty / excess_novelty.min(axis=0)
+    bounded_novelty = np.maximum(1.0, view_novelties)
+    relative_novelty = bounded_novelty / bounded_novelty.min(axis=0)
     products = overall[:, None] * relative_novelty**-_NOVELTY_POWER
     level_factors = np.clip(level_distances, 1.0, 1e9) ** -_LEVEL_POWER
     products *= np.where(np.reshape(depends_on_levels, (-1, 1)), level_factors, 1.0)[:, :, None]

@@ -69,8 +69,10 @@ class ClassTargets:
 
 
 def weights_of_labels(class_weight: ClassWeight, labels: np.ndarray) -> np.ndarray:
-    """Return the weight of each of some labels: that of a dictionary, or else 1.
+    """Return the weight of each of some labels.
 
+    The weights of a dictionary, and 1 for labels that it does not name, are divided by a power of
+    two. Without a dictionary all weights are 1.
     The weights of "balanced" depend on cases: `targets_of_classes` computes them.
     """
     label_list = labels.tolist()
